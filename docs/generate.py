@@ -13,8 +13,9 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -25,12 +26,13 @@ from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
 from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
+from zoo.evaluation.label_free.catalogue import PROTOCOLS as FEATURE_PROTOCOLS
 from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.protocols import protocols_table
 from zoo.results import reported_values
 from zoo.results.derived import measured_encoders
 from zoo.results.rows import checksums_text
-from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS
+from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS, TRANSFERABILITY_SCORES, FeatureMetric
 from zoo.studies.running import studies
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -260,11 +262,11 @@ def metrics_table() -> str:
     return "\n".join(rows)
 
 
-def label_free_table() -> str:
-    """One row a label-free metric."""
+def feature_metrics_table(metrics: Mapping[str, FeatureMetric]) -> str:
+    """One row a metric of features of one kind."""
     rows = ["| metric | `zoo metric` | needs | better | source |", "|---|---|---|---|---|"]
     better = {True: "higher", False: "lower", None: "neither"}
-    for one in LABEL_FREE_METRICS.values():
+    for one in metrics.values():
         rows.append(f"| {one.title} | `{one.name}` | {one.needs} | {better[one.higher_is_better]} | {one.source} |")
     return "\n".join(rows)
 
@@ -283,8 +285,9 @@ def curve_protocol_row(task: Task) -> str:
 
 
 def all_protocols_table() -> str:
-    """Those of probes, that of label-free metrics, and those of learning curves."""
-    return "\n".join([protocols_table(), protocol_row(), *map(curve_protocol_row, TASKS.values())])
+    """Those of probes, those of metrics of features, and those of learning curves."""
+    of_features = map(protocol_row, FEATURE_PROTOCOLS)
+    return "\n".join([protocols_table(), *of_features, *map(curve_protocol_row, TASKS.values())])
 
 
 def reported_protocols_table() -> str:
@@ -311,7 +314,10 @@ def standings_table() -> str:
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"families": families_at_a_glance},
     "docs/families.md": {"counts": families_counts, "families": families_tables},
-    "docs/label-free.md": {"label_free": label_free_table},
+    "docs/label-free.md": {
+        "label_free": partial(feature_metrics_table, LABEL_FREE_METRICS),
+        "scores": partial(feature_metrics_table, TRANSFERABILITY_SCORES),
+    },
     "metadata/README.md": {"licences": licences_table, "fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
     "results/README.md": {

@@ -12,7 +12,7 @@ import sys
 from zoo.cards.blocks import COLUMNS, TABLE, options_text, read_blocks
 from zoo.cards.catalogue import catalogue
 from zoo.cards.representations import Transformer, transformer
-from zoo.encoders.blocks import stages_of
+from zoo.encoders.taps import stages_of
 from zoo.files import content_folder, replaced
 
 

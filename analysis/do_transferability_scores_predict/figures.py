@@ -24,7 +24,7 @@ def order_figure(quality: Quality) -> Figure:
         name="order_of_scores",
         title="How well scores of a few labels order encoders",
         caption="Kendall's tau between score and the accuracy of a probe with as many labels",
-        axis="Kendall's tau\nhigher is better",
+        axis="Kendall's tau [-1 to 1]\nhigher is better",
     )
 
 
@@ -107,7 +107,7 @@ def _draw_cost(quality: Quality, measured: Measurements) -> Drawing:
     for panel in (left, right):
         _set_scores(panel, quality)
     left.set_xlabel("regret with the most labels [points]\nlower is better")
-    right.set_xlabel("seconds an encoder\nlower is better")
+    right.set_xlabel("time an encoder takes [seconds]\nlower is better")
     right.set_xscale("log")
     letter([left, right])
     legend_below(drawing, right, n_columns=3)

@@ -31,27 +31,36 @@ class Score:
 
 
 SCORES: dict[str, Score] = {
-    "folds": Score(label="probe, 3 folds, error", kind=PROBE, judge="folds", lower_is_better=True),
-    "folds_loss": Score(label="probe, 3 folds, log loss", kind=PROBE, judge="folds", lower_is_better=True),
-    "half": Score(label="probe, half, error", kind=PROBE, judge="half", lower_is_better=True),
-    "half_loss": Score(label="probe, half, log loss", kind=PROBE, judge="half", lower_is_better=True),
+    "folds": Score(label="logistic probe, halves, error", kind=PROBE, judge="folds", lower_is_better=True),
+    "folds_loss": Score(label="logistic probe, halves, log loss", kind=PROBE, judge="folds", lower_is_better=True),
     "ridge": Score(label="ridge, leave one out", kind=PROBE, judge="ridge", source="Allen 1974"),
+    "ridge_squares": Score(
+        label="ridge, leave one out, squares",
+        kind=PROBE,
+        judge="ridge_squares",
+        lower_is_better=True,
+        source="Allen 1974",
+    ),
     "neighbours": Score(label="k-NN, leave one out", kind=PROBE, judge="neighbours"),
     "logme": Score(label="LogME, exact", kind=LABELLED, judge="logme", source="arXiv:2102.11005"),
-    "logme_public": Score(label="LogME, as published code", kind=LABELLED, judge="logme", source="arXiv:2102.11005"),
+    "logme_published": Score(
+        label="LogME, as published code", kind=LABELLED, judge="logme_published", source="arXiv:2102.11005"
+    ),
     "h_score": Score(label="H-score, shrunk", kind=LABELLED, judge="h_score", source="arXiv:2110.06893"),
     "gbc": Score(label="GBC", kind=LABELLED, judge="gbc", source="arXiv:2111.12780"),
     "nleep": Score(label="NLEEP", kind=LABELLED, judge="nleep", source="arXiv:2102.08291"),
     "transrate": Score(label="TransRate", kind=LABELLED, judge="transrate", source="arXiv:2106.09448"),
-    "rankme": Score(label="RankMe", kind=LABEL_FREE, judge="rankme", source="arXiv:2210.02885"),
-    "nesum": Score(label="NESum", kind=LABEL_FREE, judge="nesum", source="arXiv:2205.12411"),
-    "stable_rank": Score(label="stable rank", kind=LABEL_FREE, judge="stable_rank"),
-    "matrix_entropy": Score(label="matrix entropy", kind=LABEL_FREE, judge="matrix_entropy"),
+    "rankme": Score(label="RankMe", kind=LABEL_FREE, judge="spectrum", source="arXiv:2210.02885"),
+    "nesum": Score(label="NESum", kind=LABEL_FREE, judge="spectrum", source="He and Ozay 2022"),
+    "stable_rank": Score(label="stable rank", kind=LABEL_FREE, judge="spectrum"),
+    "matrix_entropy": Score(label="matrix entropy", kind=LABEL_FREE, judge="spectrum"),
     "width": Score(label="width of the features", kind=BLIND, judge="width"),
 }
 """By their columns; probes first."""
-REFERENCE = "folds"
-"""The probe on the same labels that every score is held against."""
+REFERENCE = "ridge_squares"
+"""The probe on the same labels, and of the same cost, that every score is held against."""
+PROBED = "folds"
+"""The probe that is trained as one would train it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,7 +117,9 @@ def measurements() -> Measurements:
         n_draws=n_draws,
         cells={(cell.data, cell.labels): cell for cell in _cells(frame, encoders)},
         seconds={
-            (str(data), int(labels), str(judge)): some.set_index("encoder")["seconds"].reindex(encoders).to_numpy(float)
+            (str(data), int(str(labels)), str(judge)): some.set_index("encoder")["seconds"]
+            .reindex(encoders)
+            .to_numpy(float)
             for (data, labels, judge), some in seconds.groupby(["data", "labels", "judge"], sort=False)
         },
         seconds_an_image={
@@ -128,4 +139,4 @@ def _cells(frame: pd.DataFrame, encoders: tuple[str, ...]) -> Iterator[Cell]:
         }
         errors = tables.pop("truth")
         turned = {name: -one if SCORES[name].lower_is_better else one for name, one in tables.items() if name in SCORES}
-        yield Cell(data=str(data), labels=int(labels), errors=errors, scores=turned)
+        yield Cell(data=str(data), labels=int(str(labels)), errors=errors, scores=turned)

@@ -36,7 +36,7 @@ def quality_table(quality: Quality, what: str, target: str) -> Table:
         headers=["score", *(f"{labels} labels a class" for labels in numbers), "less that of the probe, paired"],
         rows=rows,
         note=f"Means over {len(quality.data)} data sets and {quality.n_draws} draws of the labels, with 95 % intervals "
-        f"over {quality.n_encoders} encoders and draws. The last column: less what the probe in 3 folds has.",
+        f"over {quality.n_encoders} encoders and draws. The last column: less what leave-one-out ridge has.",
     )
 
 
@@ -67,7 +67,7 @@ def seconds_table(measured: Measurements) -> Table:
     }
     return Table(
         title="Seconds of the processor an encoder, means over encoders and data sets",
-        headers=["score", *(f"{labels} labels a class" for labels in measured.labels), "times the probe in 3 folds"],
+        headers=["score", *(f"{labels} labels a class" for labels in measured.labels), "times ridge"],
         rows=[
             [
                 name,

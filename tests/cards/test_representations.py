@@ -166,9 +166,11 @@ def test_an_untrained_encoder_stays_one_without_facts_of_training() -> None:
         ("dino_vitS16", None, [1], "layers of 'dino_vitS16' and no features"),
         ("dino_vitS16", 3, None, "no features 3"),
         ("clip_vitL14_px336_extractPred", "proj", [3], "no projection of blocks 3 .*proj and proj.cls of the last"),
-        ("simclr_rn50", "cls", None, "no features 'cls' of 'simclr_rn50', .* gives 'avgpool' alone"),
-        ("simclr_rn50", "avgpool", [1], "no features 'avgpool' of 'simclr_rn50'.* no tokens"),
-        ("clip_rn50", "proj", None, "gives 'attnpool' alone"),
+        ("simclr_rn50", "cls", None, "no features 'cls' of 'simclr_rn50', .* offers avg of its blocks 0 to 15"),
+        ("simclr_rn50", "avgpool", [1], "no features 'avgpool' of 'simclr_rn50'.* offers avg"),
+        ("simclr_rn50", "avg", [16], "no block 16 of 'simclr_rn50'"),
+        ("clip_rn50", "proj", None, "gives 'attnpool' by itself and offers avg of its blocks"),
+        ("jigsaw_alexnet", "cls", None, "no features 'cls' of 'jigsaw_alexnet', .* gives 'pooled' alone"),
     ],
 )
 def test_what_is_not_there_is_refused_in_one_sentence(encoder: str, features: Any, layers: Any, reason: str) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from zoo.choosing.figures import (
     Bar,
-    LabelPoint,
     Point,
     against_cost,
     as_svg,
@@ -21,6 +20,7 @@ from zoo.choosing.figures import (
     ranking,
     rungs,
 )
+from zoo.choosing.more_labels import LabelCurve, LabelPoint
 from zoo.evaluation.bootstrap import Interval
 
 NAMES = ("dino_vitS16", "<b>&co", "pocket_simclr_rn_shapes")
@@ -38,14 +38,21 @@ POINTS = [
     Point(name=bar.name, error=bar.error, cost=cost, verdict=bar.verdict)
     for bar, cost in zip(BARS, (10.0, 40.0, 5.0), strict=True)
 ]
-CURVE = {
-    name: [LabelPoint(n_labels=n, error=about(30 - n / 100), is_extrapolated=n > 1000) for n in (250, 500, 1000, 2000)]
+CURVES = [
+    LabelCurve(
+        encoder=name,
+        points=tuple(LabelPoint(n_labels=n, error=about(30 - n / 100), n_draws=1) for n in (250, 500, 1000)),
+        expected=(LabelPoint(n_labels=2000, error=about(18.0), n_draws=0),) if name == NAMES[0] else (),
+        exponent=None,
+        floor=None,
+        refusal="" if name == NAMES[0] else "too few",
+    )
     for name in NAMES[:2]
-}
+]
 FIGURES = {
     "ranking": partial(ranking, BARS),
     "cost": partial(against_cost, POINTS, label="images a second", more_is_better=True),
-    "curve": partial(label_curve, CURVE),
+    "curve": partial(label_curve, CURVES),
     "rungs": partial(
         rungs,
         [100, 200, 400],

@@ -10,9 +10,10 @@ import pytest
 from tests.cli_runner import document, run
 from zoo.evaluation.label_free.rank import rankme
 from zoo.evaluation.label_free.scatter import lidar
+from zoo.evaluation.transferability import logme, ridge_predictions
 from zoo.results.recording import provenance_of
 from zoo.results.rows import measurements
-from zoo.results.vocabulary import LABEL_FREE_METRICS
+from zoo.results.vocabulary import FEATURE_METRICS, TRANSFERABILITY_SCORES
 
 ENCODER = "pocket_simclr_rn_shapes"
 IMAGES = "shapes:classes=4,train=300,val=100,size_px=16"
@@ -38,7 +39,7 @@ def views(tmp_path: Path) -> tuple[Path, np.ndarray]:
 def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) -> None:
     first = document("metric", "all", ENCODER, IMAGES, *SMALL, "--target", "digits")
     found = {one["metric"]: one for one in first["metrics"]}
-    assert found.keys() == LABEL_FREE_METRICS.keys()
+    assert found.keys() == FEATURE_METRICS.keys()
     assert all(one["value"] is not None and not one["reason"] for one in found.values())
     assert found["rankme"]["n_images"] == 300 and found["lidar"]["n_views"] == 4 and found["lidar"]["n_images"] == 60
     assert first["recorded"]["new"] == len(found)
@@ -92,6 +93,28 @@ def test_files_give_what_the_functions_give(tmp_path: Path, views: tuple[Path, n
     assert values["mutual_information"] is None
 
 
+def test_scores_of_labelled_features_come_from_files_and_are_recorded_by_their_protocol(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    z = rng.normal(size=(3, 8))[y] + rng.normal(size=(60, 8))
+    np.savez(tmp_path / "rows.npz", z=z, y=y)
+    (found,) = document("metric", "logme", str(tmp_path / "rows.npz"), "--set", "logme.intercept=true")["metrics"]
+    assert found["value"] == logme(z, y, intercept=True).value and found["unit"] == "nats"
+    everything = document("metric", "all", str(tmp_path / "rows.npz"))["metrics"]
+    values = {one["metric"]: one["value"] for one in everything}
+    assert all(values[name] is not None for name in TRANSFERABILITY_SCORES)
+    np.savez(tmp_path / "grouped.npz", z=z, y=y, groups=np.arange(60) // 6)
+    grouped = document("metric", "leave_one_out_ridge,h_score", str(tmp_path / "grouped.npz"))["metrics"]
+    assert grouped[0]["value"] == ridge_predictions(z, y, groups=np.arange(60) // 6).value
+    assert grouped[1]["value"] == values["h_score"]
+    np.savez(tmp_path / "alone.npz", z=z)
+    assert "y is missing" in run("metric", "logme", str(tmp_path / "alone.npz"), code=2).output
+    document("metric", "gbc,h_score", ENCODER, IMAGES, "--n-images", "100", "--part", "val", "--set", "gbc.floor=0.01")
+    rows = {row.metric: row for row in measurements() if row.dataset == DATASET}
+    assert rows["gbc"].protocol == "zoo-transferability-1 (floor=0.01, n_images=100)" and rows["gbc"].split == "val"
+    assert rows["h_score"].protocol == "zoo-transferability-1 (n_images=100)" and rows["h_score"].n_train is None
+
+
 def test_notes_and_counts_of_duplicates_stand_beside_the_values(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     np.save(tmp_path / "noise.npy", generator.normal(size=(80, 5, 8)))
@@ -122,7 +145,7 @@ def test_folders_of_features_are_read_and_validation_features_stand_beside(tmp_p
 
 def test_the_list_shows_every_metric_with_its_source() -> None:
     listed = document("metric", "--list")["metrics"]
-    assert [one["name"] for one in listed] == list(LABEL_FREE_METRICS)
+    assert [one["name"] for one in listed] == list(FEATURE_METRICS)
     assert "Eq. 1-2" in run("metric", "--list").output
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.each import for_each
 from zoo.errors import QueryError, UnknownName
-from zoo.evaluation import bootstrap, measuring, risk
+from zoo.evaluation import bootstrap, classification, measuring, risk, tagging
 from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.neighbours import NeighbourProbe
@@ -31,6 +31,7 @@ DIGESTS = {
     "zoo-logistic-2": "23444ba63dc396103aa50f7f3b8a7325",
     "zoo-streamed-1": "58fef17a01f73ced51e6e44fa435f213",
     "zoo-nearest-neighbours-1": "26014ea60f1a55d607c5152cd6424f03",
+    "zoo-logistic-multilabel-1": "37fa9b36dec69ffb24838415dcc710a2",
     "zoo-risk-logistic-2": "fb74e8aa61a3de815ba487c4e7030b16",
     "zoo-risk-streamed-1": "9ed25a44eaf6912e021311a6706d713b",
 }
@@ -62,7 +63,10 @@ def test_a_protocol_settles_every_option_of_its_probe_that_may_move_the_number(p
 def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> None:
     rules = protocol.rules
     assert rules.get("held_out_share") == (measuring.TUNING_SHARE if protocol.probe == "LogisticProbe" else None)
-    assert (rules["n_seeds"], rules["n_bootstrap"]) == (measuring.N_SEEDS, bootstrap.N_DRAWS)
+    if protocol.name == tagging.PROTOCOL:
+        assert (rules["fewest_images"], rules["n_bootstrap"]) == (tagging.FEWEST, classification.N_DRAWS)
+    else:
+        assert (rules["n_seeds"], rules["n_bootstrap"]) == (measuring.N_SEEDS, bootstrap.N_DRAWS)
     assert rules.get("n_subsets", risk.N_SUBSETS) == risk.N_SUBSETS
     assert rules.get("order", "standard") == risk.ORDERS[0]
     assert not rules.keys() & protocol.settings.keys()

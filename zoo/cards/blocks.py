@@ -1,7 +1,7 @@
 """Blocks of networks whose names do not say them: how many there are in each stage, and their channels.
 
 ``metadata/blocks.tsv`` has a row a network, by backbone and options; ``scripts/derive_blocks.py`` writes it with
-:func:`zoo.encoders.blocks.stages_of`, which looks at the network itself. Nothing here imports torch.
+:func:`zoo.encoders.taps.stages_of`, which looks at the network itself. Nothing here imports torch.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ..datasets import ImageData, ImageSet, open_images
 from ..datasets.groups import shared_groups
 from ..datasets.imagefiles import notes_on
 from ..datasets.images import copies_of, digest
-from ..errors import QueryError
+from ..errors import DataError, QueryError, WeightsUnavailable
 from ..evaluation.evaluating import Featurising, Request, decomposed, evaluations_folder, runs_folder
 from ..optional import requires_extra
 from ..progress import Progress, Silent
@@ -30,8 +30,8 @@ from .contending import Ground, ImageContender, Load
 from .judging import PROTOCOL, logistic_probe
 from .keeping import kept
 from .more_labels import LabelCurve, label_curve, label_parts
-from .racing import SCORE, SHARE, Plan, Race, race, rehearsal
-from .shortlist import Entry, shortlist
+from .racing import SCORE, SHARE, NoneLeft, Plan, Race, race, rehearsal
+from .shortlist import Entry, shortlist, weights_here
 from .visiting import Task
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
@@ -45,8 +45,10 @@ if TYPE_CHECKING:
 N_ENCODERS = 12
 N_CURVES = 3  # encoders whose label curve is measured
 LEAST_S = 60.0  # of featurising, below which nothing is saved
+FIRST_SHARE = 0.4  # of the time, for the first rung of a shortlist
 RACE_SHARE = 0.8  # of the time, for the race; the rest is for what comes after it
 _BYTES_A_NUMBER = 4  # features are float32
+_N_NAMED = 5  # encoders of an error
 _N_SIZES = 16  # images whose size is looked at
 Tell = Callable[[str], None]
 
@@ -79,7 +81,7 @@ class Planned:
     expected_error: float | None  # percent, by what is known before
     expected_source: str
     seconds_per_image: float | None  # measured on this device before, or expected of its network; None if not known
-    seconds_source: str  # "measured", "expected" or ""
+    seconds_source: str  # "measured", "expected" (by a plan alone) or ""
     memory_bytes: int | None  # on this device with these batches
     memory_source: str  # "measured", "computed" or ""
 
@@ -95,7 +97,7 @@ class ChoicePlan:
     n_passed: int  # encoders that pass the constraints
     fetch_bytes: int
     sizes: tuple[tuple[int, int], ...]  # training and test images of each rung
-    seconds: float | None  # of featurising, as the race is expected to go; None if no speed is known
+    seconds: float | None  # of featurising, as the race is expected to go; None if some speed is not known
     full_seconds: float | None  # of featurising everything
     time_s: float | None
     plan: Plan
@@ -210,6 +212,7 @@ def plan_choice(
         root,
         offline,
         _spelled(images, spelled),
+        is_rehearsal=True,
     ).plan
 
 
@@ -306,18 +309,24 @@ def choose(
     say(f"{_n(len(prepared.contenders), 'encoder')} on {prepared.plan.data.name}: {', '.join(_names(prepared))}")
     by_name = {contender.name: contender for contender in prepared.contenders}
     probe = kept(
-        logistic_probe(task, seed=seed, device=device),
+        logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device),
         n_test=task.n_test,
         facts=lambda name: (
             runs_folder(ground.root, by_name[name].name),
             {"features": by_name[name].facts, "protocol": PROTOCOL, "seed": seed, "groups": _hash(task.groups_train)},
         ),
     )
-    found = race(prepared.contenders, task, plan, probe=probe, tell=say)
+    try:
+        found = race(prepared.contenders, task, plan, probe=probe, tell=say)
+    except NoneLeft as error:
+        raise _none_left(error) from error
     curves, curve_notes = _curves(found, task, ground, by_name, seed, time_s, started, say, probe)
     risk, notes = None, [*found.notes, *curve_notes]
     if decompose:
-        risk = _decomposed(by_name[found.leader.name], ground, seed, device, say)
+        try:
+            risk = _decomposed(by_name[found.leader.name], ground, seed, device, say)
+        except DataError as error:  # the ranking stands without it
+            notes.append(f"The error of {found.leader.name} could not be decomposed: {error}")
     notes += [note for contender in prepared.contenders for note in contender.notes]
     failed = {one.name: one.reason for one in found.standings if one.status == "failed"}
     data = prepared.plan.data
@@ -336,6 +345,23 @@ def choose(
             "evaluate": f"zoo evaluate {shlex.quote(found.leader.name)} {data.spelled} --save DIR",
         },
     )
+
+
+def _none_left(error: NoneLeft) -> DataError:
+    """One sentence on why no encoder could be used, and what is possible without a network if that is the reason."""
+    name, reason = next(iter(error.failed.items()))
+    text = f"None of the {_n(len(error.failed), 'encoder')} could be used; the first one, {name}: {reason}"
+    if any(isinstance(one, WeightsUnavailable) for one in error.failed.values()):
+        cards = catalogue()
+        here = weights_here(cards[name] for name in cards)
+        there = [name for name, where in here.items() if where and not cards[name].is_untrained]
+        names = sorted(there, key=lambda name: here[name] == "shipped")  # the tiny ones last
+        if names:
+            more = f" and {len(names) - _N_NAMED} more" if len(names) > _N_NAMED else ""
+            text += f" Without a network these can be tried here: {', '.join(names[:_N_NAMED])}{more}."
+        else:
+            text += " Without a network none can be tried here: fetch weights with 'zoo get NAME' where there is one."
+    return DataError(text)
 
 
 def _opened(images: str | os.PathLike[str] | ImageData) -> ImageData:
@@ -368,15 +394,21 @@ def _prepared(
     offline: bool,
     spelled: str,
     *,
+    is_rehearsal: bool = False,
     load: Load | None = None,
     progress: Callable[[str], Progress] | None = None,
     tell: Tell | None = None,
 ) -> _Prepared:
     facts, task = _facts(data, spelled), _task(data)
     limits = constraints or Constraints()
+    first = plan.schedule(task)
+    asked, slowest = limits, None
+    if time_s is not None and isinstance(encoders, int) and encoders > 0:
+        slowest = encoders * sum(first.sizes[0]) / (FIRST_SHARE * time_s)
+        asked = replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0))
     listed = shortlist(
         encoders,
-        limits,
+        asked,
         n_labels=facts.n_train,
         n_classes=int((data.train.n_per_class() > 0).sum()),
         image_px=facts.image_px,
@@ -386,7 +418,7 @@ def _prepared(
     )
     ground = Ground(
         data=data,
-        schedule=plan.schedule(task),
+        schedule=first,
         root=evaluations_folder() if root is None else Path(root),
         how=how,
         load=load,
@@ -396,10 +428,15 @@ def _prepared(
     )
     contenders, planned = [], []
     for entry in listed.chosen:
-        contender = ImageContender(entry.name, ground)
+        contender = ImageContender(entry.name, ground, expects=is_rehearsal)
         contenders.append(contender)
         planned.append(_planned(entry, contender))
     notes = [*facts.notes, *listed.notes]
+    if slowest is not None and asked is not limits:
+        notes.append(
+            f"Within the time {_n(len(listed.chosen), 'encoder')} can be tried only if each makes features of "
+            f"{slowest:.2g} images a second or more, so that slower ones are not on the list."
+        )
     seconds = full_seconds = None
     if all(one.seconds_per_image is not None for one in planned):
         seconds, full_seconds = rehearsal(contenders, task, plan)
@@ -483,7 +520,7 @@ def _task(data: ImageData) -> Task:
     return Task(
         y_train=data.train.labels,
         y_test=data.val.labels,
-        groups_train=_several(data.train.together),
+        groups_train=data.train.groups,
         groups_test=_several(data.val.together),
         classes=data.train.classes,
     )

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
-from ..cards.costs import cost_of, memory_bytes
+from ..cards.costs import Cost, cost_of, memory_bytes
 from ..datasets import ImageData, ImageSet
+from ..encoders.costs import expected_images_per_second
 from ..errors import DataError, QueryError
 from ..evaluation.evaluating import Featurising, features_folder, runs_folder
 from ..features import Features, featurise, load_features
@@ -128,6 +129,10 @@ class Ground:
             return str(torch.cuda.get_device_name(self.device))
         return f"{self.device} of {platform.node() or 'this machine'}, {torch.get_num_threads()} threads"
 
+    def expected_speed(self, cost: Cost) -> float:
+        """Images a second to expect of a network here."""
+        return expected_images_per_second(cost, self.device, batch_size=self.how.batch_size).images_per_second
+
     def encoder(self, name: str) -> tuple[torch.nn.Module, Any]:
         """An encoder and its preprocessing; the last ones stay in memory."""
         if name not in self.loaded:
@@ -148,14 +153,14 @@ class Ground:
 class ImageContender:
     """One encoder on the images of a data set."""
 
-    def __init__(self, name: str, ground: Ground, *, expected_seconds: float | None = None) -> None:
+    def __init__(self, name: str, ground: Ground, *, expects: bool = False) -> None:
         self.name = catalogue().id_of(name)
         self.ground = ground
         self.batch_size = ground.how.batch_size
         self.dim: int | None = None
+        self.expects = expects  # seconds of its network where none were measured, for which small ones are timed
         self.n_computed = 0  # images in this process
         self.notes: list[str] = []
-        self._expected = expected_seconds
         self._weights_hash = ""
         self._preprocess_hash = ""
         self._speed_file = runs_folder(ground.root, self.name).parent / _SPEED
@@ -165,13 +170,16 @@ class ImageContender:
     @property
     def seconds_per_image(self) -> float:
         """Measured on this device, now or before, else as expected."""
-        return (self._expected or 1.0) if self.speed is None else self.speed.seconds_per_image
+        return self.expected_seconds()[0] or 1.0
 
     def expected_seconds(self) -> tuple[float | None, str]:
         """Seconds an image and "measured" (here, before) or "expected"; None and "" if nothing is known."""
         if self.speed is not None:
             return self.speed.seconds_per_image, "measured"
-        return self._expected, "expected" if self._expected else ""
+        cost = cost_of(catalogue()[self.name]) if self.expects else None
+        if cost is None:
+            return None, ""
+        return 1.0 / self.ground.expected_speed(cost), "expected"
 
     @property
     def memory(self) -> tuple[int | None, str]:

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..evaluation.drawing import COLOURS, COMPONENT_COLOURS, MARKS, new_figure, style
 from ..optional import requires_extra
+from ..results.facts import short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
     from ..evaluation.bootstrap import Interval
+    from .more_labels import LabelCurve
 
 _INK, _LINE = "#010203", "#040506"  # stand for the colours of the page
 _BY_VERDICT = {"leader": "#0072B2", "tie": "#56B4E9", "not told apart": "#CC79A7", "worse": "#D55E00"}
@@ -29,6 +31,8 @@ _OTHER = "#8A8F98"
 _LONGEST_NAME = {True: 40, False: 24}  # characters, by whether the figure is wide
 _WIDE = 5.0  # inches, from which on a figure counts as wide
 _ROW_INCHES = 0.24
+_NEAR_END = 0.3  # share of an axis within which a name is written towards its middle
+_DECADE = 5.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,15 +53,6 @@ class Point:
     error: Interval  # percent
     cost: float  # in the unit of the axis
     verdict: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelPoint:
-    """The error with so many labels."""
-
-    n_labels: int
-    error: Interval  # percent
-    is_extrapolated: bool = False
 
 
 def ranking(bars: Sequence[Bar], width: float) -> Drawing:
@@ -81,7 +76,7 @@ def ranking(bars: Sequence[Bar], width: float) -> Drawing:
 def against_cost(points: Sequence[Point], width: float, *, label: str, more_is_better: bool) -> Drawing:
     """Error against a cost, with the front of those that none beats in both."""
     drawing, (axes,) = new_figure(width=width, height=3.0)
-    axes.set_xscale("log")
+    _scale(axes, [one.cost for one in points])
     front = pareto([(one.cost, one.error.value) for one in points], more_is_better=more_is_better)
     if len(front) > 1:
         path = sorted((points[i].cost, points[i].error.value) for i in front)
@@ -93,8 +88,8 @@ def against_cost(points: Sequence[Point], width: float, *, label: str, more_is_b
         axes.plot(one.cost, one.error.value, "o" if i in front else "s", color=_colour(one.verdict), markersize=5)
         if i in front or one.verdict == "leader":
             named.append(i)
+    axes.margins(x=0.06, y=0.16)
     _name(axes, [points[i] for i in sorted(named, key=lambda i: points[i].cost)], width)
-    axes.margins(x=0.12, y=0.12)
     axes.set(xlabel=label, ylabel="error, percent (lower is better)")
     _key(drawing, axes, [one.verdict for one in points], n_columns=4 if width > _WIDE else 2)
     return drawing
@@ -116,40 +111,22 @@ def pareto(points: Sequence[tuple[float, float]], *, more_is_better: bool) -> se
     }
 
 
-def label_curve(curves: Mapping[str, Sequence[LabelPoint]], width: float) -> Drawing:
-    """Error against the number of labels; what is extrapolated is dashed and hollow."""
+def label_curve(curves: Sequence[LabelCurve], width: float) -> Drawing:
+    """Errors with parts of the labels; what is expected of more is dashed and hollow."""
     drawing, (axes,) = new_figure(width=width, height=3.0)
     axes.set_xscale("log")
-    for place, (name, points) in enumerate(curves.items()):
+    for place, curve in enumerate(curves):
         colour, mark = COLOURS[place % len(COLOURS)], MARKS[place % len(MARKS)]
-        measured = [point for point in points if not point.is_extrapolated]
-        beyond = [point for point in points if point.is_extrapolated]
-        axes.plot(
-            [point.n_labels for point in measured],
-            [point.error.value for point in measured],
-            color=colour,
-            marker=mark,
-            label=_short(name, width),
-        )
-        for point in points:
-            low, high = _ends(point.error)
-            axes.plot([point.n_labels] * 2, [low, high], color=colour, alpha=0.35, linewidth=3.0)
-        if beyond:
-            path = [*measured[-1:], *beyond]
-            axes.plot(
-                [point.n_labels for point in path],
-                [point.error.value for point in path],
-                color=colour,
-                linestyle=(0, (3, 2)),
-            )
-            axes.plot(
-                [point.n_labels for point in beyond],
-                [point.error.value for point in beyond],
-                mark,
-                color=colour,
-                fillstyle="none",
-            )
-    _counts(axes, sorted({point.n_labels for points in curves.values() for point in points}), width)
+        path = [(point.n_labels, point.error.value) for point in curve.points]
+        axes.plot(*zip(*path, strict=True), color=colour, marker=mark, label=_short(curve.encoder, width))
+        for point in (*curve.points, *curve.expected):
+            axes.plot([point.n_labels] * 2, _ends(point.error), color=colour, alpha=0.35, linewidth=3.0)
+        if curve.expected:
+            beyond = [path[-1], *((point.n_labels, point.error.value) for point in curve.expected)]
+            axes.plot(*zip(*beyond, strict=True), color=colour, linestyle=(0, (3, 2)))
+            axes.plot(*zip(*beyond[1:], strict=True), mark, color=colour, fillstyle="none")
+    every = {point.n_labels for curve in curves for point in (*curve.points, *curve.expected)}
+    _counts(axes, sorted(every), width)
     axes.set(xlabel="labelled images", ylabel="error, percent (lower is better)")
     handles, labels = axes.get_legend_handles_labels()
     drawing.legend(handles, labels, loc="outside lower center", ncols=2 if width > _WIDE else 1)
@@ -192,7 +169,7 @@ def decomposition(parts: Mapping[str, float], width: float) -> Drawing:
     axes.grid(visible=False, axis="y")
     axes.axvline(0, color=_INK, linewidth=0.7)
     axes.margins(x=0.14)
-    axes.set_xlabel("percentage points of the error (lower is better)")
+    axes.set_xlabel("points of error (lower is better)")
     return drawing
 
 
@@ -216,19 +193,33 @@ def _short(name: str, width: float) -> str:
 
 
 def _name(axes: Axes, points: Sequence[Point], width: float) -> None:
-    """Writes names beside points, above and below by turns."""
+    """Writes names beside points, above and below by turns, and never across the ends of the axis."""
     for place, one in enumerate(points):
         above = place % 2 == 0
+        across = float(axes.transAxes.inverted().transform(axes.transData.transform((one.cost, one.error.value)))[0])
+        side: Any = "left" if across < _NEAR_END else "right" if across > 1 - _NEAR_END else "center"
         axes.annotate(
             _short(one.name, width),
             (one.cost, one.error.value),
             (0, 9 if above else -9),
             textcoords="offset points",
-            ha="center",
+            ha=side,
             va="bottom" if above else "top",
             size=6.5,
             color=_INK,
         )
+
+
+def _scale(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic axis with ticks in plain numbers, or a linear one where the values are close."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    is_wide = max(values) > _DECADE * min(values)
+    axes.set_xscale("log" if is_wide else "linear")
+    steps = (1.0,) if max(values) > _DECADE**4 * min(values) else (1.0, 2.0, 5.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=steps) if is_wide else MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: short_number(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _counts(axes: Axes, counts: Sequence[int], width: float) -> None:
@@ -259,6 +250,13 @@ _PAGE_STYLE: Any = {
     "grid.color": _LINE, "svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none",
     "savefig.facecolor": "none", "legend.labelcolor": _INK,
 }  # fmt: skip
+_OF_PAGE = {  # the darkest colours have lighter ones on a dark page
+    _INK: "currentColor",
+    _LINE: "var(--line)",
+    "#0072b2": "var(--blue, #0072b2)",
+    "#d55e00": "var(--red, #d55e00)",
+    "#009e73": "var(--green, #009e73)",
+}
 _SIZE = re.compile(r'<svg ([^>]*?)width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
 _GROUP = re.compile(r'<g id="[^"]*">')
 
@@ -275,7 +273,8 @@ def _page_style(name: str) -> Iterator[None]:
 def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
     """A figure of so many inches as an ``<svg>`` element; ``name`` keeps its ids apart from those of other figures.
 
-    Its text is text, which matplotlib has escaped, and its ink is the ``currentColor`` and ``--line`` of the page.
+    Its text is text, which matplotlib has escaped. Its colours are those of the page: ``currentColor``, ``--line``,
+    ``--blue``, ``--red`` and ``--green``.
     """
     with _page_style(name):
         file = io.StringIO()
@@ -284,4 +283,7 @@ def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = _SIZE.sub(r'<svg \1width="100%" style="max-width: \2pt"', text, count=1)
-    return _GROUP.sub("<g>", text).replace(_INK, "currentColor").replace(_LINE, "var(--line)")
+    text = _GROUP.sub("<g>", text)
+    for colour, of_page in _OF_PAGE.items():
+        text = text.replace(colour, of_page)
+    return text

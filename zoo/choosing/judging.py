@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.subsets import held_out
+from ..errors import DataError
 from ..optional import requires_extra
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = "zoo-logistic-2"  # of the probe
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
-_RIDGES = 10.0 ** np.arange(-4, 4)  # penalties, in units of the mean square of the features
+PENALTIES = 10.0 ** np.arange(-4, 4)  # penalties, in units of the mean square of the features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,7 +88,7 @@ def _ridge(chunk: Chunk) -> tuple[Truths, Truths]:
     centre = y.mean(axis=0)
     target = u.T @ (y - centre)  # (rank, n_classes)
     best: tuple[float, Truths, Truths] | None = None
-    for penalty in _RIDGES * float(values.sum() / n if len(values) else 1.0):
+    for penalty in PENALTIES * float(values.sum() / n if len(values) else 1.0):
         shrunk = values / (values + penalty)
         residual = y - centre - u @ (shrunk[:, None] * target)
         left_out = y - _left_out(residual, u, shrunk, chunk.groups)
@@ -128,11 +130,14 @@ Probe = Callable[[str, Any, Any, Any], Predict]
 """Trains a probe: name of the contender, rows of the training images (ascending), their features and labels."""
 
 
-def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> Probe:
+def logistic_probe(
+    task: Task, *, contents: NDArray[np.uint64] | None = None, seed: int = 0, device: str | None = None
+) -> Probe:
     """A maker of probes by the protocol zoo-logistic-2: C by a held-out fifth of the labels, then all labels.
 
-    On all labels of a data set without groups it is the probe of ``zoo evaluate`` in its setting "full"; with groups,
-    those that are held out are whole ones.
+    On all labels it is the probe of ``zoo evaluate`` in its setting "full": whole groups are held out, and copies (the
+    same number in ``contents`` of the training images) together. Parts of the labels may have too few groups for that;
+    then the images that are held out are of the same groups as the others, which may cost the best C and no more.
     """
 
     def fitted(name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Predict:
@@ -142,12 +147,21 @@ def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> P
         probe: Any = probe_maker(PROTOCOLS[PROTOCOL], seed=seed, device=device)()
         n_free = len(y) - len(np.unique(y))  # each class keeps an image
         n = min(task.n_test, math.ceil(TUNING_SHARE * len(y)), n_free)
-        together = None if task.groups_train is None else task.groups_train[rows]
-        held = held_out(y, n, seed=seed, classes=task.classes, contents=together).indices
+        some = None if contents is None else contents[rows]
+        drawn = partial(held_out, y, n, seed=seed, classes=task.classes)
+        groups = None if task.groups_train is None else task.groups_train[rows]
+        try:
+            held = drawn(contents=some, groups=groups).indices
+        except DataError:
+            held = drawn().indices
         rest = np.setdiff1d(np.arange(len(y)), held)
         probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
         again = type(probe)(**(probe.get_params() | {"C": probe.report_["C"]}))
         again.fit(x, y)
-        return lambda x_test, rows_test: again.predict(x_test)
+
+        def predict(x_test: Any, rows_test: Any = None) -> Any:
+            return again.predict(x_test)
+
+        return predict
 
     return fitted

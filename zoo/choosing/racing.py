@@ -11,9 +11,10 @@ labels that is so from the first rung on, and what is added are test images. Bef
 
 Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered
 by group, at ``(1 - level) / 5`` over all rungs and contenders together (Bonferroni). And, as soon as the race could not
-end within its budget with all that are left, those with the largest errors; that says nothing of them, unless a test
-does. The budget reckons with a race that keeps the best ``Plan.keep`` at each doubling of the images (sequential
-halving, Karnin et al. 2013) until ``Plan.n_final`` have all labels, or one where that would cost half a rung's field.
+end within its budget with all that are left, those with the largest errors, but for those that cost next to nothing;
+that says nothing of them, unless a test does. The budget reckons with a race that keeps the best ``Plan.keep`` at each
+doubling of the images (sequential halving, Karnin et al. 2013) until ``Plan.n_final`` have all labels, or one where
+fewer than that share could go on otherwise.
 
 Learning curves cross: a wide encoder may need more labels. So before all labels are there (1) beyond doubt means that
 the contender stays behind by more than ``Plan.margin`` points, which a cheap score may be wrong by, even if it went on
@@ -22,7 +23,8 @@ published scaling law; and (2) one place among those that are kept is for the co
 
 How certain. Differences of the survivors from the leader have simultaneous intervals: the bootstrap over test images
 (or groups of them) of all pairs of survivors, with one critical value for the largest (max-t). They hold whichever
-contender leads, as intervals of one look at the data; early drops add a fifth of the level. The leader's own error is
+contender leads, and wherever among the rungs with all labels the race ends (Bonferroni); early drops add a fifth of the
+level. The leader's own error is
 the lowest of several, and so too low: ``Race.optimism`` is by how much, by the bootstrap (what the contender that leads
 in a resample loses on the images themselves). Intervals are over test images; other training labels would move errors
 in addition.
@@ -61,9 +63,26 @@ if TYPE_CHECKING:
 
 SCORE = "ridge"  # judges before all labels are there
 SHARE = 0.2  # of the cost of measuring everything
+FIRST_SHARE = 0.5  # of what the share allows, for the first rung
 EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
+CHEAP_SHARE = 0.1  # of what is left, for contenders that cost little and would have to go by their errors
 _SLOWING = 2**-0.15  # of the gain a doubling of labels
 Tell = Callable[[str], None]
+
+
+class NoneLeft(DataError):
+    """No contender could be used.
+
+    Attributes
+    ----------
+    failed : dict
+        The error of each by its name.
+    """
+
+    def __init__(self, failed: dict[str, ZooError]) -> None:
+        self.failed = failed
+        reasons = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        super().__init__(f"None of the {len(failed)} encoders could be used. {reasons}")
 
 
 class Contender(Protocol):
@@ -117,8 +136,14 @@ class Plan:
                 )
 
     def schedule(self, task: Task) -> Schedule:
-        """The order of the images and the sizes of the rungs."""
-        return schedule(task, first_images=self.first_images, seed=self.seed)
+        """The order of the images and the sizes of the rungs.
+
+        Of few images a first rung of the usual size would be all that the share allows: there it is smaller.
+        """
+        first_images: float = self.first_images
+        if self.share is not None and not self.least_s:
+            first_images = min(first_images, FIRST_SHARE * self.share * (task.n_train + task.n_test))
+        return schedule(task, first_images=max(3, int(first_images)), seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +244,7 @@ class _Racing:
         self.looks: list[Look] = []
         self.rungs: list[Rung] = []
         self.notes: list[str] = []
+        self.failed: dict[str, ZooError] = {}
         self.started = clock()
         self.clusters = {
             "train": clusters_of(task.groups_train, self.schedule.train),
@@ -277,8 +303,7 @@ class _Racing:
         for rung in range(n_rungs):
             self.climb(rung)
             if not self.alive:
-                reasons = "; ".join(f"{runner.name}: {runner.reason}" for runner in self.runners.values())
-                raise DataError(f"None of the {len(self.runners)} encoders could be used. {reasons}")
+                raise NoneLeft(self.failed)
             dropped = self.drop(is_last=rung == n_rungs - 1, rung=rung)
             self.report(dropped)
             if rung == n_rungs - 1 or self.is_decided() or not self.affords(rung + 1):
@@ -314,6 +339,7 @@ class _Racing:
                 raise
             except ZooError as error:
                 runner.failed, runner.reason = True, str(error)
+                self.failed[name] = error
                 self.alive.remove(name)
                 self.tell(f"{name} is out: {error}")
                 continue
@@ -419,11 +445,23 @@ class _Racing:
             n = max(n, self.most(ranked, rung, 1, range(share, n, -1)))
         n = n or n_final  # the budget does not reach the end: as far as it goes
         look, kept = self.looks[-1], ranked[:n]
+        kept += self.cheap(ranked[n:])
         if look.gained and n > 1:
             rising = min(ranked, key=look.projected)
             if rising not in kept:
-                kept = [*kept[:-1], rising]
+                kept = [*kept[: n - 1], rising, *kept[n:]]
         return kept
+
+    def cheap(self, ranked: Sequence[str]) -> list[str]:
+        """Those whose remaining images cost next to nothing beside what is left, best first."""
+        spare, found = CHEAP_SHARE * self.left(), []
+        for name in ranked:
+            runner = self.runners[name]
+            cost = (self.task.n_train + self.task.n_test - runner.n_images) * runner.contender.seconds_per_image
+            if cost <= spare:
+                spare -= cost
+                found.append(name)
+        return found
 
     def most(self, ranked: list[str], rung: int, n_final: int, numbers: range) -> int:
         """The first of these numbers of contenders with which the race can end in its budget, or 0."""
@@ -434,6 +472,12 @@ class _Racing:
         """True if the next rung is within the budget."""
         return not self.is_limited or self.step_cost(self.alive, rung) <= self.left()
 
+    @property
+    def level(self) -> float:
+        """Of the intervals of one look, so that they hold wherever among the last rungs the race ends."""
+        n_ends = sum(size[0] == self.task.n_train and size[1] >= self.n_report for size in self.schedule.sizes)
+        return 1 - (1 - self.plan.level) / (n_ends if self.is_limited else 1)
+
     def is_decided(self) -> bool:
         """True if nobody that is left can be better than the leader by what matters."""
         look = self.looks[-1]
@@ -441,8 +485,7 @@ class _Racing:
             return False
         if len(self.alive) == 1:
             return True
-        level = 1 - (1 - self.plan.level) / len(self.schedule.sizes)
-        found = compared(look, self.ranked(), level=level, seed=self.plan.seed)
+        found = compared(look, self.ranked(), level=self.level, seed=self.plan.seed)
         if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in found.behind.values()):
             self.notes.append(
                 f"It ended at {look.n_test:,} test images, for no other that was left can be better than the leader by "
@@ -476,7 +519,7 @@ class _Racing:
     def ended(self) -> Race:
         look = self.looks[-1]
         names = self.ranked()
-        known = compared(look, names, level=self.plan.level, seed=self.plan.seed)
+        known = compared(look, names, level=self.level, seed=self.plan.seed)
         leader, behind = names[0], known.behind
         found = [
             Standing(
@@ -520,7 +563,7 @@ class _Racing:
         look = next((look for look in self.looks if look.number == runner.rung and runner.name in look.wrong), None)
         status = "failed" if runner.failed else "dropped"
         error = behind = None
-        verdict = status
+        verdict = "failed" if runner.failed else "not told apart"
         if look is not None and runner.n_images:
             error = error_of(look, runner.name, seed=self.plan.seed)
             behind = behind_alone(look, runner.name, leader, level=self.plan.level)
@@ -573,8 +616,8 @@ def race(
     ------
     QueryError
         If there is no contender, or two have one name.
-    DataError
-        If none can be used; says why of each.
+    NoneLeft
+        If none can be used; a DataError that says why of each.
     """
     chosen = plan or Plan()
     names = [contender.name for contender in contenders]

@@ -42,6 +42,7 @@ VERBS = {
     "results": Verb("results", "Show the measured errors and their components."),
     "compare": Verb("list", "Show in which facts encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
+    "choose": Verb("choose", "Find the encoder for your labelled images."),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
     "predict": Verb("predict", "Classify images by a saved probe."),
     "features": Verb("evaluate", "Compute features of labelled images, once."),
@@ -67,6 +68,7 @@ VERBS = {
 _AGAIN = "; run the same command again."
 _GO_ON = "; run the same command again to go on."
 AFTER_INTERRUPT = {
+    "choose": f"Fetched weights and finished features are kept{_GO_ON}",
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
     "predict": f"No predictions were written{_AGAIN}",
     "features": f"Finished shards of features are kept{_GO_ON}",
@@ -92,6 +94,7 @@ Examples:
   zoo show dino_vitS16
   zoo compare dino_vitS16 mae_vitB16
   zoo recommend --labels 20k --max-parameters 100M --licence permissive
+  zoo choose ./birds --time 30m --licence permissive
   zoo evaluate pocket_simclr_rn_shapes shapes --decompose
   zoo layers pocket_simclr_vit_shapes digits
   zoo metric all pocket_simclr_rn_shapes shapes

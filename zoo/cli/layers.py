@@ -281,9 +281,9 @@ def sentences(report: LayersReport) -> list[str]:
         ]
     else:
         said = [
-            f"Expected on new images: {_points(choice.nested)} of error by taking {_named(chosen)} in place of the "
-            f"card's features, from {report.n_test:,} test images, which chose nothing. The {report.n_train:,} training "
-            f"images that chose it among {n} show {_points(choice.naive)}, which is too good on average.",
+            f"Expected on new images: {_points(choice.nested)} of error by taking {_named(chosen)} in place of "
+            f"the card's features, from {report.n_test:,} test images, which chose nothing. The {report.n_train:,} "
+            f"training images that chose it among {n} show {_points(choice.naive)}, which is too good on average.",
             _tie(report),
         ]
     if report.probe_nested is not None and choice.chosen != report.default:
@@ -301,8 +301,8 @@ def sentences(report: LayersReport) -> list[str]:
         cheap = report.variants[choice.cheapest]
         share = 100 * cheap.gflops / chosen.gflops
         said.append(
-            f"Cheapest that training images do not tell apart from the chosen one: {_named(cheap)}, {share:.0f} % of its "
-            f"operations, on test images {_points(cheap.behind)}: {cheap.command}"
+            f"Cheapest that training images do not tell apart from the chosen one: {_named(cheap)}, {share:.0f} % of "
+            f"its operations, on test images {_points(cheap.behind)}: {cheap.command}"
         )
     return [*said, f"Load it: {chosen.command}"]
 

@@ -251,11 +251,15 @@ DATA_OPTIONS = (
     ),
 )
 
-_OPTIONS = (
-    *DATA_OPTIONS,
+RUN_OPTIONS = (
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
     _DEVICE,
+)
+
+_OPTIONS = (
+    *DATA_OPTIONS,
+    *RUN_OPTIONS,
     click.option(
         "--precision",
         type=click.Choice(["float32", "bfloat16", "float16"]),

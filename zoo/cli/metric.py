@@ -1,4 +1,4 @@
-"""``zoo metric``: label-free metrics of an encoder on images, or of features in a file."""
+"""``zoo metric``: label-free metrics and transferability scores of an encoder on images, or of features in a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
-from ..results.vocabulary import LABEL_FREE_METRICS, LabelFreeMetric, label_free_metric
+from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, feature_metric
 from .measure_options import (
     IMAGES_HELP,
     copies_between,
@@ -100,7 +100,7 @@ def options_of(given: Sequence[str]) -> dict[str, dict[str, Any]]:
         name, point, option = key.partition(".")
         if not point or not option:
             raise QueryError(f"Got --set {key!r}, expected METRIC.NAME=VALUE, as in lidar.delta=1e-4.")
-        found.setdefault(label_free_metric(name).name, {})[option] = value
+        found.setdefault(feature_metric(name).name, {})[option] = value
     return found
 
 
@@ -124,7 +124,7 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
         return spectra["z"]
 
     records: list[Record] = []
-    for one in map(label_free_metric, wanted):
+    for one in map(feature_metric, wanted):
         begun_s = time.perf_counter()
         arguments: Record = {}
         try:
@@ -176,8 +176,8 @@ _WITH_VALIDATION = frozenset({"rotations", "labelled", "pixels"})
 _ONLY_OF = (  # options, the needs that they have an effect on, and what else metrics are measured on
     (("q", "augmentations"), {"views"}, "no views"),
     (("n",), {"views", "rotations"}, "no views and no turned images"),
-    (("part",), {"features", "views"}, "both parts"),
-    (("n_images",), {"features", "labelled", "source and target", "pixels"}, "views or turned images alone"),
+    (("part",), {"features", "labels", "views"}, "both parts"),
+    (("n_images",), {"features", "labels", "labelled", "source and target", "pixels"}, "views or turned images alone"),
     (("target",), {"source and target"}, "no data set to transfer to"),
 )
 
@@ -187,6 +187,8 @@ Examples:
   zoo metric all pocket_simclr_rn_shapes shapes
   zoo metric lidar,rankme dino_vitS16 ./birds --views-of 1000 --views 50 --device cuda
   zoo metric rankme features/dino_vitS16/features/birds-train-*
+  zoo metric logme,leave_one_out_ridge dino_vitS16 ./birds --n-images 2000
+  zoo metric h_score labelled.npz    # with z, y and, if images belong together, groups
   zoo metric lidar views.npy --set lidar.delta=1e-4
 """
 
@@ -260,9 +262,10 @@ Examples:
 def metric_command(
     metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
 ) -> None:
-    """Measure how good features are, without labels.
+    """Measure how good features are, without labels or without training a probe.
 
-    RankMe, LiDAR, what CLID is made of, and what they are compared with.
+    RankMe, LiDAR, what CLID is made of, and what they are compared with; and scores of features with their labels:
+    LogME, H-score, GBC, NLEEP, TransRate, and the accuracy of ridge regression and nearest neighbours, leaving one out.
 
     METRIC is a name, several by comma, or `all`. With IMAGES, an encoder is measured on them: what the metrics need is
     featurised once and kept, views are made by the augmentations of its training, and the numbers go to your results.
@@ -278,7 +281,7 @@ def metric_command(
     if metrics is None or name is None:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
     everything = metrics == "all"
-    wanted = list(LABEL_FREE_METRICS) if everything else [label_free_metric(one).name for one in metrics.split(",")]
+    wanted = list(FEATURE_METRICS) if everything else [feature_metric(one).name for one in metrics.split(",")]
     _refuse_idle_options(name, of_file=images is None)
     _refuse_idle_beside(wanted, metrics, options, of_file=images is None)
     if images is None:
@@ -305,7 +308,7 @@ def _refuse_idle_options(name: str, *, of_file: bool) -> None:
 
 def _refuse_idle_beside(wanted: Sequence[str], metrics: str, options: Record, *, of_file: bool) -> None:
     """Refuses options that have no effect on the requested metrics."""
-    chosen = [label_free_metric(one) for one in wanted]
+    chosen = [feature_metric(one) for one in wanted]
     needs = {one.needs for one in chosen}
     if of_file:
         if options["record"]:
@@ -322,20 +325,30 @@ def _refuse_idle_beside(wanted: Sequence[str], metrics: str, options: Record, *,
 
 
 def _list(as_json: bool) -> None:
-    ordered = LABEL_FREE_METRICS.values()
+    ordered = FEATURE_METRICS.values()
     if as_json:
         print_json({"metrics": [_described(one) for one in ordered]})
         return
-    rows = [[one.name, one.title, one.needs, one.unit, BETTER[one.higher_is_better], one.source] for one in ordered]
-    print_table(["metric", "called", "needs", "unit", "better", "source"], rows)
+    rows = [
+        [one.name, one.title, one.kind, one.needs, one.unit, BETTER[one.higher_is_better], one.source]
+        for one in ordered
+    ]
+    print_table(["metric", "called", "kind", "needs", "unit", "better", "source"], rows)
 
 
-def _described(one: LabelFreeMetric) -> Record:
+def _described(one: FeatureMetric) -> Record:
     needed = {"needs": one.needs, "unit": one.unit, "better": BETTER[one.higher_is_better], "least_images": one.least}
-    return {"name": one.name, "title": one.title, **needed, "source": one.source, "meaning": one.meaning}
+    return {
+        "name": one.name,
+        "title": one.title,
+        "kind": one.kind,
+        **needed,
+        "source": one.source,
+        "meaning": one.meaning,
+    }
 
 
-def _about(one: LabelFreeMetric) -> Record:
+def _about(one: FeatureMetric) -> Record:
     return {"metric": one.name, "title": one.title, "unit": one.unit, "better": BETTER[one.higher_is_better]}
 
 
@@ -350,7 +363,7 @@ def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, 
     if options["record"]:
         refuse_other_images(data)
     target = None if options["target"] is None else _target(options["target"], options["scale"])
-    needs = {label_free_metric(one).needs for one in wanted}
+    needs = {feature_metric(one).needs for one in wanted}
     say(f"{name}: features of {data.name}")
     inputs = inputs_of(
         name,

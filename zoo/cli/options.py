@@ -66,11 +66,11 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes names of label-free metrics behind the last comma, and ``all``."""
-    from ..results.vocabulary import LABEL_FREE_METRICS
+    """Completes names of metrics of features behind the last comma, and ``all``."""
+    from ..results.vocabulary import FEATURE_METRICS
 
     before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in _beginning(last, ["all", *LABEL_FREE_METRICS])]
+    return [before + comma + name for name in _beginning(last, ["all", *FEATURE_METRICS])]
 
 
 def dataset_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -90,7 +90,7 @@ class Pivot:
     """A table with one row an encoder, or one for each of its sources; the best in the first column comes first."""
 
     def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str] = ()) -> None:
-        from ..results.vocabulary import LABEL_FREE_METRICS
+        from ..results.vocabulary import FEATURE_METRICS
 
         self.columns = _columns(means)
         self.columns.sort(key=lambda column: metrics.index(column[0]) if column[0] in metrics else len(metrics))
@@ -100,7 +100,7 @@ class Pivot:
             self.cells.setdefault((mean.encoder, mean.source), {})[mean.metric, mean.split] = mean
         self.means = means
         first = self.columns[0]
-        free = LABEL_FREE_METRICS.get(first[0])
+        free = FEATURE_METRICS.get(first[0])
         sign = -1 if free is not None and free.higher_is_better else 1  # all others are errors and their parts
         known = [key for key, row in self.cells.items() if first in row]
         self.rows = sorted(known, key=lambda key: sign * self.cells[key][first].value)

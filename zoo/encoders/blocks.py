@@ -15,27 +15,24 @@ import torch
 from torch import Tensor, nn
 from torchvision.models.resnet import ResNet
 
-from ..cards.blocks import Stages
-from ..cards.schema import EncoderCard
 from .resnet import SmallResNet
 
-Seen = Callable[[int, Tensor], None]
+Seen = Callable[[int, Tensor], object]
 """Called with the number of a block and its output."""
 
 _CONTAINERS = ("stages", "layers", "blocks")
 _CLASS_LATER = ("cls_attn_blocks", "blocks_token_only")  # of networks whose other blocks see patches alone
-_ERRORS = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # of networks on meta
 
 
 def block_modules(backbone: nn.Module) -> list[list[nn.Module]]:
     """The blocks of each stage, the first first; none where they are not known."""
     if isinstance(backbone, ResNet | SmallResNet):
-        stages = [list(layer) for name, layer in backbone.named_children() if name.startswith("layer")]
+        stages = [list(layer.children()) for name, layer in backbone.named_children() if name.startswith("layer")]
         stages[-1] += list(backbone.avgpool.children())[:-1]  # zoo:resnet50_last_block has a block before its average
         return stages
     network = getattr(backbone, "network", None)
     if isinstance(network, nn.Module):  # of transformers, whose class the zoo wraps
-        return [list(backbone.blocks)] if hasattr(backbone, "blocks") else []  # type: ignore[arg-type]
+        return [list(getattr(backbone, "blocks", ()))]
     for prefix in ("layer", "s"):  # of timm's ResNets and RegNets
         found = [part for name, part in backbone.named_children() if name.removeprefix(prefix) in "12345678"]
         found = [part for part in found if len(list(part.children()))]
@@ -125,31 +122,3 @@ def block_means(backbone: Any, images: Tensor, *, blocks: tuple[int, ...]) -> Te
     except _Enough:
         pass
     return torch.cat([means[number] for number in numbers], dim=-1)
-
-
-def stages_of(card: EncoderCard) -> Stages | None:
-    """The blocks of a card's network, found by running it on the meta device; None if they cannot be read.
-
-    Those can be read that run one after the other, each once, and give one vector an image.
-    """
-    from .build import build_encoder  # which reads the means of blocks itself
-
-    network = build_encoder(card, device="meta")
-    stages = block_modules(network.backbone)
-    modules = [module for stage in stages for module in stage]
-    px, order, widths = card.preprocess.crop_px, [], []
-
-    def seen(number: int, output: Tensor) -> None:
-        order.append(number)
-        widths.append(mean_of_map(network.backbone, output).shape[1])
-
-    try:
-        with watched(modules, seen), torch.device("meta"):
-            network(torch.empty(2, 3, px, px))
-    except _ERRORS:
-        return None
-    if not modules or order != list(range(len(modules))):
-        return None
-    given = iter(widths)
-    pools_last = isinstance(network.backbone, ResNet | SmallResNet)
-    return Stages(tuple(tuple(next(given) for _ in stage) for stage in stages), pools_last)

@@ -8,15 +8,17 @@ token and mean, is not computed again: a variant is a list of columns of one wid
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
+from torchvision.models.resnet import ResNet
 
+from ..cards.blocks import Stages
 from ..cards.catalogue import own_card
 from ..cards.representations import PROJECTED, Staged, Transformer, derived, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
@@ -24,8 +26,10 @@ from ..errors import QueryError
 from .blocks import block_modules, mean_of_map, watched
 from .build import build_encoder
 from .encoder import Encoder, other_pooling
+from .resnet import SmallResNet
 
 _N_TIMED = 3  # forward passes, the fastest of which counts
+_ERRORS = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # of networks on meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,11 @@ def taps_of(card: EncoderCard, *, blocks: Sequence[int] | None = None) -> list[T
     """
     own = own_card(card)
     network = network_of(own)
-    if network is None or network.n_blocks is None:
-        if blocks is not None:
-            raise QueryError(
-                f"Found blocks for {own.id!r}, whose blocks the zoo does not know; leave them out to compare "
-                "resolutions and poolings alone."
-            )
+    if blocks is not None and (network is None or network.n_blocks is None):
+        raise QueryError(
+            f"Found blocks for {own.id!r}, whose blocks the zoo does not know; leave them out to compare resolutions "
+            "and poolings alone."
+        )
     found = {own.id: _card_tap(own, network)}
     if network is None:
         return list(found.values())
@@ -135,8 +138,9 @@ class OnePass:
 
     def __call__(self, images: Tensor) -> Tensor:
         """What the network pools by itself."""
-        pooled: Tensor = self._backbone.forward_head(self._final) if self._pooled is None else self._pooled
-        return pooled
+        if self._pooled is not None:
+            return cast(Tensor, self._pooled)
+        return cast(Tensor, self._backbone.forward_head(self._final))
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Tokens after the final norm."""
@@ -185,7 +189,13 @@ class Taps(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """All variants that are no mere combination of others, (n, width)."""
-        return torch.cat(self._of_staged(images) if self._is_staged else self._of_tokens(images), dim=-1)
+        parts = self._of_staged(images) if self._is_staged else self._of_tokens(images)
+        for tap, part in zip(self._own, parts, strict=True):
+            if part.shape[1:] != (tap.dim,):
+                raise QueryError(
+                    f"{tap.name!r} gives features of shape {tuple(part.shape[1:])}, expected ({tap.dim},)."
+                )
+        return torch.cat(parts, dim=-1)
 
     def _of_tokens(self, images: Tensor) -> list[Tensor]:
         n = len(self.encoder.backbone.blocks)  # type: ignore[arg-type]
@@ -212,8 +222,7 @@ class Taps(nn.Module):
 
         with watched(modules, seen):
             of_card = self.encoder(images)
-        first, *others = self._own
-        return [of_card, *(means[tap.block] for tap in others if tap.block is not None)]
+        return [of_card, *(means[tap.block] for tap in self._own[1:] if tap.block is not None)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,3 +274,29 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
+
+
+def stages_of(card: EncoderCard) -> Stages | None:
+    """The blocks of a card's network, found by running it on the meta device; None if they cannot be read.
+
+    Those can be read that run one after the other, each once, and give one vector an image.
+    """
+    network = build_encoder(card, device="meta")
+    stages = block_modules(network.backbone)
+    modules = [module for stage in stages for module in stage]
+    px, order, widths = card.preprocess.crop_px, [], []
+
+    def seen(number: int, output: Tensor) -> None:
+        order.append(number)
+        widths.append(mean_of_map(network.backbone, output).shape[1])
+
+    try:
+        with watched(modules, seen), torch.device("meta"):
+            network(torch.empty(2, 3, px, px))
+    except _ERRORS:
+        return None
+    if not modules or order != list(range(len(modules))):
+        return None
+    given = iter(widths)
+    pools_last = isinstance(network.backbone, ResNet | SmallResNet)
+    return Stages(tuple(tuple(next(given) for _ in stage) for stage in stages), pools_last)

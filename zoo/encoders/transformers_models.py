@@ -278,9 +278,10 @@ class TokenNetwork(nn.Module):
         return given
 
     def one_pass(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """What the network pools, its tokens after the final norm, and those of blocks, likewise; of one forward pass."""
+        """What the network pools, its tokens, and those of blocks, each after the final norm; of one forward pass."""
         output, seen = self._watched(images, blocks)
-        return self._pooled(output), self._normed(output.last_hidden_state), [self._final_norm(seen[i]) for i in blocks]
+        of_blocks = [self._final_norm(seen[i]) for i in blocks]
+        return self._pooled(output), self._normed(output.last_hidden_state), of_blocks
 
     def _watched(self, images: Tensor, blocks: Iterable[int]) -> tuple[Any, dict[int, Tensor]]:
         """The output of the network, and of blocks by their numbers."""

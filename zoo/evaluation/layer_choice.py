@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05  # p-values below it tell two variants apart
 _DRAWS_AT_A_TIME = 500
+_N_SIGNS, _EXACTLY = 9_999, 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,6 +60,7 @@ def choose(
     costs: Floats,
     train_groups: NDArray[np.uint64] | None = None,
     test_groups: NDArray[np.uint64] | None = None,
+    n_draws: int = N_DRAWS,
     seed: int = 0,
 ) -> Choice:
     """Chooses a variant on training images, and judges the choice on test images.
@@ -75,7 +77,7 @@ def choose(
         What each costs to compute, in any unit.
     train_groups, test_groups : array, shape (n,), optional
         Images with the same number, as those of one patient, are resampled together.
-    seed : int
+    n_draws, seed : int
         Of the bootstrap.
 
     Raises
@@ -96,39 +98,48 @@ def choose(
         )
     order = [(int(train_wrong[:, one].sum()), one != default, float(costs[one]), one) for one in range(shape[1])]
     chosen = min(order)[-1]
-    told_apart = apart(train_wrong, chosen, groups=train_groups, seed=seed)
-    cheapest = min((float(costs[one]), *order[one]) for one in range(shape[1]) if not told_apart[one])[-1]
-    p_values = tuple(paired_p(test_wrong[:, one], test_wrong[:, chosen]) for one in range(shape[1]))
-    behind = differences(test_wrong, chosen, groups=test_groups, seed=seed)
-    tied = tuple(not one for one in apart(test_wrong, chosen, groups=test_groups, seed=seed))
+    on_training = paired_tests(train_wrong, chosen, groups=train_groups, seed=seed)
+    cheapest = min((float(costs[one]), *order[one]) for one in range(shape[1]) if on_training[one] >= LEVEL)[-1]
+    p_values = paired_tests(test_wrong, chosen, groups=test_groups, seed=seed)
     return Choice(
         chosen=chosen,
         cheapest=cheapest,
-        naive=difference(train_wrong, chosen, default, groups=train_groups, seed=seed),
-        nested=difference(test_wrong, chosen, default, groups=test_groups, seed=seed),
+        naive=difference(train_wrong, chosen, default, groups=train_groups, n_draws=n_draws, seed=seed),
+        nested=difference(test_wrong, chosen, default, groups=test_groups, n_draws=n_draws, seed=seed),
         p_value=None if chosen == default else p_values[default],
-        behind=behind,
+        behind=differences(test_wrong, chosen, groups=test_groups, n_draws=n_draws, seed=seed),
         p_values=tuple(None if one == chosen else p for one, p in enumerate(p_values)),
-        tied=tied,
+        tied=tuple(p >= LEVEL for p in p_values),
     )
 
 
 def difference(
-    wrong: Bools, one: int, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0
+    wrong: Bools,
+    one: int,
+    other: int,
+    *,
+    groups: NDArray[np.uint64] | None = None,
+    n_draws: int = N_DRAWS,
+    seed: int = 0,
 ) -> Interval:
     """The error of one variant less that of another on the same images, in points, with its 95 % interval."""
     pair = wrong[:, [other, one]]
-    return differences(pair, 0, groups=groups, seed=seed)[1]
+    return differences(pair, 0, groups=groups, n_draws=n_draws, seed=seed)[1]
 
 
 def differences(
-    wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0
+    wrong: Bools,
+    other: int,
+    *,
+    groups: NDArray[np.uint64] | None = None,
+    n_draws: int = N_DRAWS,
+    seed: int = 0,
 ) -> tuple[Interval, ...]:
     """The error of each variant less that of ``other`` on the same images, in points, with its 95 % interval.
 
     The difference of what is the same on every image is 0, and known.
     """
-    draws = _draws(wrong, groups, seed)
+    draws = _draws(wrong, groups, n_draws, seed)
     errors = 100 * wrong.mean(axis=0)
     found = []
     for column in range(wrong.shape[1]):
@@ -145,7 +156,7 @@ def errors(wrong: Bools, *, groups: NDArray[np.uint64] | None = None, seed: int 
     n = len(wrong)
     counts = wrong.sum(axis=0)
     if groups is not None:
-        draws = _draws(wrong, groups, seed)
+        draws = _draws(wrong, groups, N_DRAWS, seed)
         return tuple(interval(100 * int(k) / n, draws[:, column]) for column, k in enumerate(counts))
     ends = [100 * beta.ppf(end, counts + 0.5, n - counts + 0.5) for end in (0.025, 0.975)]
     values = 100 * counts / n
@@ -153,6 +164,22 @@ def errors(wrong: Bools, *, groups: NDArray[np.uint64] | None = None, seed: int 
         Interval(value=float(value), ci_low=float(min(low, value)), ci_high=float(max(high, value)))
         for value, low, high in zip(values, *ends, strict=True)
     )
+
+
+def paired_tests(
+    wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0
+) -> tuple[float, ...]:
+    """Two-sided p-values that each variant differs from ``other`` by chance, on the same images; each by itself.
+
+    Of images alone, McNemar's exact test; of groups, whose images go together, the chance that the groups' differences
+    with random signs add up to as much. Of twenty variants that are as good, one has a p-value below 0.05 by chance.
+    """
+    if groups is None:
+        return tuple(paired_p(column, wrong[:, other]) for column in wrong.T)
+    number = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    surplus = wrong.astype(np.int64) - wrong[:, [other]]
+    sums = [np.bincount(number, weights=column) for column in surplus.T]
+    return tuple(signed_p(one, seed=seed) for one in sums)
 
 
 def paired_p(one: Bools, other: Bools) -> float:
@@ -163,29 +190,46 @@ def paired_p(one: Bools, other: Bools) -> float:
     return float(binomtest(only_one, only_one + only_other).pvalue)
 
 
-def apart(wrong: Bools, other: int, *, groups: NDArray[np.uint64] | None = None, seed: int = 0) -> tuple[bool, ...]:
-    """Which variants these images tell apart from ``other``: by the exact paired test, or by intervals over groups.
+def signed_p(differences: Floats, *, seed: int = 0) -> float:
+    """The chance that differences (n,) with random signs add up to as much as these do, or to more.
 
-    Each by itself: of twenty that are as good, one is told apart by chance.
+    Of up to 16 that are not 0 it is exact; of more, of 9,999 draws and the data themselves.
+
+    >>> signed_p(np.array([2.0, 1.0, 1.0, 0.0]))
+    0.25
+    """
+    known = differences[differences != 0]
+    total = abs(float(known.sum()))
+    if len(known) <= _EXACTLY:
+        signs = 1 - 2 * ((np.arange(2 ** len(known))[:, None] >> np.arange(len(known))) & 1)
+        return float((np.abs(signs @ known) >= total).mean())
+    random = np.random.default_rng(seed)
+    n_beyond = 1
+    for _ in range(_N_SIGNS // _DRAWS_AT_A_TIME + 1):
+        signs = 1 - 2 * random.integers(0, 2, (_DRAWS_AT_A_TIME, len(known)))
+        n_beyond += int((np.abs(signs @ known) >= total).sum())
+    return n_beyond / (1 + _DRAWS_AT_A_TIME * (_N_SIGNS // _DRAWS_AT_A_TIME + 1))
+
+
+def _draws(wrong: Bools, groups: NDArray[np.uint64] | None, n_draws: int, seed: int) -> Floats:
+    """Errors with resampled images, in percent, float64 (n_draws, n_variants).
+
+    Of groups as of images: to each error half a group that is wrong and half a group that is right are added, so that
+    no error is certain.
     """
     if groups is None:
-        return tuple(paired_p(column, wrong[:, other]) < LEVEL for column in wrong.T)
-    found = differences(wrong, other, groups=groups, seed=seed)
-    return tuple(not (one.ci_low or 0) <= 0 <= (one.ci_high or 0) for one in found)
-
-
-def _draws(wrong: Bools, groups: NDArray[np.uint64] | None, seed: int) -> Floats:
-    """Errors with resampled images, in percent, float64 (n_draws, n_variants)."""
-    if groups is None:
         names = [str(column) for column in range(wrong.shape[1])]
-        found = error_draws(wrong.astype(np.int8), {name: [int(name)] for name in names}, seed=seed)
+        found = error_draws(wrong.astype(np.int8), {name: [int(name)] for name in names}, n_draws=n_draws, seed=seed)
         return np.stack([found[name] for name in names], axis=1)
     number = np.unique(groups, return_inverse=True)[1].reshape(-1)
     sizes = np.bincount(number).astype(np.float64)
     sums = np.stack([np.bincount(number, weights=column) for column in wrong.T], axis=1)  # (n_groups, n_variants)
     random = np.random.default_rng(seed)
-    blocks = []
-    for _ in range(0, N_DRAWS, _DRAWS_AT_A_TIME):
-        weights = random.standard_exponential((_DRAWS_AT_A_TIME, len(sizes)))
-        blocks.append(weights @ sums / (weights @ sizes)[:, None])
-    return 100 * np.concatenate(blocks)
+    drawn = np.empty((n_draws, wrong.shape[1]))
+    for start in range(0, n_draws, _DRAWS_AT_A_TIME):
+        rows = slice(start, min(start + _DRAWS_AT_A_TIME, n_draws))
+        weights = random.standard_exponential((rows.stop - rows.start, len(sizes)))
+        added_wrong, added_right = sizes.mean() * random.standard_gamma(0.5, size=(2, *drawn[rows].shape))
+        above, below = weights @ sums + added_wrong, (weights @ sizes)[:, None] + added_wrong + added_right
+        drawn[rows] = above / below
+    return 100 * drawn

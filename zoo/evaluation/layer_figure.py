@@ -14,6 +14,7 @@ with requires_extra("evaluate", needed_for="A map of layers"):
     import numpy as np
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
 _CELL_INCHES = 0.66, 0.21
@@ -125,7 +126,7 @@ def drawn_map(report: LayersReport) -> Drawing:
 
 
 def _write(
-    panel: object,
+    panel: Axes,
     report: LayersReport,
     rows: Sequence[str],
     columns: Sequence[tuple[int, str]],
@@ -135,10 +136,6 @@ def _write(
     middle: float,
 ) -> None:
     """The number in each cell, = for those not told apart, and the boxes."""
-    from matplotlib.axes import Axes
-    from matplotlib.patches import Rectangle
-
-    assert isinstance(panel, Axes)
     for place, row in enumerate(rows):
         for at, column in enumerate(columns):
             number = grid.cells.get((row, column))
@@ -149,12 +146,14 @@ def _write(
             mark = "=" if report.variants[number].is_tied else ""
             panel.text(at, place, f"{value:.1f}{mark}", ha="center", va="center", size=SMALLEST + 0.5, color=ink)
             if number == report.default:
-                panel.add_patch(_box(Rectangle, at, place, inset=0.04, width=1.4))
+                _box(panel, at, place, inset=0.04, width=1.4)
             if number == report.choice.chosen:
-                panel.add_patch(_box(Rectangle, at, place, inset=0.04, width=1.4))
-                panel.add_patch(_box(Rectangle, at, place, inset=0.13, width=0.8))
+                _box(panel, at, place, inset=0.04, width=1.4)
+                _box(panel, at, place, inset=0.13, width=0.8)
 
 
-def _box(patch: type, at: int, place: int, *, inset: float, width: float) -> object:
-    side = 1 - 2 * inset
-    return patch((at - 0.5 + inset, place - 0.5 + inset), side, side, fill=False, edgecolor="#D55E00", linewidth=width)
+def _box(panel: Axes, at: int, place: int, *, inset: float, width: float) -> None:
+    from matplotlib.patches import Rectangle
+
+    side, corner = 1 - 2 * inset, (at - 0.5 + inset, place - 0.5 + inset)
+    panel.add_patch(Rectangle(corner, side, side, fill=False, edgecolor="#D55E00", linewidth=width))

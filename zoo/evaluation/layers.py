@@ -2,8 +2,8 @@
 
 All blocks and poolings of one size come from one forward pass over the images, and are stored where ``zoo evaluate``
 looks for them under their names. A ridge probe classifies each training image from all others, in closed form; by these
-errors a variant is chosen, and the test images, which chose nothing, say what the choice brings. The chosen variant, the
-next ones and the default then get the tuned logistic probe of ``zoo evaluate``, all training images and all test images.
+errors a variant is chosen, and the test images, which chose nothing, say what the choice brings. The chosen variant,
+the next ones and the default then get the tuned logistic probe of ``zoo evaluate``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
-from ..cards.representations import MARK
+from ..cards.representations import MARK, network_of
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..datasets.subsets import fraction
+from ..encoders import build_encoder
 from ..encoders.sizes import card_at
 from ..encoders.taps import Stop, Tap, Taps, stop_costs, taps_of
 from ..errors import QueryError
@@ -74,17 +75,16 @@ class Variant:
     @property
     def command(self) -> str:
         """The Python that loads it."""
-        card = catalogue()[self.name]
-        return f"zoo.load({self.name!r})" if self.px == card.preprocess.crop_px else self._sized
-
-    @property
-    def _sized(self) -> str:
-        return f"zoo.load({self.name!r}, px={self.px})"
+        is_usual = self.px == catalogue()[self.name].preprocess.crop_px
+        return f"zoo.load({self.name!r})" if is_usual else f"zoo.load({self.name!r}, px={self.px})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayersReport:
-    """The variants of an encoder on a data set, and the choice among them."""
+    """The variants of an encoder on a data set, and the choice among them.
+
+    Differences are points of error: negative where the first of two has fewer.
+    """
 
     encoder: str
     dataset: str
@@ -217,8 +217,8 @@ def layers_of(
     cards, notes = sized_cards(card, resolutions)
     if len(taps) * len(cards) == 1:
         raise QueryError(
-            f"{card.id!r} has one variant alone here: the zoo knows no blocks of its network, and it was to be measured "
-            f"at {card.preprocess.crop_px} px; ask for other resolutions, or use 'zoo evaluate'."
+            f"{card.id!r} has one variant alone here: the zoo knows no blocks of its network, and it was to be "
+            f"measured at {card.preprocess.crop_px} px; ask for other resolutions, or use 'zoo evaluate'."
         )
     parts = {"train": drawn(data.train, n_train, seed=seed), "val": drawn(data.val, n_test, seed=seed)}
     notes += notes_on_sizes(parts["train"], list(cards))
@@ -240,7 +240,7 @@ def layers_of(
     choice = choose(train_wrong, test_wrong, default=default, costs=costs, **groups, seed=seed)
     order = np.lexsort((costs, train_wrong.sum(axis=0)))
     probed = list(dict.fromkeys([choice.chosen, default, *order.tolist()]))[: n_probed + 1] if n_probed else []
-    runs = {}
+    runs: dict[int, Bools] = {}
     for number in probed:
         one = found[number]
         say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
@@ -295,10 +295,11 @@ def sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[d
     Without ``resolutions``, the sizes nearest to :data:`FACTORS` times the card's that its network takes.
     """
     own = card.preprocess.crop_px
-    found, notes = {own: card}, []
+    found: dict[int, EncoderCard] = {own: card}
+    notes: list[str] = []
     if resolutions is not None:
         for px in resolutions:
-            found[px] = card_at(card, px)
+            found[px] = _sized(card, px)
         return dict(sorted(found.items())), notes
     known, patch = card.architecture.size_step_px, card.architecture.patch_size_px
     steps = [known] if isinstance(known, int) else [32, patch if isinstance(patch, int) else 8]
@@ -307,7 +308,7 @@ def sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[d
         near = {max(step, round(factor * own / step) * step) for step in steps}
         for px in sorted(near - found.keys(), key=lambda px: abs(px - factor * own)):
             try:
-                found[px] = card_at(card, px)
+                found[px] = _sized(card, px)
                 break
             except QueryError as error:
                 refusal = str(error)
@@ -316,8 +317,25 @@ def sized_cards(card: EncoderCard, resolutions: Sequence[int] | None) -> tuple[d
     return dict(sorted(found.items())), notes
 
 
+def _sized(card: EncoderCard, px: int) -> EncoderCard:
+    """The card for images of this side; refuses one at which the network gives other dimensions.
+
+    Flattened maps do; what is the mean of a map or of tokens does not.
+    """
+    sized = card_at(card, px)
+    if sized is not card and network_of(card) is None and not card.architecture.backbone.startswith("transformers:"):
+        with torch.device("meta"):
+            dim = build_encoder(sized, device="meta")(torch.empty(1, 3, px, px)).shape[1]
+        if dim != card.representation.dim:
+            raise QueryError(
+                f"Found px={px} for {card.id!r}, at which its features have {dim:,} dimensions instead of "
+                f"{card.representation.dim:,}; leave it out."
+            )
+    return sized
+
+
 def drawn(images: ImageSet, n: int, *, seed: int) -> ImageSet:
-    """About ``n`` images of a set, each class in its proportion and by one image at least; the set if it has no more."""
+    """About ``n`` images of a set, each class in its proportion, at least one of each; all if there are no more."""
     if len(images) <= n:
         return images
     chosen = fraction(images.labels, n / len(images), seed=seed).indices

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PROTOCOL = "zoo-logistic-multilabel-1"
 METRIC, SPLIT = "mean_average_precision", "train -> val"
 NOT_FOR_TAGS = "images with tags have no label settings, nearest neighbours or decomposition"
-_FEWEST = 2  # images with a tag, and without it, among those that C is chosen with
+FEWEST = 2  # images with a tag, and without it, among those that C is chosen with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,7 +100,7 @@ def evaluate_tags(
     for number, tag in enumerate(train.tags):
         n_with = int(y[~out, number].sum())
         n_without = int((~out).sum()) - n_with
-        if min(n_with, n_without) < _FEWEST:
+        if min(n_with, n_without) < FEWEST:
             left_out[tag] = f"{n_with:,} training images have it and {n_without:,} do not, without those held out"
             continue
         say(f"{tag} ({number + 1} of {len(train.tags)})")
@@ -115,8 +115,8 @@ def evaluate_tags(
         intercepts.append(again.intercept_[1] - again.intercept_[0])
     if not chosen:
         raise DataError(
-            f"None of the {len(train.tags)} tags of {train.origin.dataset!r} has {_FEWEST} training images with it and "
-            f"{_FEWEST} without; expected one at least to learn."
+            f"None of the {len(train.tags)} tags of {train.origin.dataset!r} has {FEWEST} training images with it and "
+            f"{FEWEST} without; expected one at least to learn."
         )
     learned = [number for number, tag in enumerate(train.tags) if tag in chosen]
     coefficients = np.stack(weights)

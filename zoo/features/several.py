@@ -209,7 +209,7 @@ def _fill(forward: Forward, some: Sequence[_Open]) -> None:
 
 
 def joined(parts: Mapping[str, Features], names: Sequence[str], *, name: str, representation: str) -> Features:
-    """Features that are those of several parts beside each other, in memory, as another name of the encoder has them."""
+    """Features of several parts beside each other, in memory, as another name of the encoder has them."""
     several = [parts[one] for one in names]
     x = np.concatenate([np.asarray(features.x[:]) for features in several], axis=1)
     origin = replace(several[0].origin, encoder=name, representation=representation)

@@ -1,4 +1,4 @@
-"""The table of contents of label-free metrics: every entry is a function that does what the table says."""
+"""The table of contents of metrics of features: every entry is a function that does what the table says."""
 
 from __future__ import annotations
 
@@ -10,10 +10,26 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError, QueryError, UnknownName
-from zoo.evaluation import label_free
-from zoo.evaluation.label_free.catalogue import OPTIONS, PROTOCOL, compute, digest, function_of, protocol_row, value_of
+from zoo.evaluation import label_free, transferability
+from zoo.evaluation.label_free.catalogue import (
+    OPTIONS,
+    PROTOCOLS,
+    compute,
+    digest,
+    function_of,
+    protocol_row,
+    value_of,
+)
 from zoo.evaluation.label_free.inputs import ARGUMENTS
-from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS, LabelFreeMetric, label_free_metric
+from zoo.results.vocabulary import (
+    FEATURE_METRICS,
+    LABEL_FREE_METRICS,
+    METRICS,
+    NEEDS,
+    TRANSFERABILITY_SCORES,
+    FeatureMetric,
+    feature_metric,
+)
 
 LEFT_OPEN = {"device", "progress", "seed"}  # options that do not move the number, and the seed, which is a column
 DIGESTS = {
@@ -36,6 +52,17 @@ DIGESTS = {
     "one_shot_accuracy": "c73ca93f7ce44b60139a59a990e88ae0",
     "local_dimension_entropy": "664e324b021e4c01de551f166ee0d320",
     "neural_collapse": "b1b8305268850fe3b050d2611510e90a",
+    "nesum": "e3d9622e6e29f851146f89c3a69addb3",
+    "stable_rank": "e3d9622e6e29f851146f89c3a69addb3",
+    "matrix_entropy": "f8e5b65744e1ce0d738f9979aa62f069",
+    "idest": "12d892036a01a519a5d2026043bf5cb0",
+    "logme": "9e4658d400e3be99a1e174c14c4d48a3",
+    "h_score": "947da81c9f91f41d760a17e58a75b876",
+    "gbc": "cef8d976468225c7c309e999c4c0234f",
+    "nleep": "efe96809ab60a5519e5ad13770336374",
+    "transrate": "5d45d3424542cdf49c9311fb1567fc6e",
+    "leave_one_out_ridge": "386eb4e41363da69b00693dbef71deda",
+    "leave_one_out_neighbours": "fbf91a456c67ed51dfc5ce5df9403962",
 }
 
 
@@ -56,6 +83,7 @@ def drawn(needs: str, n: int = 300) -> dict[str, np.ndarray]:
         "features": {"z": z},
         "views": {"z": views},
         "rotations": {"z": views, "z_val": views_val},
+        "labels": {"z": z, "y": labels},
         "labelled": {"z": z, "y": labels, "z_val": z_val, "y_val": other},
         "source and target": {"z": z, "y": labels, "z_target": z_val},
         "pixels": {"images": images, "z": z, "images_val": images, "z_val": z},
@@ -67,8 +95,8 @@ def quick(name: str) -> dict[str, Any]:
     return {"n_steps": 5} if name == "mutual_information" else {}
 
 
-@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
-def test_every_metric_gives_a_finite_number_and_the_same_twice(one: LabelFreeMetric) -> None:
+@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
+def test_every_metric_gives_a_finite_number_and_the_same_twice(one: FeatureMetric) -> None:
     arguments = drawn(one.needs)
     assert tuple(arguments) == ARGUMENTS[one.needs]
     found = compute(one.name, **arguments, **quick(one.name))
@@ -76,16 +104,16 @@ def test_every_metric_gives_a_finite_number_and_the_same_twice(one: LabelFreeMet
     assert compute(one.name, **arguments, **quick(one.name)).value == pytest.approx(found.value, rel=1e-9)
 
 
-@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
-def test_every_docstring_tells_shapes_direction_errors_source_and_an_example(one: LabelFreeMetric) -> None:
+@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
+def test_every_docstring_tells_shapes_direction_errors_source_and_an_example(one: FeatureMetric) -> None:
     text = inspect.getdoc(function_of(one.name)) or ""
     for part in ("Parameters\n", "Returns\n", "Raises\n", "References\n", "Examples\n", "shape", ">>>"):
         assert part in text, part
     assert re.search("higher|lower|neither|direction", text.casefold())
 
 
-@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
-def test_a_number_that_is_not_finite_is_refused_in_one_sentence(one: LabelFreeMetric) -> None:
+@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
+def test_a_number_that_is_not_finite_is_refused_in_one_sentence(one: FeatureMetric) -> None:
     arguments = drawn(one.needs)
     z = arguments["z"].copy()
     z.reshape(len(z), -1)[7, 0] = np.nan
@@ -94,8 +122,8 @@ def test_a_number_that_is_not_finite_is_refused_in_one_sentence(one: LabelFreeMe
     assert re.search("NaN|infinit|finite", str(refusal.value)) and "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
-def test_too_few_images_are_refused_and_constant_features_never_give_nan(one: LabelFreeMetric) -> None:
+@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
+def test_too_few_images_are_refused_and_constant_features_never_give_nan(one: FeatureMetric) -> None:
     arguments = drawn(one.needs)
     first = {name: value[:1] for name, value in arguments.items()}
     with pytest.raises((DataError, QueryError)):
@@ -109,40 +137,58 @@ def test_too_few_images_are_refused_and_constant_features_never_give_nan(one: La
         assert np.isfinite(value)
 
 
-@pytest.mark.parametrize("one", LABEL_FREE_METRICS.values(), ids=LABEL_FREE_METRICS)
-def test_the_table_agrees_with_the_function_and_the_vocabulary(one: LabelFreeMetric) -> None:
+@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
+def test_the_table_agrees_with_the_function_and_the_vocabulary(one: FeatureMetric) -> None:
     assert one.needs in NEEDS
     assert one.seeded == ("seed" in inspect.signature(function_of(one.name)).parameters)
     assert METRICS[one.name].unit == one.unit
 
 
 def test_the_protocol_settles_every_option_that_moves_a_number() -> None:
-    for name in LABEL_FREE_METRICS:
+    for name in FEATURE_METRICS:
         defaults = {option: value for option, value in keywords(name).items() if option not in LEFT_OPEN}
         assert defaults == dict(OPTIONS[name]), name
-    assert OPTIONS.keys() == LABEL_FREE_METRICS.keys()
+    assert OPTIONS.keys() == FEATURE_METRICS.keys()
 
 
-@pytest.mark.parametrize("name", LABEL_FREE_METRICS)
+@pytest.mark.parametrize("name", FEATURE_METRICS)
 def test_the_protocol_never_changes(name: str) -> None:
     assert digest(name) == DIGESTS[name], (
-        f"{PROTOCOL} means something else than it did for {name}, and rows with that name exist: put it back, and give "
-        "the changed options a protocol of their own."
+        f"{PROTOCOLS[FEATURE_METRICS[name].kind]} means something else than it did for {name}, and rows with that name "
+        "exist: put it back, and give the changed options a protocol of their own."
     )
 
 
 def test_the_protocol_has_a_line_for_the_documentation() -> None:
-    assert protocol_row().startswith(f"| `{PROTOCOL}` |")
+    for kind, protocol in PROTOCOLS.items():
+        assert protocol_row(kind).startswith(f"| `{protocol}` |")
 
 
-def test_the_package_exports_the_function_of_every_metric() -> None:
-    lacking = [name for name in LABEL_FREE_METRICS if function_of(name) is not getattr(label_free, name, None)]
+def test_the_packages_export_the_function_of_every_metric_of_their_kind() -> None:
+    packages = {"label-free": label_free, "transferability": transferability}
+    lacking = [
+        name
+        for name, one in FEATURE_METRICS.items()
+        if function_of(name) is not getattr(packages[one.kind], name, None)
+    ]
     assert not lacking, lacking
+
+
+def test_a_metric_is_of_one_kind_and_scores_need_labels_of_one_part() -> None:
+    assert LABEL_FREE_METRICS | TRANSFERABILITY_SCORES == FEATURE_METRICS
+    assert not LABEL_FREE_METRICS.keys() & TRANSFERABILITY_SCORES.keys()
+    assert {one.needs for one in TRANSFERABILITY_SCORES.values()} == {"labels"}
+    assert "labels" not in {one.needs for one in LABEL_FREE_METRICS.values()}
+
+
+def test_metrics_that_leave_groups_out_take_them() -> None:
+    taking = {name for name in FEATURE_METRICS if "groups" in inspect.signature(function_of(name)).parameters}
+    assert taking == {name for name, one in FEATURE_METRICS.items() if one.grouped}
 
 
 def test_an_unknown_metric_lists_the_nearest() -> None:
     with pytest.raises(UnknownName, match="rankme"):
-        label_free_metric("rank_me")
+        feature_metric("rank_me")
 
 
 def test_a_record_is_a_value_with_details() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from zoo.evaluation.evaluating import Featurising, featurise_data
 from zoo.evaluation.label_free.catalogue import PROTOCOL
 from zoo.evaluation.label_free.inputs import Inputs, Sizes, inputs_of, pixels_of_images
 from zoo.evaluation.label_free.measuring import measure, rows_of_measured
+from zoo.evaluation.transferability import ridge_predictions
 from zoo.features import Rows, load_features
 from zoo.results.recording import PROVENANCE_KEYS, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS
@@ -76,6 +78,7 @@ def test_every_need_gets_the_arrays_that_it_names(everything: Inputs) -> None:
         "views": {"z": (30, 4, 48)},
         "rotations": {"z": (30, 4, 48), "z_val": (30, 4, 48)},
         "labelled": {"z": (60, 48), "y": (60,), "z_val": (40, 48), "y_val": (40,)},
+        "labels": {"z": (60, 48), "y": (60,)},
         "source and target": {"z": (60, 48), "y": (60,), "z_target": (30, 48)},
         "pixels": {"images": (60, 3, 32, 32), "z": (60, 48), "images_val": (40, 3, 32, 32), "z_val": (40, 48)},
     }
@@ -84,6 +87,19 @@ def test_every_need_gets_the_arrays_that_it_names(everything: Inputs) -> None:
             assert name in NEEDS[need]
     assert not everything.refused
     assert sum("all are" in note for note in everything.notes) == 2  # of val and of the target
+
+
+def test_scores_that_leave_images_out_leave_their_group_out(data: ImageData, tmp_path: Path) -> None:
+    groups = np.arange(len(data.train), dtype=np.uint64) // 4
+    alone = np.arange(1000, 1000 + len(data.val), dtype=np.uint64)
+    grouped = replace(data, train=replace(data.train, groups=groups), val=replace(data.val, groups=alone))
+    inputs = inputs_of(NAME, grouped, ["labels"], root=tmp_path, **SIZES)
+    arguments = inputs.arguments("labels")
+    drawn = [data.train.names.index(name) for name in inputs.samples["train"].images.names]
+    assert arguments["groups"].tolist() == groups[drawn].tolist()
+    ridge, neighbours, other = measure(["leave_one_out_ridge", "leave_one_out_neighbours", "h_score"], inputs)
+    assert ridge.value == ridge_predictions(np.asarray(arguments["z"]), arguments["y"], groups=groups[drawn]).value
+    assert neighbours.value is not None and other.value is not None
 
 
 def test_features_are_those_that_the_encoder_gives_to_these_images(everything: Inputs, data: ImageData) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .catalogue import compute as compute
     from .clusters import cluster_learnability as cluster_learnability
     from .clusters import coding_rate_reduction as coding_rate_reduction
+    from .dimension import idest as idest
     from .dimension import intrinsic_dimension as intrinsic_dimension
     from .dimension import local_dimension_entropy as local_dimension_entropy
     from .labelled import neural_collapse as neural_collapse
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
     from .rank import alpha_req as alpha_req
     from .rank import correlation_rank as correlation_rank
     from .rank import feature_rank as feature_rank
+    from .rank import matrix_entropy as matrix_entropy
+    from .rank import nesum as nesum
     from .rank import rankme as rankme
     from .rank import rankme_augmented as rankme_augmented
+    from .rank import stable_rank as stable_rank
     from .scatter import lidar as lidar
 else:
     _modules = {"catalogue": ["compute"], "monitor": ["Monitor"], "population": ["clid", "w_clid"]}

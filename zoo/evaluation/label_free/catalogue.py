@@ -1,4 +1,6 @@
-"""Label-free metrics by name, and the protocol of their numbers; :mod:`zoo.results.vocabulary` lists the metrics.
+"""Metrics of features by name, and the protocols of their numbers; :mod:`zoo.results.vocabulary` lists the metrics.
+
+Of both kinds: label-free metrics and, from :mod:`zoo.evaluation.transferability`, scores of labelled features.
 
 The function of a metric returns a float, or a frozen dataclass with a field ``value``, whose other fields are details
 (how many rows were left out, and the like); ``notes``, if it has them, are sentences for readers of the value. As with
@@ -16,12 +18,19 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from ...results.vocabulary import LABEL_FREE_METRICS, label_free_metric
+from ...results.vocabulary import FEATURE_METRICS, LABEL_FREE, TRANSFERABILITY, feature_metric
 
 PROTOCOL = "zoo-label-free-1"  # a row of results names the options that a user changed behind it
-MEANING = (
-    "label-free metric of the features of images, of views by the augmentations of the encoder's training, or of "
-    "turned images; with the options that follow unless its name says others"
+SCORES_PROTOCOL = "zoo-transferability-1"
+PROTOCOLS: Mapping[str, str] = MappingProxyType({LABEL_FREE: PROTOCOL, TRANSFERABILITY: SCORES_PROTOCOL})
+MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        LABEL_FREE: "label-free metric of the features of images, of views by the augmentations of the encoder's "
+        "training, or of turned images; with the options that follow unless its name says others",
+        TRANSFERABILITY: "transferability score of the features of images and their labels; copies of an image and "
+        "images of one group are left out together where single ones are left out; with the options that follow "
+        "unless its name says others",
+    }
 )
 SAMPLES: Mapping[str, Any] = MappingProxyType(
     {
@@ -31,7 +40,10 @@ SAMPLES: Mapping[str, Any] = MappingProxyType(
         "n_pixels": 10_000,
     }
 )
-OPTIONS: Mapping[str, Mapping[str, Any]] = {name: one.options for name, one in LABEL_FREE_METRICS.items()}
+SAMPLES_OF: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {LABEL_FREE: SAMPLES, TRANSFERABILITY: MappingProxyType({"n_images": SAMPLES["n_images"]})}
+)
+OPTIONS: Mapping[str, Mapping[str, Any]] = {name: one.options for name, one in FEATURE_METRICS.items()}
 """Options of each metric by name; a test compares them with the defaults of its function."""
 
 
@@ -46,18 +58,19 @@ class Value:
 
 def function_of(name: str) -> Callable[..., Any]:
     """The function of a metric."""
-    module, _, function = label_free_metric(name).function.rpartition(".")
-    found: Callable[..., Any] = getattr(import_module(f".{module}", __package__), function)
+    one = feature_metric(name)
+    module, _, function = one.function.rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(f"..{one.package}.{module}", __package__), function)
     return found
 
 
 def compute(name: str, **arguments: Any) -> Value:
-    """The value of a label-free metric by its name.
+    """The value of a metric of features by its name.
 
     Parameters
     ----------
     name : str
-        A key of :data:`zoo.results.vocabulary.LABEL_FREE_METRICS`, such as ``"rankme"``.
+        A key of :data:`zoo.results.vocabulary.FEATURE_METRICS`, such as ``"rankme"``.
     **arguments
         The arrays that the metric needs (:data:`zoo.results.vocabulary.NEEDS` names them), and options of its function.
 
@@ -97,12 +110,13 @@ def value_of(found: Any) -> Value:
 
 def digest(name: str) -> str:
     """Hash of everything that defines the numbers of a metric."""
-    content = {"samples": dict(SAMPLES), "options": dict(OPTIONS[name])}
+    content = {"samples": dict(SAMPLES_OF[feature_metric(name).kind]), "options": dict(OPTIONS[name])}
     return blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def protocol_row() -> str:
-    """The line of this protocol in the table of ``results/README.md``."""
-    options = "; ".join(f"{name} {json.dumps(dict(chosen), sort_keys=True)}" for name, chosen in OPTIONS.items())
-    samples = "; ".join(f"{name} {json.dumps(value)}" for name, value in SAMPLES.items())
-    return f"| `{PROTOCOL}` | {MEANING} | {samples}; {options} |"
+def protocol_row(kind: str = LABEL_FREE) -> str:
+    """The line of the protocol of a kind of metrics in the table of ``results/README.md``."""
+    chosen = [one for one in FEATURE_METRICS.values() if one.kind == kind]
+    options = "; ".join(f"{one.name} {json.dumps(dict(one.options), sort_keys=True)}" for one in chosen)
+    samples = "; ".join(f"{name} {json.dumps(value)}" for name, value in SAMPLES_OF[kind].items())
+    return f"| `{PROTOCOLS[kind]}` | {MEANINGS[kind]} | {samples}; {options} |"

@@ -1,4 +1,4 @@
-"""Arguments of label-free metrics: features of images, views and turned images, computed once, or read from files.
+"""Arguments of metrics of features: those of images, views and turned images, computed once, or read from files.
 
 Features are stored in the folders of all evaluations, so that a later run reuses them, an interrupted one resumes, and
 metrics that need the same images share them.
@@ -24,13 +24,13 @@ from ...features import Features, featurise, load_features
 from ...features.store import INDEX
 from ...optional import requires_extra
 from ...progress import Progress
-from ...results.vocabulary import NEEDS, LabelFreeMetric
+from ...results.vocabulary import NEEDS, FeatureMetric
 from ..arrays import chosen_rows
 from ..evaluating import PARTS, Featurising, evaluations_folder, features_folder
 from .arrays import require_number
 from .catalogue import SAMPLES
 
-with requires_extra("models", needed_for="A label-free metric"):
+with requires_extra("models", needed_for="A metric of features"):
     import numpy as np
     from torchvision import transforms
 
@@ -44,6 +44,7 @@ ARGUMENTS = {
     "views": ("z",),
     "rotations": ("z", "z_val"),
     "labelled": ("z", "y", "z_val", "y_val"),
+    "labels": ("z", "y"),
     "source and target": ("z", "y", "z_target"),
     "pixels": ("images", "z", "images_val", "z_val"),
 }
@@ -54,6 +55,7 @@ _SAMPLES_OF = {  # samples that each need is made of
     "views": ("views",),
     "rotations": ("rotations of train", "rotations of val"),
     "labelled": PARTS,
+    "labels": ("part",),
     "source and target": ("train", "target"),
     "pixels": PARTS,
 }
@@ -69,6 +71,7 @@ class Sample:
     images: ImageSet  # one image or view a row of z
     z: Any  # float32 (n, dim): an array, or rows on disk
     y: np.ndarray  # int64 (n,)
+    together: np.ndarray | None  # uint64 (n,): which are copies or of one group; None where nothing is known
     seconds: float  # of computing features in this run; nearly none where they were stored
 
 
@@ -167,8 +170,14 @@ class Featuriser:
         if skipped:
             self.notes.append(f"{len(skipped):,} images of {featurised.name} ({featurised.split}) could not be read.")
             images = images.subset(np.flatnonzero(np.isin(chosen, readable)), split=images.split)
+        together = features.together
         return Sample(
-            features=features, images=images, z=chosen_rows(features.x, rows), y=features.y[rows], seconds=seconds
+            features=features,
+            images=images,
+            z=chosen_rows(features.x, rows),
+            y=features.y[rows],
+            together=None if together is None else together[rows],
+            seconds=seconds,
         )
 
 
@@ -198,12 +207,16 @@ class Inputs:
     def arguments(self, need: str) -> dict[str, Any]:
         """The arrays that a metric of this need takes, by the names in :data:`zoo.results.vocabulary.NEEDS`.
 
-        Views and turned images come as arrays in memory, everything else stays on disk until it is read.
+        Views and turned images come as arrays in memory, everything else stays on disk until it is read. Beside labels
+        there are ``groups`` if they are known; :func:`taken_by` leaves them out where a metric takes none.
         """
         samples = list(self.samples_for(need).values())
         first, last = samples[0], samples[-1]
         if need == "features":
             return {"z": first.z}
+        if need == "labels":
+            groups = {} if first.together is None else {"groups": first.together}
+            return {"z": first.z, "y": first.y} | groups
         if need == "views":
             return {"z": _grouped(first, self.sizes.q)}
         if need == "rotations":
@@ -233,19 +246,20 @@ def inputs_of(
     load: Load | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> Inputs:
-    """Compute the features that label-free metrics need, each set of images once.
+    """Compute the features that metrics need, each set of images once.
 
     ``name`` is the id of an encoder, with its representation if that is not the card's. Of each part of the data at
     most ``n_images`` images are drawn, and ``n`` with ``q`` views each; by default 1,000 with 50 up to 1,024 dimensions
-    and 5,000 with 10 above, or as many images as there are. Turned images are of n images, too. "features" and "views"
-    are of the ``part``, "source and target" transfers to ``target``. Views follow ``recipe``, by default the training
-    augmentations of the card, and are normalised as the card says. ``load`` returns encoder and preprocessing of an id
-    (:func:`zoo.load` by default), and ``progress`` makes the progress bar of a set from its name.
+    and 5,000 with 10 above, or as many images as there are. Turned images are of n images, too. "features", "labels"
+    and "views" are of the ``part``, "source and target" transfers to ``target``. Views follow ``recipe``, by default
+    the training augmentations of the card, and are normalised as the card says. ``load`` returns encoder and
+    preprocessing of an id (:func:`zoo.load` by default), and ``progress`` makes the progress bar of a set from its
+    name.
     """
     card = catalogue()[name]
     for need in needs:
         if need not in NEEDS:
-            raise UnknownName("need of a label-free metric", need, NEEDS)
+            raise UnknownName("need of a metric of features", need, NEEDS)
     if part not in PARTS:
         raise UnknownName("part of a data set", part, PARTS)
     for what, number, least in (("n_images", n_images, 1), ("n", n, 2), ("q", q, 2)):
@@ -330,7 +344,8 @@ def arrays_of(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
 
     A folder is one that ``zoo features`` or ``zoo metric`` wrote: z stays on disk; ``ids`` come with it where the
     features are of views. An npy file holds z, (n, dim) or (n_images, n_views, dim); an npz file holds arrays by name,
-    and may hold ``ids``. ``beside`` is a folder or npy file with the features of validation images: z_val and y_val.
+    and may hold ``ids`` and ``groups``. ``beside`` is a folder or npy file with the features of validation images:
+    z_val and y_val.
     """
     found = _read(path)
     if beside is not None:
@@ -339,7 +354,7 @@ def arrays_of(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
     return found
 
 
-def arguments_for(one: LabelFreeMetric, arrays: dict[str, Any]) -> dict[str, Any]:
+def arguments_for(one: FeatureMetric, arrays: dict[str, Any]) -> dict[str, Any]:
     """The arrays that a metric takes; refuses a file that lacks some of them."""
     wanted = ARGUMENTS[one.needs]
     missing = [name for name in wanted if name not in arrays]
@@ -357,12 +372,17 @@ def arguments_for(one: LabelFreeMetric, arrays: dict[str, Any]) -> dict[str, Any
                 "(n_images, n_views, dim), ids beside it, or an encoder and images."
             )
         return {"z": arrays["z"]} if arrays.get("ids") is None else {"z": arrays["z"], "ids": arrays["ids"]}
-    if one.needs == "features" and np.ndim(arrays["z"]) == 3:
+    if one.needs in ("features", "labels") and np.ndim(arrays["z"]) == 3:
         raise QueryError(
             f"{one.title} needs one row an image, and it holds views of shape {tuple(arrays['z'].shape)}; reshape "
             "them to (n, dim) if that is what is meant."
         )
-    return {name: arrays[name] for name in wanted}
+    return taken_by(one, {name: arrays[name] for name in (*wanted, "groups") if name in arrays})
+
+
+def taken_by(one: FeatureMetric, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The same arguments, without the groups of images if the metric takes none."""
+    return {name: value for name, value in arguments.items() if name != "groups" or one.grouped}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -370,7 +390,8 @@ def _read(path: Path) -> dict[str, Any]:
         features = load_features(path)
         if features.origin.split.endswith(_VIEWS):
             return {"z": features.x, "ids": features.y}
-        return {"z": features.x, "y": features.y}
+        groups = {} if features.together is None else {"groups": features.together}
+        return {"z": features.x, "y": features.y} | groups
     try:
         found = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
         arrays = {"z": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}

@@ -1,4 +1,4 @@
-"""Label-free metrics of one encoder on one data set, computed and timed, or refused, and their rows of results."""
+"""Metrics of the features of one encoder on one data set, computed and timed, or refused, and their rows of results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 from ...errors import DataError, MissingExtra, QueryError
 from ...results.rows import Measurement
-from ...results.vocabulary import LabelFreeMetric, label_free_metric
+from ...results.vocabulary import FeatureMetric, feature_metric
 from ..evaluating import SOURCE, features_digest
-from .catalogue import OPTIONS, PROTOCOL, compute
-from .inputs import Inputs, Sizes
+from .catalogue import OPTIONS, PROTOCOLS, compute
+from .inputs import Inputs, Sizes, taken_by
 from .spectrum import spectrum_of
 
 _TYPES: dict[type, Any] = {bool: bool, int: int, float: (int, float), str: str}  # by the type of the default
@@ -23,6 +23,7 @@ _TYPES_OF_NONE: dict[str, Any] = {
     "n_clusters": int,
     "last": int,
     "discard": (int, float),
+    "shrinkage": (int, float),
     "C": (int, float),
     "critic": str,
 }
@@ -34,7 +35,7 @@ Options = Mapping[str, Mapping[str, Any]]
 class Measured:
     """The value of one metric, or why it has none."""
 
-    metric: LabelFreeMetric
+    metric: FeatureMetric
     value: float | None  # None where it was refused
     details: Mapping[str, Any]  # other fields of the function's record
     reason: str  # a sentence; "" where there is a value
@@ -58,14 +59,14 @@ def measure(
     ``inputs`` have what these metrics need; ``seed`` is for metrics that draw something; ``options`` are by metric, as
     ``{"lidar": {"delta": 1e-4}}``. Unknown metrics and options are refused before any is computed.
     """
-    wanted = [label_free_metric(name) for name in dict.fromkeys(metrics)]
+    wanted = [feature_metric(name) for name in dict.fromkeys(metrics)]
     given = {name: dict(chosen) for name, chosen in (options or {}).items()}
     check_options([one.name for one in wanted], given)
     return _measured(wanted, inputs, seed, given)
 
 
 def _measured(
-    wanted: list[LabelFreeMetric], inputs: Inputs, seed: int, options: Mapping[str, Mapping[str, Any]]
+    wanted: list[FeatureMetric], inputs: Inputs, seed: int, options: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Measured]:
     for need in dict.fromkeys(one.needs for one in wanted):
         try:
@@ -76,7 +77,7 @@ def _measured(
         for one in wanted:
             if one.needs != need:
                 continue
-            taken = arguments
+            taken = taken_by(one, arguments)
             if one.streams and arguments:  # one pass over the features for all of these
                 spectrum = spectrum or spectrum_of(arguments["z"])
                 taken = {"z": spectrum}
@@ -84,7 +85,7 @@ def _measured(
 
 
 def _one(
-    one: LabelFreeMetric, inputs: Inputs, arguments: dict[str, Any], reason: str, seed: int, options: Mapping[str, Any]
+    one: FeatureMetric, inputs: Inputs, arguments: dict[str, Any], reason: str, seed: int, options: Mapping[str, Any]
 ) -> Measured:
     value, details = None, {}
     notes: tuple[str, ...] = ()
@@ -140,6 +141,7 @@ def rows_of_measured(
         changed = ", ".join(
             f"{name}={json.dumps(value, sort_keys=True, default=str)}" for name, value in settings.items()
         )
+        protocol = PROTOCOLS[one.metric.kind]
         row = Measurement(
             encoder=origin.encoder,
             metric=one.metric.name,
@@ -151,7 +153,7 @@ def rows_of_measured(
             unit=one.metric.unit,
             ci_low=None,
             ci_high=None,
-            protocol=f"{PROTOCOL} ({changed})" if changed else PROTOCOL,
+            protocol=f"{protocol} ({changed})" if changed else protocol,
             source=source,
             date=(day or date.today()).isoformat(),
         )
@@ -165,7 +167,7 @@ def rows_of_measured(
             "code_version": origin.code_version,
             "representation": origin.representation,
             "precision": origin.precision,
-            "settings": {"name": PROTOCOL} | asdict(inputs.sizes) | {"options": dict(one.options)},
+            "settings": {"name": protocol} | asdict(inputs.sizes) | {"options": dict(one.options)},
             "report": dict(one.details)
             | {"n_images": one.n_images, "n_views": one.n_views, "notes": [*inputs.notes, *one.notes]},
         }
@@ -195,7 +197,7 @@ def _settings(one: Measured, inputs: Inputs) -> dict[str, Any]:
 
 
 def _split(need: str, inputs: Inputs) -> str:
-    if need == "features":
+    if need in ("features", "labels"):
         return inputs.part
     if need == "views":
         of_training = inputs.recipe is None or inputs.recipe.is_of_card
@@ -205,9 +207,9 @@ def _split(need: str, inputs: Inputs) -> str:
 
 def check_options(metrics: Iterable[str], options: Options) -> None:
     """Refuse options of metrics that are not measured, unknown options, and values of another type."""
-    names = [label_free_metric(name).name for name in metrics]
+    names = [feature_metric(name).name for name in metrics]
     for name, chosen in options.items():
-        if label_free_metric(name).name not in names:
+        if feature_metric(name).name not in names:
             raise QueryError(f"Options are given for {name!r}, which is not measured; expected {', '.join(names)}.")
         known = OPTIONS[name]
         for option, value in chosen.items():

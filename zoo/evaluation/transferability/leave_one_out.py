@@ -182,8 +182,11 @@ def leave_one_out_ridge(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOutAcc
 
     Parameters
     ----------
-    z, y, groups
-        As :func:`ridge_predictions` takes them.
+    z : float array, shape (n, dim)
+    y : array, shape (n,)
+        Labels of two classes or more.
+    groups : array, shape (n,), optional
+        Images with the same number or name are left out together.
 
     Returns
     -------
@@ -214,8 +217,15 @@ def leave_one_out_neighbours(
 
     Parameters
     ----------
-    z, y, k, temperature, groups
-        As :func:`neighbour_predictions` takes them.
+    z : float array, shape (n, dim)
+    y : array, shape (n,)
+        Labels of two classes or more.
+    k : int
+        Neighbours that vote, or all other images where there are fewer.
+    temperature : float
+        A neighbour's vote weighs exp(cosine similarity / temperature).
+    groups : array, shape (n,), optional
+        An image of the same group is no neighbour.
 
     Returns
     -------

@@ -116,7 +116,8 @@ def gbc(z: Any, y: Any, *, n_components: int = 64, covariance: str = "spherical"
 
     Minus the sum over ordered pairs of classes of exp(-D), with Bhattacharyya's distance D of two Gaussians, on the
     first principal components. It grows with the square of the number of classes in size: compare encoders on the same
-    data only.
+    data only. The code of its authors counts the logarithm of a spherical covariance once, and not for each component,
+    as its determinant does.
 
     Rotation, scaling and shifts of the features change nothing, nor do other names of the classes.
 

@@ -1,0 +1,375 @@
+"""Saved probes: what is loaded predicts what was saved, exports do too, and what was changed is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.linear_model import LogisticRegression
+
+from tests.feature_runs import DIM, Told, encoder, image_set, to_tensor, with_damaged
+from zoo.errors import CorruptImage, DataError, QueryError
+from zoo.evaluation import LogisticProbe, NeighbourProbe, StreamedProbe, load_probe, save_probe
+from zoo.evaluation.classification import confusion_figure
+from zoo.evaluation.evaluating import Request, evaluate
+from zoo.evaluation.keeping import Kept, keep_probe
+from zoo.evaluation.saved_probes import DESCRIPTION, NUMBERS, SavedProbe, probe_of, require_place
+from zoo.features import Features, featurise
+from zoo.loading import load as load_encoder
+
+ENCODER = "pocket_init_rn"
+
+
+def shown(image: Image.Image) -> torch.Tensor:
+    """A preprocessing that ends with the 8 x 8 px that the tiny encoder takes."""
+    return to_tensor(image.convert("RGB").resize((8, 8)))
+
+
+def tiny(name: str, *, seed: int = 0) -> tuple[torch.nn.Module, Any]:
+    return encoder(seed=seed), shown
+
+
+def features(n: int = 60, *, seed: int = 0, split: str = "train", large: float = 0.0) -> Features:
+    found = featurise(*tiny(""), image_set(n, seed=seed, split=split), name="tiny", device="cpu")
+    return replace(found, x=found.x + np.float32(large)) if large else found
+
+
+@pytest.fixture(scope="module")
+def train() -> Features:
+    return features()
+
+
+@pytest.fixture(scope="module")
+def probe(train: Features) -> SavedProbe:
+    return probe_of(LogisticProbe(C=1.0).fit(train.x, train.y), train, about={"seed": 3}, load=tiny)
+
+
+@pytest.fixture
+def folder(probe: SavedProbe, tmp_path: Path) -> Path:
+    return save_probe(probe, tmp_path / "probe")
+
+
+def test_what_is_loaded_is_what_was_saved(probe: SavedProbe, folder: Path, train: Features) -> None:
+    found = load_probe(folder, load=tiny)
+    assert (found.encoder, found.kind, found.classes, found.scale) == ("tiny", "classes", ("a", "b", "c"), None)
+    assert found.about == probe.about and found.origin == probe.origin
+    for name in ("coefficients", "intercepts", "centre"):
+        assert np.array_equal(getattr(found, name), getattr(probe, name))
+    assert np.array_equal(found.predict_proba(train), probe.predict_proba(train))
+    assert {path.name for path in folder.iterdir()} == {DESCRIPTION, NUMBERS}
+
+
+@pytest.mark.parametrize("large", [0.0, 1000.0])
+def test_it_predicts_what_the_fitted_probe_does(large: float) -> None:
+    some = features(large=large)
+    fitted = LogisticProbe(C=1.0, precision="float64").fit(some.x.astype(np.float64), some.y)
+    saved = probe_of(fitted, some)
+    expected = fitted.predict_proba(some.x.astype(np.float64))
+    assert np.allclose(saved.predict_proba(some.x), expected, atol=1e-9)
+    assert saved.dim == DIM
+
+
+def test_probes_of_other_kinds_with_coefficients_are_saved_too(train: Features, tmp_path: Path) -> None:
+    binary = replace(train, y=(train.y > 0).astype(np.int64), classes=("no", "yes"))
+    by_sklearn = LogisticRegression().fit(binary.x, binary.y)
+    saved = probe_of(by_sklearn, binary)
+    assert np.allclose(saved.predict_proba(binary.x), by_sklearn.predict_proba(binary.x), atol=1e-6)
+    streamed = StreamedProbe(n_trials=1, epochs=2, device="cpu", batch_size=(32,)).fit(train.x, train.y)
+    again = load_probe(save_probe(probe_of(streamed, train), tmp_path / "streamed"))
+    assert np.allclose(again.predict_proba(train.x), streamed.predict_proba(train.x), atol=1e-4)
+
+
+def test_a_vote_of_neighbours_cannot_be_saved(train: Features) -> None:
+    vote = NeighbourProbe(k=(3,)).fit(train.x, train.y)
+    with pytest.raises(QueryError, match="A NeighbourProbe cannot be saved, for it has no coefficients"):
+        probe_of(vote, train)
+
+
+def test_classes_without_training_images_are_not_among_those_of_the_probe(train: Features) -> None:
+    some = replace(train, classes=("a", "b", "c", "never"))
+    assert probe_of(LogisticProbe(C=1.0).fit(some.x, some.y), some).classes == ("a", "b", "c")
+
+
+def test_images_are_predicted_from_memory_files_and_sets_alike(folder: Path, tmp_path: Path) -> None:
+    images = image_set(40, seed=1)
+    loaded = load_probe(folder, load=tiny)
+    told = Told()
+    of_set = loaded.predict_images(images, batch_size=7, device="cpu", progress=told)
+    own = featurise(*tiny(""), images, name="tiny", device="cpu")
+    assert np.allclose(of_set.probabilities, loaded.predict_proba(own), atol=1e-6)
+    assert of_set.names == tuple(images.names) and sum(told.advances) == 40 and told.n_ends == 1
+    assert of_set.predicted == tuple("abc"[c] for c in of_set.probabilities.argmax(axis=1))
+    of_memory = loaded.predict_images([images.images[0], np.asarray(images.images[1])], device="cpu")
+    images.images[2].save(tmp_path / "two.png")
+    of_file = loaded.predict_images([tmp_path / "two.png"], device="cpu")
+    assert of_file.names == (str(tmp_path / "two.png"),) and of_memory.names == ("0", "1")
+    both = np.concatenate([of_memory.probabilities, of_file.probabilities])
+    assert np.allclose(both, of_set.probabilities[:3], atol=1e-6)
+
+
+def test_predictions_can_be_taken_a_shard_at_a_time(folder: Path) -> None:
+    loaded, parts = load_probe(folder, load=tiny), []
+    images = image_set(1500, seed=2)
+    rest = loaded.predict_images(images, batch_size=512, device="cpu", keep=parts.append)
+    assert [len(part.names) for part in parts] == [1024, 476] and not rest.names
+    assert [name for part in parts for name in part.names] == list(images.names)
+
+
+def test_images_that_cannot_be_read_are_named(folder: Path) -> None:
+    loaded, images = load_probe(folder, load=tiny), with_damaged(image_set(10), 4)
+    with pytest.raises(CorruptImage, match=r"class/004\.png"):
+        loaded.predict_images(images, device="cpu")
+    found = loaded.predict_images(images, device="cpu", skip_corrupt=True)
+    assert [one.image for one in found.skipped] == ["class/004.png"]
+    assert len(found.names) == len(found.probabilities) == 9 and "class/004.png" not in found.names
+
+
+@pytest.mark.parametrize(
+    ("images", "says"),
+    [([], "holds no image"), ([3], "Image 0 is a int; expected a PIL image, an array or a path")],
+)
+def test_what_are_no_images_is_refused(folder: Path, images: list[Any], says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        load_probe(folder, load=tiny).predict_images(images)
+
+
+def test_an_encoder_with_other_weights_or_preprocessing_is_refused(folder: Path) -> None:
+    def otherwise(name: str) -> tuple[torch.nn.Module, Any]:
+        return encoder(), lambda image: shown(image) / 2
+
+    with pytest.raises(DataError, match="The weights of 'tiny' here are not those that the probe was trained on"):
+        load_probe(folder, load=lambda name: tiny(name, seed=1)).predict_images(image_set(3))
+    with pytest.raises(DataError, match="The preprocessing of 'tiny' here are not those"):
+        load_probe(folder, load=otherwise).predict_images(image_set(3))
+
+
+def test_features_of_another_encoder_are_refused(probe: SavedProbe, train: Features) -> None:
+    other = replace(train, origin=replace(train.origin, encoder="other", weights_hash="0"))
+    with pytest.raises(DataError, match="of 'other' and the probe was trained on 'tiny'; they differ in weights_hash"):
+        probe.predict_proba(other)
+    release = replace(train, origin=replace(train.origin, code_version="zoo 999, featurising 1"))
+    assert np.array_equal(probe.predict_proba(release), probe.predict_proba(train))
+    with pytest.raises(DataError, match="expecting 6 features"):
+        probe.predict_proba(train.x[:, :4])
+
+
+def changed_description(change: Callable[[dict[str, Any]], None], folder: Path) -> None:
+    facts = json.loads((folder / DESCRIPTION).read_text())
+    change(facts)
+    (folder / DESCRIPTION).write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda f: (f / NUMBERS).unlink(), r"is damaged or was changed \(probe.safetensors: No such file"),
+        (lambda f: (f / NUMBERS).write_bytes(b"0" * 300), r"\(probe.safetensors: its SHA-256 is not the one"),
+        (lambda f: (f / DESCRIPTION).unlink(), "holds no saved probe"),
+        (lambda f: (f / DESCRIPTION).write_text("{"), r"damaged or was changed \(probe.json"),
+        (lambda f: (f / DESCRIPTION).write_text("[]"), r"\(probe.json: it is no table\)"),
+        (lambda f: changed_description(lambda facts: facts.update(classes=["x", "y", "z"]), f), "its checksum differs"),
+        (lambda f: changed_description(lambda facts: facts.update(format="zoo-saved-probe-0"), f), "format 'zoo-saved"),
+    ],
+)
+def test_a_changed_or_incomplete_folder_is_refused(folder: Path, damage: Callable[[Path], Any], says: str) -> None:
+    damage(folder)
+    with pytest.raises(DataError, match=says):
+        load_probe(folder)
+
+
+def test_every_byte_of_the_numbers_counts(folder: Path) -> None:
+    content = bytearray((folder / NUMBERS).read_bytes())
+    content[-1] ^= 1
+    (folder / NUMBERS).write_bytes(content)
+    with pytest.raises(DataError, match="SHA-256"):
+        load_probe(folder)
+
+
+def test_numbers_that_do_not_fit_each_other_are_refused(probe: SavedProbe) -> None:
+    for wrong in (
+        {"intercepts": probe.intercepts[:2]},
+        {"coefficients": probe.coefficients.astype(np.float32)},
+        {"centre": probe.centre * np.nan},
+        {"classes": ("a", "b")},
+        {"kind": "boxes"},
+    ):
+        with pytest.raises(DataError, match=r"The .* of the probe of 'tiny'|The probe of 'tiny' has 3 'boxes'"):
+            replace(probe, **wrong)
+
+
+def test_only_an_earlier_probe_of_the_same_encoder_is_replaced(probe: SavedProbe, folder: Path) -> None:
+    other = replace(probe, intercepts=probe.intercepts + 1.0)
+    assert save_probe(other, folder) == folder
+    assert np.array_equal(load_probe(folder).intercepts, other.intercepts)
+    with pytest.raises(QueryError, match="holds a probe of 'tiny', and nothing of another encoder is overwritten"):
+        save_probe(replace(probe, encoder="another"), folder)
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(QueryError, match=r"holds 'notes\.txt', which is of no saved probe"):
+        save_probe(probe, folder)
+    assert (folder / "notes.txt").read_text() == "mine" and load_probe(folder).encoder == "tiny"
+
+
+def test_a_file_and_the_current_folder_are_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(QueryError, match="is no folder"):
+        require_place(tmp_path / "file", "tiny")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(QueryError, match="is the current folder"):
+        require_place(".", "tiny")
+
+
+def test_nothing_is_left_of_a_probe_that_could_not_be_written(
+    probe: SavedProbe, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(Exception, match="No space left on device"):
+        save_probe(probe, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == ["probe"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SavedProbe, torch.Tensor]:
+    """A probe of an encoder of the pocket with both exports, and preprocessed images."""
+    images = image_set(30, seed=3)
+    network, preprocess = load_encoder(ENCODER)
+    some = featurise(network, preprocess, images, name=ENCODER, device="cpu")
+    saved = probe_of(LogisticProbe(C=1.0).fit(some.x, some.y), some)
+    place = save_probe(saved, tmp_path_factory.mktemp("exports") / "probe", export=("torch", "onnx"))
+    return place, load_probe(place), torch.stack([preprocess(images.images[i]) for i in range(5)])
+
+
+def test_the_program_of_torch_predicts_what_the_probe_does(exported: tuple[Path, SavedProbe, torch.Tensor]) -> None:
+    place, saved, pixels = exported
+    extra = {"about.json": ""}
+    program = torch.export.load(place / "model.pt2", extra_files=extra)
+    about = json.loads(extra["about.json"])
+    assert (about["encoder"], about["classes"], about["px"]) == (ENCODER, ["a", "b", "c"], pixels.shape[-1])
+    with torch.inference_mode():
+        expected = saved.predict_proba(saved.network[0](pixels).numpy())
+        for n in (1, 2, 5):
+            assert np.allclose(program.module()(pixels[:n]).numpy(), expected[:n], atol=1e-5)
+
+
+def test_the_onnx_model_predicts_what_torch_does(exported: tuple[Path, SavedProbe, torch.Tensor]) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    place, saved, pixels = exported
+    session = onnxruntime.InferenceSession(place / "model.onnx", providers=["CPUExecutionProvider"])
+    with torch.inference_mode():
+        expected = saved.module()(pixels).numpy()
+    for n in (1, 2, 5):
+        (found,) = session.run(["probabilities"], {"images": pixels[:n].numpy()})
+        assert found.shape == (n, 3) and np.allclose(found, expected[:n], atol=1e-5)
+    metadata = session.get_modelmeta().custom_metadata_map
+    assert json.loads(metadata["classes"]) == ["a", "b", "c"] and metadata["encoder"] == ENCODER
+
+
+def test_tags_are_exported_with_a_sigmoid(probe: SavedProbe, tmp_path: Path) -> None:
+    tags = replace(probe, kind="tags")
+    program = torch.export.load(tags.export_torch(tmp_path / "tags.pt2"))
+    pixels = torch.stack([shown(image_set(3).images[i]) for i in range(3)])
+    with torch.inference_mode():
+        expected = tags.predict_proba(tags.network[0](pixels).numpy())
+        assert np.allclose(program.module()(pixels).numpy(), expected, atol=1e-5)
+    assert not np.allclose(expected.sum(axis=1), 1)
+
+
+def test_another_export_is_refused(probe: SavedProbe, tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="no export to 'coreml'; expected one of torch, onnx"):
+        save_probe(probe, tmp_path / "probe", export=("coreml",))
+    assert not (tmp_path / "probe").exists()
+
+
+def learnable(n: int, split: str, seed: int) -> Features:
+    """Features that tell their class, of few images that are hard."""
+    random = np.random.default_rng(seed)
+    y = np.arange(n, dtype=np.int64) % 3
+    x = (random.standard_normal((n, DIM)) + 1.5 * np.eye(3, DIM)[y]).astype(np.float32)
+    some = features(3, split=split)
+    origin = replace(some.origin, images_hash=split, split=split)
+    return replace(some, x=x, y=y, names=(), contents=None, origin=origin)
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[Features, Features]:
+    return learnable(150, "train", 0), learnable(90, "val", 1)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "streamed"])
+def test_a_measured_probe_is_trained_again_without_tuning_and_is_the_same(
+    pair: tuple[Features, Features], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = {} if kind == "logistic" else {"n_trials": 2, "epochs": 3, "batch_size": [32]}
+    request = Request(
+        settings=("full", "5-shot"), n_seeds=2, probe=kind, changed=changed, neighbours=False, device="cpu"
+    )
+    first = evaluate(*pair, request, cache=tmp_path)
+    again = evaluate(*pair, request, cache=tmp_path)  # from the cache
+    monkeypatch.setattr(StreamedProbe, "_tuned", None)
+    kept = keep_probe(again, request, cache=tmp_path, load=tiny)
+    run = next(result.runs[0] for result in first.settings if result.setting.is_full)
+    assert kept.n_different == 0
+    assert kept.metrics.metrics["error"].value == pytest.approx(run.error_percent)
+    predicted = kept.probe.predict_proba(pair[1]).argmax(axis=1)
+    assert np.array_equal(predicted == pair[1].y, run.correct)
+    about = kept.probe.about
+    assert (about["protocol"], about["n_train"], about["n_test"]) == (first.protocols.errors.name, 150, 90)
+    assert about["chosen"] == ({"C": run.report["C"]} if kind == "logistic" else run.report["chosen"])
+    assert about["metrics"]["metrics"]["auroc"]["value"] > 60
+    saved = save_probe(kept.probe, tmp_path / "saved", figures=[confusion_figure(kept.metrics)])  # type: ignore[arg-type]
+    assert {path.name for path in saved.iterdir()} == {DESCRIPTION, NUMBERS, "confusion.png", "confusion.svg"}
+    assert load_probe(saved).about == about
+
+
+def test_the_probe_with_all_labels_is_measured_if_it_was_not(pair: tuple[Features, Features]) -> None:
+    request = Request(settings=("5-shot",), n_seeds=1, neighbours=False, device="cpu")
+    kept = keep_probe(evaluate(*pair, request), request)
+    assert kept.probe.about["n_train"] == 150 and isinstance(kept, Kept)
+
+
+def test_a_probe_that_is_another_than_the_measured_one_is_refused(pair: tuple[Features, Features]) -> None:
+    request = Request(settings=("full",), neighbours=False, device="cpu")
+    found = evaluate(*pair, request)
+    (result,) = found.settings
+    run = result.runs[0]
+
+    def judged(n: int) -> Any:
+        correct = run.correct.copy()
+        correct[:n] = ~correct[:n]
+        return replace(found, settings=(replace(result, runs=(replace(run, correct=correct),)),))
+
+    assert keep_probe(judged(0), request).n_different == 0
+    with pytest.raises(DataError, match="judges 2 of 90 test images otherwise than when it was measured"):
+        keep_probe(judged(2), request)
+
+
+def test_metrics_are_over_the_groups_of_the_test_images(pair: tuple[Features, Features]) -> None:
+    train, test = pair
+    request = Request(settings=("full",), neighbours=False, device="cpu")
+    groups = (np.arange(90) // 3).astype(np.uint64)
+    known = replace(train, groups=np.arange(150, dtype=np.uint64) + 1000), replace(test, groups=groups)
+    assert keep_probe(evaluate(*known, request), request).metrics.n_groups == 30
+
+
+def test_16_bit_images_are_shown_as_those_of_the_training_were(train: Features, tmp_path: Path) -> None:
+    fitted = LogisticProbe(C=1.0).fit(train.x, train.y)
+    scaled = probe_of(fitted, train, scale=(0.0, 1000.0), load=tiny)
+    again = load_probe(save_probe(scaled, tmp_path / "scaled"), load=tiny)
+    assert again.scale == (0.0, 1000.0)
+    grey = np.random.default_rng(0).integers(0, 1000, (8, 8)).astype(np.uint16)
+    Image.fromarray(grey).save(tmp_path / "grey.png")
+    narrow = Image.fromarray(np.round(grey * 0.255).astype(np.uint8)).convert("RGB")
+    found, expected = again.predict_images([tmp_path / "grey.png"]), again.predict_images([narrow])
+    assert np.allclose(found.probabilities, expected.probabilities, atol=0.02)

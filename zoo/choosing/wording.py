@@ -1,0 +1,269 @@
+"""A choice in words: the answer in sentences, the ranking as rows of a table, what to do next.
+
+The command line and the page say the same, so that it is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..cards.catalogue import catalogue
+from ..cards.schema import EncoderCard, Missing
+from ..results.facts import short_number
+from .constraints import as_bytes
+
+if TYPE_CHECKING:
+    from ..evaluation.bootstrap import Interval
+    from .choosing import Choice, ChoicePlan
+    from .more_labels import LabelCurve
+    from .racing import Standing
+
+HEADERS = (
+    "rank", "encoder", "error", "interval", "behind", "interval", "verdict", "images/s", "memory", "features",
+    "parameters", "licence",
+)  # fmt: skip
+NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
+"""Columns of numbers."""
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RankedRow:
+    """One encoder as a row of :data:`HEADERS`."""
+
+    name: str
+    verdict: str
+    cells: tuple[str, ...]
+
+
+def ranked_rows(choice: Choice) -> list[RankedRow]:
+    """Every encoder of the race, best first."""
+    costs = {one.name: one for one in choice.costs}
+    n_first = sum(one.verdict in ("leader", "tie") for one in choice.race.standings)
+    cards = catalogue()
+    rows = []
+    for place, one in enumerate(choice.race.standings, start=1):
+        card, cost = cards[one.name], costs.get(one.name)
+        rank = "" if one.error is None else str(place)
+        if one.verdict in ("leader", "tie") and n_first > 1:
+            rank = f"1-{n_first}"
+        cells = (
+            rank,
+            one.name,
+            *_value_and_ends(one.error),
+            *(("", "") if one.verdict == "leader" else _value_and_ends(one.behind)),
+            _verdict(one),
+            "" if cost is None or cost.images_per_second is None else f"{cost.images_per_second:.3g}",
+            "" if cost is None or cost.memory_bytes is None else as_bytes(cost.memory_bytes),
+            "" if cost is None else as_bytes(cost.feature_bytes),
+            short_number(card.architecture.n_parameters),
+            licence_of(card),
+        )
+        rows.append(RankedRow(one.name, one.verdict, cells))
+    return rows
+
+
+def _verdict(one: Standing) -> str:
+    """The verdict in a word; of one that was dropped for the budget, that it was."""
+    if one.verdict == "leader":
+        return "best"
+    return "dropped" if one.verdict == "not told apart" and one.status == "dropped" else one.verdict
+
+
+def licence_of(card: EncoderCard) -> str:
+    """The licence of the weights, or why there is none."""
+    licence = card.licence.weights
+    return licence.value if isinstance(licence, Missing) else licence
+
+
+def percent(error: Interval) -> str:
+    """An error with its interval.
+
+    >>> from ..evaluation.bootstrap import Interval
+    >>> percent(Interval(value=4.25, ci_low=3.5, ci_high=5.0))
+    '4.2 % (3.5 to 5.0)'
+    """
+    ends = "" if error.ci_low is None or error.ci_high is None else f" ({error.ci_low:.1f} to {error.ci_high:.1f})"
+    return f"{error.value:.1f} %{ends}"
+
+
+def _value_and_ends(error: Interval | None) -> tuple[str, str]:
+    if error is None:
+        return "", ""
+    ends = "" if error.ci_low is None or error.ci_high is None else f"{error.ci_low:.1f} to {error.ci_high:.1f}"
+    return f"{error.value:.1f}", ends
+
+
+# --- the answer ------------------------------------------------------------------------------------------------------
+
+
+def title_of(choice: Choice) -> str:
+    """What was chosen for."""
+    data = choice.data
+    return (
+        f"Encoders for {data.name}: {data.n_train:,} training and {data.n_test:,} test images, "
+        f"{len(data.classes)} classes"
+    )
+
+
+def answer(choice: Choice) -> list[str]:
+    """Which encoder, which others are as good, and what more labels would buy, in sentences."""
+    leader = choice.race.leader
+    assert leader.error is not None
+    lines = [
+        f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
+        f"{leader.n_train:,} labels."
+    ]
+    ties = _of_verdict(choice, "tie")
+    if ties:
+        lines.append(f"It cannot be told from {_named([one.name for one in ties])}: take the cheaper one.")
+        cheaper = _cheapest(choice, [leader, *ties])
+        if cheaper is not None and cheaper != leader.name:
+            lines.append(f"Of these, {cheaper} is the fastest here.")
+    unknown = _of_verdict(choice, "not told apart")
+    if unknown:
+        names = _named([one.name for one in unknown])
+        lines.append(f"Dropped to stay within the budget, before it was settled that they are worse: {names}.")
+    if not ties and not unknown and len(choice.race.standings) > 1:
+        lines.append("It is better than every other encoder of the race beyond chance.")
+    if choice.curves:
+        lines.append(more_labels(choice.curves[0]))
+    return lines
+
+
+def more_labels(curve: LabelCurve) -> str:
+    """What more labels would buy, in a sentence."""
+    if not curve.expected:
+        return f"What more labels would buy {curve.encoder} cannot be said: {curve.refusal}."
+    said = []
+    for point in curve.expected:
+        gain = point.gain
+        known = "" if gain is None else f", {_gained(gain)}"
+        said.append(f"{percent(point.error)} with {point.n_labels:,} labels{known}")
+    return f"More labels: {curve.encoder} is expected to err on {'; on '.join(said)}."
+
+
+def _gained(gain: Interval) -> str:
+    low, high = gain.ci_low, gain.ci_high
+    ends = "" if low is None or high is None else f" ({low:.1f} to {high:.1f})"
+    return f"{gain.value:.1f} points{ends} less than now"
+
+
+def _of_verdict(choice: Choice, verdict: str) -> list[Standing]:
+    return [one for one in choice.race.standings if one.verdict == verdict]
+
+
+def _cheapest(choice: Choice, among: Sequence[Standing]) -> str | None:
+    speeds = {one.name: one.images_per_second for one in choice.costs if one.images_per_second is not None}
+    known = {one.name: speeds[one.name] for one in among if one.name in speeds}
+    return max(known, key=known.__getitem__) if len(known) == len(among) else None
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = list(names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        return f"{', '.join(shown)} and {len(names) - _MOST_NAMED} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def dropped(choice: Choice) -> list[str]:
+    """Why others left the race, a line each."""
+    return [
+        f"{one.name}: {one.reason} (after {one.n_train:,} training and {one.n_test:,} test images)"
+        if one.error is not None
+        else f"{one.name}: {one.reason}"
+        for one in choice.race.standings
+        if one.reason
+    ]
+
+
+def reading(choice: Choice) -> list[str]:
+    """How the numbers are to be read, and what they do not say."""
+    race = choice.race
+    lines = [
+        "error: percent of the test images, lower is better, of a tuned linear probe where the encoder ended the race, "
+        "of a cheap score where it was dropped before all labels; 95 % intervals over test images",
+        "behind: points behind the best on the same images, with intervals that hold for all that ended the race "
+        "together; tie: the interval holds 0",
+    ]
+    if race.optimism is not None and race.optimism >= 0.05:
+        lines.append(
+            f"the error of the best is that of a winner, and about {race.optimism:.1f} points too low on average"
+        )
+    lines.append(
+        f"images/s and memory: on {choice.plan.device}, decoding included; features: of all images as float32. Memory "
+        "is computed from the network where it was not measured"
+    )
+    lines.append(f"the race cost {race.share:.0%} of what measuring all of them on all images would")
+    return [*lines, *choice.notes]
+
+
+# --- a plan ----------------------------------------------------------------------------------------------------------
+
+PLAN_HEADERS = ("encoder", "expected", "to fetch", "images/s", "memory", "parameters", "licence", "why")
+PLAN_NUMBERS = (1, 2, 3, 4, 5)
+
+
+def planned_rows(plan: ChoicePlan) -> list[tuple[str, ...]]:
+    """Every encoder of a plan as a row of :data:`PLAN_HEADERS`."""
+    cards = catalogue()
+    return [
+        (
+            one.name,
+            "" if one.expected_error is None else f"{one.expected_error:.1f}",
+            one.here if one.fetch_bytes is None else f"{'' if one.fetch_is_exact else '~'}{as_bytes(one.fetch_bytes)}",
+            "" if not one.seconds_per_image else f"{1 / one.seconds_per_image:.3g}",
+            "" if one.memory_bytes is None else as_bytes(one.memory_bytes),
+            short_number(cards[one.name].architecture.n_parameters),
+            licence_of(cards[one.name]),
+            one.why,
+        )
+        for one in plan.encoders
+    ]
+
+
+def plan_lines(plan: ChoicePlan) -> list[str]:
+    """What a plan costs, in sentences."""
+    to_fetch = [one for one in plan.encoders if one.fetch_bytes is not None]
+    about = "" if all(one.fetch_is_exact for one in to_fetch) else "about "
+    lines = [
+        f"To fetch: {about}{as_bytes(plan.fetch_bytes)} for {len(to_fetch)} of {len(plan.encoders)} encoders."
+        if to_fetch
+        else "To fetch: nothing, the weights are on this machine."
+    ]
+    if plan.seconds is not None and plan.full_seconds is not None:
+        lines.append(
+            f"Time: about {duration(plan.seconds)} of computing features on {plan.device}; on all images it would be "
+            f"{duration(plan.full_seconds)}."
+        )
+    else:
+        lines.append(f"Time: not known before the encoders have run on {plan.device}.")
+    if plan.time_s is not None:
+        lines.append(f"Whatever the encoders take, it ends after about {duration(plan.time_s)}.")
+    steps = ", ".join(f"{train:,} + {test:,}" for train, test in plan.sizes)
+    lines.append(f"Rungs of the race, training + test images: {steps}.")
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them.
+
+    >>> [duration(n) for n in (0.4, 42, 200, 5_000, 90_000)]
+    ['1 second', '42 seconds', '3 minutes', '1.4 hours', '25 hours']
+    """
+    if seconds < 1.5:
+        return "1 second"
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    if seconds < 5_400 / 1.2:
+        return f"{seconds / 60:.0f} minutes"
+    hours = seconds / 3600
+    return f"{hours:.1f} hours" if hours < 10 else f"{hours:.0f} hours"
+
+
+def left_out_lines(left_out: Mapping[str, Sequence[str]]) -> list[str]:
+    """How many encoders were left out, by reason."""
+    return [f"{len(names):,} left out: {reason}" for reason, names in left_out.items() if names]

@@ -1,0 +1,225 @@
+"""``zoo choose``: the encoder for the user's labelled images, by a race on them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .constraint_options import LIMITS, constraints_of
+from .evaluation_output import print_risk
+from .measure_options import (
+    DATA_OPTIONS,
+    IMAGES_HELP,
+    RUN_OPTIONS,
+    images_document,
+    opened,
+    with_options,
+)
+from .options import as_duration, encoder_names, given_options, refuse_idle
+from .output import hanging, json_option, print_json, print_notes, print_table, say, wrapped
+
+if TYPE_CHECKING:
+    from ..choosing.choosing import Choice, ChoicePlan
+    from ..datasets import ImageData
+
+_EPILOG = """\b
+Examples:
+  zoo choose ./xrays --dry-run
+  zoo choose ./xrays --time 30m --licence commercial --max-memory 8GB --page xrays.html
+  zoo choose ./birds --encoders dino_vitS16,dinov2_vitS14,clip_vitB32 --device cuda --workers 8
+  zoo choose digits --encoders pocket_simclr_rn_shapes,pocket_sup_rn_shapes --decompose
+  zoo choose ./slides --where 'domain == "pathology H&E"' --encoders 6
+"""
+_LISTED_DROPPED = 12
+
+
+def _constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return with_options(command, LIMITS)
+
+
+def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return with_options(command, [*DATA_OPTIONS, *RUN_OPTIONS])
+
+
+def _encoders(ctx: click.Context, parameter: click.Parameter, value: str) -> int | list[str]:
+    """A number of encoders, or their names."""
+    text = value.strip()
+    if text.isdecimal():
+        if int(text) < 1:
+            raise click.BadParameter(f"got {value!r}, expected a number from 1 on, or names joined by commas.")
+        return int(text)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter(f"got {value!r}, expected a number such as 12, or names joined by commas.")
+    return names
+
+
+def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Completes the last of several names."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + str(name) for name in encoder_names(ctx, parameter, last)]
+
+
+@click.command("choose", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
+@click.argument("images", metavar="IMAGES")
+@click.option(
+    "--encoders",
+    default="12",
+    show_default=True,
+    metavar="N|NAME,...",
+    callback=_encoders,
+    shell_complete=_complete_encoders,
+    help="How many to try, chosen by what is known of them; or which.",
+)
+@click.option(
+    "--time",
+    "time_s",
+    metavar="TIME",
+    callback=as_duration,
+    help="When to be done, such as 30m or 2h.  [default: a fifth of what measuring all of them would take]",
+)
+@_constraint_options
+@click.option("--dry-run", is_flag=True, help="Only say which encoders, what is to be fetched, and how long it takes.")
+@click.option("--decompose", is_flag=True, help="Also where the error of the best comes from (Algorithm 1).")
+@click.option(
+    "--page",
+    metavar="FILE.html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also a page with plots, which stands alone.",
+)
+@click.option("--offline", is_flag=True, help="Only encoders whose weights are on this machine.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of the order of images.")
+@_image_options
+@click.option(
+    "--out",
+    "root",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where features and measured speeds are kept.  [default: in the cache]",
+)
+@json_option
+def choose_command(
+    images: str,
+    encoders: int | list[str],
+    time_s: float | None,
+    dry_run: bool,
+    decompose: bool,
+    page: Path | None,
+    offline: bool,
+    seed: int,
+    batch_size: int,
+    n_workers: int,
+    device: str | None,
+    root: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Find the encoder for your labelled images.
+
+    A shortlist by what is known races on your images: all encoders on few images, few encoders on all of them. The
+    hopeless are dropped early, the rest are probed on all labels and compared image by image. The answer is a ranking
+    with intervals and ties, what more labels would buy, what each encoder costs on this device, and the next command.
+    Features are kept: the same command goes on where it was if it was stopped, and other constraints cost only what is
+    new. Nothing is added to your results; `zoo evaluate` does that.
+    """
+    from ..choosing.choosing import plan_choice
+
+    if dry_run:
+        refuse_idle(("decompose", "page"), "--dry-run measures nothing")
+    if page is not None:
+        from ..choosing.page import require_page
+
+        require_page(page)
+    limits = constraints_of(options, device=device, batch_size=batch_size)
+    data = opened(images, options)
+    shared: dict[str, Any] = {
+        "constraints": limits,
+        "encoders": encoders,
+        "time_s": time_s,
+        "device": device,
+        "seed": seed,
+        "batch_size": batch_size,
+        "n_workers": n_workers,
+        "root": root,
+        "offline": offline,
+        "spelled": _spelled(images, options),
+    }
+    if dry_run:
+        plan = plan_choice(data, **shared)
+        if as_json:
+            print_json({"dry_run": True, **plan.as_dict(), "images": images_document(data)})
+        else:
+            _print_plan(plan)
+        return
+    choice = _chosen(data, shared, decompose=decompose)
+    if not as_json:
+        _print(choice)
+        sys.stdout.flush()
+    written = None
+    if page is not None:
+        from ..choosing.page import write_page
+
+        written = write_page(choice, page)
+    if as_json:
+        made = None if written is None else str(written)
+        print_json({**choice.as_dict(), "page": made, "images": images_document(data)})
+    elif written is not None:
+        print_notes([f"page: {written}"])
+
+
+def _spelled(images: str, options: Mapping[str, Any]) -> str:
+    """How the next command names the images: with the options of the source that were given."""
+    parts = [shlex.quote(images)]
+    for name, text in given_options().items():
+        if name in options:
+            option, _, value = text.partition(" ")
+            parts.append(f"{option} {','.join(value.split()) if name == 'scale' else shlex.quote(value)}")
+    return " ".join(parts)
+
+
+def _chosen(data: ImageData, shared: Mapping[str, Any], *, decompose: bool) -> Choice:
+    """The choice, with what is being done, who leads and who was dropped on stderr."""
+    from ..choosing.choosing import choose
+    from ..progress import Bar
+
+    return choose(data, **shared, decompose=decompose, progress=lambda part: Bar("images"), tell=say)
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+def _print(choice: Choice) -> None:
+    from ..choosing import wording
+
+    click.echo(click.style(f"\n{wording.title_of(choice)}", bold=True) + "\n")
+    print_table(wording.HEADERS, [row.cells for row in wording.ranked_rows(choice)], right=wording.NUMBERS)
+    click.echo("\n" + "\n".join(map(wrapped, wording.answer(choice))))
+    if choice.risk is not None:
+        print_risk(choice.risk)
+    click.echo("\nIn Python:")
+    click.echo(f"  import zoo\n  {choice.commands['load']}")
+    click.echo("Its errors in every label setting, and a probe that is kept:")
+    click.echo(f"  {choice.commands['evaluate']}\n")
+    gone = wording.dropped(choice)
+    more = [f"and {len(gone) - _LISTED_DROPPED} more; see them with --json"] * (len(gone) > _LISTED_DROPPED)
+    print_notes([*gone[:_LISTED_DROPPED], *more, *wording.reading(choice)])
+
+
+def _print_plan(plan: ChoicePlan) -> None:
+    from ..choosing import wording
+
+    data = plan.data
+    title = f"What a choice for {data.name} would try: {data.n_train:,} training and {data.n_test:,} test images"
+    click.echo(click.style(f"\n{title}, {len(data.classes)} classes", bold=True) + "\n")
+    rows = wording.planned_rows(plan)
+    print_table(wording.PLAN_HEADERS[:-1], [row[:-1] for row in rows], right=wording.PLAN_NUMBERS)
+    click.echo("\nWhy these")
+    for row in rows:
+        click.echo(hanging(f"  {row[0]}: {row[-1]}"))
+    click.echo("\n" + "\n".join(map(wrapped, wording.plan_lines(plan))))
+    print_notes([*plan.notes, *wording.left_out_lines(plan.left_out)])
