@@ -349,8 +349,12 @@ def test_files_of_12_bits_and_with_a_white_zero_are_read_by_what_their_tags_say(
     assert open_images(tmp_path / "packed").val.reading.as_dict()["scaled"] == {"12-bit integers": 6}
 
 
-@pytest.mark.parametrize(("size", "px", "says"), [((40, 20), 32, ""), ((40, 16), 32, "from 16 pixels"), ((1, 1), 8, "from 1 pixel")])
-def test_images_that_are_small_for_an_encoder_are_said_to_be_enlarged(size: tuple[int, int], px: int, says: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "px", "says"), [((40, 20), 32, ""), ((40, 16), 32, "16 pixels"), ((1, 1), 8, "1 pixel")]
+)
+def test_images_that_are_small_for_an_encoder_are_said_to_be_enlarged(
+    size: tuple[int, int], px: int, says: str
+) -> None:
     images = array_images(np.zeros((3, *size), np.uint8), np.array([0, 1, 0]), name="a", split="all", classes="ab")
     notes = size_notes(images, encoder="one", px=px)
     assert len(notes) == bool(says) and says in "".join(notes)
