@@ -222,6 +222,8 @@ def layers_of(
         )
     parts = {"train": drawn(data.train, n_train, seed=seed), "val": drawn(data.val, n_test, seed=seed)}
     notes += notes_on_sizes(parts["train"], list(cards))
+    if data.train.tags:
+        notes.append(f"Images of {data.name} have several labels: every combination of them counts as a class.")
     folder = root or evaluations_folder()
     found: list[_Measured] = []
     features: dict[int, dict[str, dict[str, Features]]] = {}
