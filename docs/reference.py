@@ -24,6 +24,7 @@ MODULES = (
     "zoo.evaluation",
     "zoo.evaluation.curves",
     "zoo.evaluation.label_free",
+    "zoo.evaluation.transferability",
     "zoo.features",
     "zoo.results",
     "zoo.studies.findings",

@@ -43,6 +43,7 @@ from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
 from zoo.evaluation.evaluating import evaluations_folder, featurise_data
 from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, stable_rank
+from zoo.evaluation.label_free.spectrum import spectrum_of
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.transferability.components import centred_of, components_of
 from zoo.evaluation.transferability.evidence import logme
@@ -199,6 +200,13 @@ def published_logme(draw: Draw) -> float:
     return float(np.mean(values))
 
 
+def spectrum(draw: Draw) -> Values:
+    """Metrics that look at the spectrum of the features alone, which takes nearly all of their time."""
+    found = spectrum_of(draw.x)
+    metrics = {"rankme": rankme, "nesum": nesum, "stable_rank": stable_rank, "matrix_entropy": matrix_entropy}
+    return {name: float(metric(found)) for name, metric in metrics.items()}
+
+
 JUDGES: dict[str, Judge] = {
     "folds": folds,
     "ridge": lambda draw: {"ridge": ridge_predictions(draw.x, draw.y).value},
@@ -210,10 +218,7 @@ JUDGES: dict[str, Judge] = {
     "gbc": lambda draw: {"gbc": gbc(draw.x, draw.y).value},
     "nleep": lambda draw: {"nleep": nleep(draw.x, draw.y).value},
     "transrate": lambda draw: {"transrate": transrate(draw.x, draw.y).value},
-    "rankme": lambda draw: {"rankme": rankme(draw.x)},
-    "nesum": lambda draw: {"nesum": nesum(draw.x)},
-    "stable_rank": lambda draw: {"stable_rank": stable_rank(draw.x)},
-    "matrix_entropy": lambda draw: {"matrix_entropy": matrix_entropy(draw.x)},
+    "spectrum": spectrum,
     "width": lambda draw: {"width": float(draw.x.shape[1])},
 }
 
@@ -222,7 +227,7 @@ def truth(draw: Draw, cached: Cached) -> np.ndarray:
     """What the probe of ``zoo choose``, trained on all labels of the draw, predicts of the test part."""
     task = Task(y_train=draw.y, y_test=cached.y_test)
     predict = logistic_probe(task, seed=draw.seed, device="cpu")("", np.arange(len(draw.y)), draw.x, draw.y)
-    return np.asarray(predict(cached.x_test))
+    return np.asarray(predict(cached.x_test, np.arange(len(cached.x_test))))
 
 
 def _error(predicted: np.ndarray, y: np.ndarray) -> float:

@@ -49,6 +49,8 @@ FILES = (
     "registration",
     "evaluation/logistic",
     "cli/evaluate",
+    "cli/predict",
+    "evaluation/saved_probes",
     "cli/curve",
     "evaluation/risk",
     "analysis/table",

@@ -35,6 +35,8 @@ LIBRARIES = (
     "lightly",
     "matplotlib",
     "numpy",
+    "onnx",
+    "onnxscript",
     "optuna",
     "pandas",
     "pydicom",

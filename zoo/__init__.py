@@ -11,7 +11,8 @@
 * :mod:`zoo.datasets`: labelled images, subsets, views, maps; :mod:`zoo.encoders`: networks without their weights
 * :mod:`zoo.features`: features of images on disk, with what they were computed from
 * :mod:`zoo.evaluation`: probes and the risk decomposition; :mod:`zoo.evaluation.label_free`: metrics without labels;
-  :mod:`zoo.evaluation.curves`: calibrated learning curves
+  :mod:`zoo.evaluation.transferability`: scores of labelled features; :mod:`zoo.evaluation.curves`: calibrated learning
+  curves
 * :func:`zoo.choose`: which encoder for one's own labelled images
 * :mod:`zoo.studies.findings`: what a study returns; :mod:`zoo.errors`: what goes wrong
 """

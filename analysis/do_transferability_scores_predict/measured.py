@@ -50,10 +50,10 @@ SCORES: dict[str, Score] = {
     "gbc": Score(label="GBC", kind=LABELLED, judge="gbc", source="arXiv:2111.12780"),
     "nleep": Score(label="NLEEP", kind=LABELLED, judge="nleep", source="arXiv:2102.08291"),
     "transrate": Score(label="TransRate", kind=LABELLED, judge="transrate", source="arXiv:2106.09448"),
-    "rankme": Score(label="RankMe", kind=LABEL_FREE, judge="rankme", source="arXiv:2210.02885"),
-    "nesum": Score(label="NESum", kind=LABEL_FREE, judge="nesum", source="He and Ozay 2022"),
-    "stable_rank": Score(label="stable rank", kind=LABEL_FREE, judge="stable_rank"),
-    "matrix_entropy": Score(label="matrix entropy", kind=LABEL_FREE, judge="matrix_entropy"),
+    "rankme": Score(label="RankMe", kind=LABEL_FREE, judge="spectrum", source="arXiv:2210.02885"),
+    "nesum": Score(label="NESum", kind=LABEL_FREE, judge="spectrum", source="He and Ozay 2022"),
+    "stable_rank": Score(label="stable rank", kind=LABEL_FREE, judge="spectrum"),
+    "matrix_entropy": Score(label="matrix entropy", kind=LABEL_FREE, judge="spectrum"),
     "width": Score(label="width of the features", kind=BLIND, judge="width"),
 }
 """By their columns; probes first."""

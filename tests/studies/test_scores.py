@@ -51,7 +51,7 @@ def planted(**changes: float | None) -> Any:
                 for name, spread in (QUALITIES | changes).items()
             }
             cells[data, labels] = module.Cell(data=data, labels=labels, errors=errors, scores=scores)
-            for name in ("truth", *scores):
+            for name in ("truth", "spectrum", *scores):
                 seconds[data, labels, name] = np.full(N_ENCODERS, SECONDS.get(name, 0.01))
     return module.Measurements(
         encoders=tuple(f"pocket_{number}" for number in range(N_ENCODERS)),

@@ -34,8 +34,10 @@ CONTEXT_BYTES = 800_000_000
 """Reserved on a GPU for CUDA's context, its libraries and their workspaces."""
 AUTOCAST_SHARE = 0.8
 """Of the bytes of activations, what autocast leaves: 0.53 were counted of a ResNet-50, 0.78 of a ViT-S (its norms)."""
-MARGIN = 1.2
-"""By which activations are multiplied for what an allocator wastes in rounding and in gaps."""
+GPU_MARGIN = 1.2
+"""By which activations are multiplied on a GPU for what its allocator rounds up and leaves in gaps; not measured."""
+CPU_MARGIN = 1.8
+"""The same on a CPU, whose kernels copy into layouts of their own: 1.2 to 1.8 in ``benchmarks/network_memory.py``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +93,20 @@ def _of(card: EncoderCard) -> Cost | str | None:
 def memory_bytes(cost: Cost, batch_size: int, precision: Precision = "float32", *, device: str = "cuda") -> int:
     """Memory that features of batches of that size take, in bytes.
 
-    Contained are parameters and buffers, the images and the most activations alive at once (times ``MARGIN``, for gaps
-    in the allocator's blocks), and on a GPU ``CONTEXT_BYTES`` for CUDA's context, its libraries and their workspaces.
-    Not contained are, on a CPU, Python and its libraries (about 0.5 GB) and images decoded ahead; nor anything of
-    training. In half precision activations count with ``AUTOCAST_SHARE``, as under autocast, where parameters keep
-    their bytes.
+    Contained are parameters and buffers, the images and the most activations alive at once (times ``GPU_MARGIN`` or
+    ``CPU_MARGIN``), and on a GPU ``CONTEXT_BYTES`` for CUDA's context, its libraries and their workspaces. Not
+    contained are, on a CPU, Python and its libraries (about 0.5 GB) and images decoded ahead; nor anything of training.
+    In half precision activations count with ``AUTOCAST_SHARE``, as under autocast, where parameters keep their bytes.
 
     >>> memory_bytes(Cost(224, 8.2, 100, 10, 0, 90, 9), 64, device="cpu")
-        868
+    1252
     """
     if batch_size < 1:
         raise QueryError(f"Found a batch of {batch_size} images, expected at least 1.")
     share = 1.0 if precision == "float32" else AUTOCAST_SHARE
     alive = cost.fixed_bytes + batch_size * cost.activation_bytes
-    context = CONTEXT_BYTES if device.startswith("cuda") else 0
-    return context + cost.parameter_bytes + round(MARGIN * share * alive)
+    context, margin = (CONTEXT_BYTES, GPU_MARGIN) if device.startswith("cuda") else (0, CPU_MARGIN)
+    return context + cost.parameter_bytes + round(margin * share * alive)
 
 
 def largest_batch_size(
@@ -113,7 +114,7 @@ def largest_batch_size(
 ) -> int:
     """The most images a batch, up to ``most``, that fit into so many bytes by :func:`memory_bytes`; 0 if not one does.
 
-    >>> largest_batch_size(Cost(224, 8.2, 100, 10, 0, 90, 9), 868, device="cpu")
+    >>> largest_batch_size(Cost(224, 8.2, 100, 10, 0, 90, 9), 1252, device="cpu")
     64
     """
     fitting, too_many = 0, most + 1

@@ -81,7 +81,7 @@ class Planned:
     expected_error: float | None  # percent, by what is known before
     expected_source: str
     seconds_per_image: float | None  # measured on this device before, or expected of its network; None if not known
-    seconds_source: str  # "measured", "expected" or ""
+    seconds_source: str  # "measured", "expected" (by a plan alone) or ""
     memory_bytes: int | None  # on this device with these batches
     memory_source: str  # "measured", "computed" or ""
 
@@ -97,7 +97,7 @@ class ChoicePlan:
     n_passed: int  # encoders that pass the constraints
     fetch_bytes: int
     sizes: tuple[tuple[int, int], ...]  # training and test images of each rung
-    seconds: float | None  # of featurising, as the race is expected to go; None if no speed is known
+    seconds: float | None  # of featurising, as the race is expected to go; None if some speed is not known
     full_seconds: float | None  # of featurising everything
     time_s: float | None
     plan: Plan
@@ -212,6 +212,7 @@ def plan_choice(
         root,
         offline,
         _spelled(images, spelled),
+        is_rehearsal=True,
     ).plan
 
 
@@ -308,7 +309,7 @@ def choose(
     say(f"{_n(len(prepared.contenders), 'encoder')} on {prepared.plan.data.name}: {', '.join(_names(prepared))}")
     by_name = {contender.name: contender for contender in prepared.contenders}
     probe = kept(
-        logistic_probe(task, seed=seed, device=device),
+        logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device),
         n_test=task.n_test,
         facts=lambda name: (
             runs_folder(ground.root, by_name[name].name),
@@ -322,7 +323,10 @@ def choose(
     curves, curve_notes = _curves(found, task, ground, by_name, seed, time_s, started, say, probe)
     risk, notes = None, [*found.notes, *curve_notes]
     if decompose:
-        risk = _decomposed(by_name[found.leader.name], ground, seed, device, say)
+        try:
+            risk = _decomposed(by_name[found.leader.name], ground, seed, device, say)
+        except DataError as error:  # the ranking stands without it
+            notes.append(f"The error of {found.leader.name} could not be decomposed: {error}")
     notes += [note for contender in prepared.contenders for note in contender.notes]
     failed = {one.name: one.reason for one in found.standings if one.status == "failed"}
     data = prepared.plan.data
@@ -350,10 +354,11 @@ def _none_left(error: NoneLeft) -> DataError:
     if any(isinstance(one, WeightsUnavailable) for one in error.failed.values()):
         cards = catalogue()
         here = weights_here(cards[name] for name in cards)
-        names = [name for name, where in here.items() if where and not cards[name].is_untrained]
+        there = [name for name, where in here.items() if where and not cards[name].is_untrained]
+        names = sorted(there, key=lambda name: here[name] == "shipped")  # the tiny ones last
         if names:
             more = f" and {len(names) - _N_NAMED} more" if len(names) > _N_NAMED else ""
-            text += f" Without a network these can be tried here: {', '.join(names[-_N_NAMED:])}{more}."
+            text += f" Without a network these can be tried here: {', '.join(names[:_N_NAMED])}{more}."
         else:
             text += " Without a network none can be tried here: fetch weights with 'zoo get NAME' where there is one."
     return DataError(text)
@@ -389,6 +394,7 @@ def _prepared(
     offline: bool,
     spelled: str,
     *,
+    is_rehearsal: bool = False,
     load: Load | None = None,
     progress: Callable[[str], Progress] | None = None,
     tell: Tell | None = None,
@@ -422,7 +428,7 @@ def _prepared(
     )
     contenders, planned = [], []
     for entry in listed.chosen:
-        contender = ImageContender(entry.name, ground)
+        contender = ImageContender(entry.name, ground, expects=is_rehearsal)
         contenders.append(contender)
         planned.append(_planned(entry, contender))
     notes = [*facts.notes, *listed.notes]
@@ -514,7 +520,7 @@ def _task(data: ImageData) -> Task:
     return Task(
         y_train=data.train.labels,
         y_test=data.val.labels,
-        groups_train=_several(data.train.together),
+        groups_train=data.train.groups,
         groups_test=_several(data.val.together),
         classes=data.train.classes,
     )

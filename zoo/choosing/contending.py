@@ -153,11 +153,12 @@ class Ground:
 class ImageContender:
     """One encoder on the images of a data set."""
 
-    def __init__(self, name: str, ground: Ground) -> None:
+    def __init__(self, name: str, ground: Ground, *, expects: bool = False) -> None:
         self.name = catalogue().id_of(name)
         self.ground = ground
         self.batch_size = ground.how.batch_size
         self.dim: int | None = None
+        self.expects = expects  # seconds of its network where none were measured, for which small ones are timed
         self.n_computed = 0  # images in this process
         self.notes: list[str] = []
         self._weights_hash = ""
@@ -175,7 +176,7 @@ class ImageContender:
         """Seconds an image and "measured" (here, before) or "expected"; None and "" if nothing is known."""
         if self.speed is not None:
             return self.speed.seconds_per_image, "measured"
-        cost = cost_of(catalogue()[self.name])
+        cost = cost_of(catalogue()[self.name]) if self.expects else None
         if cost is None:
             return None, ""
         return 1.0 / self.ground.expected_speed(cost), "expected"

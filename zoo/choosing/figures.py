@@ -31,6 +31,7 @@ _OTHER = "#8A8F98"
 _LONGEST_NAME = {True: 40, False: 24}  # characters, by whether the figure is wide
 _WIDE = 5.0  # inches, from which on a figure counts as wide
 _ROW_INCHES = 0.24
+_NEAR_END = 0.3  # share of an axis within which a name is written towards its middle
 _DECADE = 5.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
 
 
@@ -87,8 +88,8 @@ def against_cost(points: Sequence[Point], width: float, *, label: str, more_is_b
         axes.plot(one.cost, one.error.value, "o" if i in front else "s", color=_colour(one.verdict), markersize=5)
         if i in front or one.verdict == "leader":
             named.append(i)
+    axes.margins(x=0.06, y=0.16)
     _name(axes, [points[i] for i in sorted(named, key=lambda i: points[i].cost)], width)
-    axes.margins(x=0.12, y=0.12)
     axes.set(xlabel=label, ylabel="error, percent (lower is better)")
     _key(drawing, axes, [one.verdict for one in points], n_columns=4 if width > _WIDE else 2)
     return drawing
@@ -192,15 +193,17 @@ def _short(name: str, width: float) -> str:
 
 
 def _name(axes: Axes, points: Sequence[Point], width: float) -> None:
-    """Writes names beside points, above and below by turns."""
+    """Writes names beside points, above and below by turns, and never across the ends of the axis."""
     for place, one in enumerate(points):
         above = place % 2 == 0
+        across = float(axes.transAxes.inverted().transform(axes.transData.transform((one.cost, one.error.value)))[0])
+        side: Any = "left" if across < _NEAR_END else "right" if across > 1 - _NEAR_END else "center"
         axes.annotate(
             _short(one.name, width),
             (one.cost, one.error.value),
             (0, 9 if above else -9),
             textcoords="offset points",
-            ha="center",
+            ha=side,
             va="bottom" if above else "top",
             size=6.5,
             color=_INK,

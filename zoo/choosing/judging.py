@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.subsets import held_out
+from ..errors import DataError
 from ..optional import requires_extra
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
@@ -128,11 +130,14 @@ Probe = Callable[[str, Any, Any, Any], Predict]
 """Trains a probe: name of the contender, rows of the training images (ascending), their features and labels."""
 
 
-def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> Probe:
+def logistic_probe(
+    task: Task, *, contents: NDArray[np.uint64] | None = None, seed: int = 0, device: str | None = None
+) -> Probe:
     """A maker of probes by the protocol zoo-logistic-2: C by a held-out fifth of the labels, then all labels.
 
-    On all labels of a data set without groups it is the probe of ``zoo evaluate`` in its setting "full"; with groups,
-    those that are held out are whole ones.
+    On all labels it is the probe of ``zoo evaluate`` in its setting "full": whole groups are held out, and copies (the
+    same number in ``contents`` of the training images) together. Parts of the labels may have too few groups for that;
+    then the images that are held out are of the same groups as the others, which may cost the best C and no more.
     """
 
     def fitted(name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Predict:
@@ -142,8 +147,13 @@ def logistic_probe(task: Task, *, seed: int = 0, device: str | None = None) -> P
         probe: Any = probe_maker(PROTOCOLS[PROTOCOL], seed=seed, device=device)()
         n_free = len(y) - len(np.unique(y))  # each class keeps an image
         n = min(task.n_test, math.ceil(TUNING_SHARE * len(y)), n_free)
-        together = None if task.groups_train is None else task.groups_train[rows]
-        held = held_out(y, n, seed=seed, classes=task.classes, contents=together).indices
+        some = None if contents is None else contents[rows]
+        drawn = partial(held_out, y, n, seed=seed, classes=task.classes)
+        groups = None if task.groups_train is None else task.groups_train[rows]
+        try:
+            held = drawn(contents=some, groups=groups).indices
+        except DataError:
+            held = drawn().indices
         rest = np.setdiff1d(np.arange(len(y)), held)
         probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
         again = type(probe)(**(probe.get_params() | {"C": probe.report_["C"]}))

@@ -11,9 +11,10 @@ labels that is so from the first rung on, and what is added are test images. Bef
 
 Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered
 by group, at ``(1 - level) / 5`` over all rungs and contenders together (Bonferroni). And, as soon as the race could not
-end within its budget with all that are left, those with the largest errors; that says nothing of them, unless a test
-does. The budget reckons with a race that keeps the best ``Plan.keep`` at each doubling of the images (sequential
-halving, Karnin et al. 2013) until ``Plan.n_final`` have all labels, or one where that would cost half a rung's field.
+end within its budget with all that are left, those with the largest errors, but for those that cost next to nothing;
+that says nothing of them, unless a test does. The budget reckons with a race that keeps the best ``Plan.keep`` at each
+doubling of the images (sequential halving, Karnin et al. 2013) until ``Plan.n_final`` have all labels, or one where
+fewer than that share could go on otherwise.
 
 Learning curves cross: a wide encoder may need more labels. So before all labels are there (1) beyond doubt means that
 the contender stays behind by more than ``Plan.margin`` points, which a cheap score may be wrong by, even if it went on
@@ -62,7 +63,9 @@ if TYPE_CHECKING:
 
 SCORE = "ridge"  # judges before all labels are there
 SHARE = 0.2  # of the cost of measuring everything
+FIRST_SHARE = 0.5  # of what the share allows, for the first rung
 EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
+CHEAP_SHARE = 0.1  # of what is left, for contenders that cost little and would have to go by their errors
 _SLOWING = 2**-0.15  # of the gain a doubling of labels
 Tell = Callable[[str], None]
 
@@ -133,8 +136,14 @@ class Plan:
                 )
 
     def schedule(self, task: Task) -> Schedule:
-        """The order of the images and the sizes of the rungs."""
-        return schedule(task, first_images=self.first_images, seed=self.seed)
+        """The order of the images and the sizes of the rungs.
+
+        Of few images a first rung of the usual size would be all that the share allows: there it is smaller.
+        """
+        first_images: float = self.first_images
+        if self.share is not None and not self.least_s:
+            first_images = min(first_images, FIRST_SHARE * self.share * (task.n_train + task.n_test))
+        return schedule(task, first_images=max(3, int(first_images)), seed=self.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -436,11 +445,23 @@ class _Racing:
             n = max(n, self.most(ranked, rung, 1, range(share, n, -1)))
         n = n or n_final  # the budget does not reach the end: as far as it goes
         look, kept = self.looks[-1], ranked[:n]
+        kept += self.cheap(ranked[n:])
         if look.gained and n > 1:
             rising = min(ranked, key=look.projected)
             if rising not in kept:
-                kept = [*kept[:-1], rising]
+                kept = [*kept[: n - 1], rising, *kept[n:]]
         return kept
+
+    def cheap(self, ranked: Sequence[str]) -> list[str]:
+        """Those whose remaining images cost next to nothing beside what is left, best first."""
+        spare, found = CHEAP_SHARE * self.left(), []
+        for name in ranked:
+            runner = self.runners[name]
+            cost = (self.task.n_train + self.task.n_test - runner.n_images) * runner.contender.seconds_per_image
+            if cost <= spare:
+                spare -= cost
+                found.append(name)
+        return found
 
     def most(self, ranked: list[str], rung: int, n_final: int, numbers: range) -> int:
         """The first of these numbers of contenders with which the race can end in its budget, or 0."""

@@ -27,13 +27,6 @@ HEADERS = (
 NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
 """Columns of numbers."""
 
-VERDICTS = {
-    "leader": "best",
-    "tie": "tie",
-    "worse": "worse",
-    "not told apart": "not told apart",
-    "failed": "failed",
-}
 _MOST_NAMED = 5
 
 
@@ -62,7 +55,7 @@ def ranked_rows(choice: Choice) -> list[RankedRow]:
             one.name,
             *_value_and_ends(one.error),
             *(("", "") if one.verdict == "leader" else _value_and_ends(one.behind)),
-            VERDICTS.get(one.verdict, one.verdict),
+            _verdict(one),
             "" if cost is None or cost.images_per_second is None else f"{cost.images_per_second:.3g}",
             "" if cost is None or cost.memory_bytes is None else as_bytes(cost.memory_bytes),
             "" if cost is None else as_bytes(cost.feature_bytes),
@@ -71,6 +64,13 @@ def ranked_rows(choice: Choice) -> list[RankedRow]:
         )
         rows.append(RankedRow(one.name, one.verdict, cells))
     return rows
+
+
+def _verdict(one: Standing) -> str:
+    """The verdict in a word; of one that was dropped for the budget, that it was."""
+    if one.verdict == "leader":
+        return "best"
+    return "dropped" if one.verdict == "not told apart" and one.status == "dropped" else one.verdict
 
 
 def licence_of(card: EncoderCard) -> str:
@@ -126,7 +126,7 @@ def answer(choice: Choice) -> list[str]:
     unknown = _of_verdict(choice, "not told apart")
     if unknown:
         names = _named([one.name for one in unknown])
-        lines.append(f"Dropped to stay within the budget, and not told from it by a test: {names}.")
+        lines.append(f"Dropped to stay within the budget, before it was settled that they are worse: {names}.")
     if not ties and not unknown and len(choice.race.standings) > 1:
         lines.append("It is better than every other encoder of the race beyond chance.")
     if choice.curves:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .constraint_options import LIMITS, constraints_of
 from .evaluation_output import print_risk
 from .measure_options import (
     DATA_OPTIONS,
@@ -19,12 +20,11 @@ from .measure_options import (
     opened,
     with_options,
 )
-from .options import as_count, as_duration, as_memory, encoder_names, given_options, licences, refuse_idle
+from .options import as_duration, encoder_names, given_options, refuse_idle
 from .output import hanging, json_option, print_json, print_notes, print_table, say, wrapped
 
 if TYPE_CHECKING:
     from ..choosing.choosing import Choice, ChoicePlan
-    from ..choosing.constraints import Constraints
     from ..datasets import ImageData
 
 _EPILOG = """\b
@@ -35,44 +35,11 @@ Examples:
   zoo choose digits --encoders pocket_simclr_rn_shapes,pocket_sup_rn_shapes --decompose
   zoo choose ./slides --where 'domain == "pathology H&E"' --encoders 6
 """
-_CONSTRAINTS = (
-    click.option(
-        "--licence",
-        default="any",
-        show_default=True,
-        metavar="WORD|SPDX,...",
-        shell_complete=licences,
-        help="Of the weights: any, permissive, commercial, conditions or ids, joined by commas.",
-    ),
-    click.option(
-        "--access",
-        type=click.Choice(["any", "open"]),
-        default="any",
-        show_default=True,
-        help="open: only weights that are given to everybody. Gated ones are tried if they are named or asked for by "
-        "--where.",
-    ),
-    click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8."),
-    click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features."),
-    click.option(
-        "--max-memory",
-        callback=as_memory,
-        metavar="SIZE",
-        help="Most memory on the device, such as 8GB, with batches of --batch-size.",
-    ),
-    click.option(
-        "--min-images-per-second",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="N",
-        help="Slowest encoder on the device.",
-    ),
-    click.option("--where", metavar="EXPR", help="Only encoders for which this is true, as in zoo list."),
-)
 _LISTED_DROPPED = 12
 
 
 def _constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, _CONSTRAINTS)
+    return with_options(command, LIMITS)
 
 
 def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +135,7 @@ def choose_command(
         from ..choosing.page import require_page
 
         require_page(page)
-    limits = _constraints(options, device=device, batch_size=batch_size)
+    limits = constraints_of(options, device=device, batch_size=batch_size)
     data = opened(images, options)
     shared: dict[str, Any] = {
         "constraints": limits,
@@ -203,14 +170,6 @@ def choose_command(
         print_json({**choice.as_dict(), "page": made, "images": images_document(data)})
     elif written is not None:
         print_notes([f"page: {written}"])
-
-
-def _constraints(options: dict[str, Any], *, device: str | None, batch_size: int) -> Constraints:
-    """The constraints among the options, which are taken out of them."""
-    from ..choosing.constraints import Constraints
-
-    names = ("licence", "access", "max_parameters", "max_dim", "max_memory", "min_images_per_second", "where")
-    return Constraints(**{name: options.pop(name) for name in names}, device=device, batch_size=batch_size)
 
 
 def _spelled(images: str, options: Mapping[str, Any]) -> str:

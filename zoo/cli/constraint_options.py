@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable
 from typing import Any
@@ -11,56 +10,10 @@ import click
 
 from ..cards.schema import EncoderCard
 from ..choosing.constraints import ACCESS_WORDS, BATCH_SIZE, Constraints, as_bytes, known_cost
-from .options import as_count, licences
+from .options import as_count, as_memory, licences
 from .output import size
 
-_LARGEST = 10**15  # bytes
-_BYTES = re.compile(r"(\d{1,15}(?:\.\d{1,6})?) ?([kmgt]?)(i?)b", re.IGNORECASE | re.ASCII)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-
-
-def as_size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Callback of a number of bytes: ``8GB``, ``500 MB``, ``7.5 GiB``."""
-    if value is None:
-        return None
-    match = _BYTES.fullmatch(value.strip())
-    if match:
-        base = 1024 if match[3] else 1000
-        n_bytes = int(float(match[1]) * base ** _POWERS[match[2].lower()])
-        if 1 <= n_bytes <= _LARGEST:
-            return n_bytes
-    got = repr(value[:40])
-    raise click.BadParameter(
-        f"got {got}, expected bytes with their unit, such as 8GB, 500MB or 7.5GiB.", ctx, parameter
-    )
-
-
-def constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of :class:`zoo.choosing.constraints.Constraints`, which :func:`constraints_of` takes."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-_OPTIONS = (
-    click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8."),
-    click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features."),
-    click.option(
-        "--max-memory",
-        callback=as_size,
-        metavar="BYTES",
-        help="Most memory of the device, such as 8GB, with batches of --batch-size; computed from the network.",
-    ),
-    click.option(
-        "--min-images-per-second",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="X",
-        help="Least speed on --device, as three small networks that are timed there lead to expect.",
-    ),
-    click.option(
-        "--device", metavar="NAME", help="cpu or cuda: whose memory and speed count. Memory: cuda if not said."
-    ),
-    click.option("--batch-size", type=click.IntRange(1), default=BATCH_SIZE, show_default=True, help="Images a pass."),
+LIMITS = (
     click.option(
         "--licence",
         default="any",
@@ -76,30 +29,49 @@ _OPTIONS = (
         show_default=True,
         help="open: only weights that are given to everybody.",
     ),
-    click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true, as in zoo list."),
+    click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8."),
+    click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features."),
+    click.option(
+        "--max-memory",
+        callback=as_memory,
+        metavar="SIZE",
+        help="Most memory on the device, such as 8GB, with batches of --batch-size; computed from the network.",
+    ),
+    click.option(
+        "--min-images-per-second",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="N",
+        help="Slowest encoder on the device, by what three small networks take there.",
+    ),
+    click.option("--where", metavar="EXPR", help="Only encoders for which this is true, as in zoo list."),
 )
-_NAMES = (
-    "max_parameters",
-    "max_dim",
-    "max_memory",
-    "min_images_per_second",
-    "device",
-    "batch_size",
-    "licence",
-    "access",
+"""Options for constraints but the device and the batches, in the order of help."""
+_ON_DEVICE = (
+    click.option(
+        "--device", metavar="NAME", help="cpu or cuda: whose memory and speed count.  [default: a GPU's memory]"
+    ),
+    click.option("--batch-size", type=click.IntRange(1), default=BATCH_SIZE, show_default=True, help="Images a pass."),
 )
+_NAMES = ("licence", "access", "max_parameters", "max_dim", "max_memory", "min_images_per_second", "where")
 
 
-def constraints_of(options: dict[str, Any]) -> Constraints:
-    """The constraints among the options of a verb, taken out of them."""
-    return Constraints(where=options.pop("condition"), **{name: options.pop(name) for name in _NAMES})
+def constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of :class:`zoo.choosing.constraints.Constraints`, which :func:`constraints_of` takes."""
+    for option in reversed([*LIMITS, *_ON_DEVICE]):
+        command = option(command)
+    return command
+
+
+def constraints_of(options: dict[str, Any], *, device: str | None, batch_size: int) -> Constraints:
+    """The constraints among the options of a verb, which are taken out of them."""
+    return Constraints(**{name: options.pop(name) for name in _NAMES}, device=device, batch_size=batch_size)
 
 
 def spelled(constraints: Constraints) -> list[str]:
     """The options that ask for these constraints, as words of a command line that a shell takes."""
     usual, words = Constraints(), []
     texts: dict[str, Callable[[Any], str]] = {"max_memory": as_bytes, "min_images_per_second": "{:g}".format}
-    for name in (*_NAMES, "where"):
+    for name in (*_NAMES, "device", "batch_size"):
         value = getattr(constraints, name)
         if value != getattr(usual, name):
             words += [f"--{name.replace('_', '-')}", shlex.quote(texts.get(name, str)(value))]
@@ -142,5 +114,5 @@ def cost_note(constraints: Constraints) -> str:
     )
     return (
         f"GFLOPs of one image at its own size (a multiply-add is two); memory is computed, not measured: on {where}, "
-        f"batches of {constraints.batch_size} in float32, with a fifth more for gaps between tensors"
+        f"batches of {constraints.batch_size} in float32, with a margin for what allocators and kernels add"
     )

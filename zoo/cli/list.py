@@ -408,8 +408,8 @@ def _cost(card: EncoderCard) -> list[str]:
     lines += entry("operations", f"{cost.gflops:.3g} GFLOPs an image of {cost.px} px; a multiply-add is two")
     lines += entry("parameters", f"{size(cost.parameter_bytes)} with buffers")
     lines += entry("activations", f"{size(cost.activation_bytes)} an image, the most alive at once")
-    batches = f"for batches of {BATCH_SIZE}, with a fifth more activations for gaps"
-    return lines + entry("memory", f"{size(on_gpu)} of a GPU with CUDA's context, {size(on_cpu)} of a CPU, {batches}")
+    batches = f"for batches of {BATCH_SIZE}, with a margin for what allocators and kernels add"
+    return lines + entry("memory", f"{size(on_gpu)} of a GPU with CUDA's context, {size(on_cpu)} of a CPU; {batches}")
 
 
 def _section(title: str, values: dict[str, Any]) -> list[str]:

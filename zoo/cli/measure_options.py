@@ -306,8 +306,6 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
     refuse_idle_columns(images)
     say(f"looking at {images}")
     data = open_images(images, **source_options(options))
-    for note in data.notes:
-        say(note)
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
     return data

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, QueryError, StoreError
+from ..errors import DataError, QueryError, StoreError, UnknownName
 from ..files import replaced
-from .measure_options import device_option, scale_of, skipped_notes
+from .measure_options import (
+    COLUMN_OPTIONS,
+    DATA_OPTIONS,
+    RUN_OPTIONS,
+    SPLIT_OPTIONS,
+    TABLE_OPTIONS,
+    opened,
+    skipped_notes,
+    with_options,
+)
 from .options import refuse_idle
 from .output import json_option, print_json, print_notes, print_table, say
 from .prediction_output import print_classification, print_tagging
@@ -27,6 +36,8 @@ if TYPE_CHECKING:
     from ..evaluation.saved_probes import Predictions, SavedProbe
 
 _PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
+_SETS = (".npz", ".csv", ".tsv")  # files that are image sets
+_OF_RESULTS = DATA_OPTIONS[:1]  # --dataset, a name in the results
 _MOST_COUNTED = 20  # classes in the table of how many images are predicted as each
 _EXAMPLES = """\b
 Examples:
@@ -37,8 +48,12 @@ Examples:
 """
 _IMAGES_HELP = """\b
 IMAGES are image files; folders, of which all images at any depth are taken; or one image set of the zoo (digits,
-shapes:..., FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' lists them all).
+FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' lists them all).
 """
+
+
+def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return with_options(command, (*(one for one in DATA_OPTIONS if one not in _OF_RESULTS), *RUN_OPTIONS))
 
 
 @click.command("predict", epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
@@ -57,16 +72,7 @@ shapes:..., FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' li
     show_default=True,
     help="Of an image set of the zoo.",
 )
-@click.option(
-    "--scale",
-    metavar="LOW,HIGH",
-    callback=scale_of,
-    help="Values that are black and white, of images with more than 8 bits a channel.  [default: as for the images "
-    "that the probe was trained on]",
-)
-@click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass.")
-@click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode.")
-@device_option
+@_image_options
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
 @json_option
 def predict_command(
@@ -74,7 +80,7 @@ def predict_command(
     images: tuple[str, ...],
     out: Path | None,
     part: str,
-    scale: tuple[float, float] | None,
+    skip_corrupt: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -87,7 +93,8 @@ def predict_command(
     from ..progress import Bar
 
     probe = load_probe(folder)
-    asked = _asked(images, probe, part=part, scale=probe.scale if scale is None else scale)
+    how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
+    asked = _asked(images, probe, options, part=part)
     done = _Done(probe, asked)
     say(f"{len(asked.images):,} images through {probe.encoder}")
     with _written(out, probe) as rows:
@@ -97,7 +104,7 @@ def predict_command(
             if rows is not None:
                 rows.writerows(_rows(found, probe))
 
-        probe.predict_images(asked.images, progress=Bar("images"), keep=keep, **options)
+        probe.predict_images(asked.images, progress=Bar("images"), keep=keep, skip_corrupt=skip_corrupt, **how)
     if as_json:
         print_json(done.document(folder, out))
         return
@@ -115,7 +122,7 @@ class _Asked:
     is_trained_on: bool = False
 
 
-def _asked(arguments: Sequence[str], probe: SavedProbe, *, part: str, scale: tuple[float, float] | None) -> _Asked:
+def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
     from ..datasets.unlabelled import image_files, unlabelled_images
 
     paths, names = [], []
@@ -126,17 +133,20 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, *, part: str, scale: tup
                 raise DataError(f"The folder {text} holds no image; expected files as .jpg, .png or .dcm below it.")
             paths += [os.path.join(text, *one.split("/")) for one in below]
             names += below if len(arguments) == 1 else [f"{text.rstrip('/')}/{one}" for one in below]
-        elif os.path.isfile(text) and not text.lower().endswith((".npz", ".csv", ".tsv")):
+        elif os.path.isfile(text) and not text.lower().endswith(_SETS):
             paths.append(text)
             names.append(text)
         elif len(arguments) == 1:
-            return _of_zoo(text, probe, part=part, scale=scale)
+            return _of_zoo(text, probe, options, part=part)
         else:
             raise QueryError(
                 f"There is no file or folder {text!r}; expected image files and folders, or one image set of the zoo "
                 "by itself."
             )
-    refuse_idle(("part",), "files and folders have no parts here")
+    refuse_idle(
+        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS), "files and folders have neither parts nor columns"
+    )
+    scale = probe.scale if options["scale"] is None else options["scale"]
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
         raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")
@@ -149,15 +159,24 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, *, part: str, scale: tup
     return _Asked(images=images, labels=None, groups=None, why="")
 
 
-def _of_zoo(text: str, probe: SavedProbe, *, part: str, scale: tuple[float, float] | None) -> _Asked:
+def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
     """Images of an image set of the zoo, which have labels."""
-    from ..datasets import open_images
+    from ..datasets.opening import is_table
     from ..datasets.unlabelled import joined
 
-    say(f"looking at {text}")
-    data = open_images(text)
-    if scale is not None and any(one.values for side in (data.train, data.val) for one in side.reading.stored.values()):
-        data = open_images(text, scale=scale)
+    asked = {"dataset": None, **options}
+    if probe.kind == "tags" and is_table(text) and not asked["label_columns"]:
+        asked["multi_label"] = True
+    try:
+        data = opened(text, asked)
+    except UnknownName as error:
+        raise QueryError(
+            f"There is no file, folder or image set {text!r}; expected image files and folders, or one image set of "
+            "the zoo ('zoo evaluate --help' lists them)."
+        ) from error
+    has_values = any(one.values for side in (data.train, data.val) for one in side.reading.stored.values())
+    if asked["scale"] is None and probe.scale is not None and has_values:
+        data = opened(text, asked | {"scale": probe.scale})
     sides = [getattr(data, one) for one in _PARTS[part]]
     images = joined(sides)
     trained_on = probe.about.get("images_hash", {}).get("train")

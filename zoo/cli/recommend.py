@@ -206,6 +206,8 @@ def recommend_command(
     top: int,
     include_gone: bool,
     include_wrong: bool,
+    device: str | None,
+    batch_size: int,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -223,7 +225,7 @@ def recommend_command(
     --device show and limit what batches of --batch-size take, computed from each network. The last line is the command
     that measures the first three networks on your images.
     """
-    constraints = constraints_of(options)
+    constraints = constraints_of(options, device=device, batch_size=batch_size)
     if n_labels is None and by is None:
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
     if n_labels is None:

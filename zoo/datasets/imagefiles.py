@@ -92,6 +92,7 @@ class Reading:
     stored: Mapping[str, Stored] = field(default_factory=dict)  # by name, of the images that are not just 8-bit pixels
     scale: Scale | None = None  # the values that are black and white; None: those of their range
     spread: Mapping[str, Spread] = field(default_factory=dict)  # by kind of values, of a sample of the images
+    notes: tuple[str, ...] = ()  # what a user may want to know of how their source was read
 
     def of(self, names: Sequence[str]) -> Reading:
         """The same for some of the images."""
@@ -252,7 +253,7 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
         notes.append((_on_dicom if kind == DICOM else _on_values)(kind, n, list(spreads.values()), scale))
     if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
         notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
-    return notes
+    return [*notes, *dict.fromkeys(note for reading in readings for note in reading.notes)]
 
 
 def is_dicom(path: str) -> bool:

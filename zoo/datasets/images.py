@@ -411,7 +411,6 @@ class ImageData:
     train: ImageSet
     val: ImageSet
     is_split_here: bool = False  # by the zoo, not by the source of the images
-    notes: tuple[str, ...] = ()  # what a user may want to know of how the source was read
 
     def __post_init__(self) -> None:
         if self.train.tags != self.val.tags or (self.train.groups is None) != (self.val.groups is None):

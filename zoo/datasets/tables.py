@@ -127,7 +127,7 @@ def table_data(
     notes = _notes(table, wanted, taken, n_used=len(rows), parts=parts)
 
     def image_set(of: slice, split: str) -> ImageSet:
-        return files_image_set(
+        found = files_image_set(
             file.parent,
             paths[of],
             labels[of],
@@ -139,19 +139,15 @@ def table_data(
             groups=None if groups is None else groups[of],
             tags=tags,
         )
+        return replace(found, reading=replace(found.reading, notes=notes))
 
     if parts is None:
         _require_two_each(table, wanted, labels, classes, tags)
-        data = stratified_split(image_set(slice(None), "all"), val_share=val_share, seed=seed)
-    else:
-        n_train = len(next(iter(parts.values())))
-        _require_taught(table, labels, classes, tags, n_train, rows)
-        data = ImageData(
-            name=name,
-            train=image_set(slice(n_train), "train"),
-            val=image_set(slice(n_train, None), "val"),
-        )
-    return replace(data, notes=notes)
+        return stratified_split(image_set(slice(None), "all"), val_share=val_share, seed=seed)
+    n_train = len(next(iter(parts.values())))
+    _require_taught(table, labels, classes, tags, n_train, rows)
+    train, val = image_set(slice(n_train), "train"), image_set(slice(n_train, None), "val")
+    return ImageData(name=name, train=train, val=val)
 
 
 def read_table(file: Path) -> Table:

@@ -358,7 +358,7 @@ def expected_seconds(cost: Cost, rates: Rates, batch_size: int) -> float:
 
 _REFERENCES = (("torchvision:resnet18", 224), ("timm:vit_tiny_patch16_224", 224), ("timm:efficientnet_lite0", 224))
 """Networks that set the rates: convolutions, matrix products with attention, and writing much for few operations."""
-_CALIBRATION_BATCH = {"cpu": 8}
+_CALIBRATION_BATCH = {"cpu": 4}
 _RATES = "rates-1"
 
 

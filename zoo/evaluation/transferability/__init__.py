@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...optional import lazy
+from ...results.vocabulary import TRANSFERABILITY_SCORES
 
 if TYPE_CHECKING:
     from .evidence import logme as logme
@@ -26,18 +27,8 @@ if TYPE_CHECKING:
     from .separation import h_score as h_score
     from .separation import transrate as transrate
 else:
-    __getattr__, __dir__, __all__ = lazy(
-        __name__,
-        {
-            "evidence": ["logme"],
-            "leave_one_out": [
-                "LeaveOneOut",
-                "leave_one_out_neighbours",
-                "leave_one_out_ridge",
-                "neighbour_predictions",
-                "ridge_predictions",
-            ],
-            "mixtures": ["nleep"],
-            "separation": ["gbc", "h_score", "transrate"],
-        },
-    )
+    _modules = {"leave_one_out": ["LeaveOneOut", "neighbour_predictions", "ridge_predictions"]}
+    for _metric in TRANSFERABILITY_SCORES.values():
+        _module, _, _function = _metric.function.partition(".")
+        _modules.setdefault(_module, []).append(_function)
+    __getattr__, __dir__, __all__ = lazy(__name__, _modules)

@@ -1,0 +1,372 @@
+"""Choosing among small networks on small images: the answer, what is kept, what goes wrong, and what is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from zoo.choosing.choosing import Choice, choose, plan_choice
+from zoo.choosing.constraints import Constraints
+from zoo.choosing.contending import Ground, ImageContender
+from zoo.choosing.racing import Plan
+from zoo.choosing.visiting import Task
+from zoo.datasets import ImageData, ImageSet
+from zoo.datasets.images import array_images
+from zoo.encoders.costs import ExpectedSpeed
+from zoo.errors import CorruptImage, DataError, QueryError, WeightsUnavailable
+from zoo.evaluation.evaluating import Featurising, featurise_data
+
+GOOD, FAIR, POOR = "pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_vicreg_rn_shapes"
+NOISE = {GOOD: 0.0, FAIR: 0.6, POOR: 3.0}
+PX, CLASSES = 4, ("ant", "bee", "cow")
+
+
+class Blurred(nn.Module):
+    """Pixels, with noise that hides them: the same for the same image."""
+
+    def __init__(self, noise: float, *, fits: int = 1_000) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mixing = nn.Parameter(noise * torch.randn(3 * PX * PX, 3 * PX * PX))
+        self.fits = fits
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        if len(pixels) > self.fits:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        flat = pixels.flatten(1)
+        return flat + torch.sin(40 * flat @ self.mixing)
+
+
+def small(image: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(image.convert("RGB"), np.float32) / 255).permute(2, 0, 1)
+
+
+def load(name: str, **changed: Any) -> tuple[nn.Module, Any]:
+    return Blurred(NOISE[name], **changed), small
+
+
+def images(n: int, *, split: str, seed: int, groups: bool = False) -> ImageSet:
+    random = np.random.default_rng(seed)
+    y = (np.arange(n) % 3).astype(np.int64)
+    centres = np.random.default_rng(0).integers(60, 190, (3, PX, PX, 3))
+    pixels = (centres[y] + random.normal(0, 70, (n, PX, PX, 3))).clip(0, 255).astype(np.uint8)
+    found = array_images(pixels, y, name="insects", split=split, classes=CLASSES)
+    return replace(found, groups=(np.arange(n) // 6).astype(np.uint64) + 1000 * seed) if groups else found
+
+
+@pytest.fixture(scope="module")
+def data() -> ImageData:
+    return ImageData(name="insects", train=images(90, split="train", seed=1), val=images(150, split="val", seed=2))
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("ZOO_HOME", "ZOO_CACHE"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    for variable in ("ZOO_MIRROR", "ZOO_LOCK", "ZOO_OFFLINE"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def chosen(data: ImageData, root: Path, **options: Any) -> Choice:
+    return choose(data, **{"encoders": [GOOD, FAIR, POOR], "root": root, "device": "cpu", "load": load, **options})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("choosing")
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def first(data: ImageData, folder: Path, said: list[str]) -> Choice:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_HOME", str(folder / "home"))
+        patch.setenv("ZOO_CACHE", str(folder / "cache"))
+        return chosen(data, folder, tell=said.append)
+
+
+def test_the_best_wins_and_the_worst_is_told_apart(first: Choice) -> None:
+    by_name = {one.name: one for one in first.race.standings}
+    assert first.winner == GOOD
+    assert by_name[POOR].verdict == "worse"
+    assert POOR not in first.ties
+    assert first.failed == {}
+    assert first.race.is_complete
+
+
+def test_every_encoder_has_its_cost_on_this_device(first: Choice) -> None:
+    assert [one.name for one in first.costs] == [one.name for one in first.race.standings]
+    for one in first.costs:
+        assert one.images_per_second is not None
+        assert one.images_per_second > 0
+        assert (one.dim, one.feature_bytes) == (48, 4 * 48 * 240)
+        assert one.n_computed == one.n_images > 0
+        assert one.memory_source in ("computed", "")
+
+
+def test_the_answer_is_one_document_and_names_the_next_commands(first: Choice) -> None:
+    document = json.loads(json.dumps(first.as_dict()))
+    assert document["winner"] == GOOD
+    assert document["race"]["standings"][0]["verdict"] == "leader"
+    assert document["data"]["classes"] == list(CLASSES)
+    assert document["label_curves"][0]["encoder"] == GOOD
+    assert first.commands == {
+        "load": f'encoder, preprocess = zoo.load("{GOOD}")',
+        "evaluate": f"zoo evaluate {GOOD} IMAGES --save DIR",
+    }
+
+
+def test_progress_says_what_is_done_and_who_leads(first: Choice, said: list[str]) -> None:
+    assert said[0] == f"3 encoders on insects: {GOOD}, {FAIR}, {POOR}"
+    assert any(text.startswith("rung 1: 3 encoders on 90 training and") for text in said)
+    assert any(f"{GOOD} leads with" in text for text in said)
+    assert any("beyond doubt: " + POOR in text for text in said)
+    assert f"{GOOD}: errors with parts of the labels" in said
+
+
+def test_label_curves_end_with_all_labels_at_the_error_of_the_race(first: Choice) -> None:
+    curve = first.curves[0]
+    assert (curve.encoder, curve.points[-1].n_labels) == (GOOD, 90)
+    assert curve.points[-1].error.value == pytest.approx(first.race.leader.error.value)  # type: ignore[union-attr]
+    assert [round(90 / point.n_labels) for point in curve.points] == [8, 4, 2, 1]
+
+
+def test_a_second_choice_computes_only_what_is_new(first: Choice, data: ImageData, folder: Path) -> None:
+    again = chosen(data, folder, encoders=[GOOD, POOR], load=partial(_no_load))
+    assert {one.name: one.n_computed for one in again.costs} == {GOOD: 0, POOR: 0}
+    of_first = {one.name: one.error for one in first.race.standings}
+    assert of_first[GOOD] == again.race.leader.error
+    with_new = chosen(data, folder, encoders=[GOOD, FAIR], load=load, seed=1)
+    assert all(one.n_computed for one in with_new.costs)  # another seed has other chunks
+
+
+def _no_load(name: str) -> tuple[nn.Module, Any]:
+    raise AssertionError(f"{name} was loaded")
+
+
+def test_features_of_zoo_evaluate_are_read(data: ImageData, tmp_path: Path) -> None:
+    featurise_data(GOOD, data, root=tmp_path, load=load)
+    featurise_data(FAIR, data, root=tmp_path, load=load)
+    found = chosen(data, tmp_path, encoders=[GOOD, FAIR], load=_no_load)
+    assert [one.n_computed for one in found.costs] == [0, 0]
+    assert found.winner == GOOD
+
+
+def test_a_choice_that_was_stopped_goes_on(data: ImageData, tmp_path: Path) -> None:
+    class Stopping:
+        n = 0
+
+        def start(self, name: str, total: int | None, done: int) -> None: ...
+
+        def advance(self, n: int) -> None:
+            Stopping.n += n
+            if Stopping.n > 300:
+                raise KeyboardInterrupt
+
+        def end(self) -> None: ...
+
+    with pytest.raises(KeyboardInterrupt):
+        chosen(data, tmp_path, encoders=[GOOD, POOR], progress=lambda part: Stopping())
+    found = chosen(data, tmp_path, encoders=[GOOD, POOR])
+    assert 0 < sum(one.n_computed for one in found.costs) < sum(one.n_images for one in found.costs)
+    assert found.winner == GOOD
+
+
+def test_an_encoder_that_cannot_be_loaded_is_named_and_the_others_go_on(data: ImageData, tmp_path: Path) -> None:
+    def partly(name: str) -> tuple[nn.Module, Any]:
+        if name == FAIR:
+            raise WeightsUnavailable("its host cannot be reached")
+        return load(name)
+
+    found = chosen(data, tmp_path, load=partly)
+    assert found.failed == {FAIR: "its host cannot be reached"}
+    assert found.race.standings[-1].verdict == "failed"
+    assert found.winner == GOOD
+
+
+def test_without_any_encoder_the_error_says_what_is_possible_here(data: ImageData, tmp_path: Path) -> None:
+    def unreachable(name: str) -> tuple[nn.Module, Any]:
+        raise WeightsUnavailable("there is no host example.org.")
+
+    with pytest.raises(DataError, match=r"None of the 3 encoders .* no host example\.org.*these can be tried here: "):
+        chosen(data, tmp_path, load=unreachable)
+
+
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(data: ImageData, tmp_path: Path) -> None:
+    found = chosen(data, tmp_path, encoders=[GOOD, POOR], load=partial(load, fits=20))
+    assert found.winner == GOOD
+    notes = [note for note in found.notes if note.startswith(GOOD)]
+    assert [note.split(",")[0] for note in notes] == [f"{GOOD}: batches of 32", f"{GOOD}: batches of 16"]
+
+
+def test_an_encoder_of_which_not_one_image_fits_is_dropped_by_name(data: ImageData, tmp_path: Path) -> None:
+    def large(name: str) -> tuple[nn.Module, Any]:
+        return load(name, fits=0 if name == POOR else 1_000)
+
+    found = chosen(data, tmp_path, load=large)
+    assert list(found.failed) == [POOR]
+    assert "not even with one image at a time" in found.failed[POOR]
+
+
+def test_an_encoder_for_larger_images_is_dropped_by_name(data: ImageData, tmp_path: Path) -> None:
+    def picky(name: str) -> tuple[nn.Module, Any]:
+        def larger(image: Any) -> Tensor:
+            raise DataError("The image has 4 pixels a side; expected 32 or more.")
+
+        return (load(name)[0], larger) if name == FAIR else load(name)
+
+    found = chosen(data, tmp_path, load=picky)
+    assert found.failed == {FAIR: "The image has 4 pixels a side; expected 32 or more."}
+
+
+def test_a_damaged_image_ends_the_choice(data: ImageData, tmp_path: Path) -> None:
+    def reading(name: str) -> tuple[nn.Module, Any]:
+        def torn(image: Any) -> Tensor:
+            raise CorruptImage("7.png", "The image '7.png' is cut off.")
+
+        return load(name)[0], torn
+
+    with pytest.raises(CorruptImage, match="cut off"):
+        chosen(data, tmp_path, load=reading)
+
+
+def test_other_weights_under_the_same_name_are_refused(data: ImageData, tmp_path: Path) -> None:
+    ground = _ground(data, tmp_path, load)
+    ImageContender(GOOD, ground).features("train", np.arange(90))
+    other = ImageContender(GOOD, _ground(data, tmp_path, lambda name: load(POOR)))
+    other.features("train", np.arange(90))
+    with pytest.raises(DataError, match="of other weights"):
+        other.features("val", np.arange(150))
+
+
+def _ground(data: ImageData, root: Path, how: Callable[[str], tuple[nn.Module, Any]], **options: Any) -> Ground:
+    task = Task(y_train=data.train.labels, y_test=data.val.labels)
+    return Ground(
+        data=data,
+        schedule=Plan(first_images=40).schedule(task),
+        root=root,
+        how=Featurising(device="cpu"),
+        load=how,
+        **options,
+    )
+
+
+def test_features_are_those_of_the_images_whatever_their_chunks(data: ImageData, tmp_path: Path) -> None:
+    contender = ImageContender(GOOD, _ground(data, tmp_path / "chunks", load))
+    whole = featurise_data(GOOD, data, root=tmp_path / "whole", load=load)
+    assert len(contender.ground.chunks["train"]) > 1
+    for part, n in (("train", 90), ("val", 150)):
+        rows = np.random.default_rng(0).permutation(n)[: n // 2]
+        found = contender.features(part, rows)
+        assert np.allclose(found, np.asarray(whole[part].x)[rows], rtol=1e-4, atol=1e-4)  # batches differ, so rounding
+    assert contender.part("train").origin.images_hash == data.train.fingerprint
+    assert contender.whole("train") is not None
+
+
+def test_a_slower_encoder_than_asked_for_is_out_when_it_was_measured(data: ImageData, tmp_path: Path) -> None:
+    contender = ImageContender(GOOD, _ground(data, tmp_path, load, least_images_per_second=1e12))
+    with pytest.raises(QueryError, match=r"images a second on .*, 1e\+12 were asked for"):
+        contender.features("train", np.arange(90))
+
+
+def test_the_winner_s_error_is_decomposed_on_request(data: ImageData, tmp_path: Path) -> None:
+    fewer = ImageData(name="insects", train=data.train, val=data.val.subset(np.arange(60), split="val"))
+    found = chosen(fewer, tmp_path, encoders=[GOOD, POOR], decompose=True)
+    assert found.risk is not None
+    assert (found.risk.encoder, found.risk.n_train, found.risk.n_test) == (GOOD, 90, 60)
+    assert found.as_dict()["risk"]["parts"]["full_shot_error"]["value"] == pytest.approx(
+        found.risk.decomposition.full_shot_error
+    )
+    assert found.risk.decomposition.full_shot_error == found.race.leader.error.value  # type: ignore[union-attr]
+
+
+def test_a_ranking_stands_where_its_error_cannot_be_decomposed(data: ImageData, tmp_path: Path) -> None:
+    found = chosen(data, tmp_path, encoders=[GOOD, POOR], decompose=True)
+    assert found.risk is None
+    assert found.notes[-1].startswith(f"The error of {GOOD} could not be decomposed: The test set has 150 images")
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every network is expected to make features of 50 images a second, without timing others for it."""
+    expected = ExpectedSpeed(images_per_second=50.0, low=25.0, high=100.0)
+    monkeypatch.setattr("zoo.choosing.contending.expected_images_per_second", lambda *args, **options: expected)
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_plan_says_what_it_would_do_and_does_nothing(data: ImageData, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    found = plan_choice(data, encoders=[GOOD, POOR], root=root, device="cpu", spelled="./insects")
+    assert [one.name for one in found.encoders] == [GOOD, POOR]
+    assert [one.why for one in found.encoders] == ["you named it"] * 2
+    assert (found.fetch_bytes, found.encoders[0].here) == (0, "shipped")
+    assert found.sizes[0] == (90, 128)
+    assert found.sizes[-1] == (90, 150)
+    assert (found.data.n_train, found.data.labels_a_class, found.data.image_px) == (90, (30, 30), 4)
+    assert found.full_seconds == pytest.approx(2 * 240 / 50)
+    assert {one.seconds_source for one in found.encoders} == {"expected"}
+    assert not root.exists()
+    json.dumps(found.as_dict())
+
+
+def test_after_a_choice_its_plan_knows_the_speeds(first: Choice, data: ImageData, folder: Path) -> None:
+    found = plan_choice(data, encoders=[GOOD, FAIR, POOR], root=folder, device="cpu")
+    assert {one.seconds_source for one in found.encoders} == {"measured"}
+    assert found.full_seconds is not None
+    assert found.full_seconds == pytest.approx(240 * sum(one.seconds_per_image or 0.0 for one in found.encoders))
+
+
+def test_groups_go_together_and_are_counted(tmp_path: Path) -> None:
+    grouped = ImageData(
+        name="insects",
+        train=images(90, split="train", seed=1, groups=True),
+        val=images(150, split="val", seed=2, groups=True),
+    )
+    found = chosen(grouped, tmp_path, encoders=[GOOD, POOR])
+    assert found.data.n_groups == (15, 25)
+    assert found.winner == GOOD
+    assert all(rung.n_test % 6 == 0 for rung in found.race.rungs)
+
+
+@pytest.mark.usefixtures("fast")
+def test_classes_that_say_little_are_noted(data: ImageData) -> None:
+    train = data.train.subset(np.flatnonzero((data.train.labels != 2) | (np.arange(90) == 2)), split="train")
+    val = data.val.subset(np.flatnonzero(data.val.labels != 1), split="val")
+    notes = plan_choice(ImageData(name="insects", train=train, val=val), encoders=[GOOD], device="cpu").notes
+    assert any("1 class ('cow') with one training image alone" in note for note in notes)
+    assert any("1 class ('bee') with no test image" in note for note in notes)
+
+
+def test_a_test_class_without_training_images_is_refused(data: ImageData, tmp_path: Path) -> None:
+    train = data.train.subset(np.flatnonzero(data.train.labels != 2), split="train")
+    with pytest.raises(DataError, match="50 test images have the label 'cow', which no training image has"):
+        chosen(ImageData(name="insects", train=train, val=data.val), tmp_path)
+
+
+def test_constraints_that_leave_none_name_the_nearest(data: ImageData, tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match=rf"'--max-dim 20' removes all 2.*the nearest: .*{GOOD}"):
+        chosen(data, tmp_path, encoders=[GOOD, POOR], constraints=Constraints(max_dim=20))
+
+
+def test_a_time_that_is_none_is_refused(data: ImageData, tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="within 0 seconds"):
+        chosen(data, tmp_path, time_s=0.0)
+
+
+def test_a_short_time_still_gives_an_answer(data: ImageData, tmp_path: Path) -> None:
+    found = chosen(data, tmp_path, time_s=0.01)
+    assert found.race.leader.status == "probed"
+    assert len(found.curves) == 1

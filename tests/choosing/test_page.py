@@ -1,0 +1,155 @@
+"""The page of a choice and its words: every standing is in it, all text is escaped, nothing comes from elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.choosing import wording
+from zoo.choosing.choosing import Choice, choose
+from zoo.choosing.page import html_page, page_figures, require_page, write_page
+from zoo.datasets import open_images
+from zoo.errors import QueryError, StoreError
+from zoo.evaluation.bootstrap import Interval
+
+ENCODERS = ["pocket_simclr_rn_shapes", "pocket_sup_rn_shapes_d24", "pocket_simclr_rn_shapes_d24"]
+
+
+@pytest.fixture(scope="module")
+def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
+    data = open_images("shapes:classes=3,train=48,val=30,size_px=32,seed=1")
+    return choose(data, encoders=ENCODERS, device="cpu", root=tmp_path_factory.mktemp("kept"), spelled="shapes")
+
+
+class Reader(HTMLParser):
+    """The text of a page, its tags, and whether they are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.text: list[str] = []
+        self.labels: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.labels += [value for name, value in attrs if name == "aria-label" and value]
+        if tag not in ("meta", "br", "img", "hr"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert not reader.open
+    return reader
+
+
+def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choice) -> None:
+    page = read(html_page(choice))
+    text = " ".join(" ".join(page.text).split())
+    for row in wording.ranked_rows(choice):
+        assert all(cell in text for cell in row.cells)
+    for line in wording.answer(choice):
+        assert line in text
+    assert choice.commands["load"] in text
+    assert choice.data.fingerprints[0] in text
+    assert "Seed 0" in text
+
+
+def test_the_page_needs_no_script_and_nothing_from_elsewhere(choice: Choice) -> None:
+    text = html_page(choice)
+    page = read(text)
+    assert not page.tags & {"script", "link", "iframe", "img", "object"}
+    outside = set(re.findall(r"(?:src|href)=\"(?!#)([^\"]*)\"", text))
+    assert not outside
+    assert "prefers-color-scheme: dark" in text
+    assert "@import" not in text
+
+
+def test_every_figure_is_there_in_two_widths_with_words_for_those_who_cannot_see_it(choice: Choice) -> None:
+    page = read(html_page(choice))
+    drawn = list(page_figures(choice))
+    assert len(drawn) >= 4
+    assert page.labels == [one.alt for one in drawn for _ in range(2)]
+    assert all(name in drawn[0].alt for name in ENCODERS)
+
+
+def test_text_is_escaped(choice: Choice) -> None:
+    bad = "<script>alert('x')</script> & \"co\""
+    data = dataclasses.replace(choice.data, name=bad, spelled=bad)
+    text = html_page(dataclasses.replace(choice, data=data, notes=(bad,)))
+    assert "<script" not in text
+    assert bad in " ".join(read(text).text)
+
+
+def test_the_page_is_written_whole_and_refused_before_any_work(choice: Choice, tmp_path: Path) -> None:
+    path = write_page(choice, tmp_path / "choice.html")
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert [one.name for one in tmp_path.iterdir()] == ["choice.html"]
+    with pytest.raises(QueryError, match=r"ends in \.html"):
+        require_page(tmp_path / "choice.txt")
+    with pytest.raises(StoreError, match="a folder that is there"):
+        require_page(tmp_path / "nowhere" / "choice.html")
+
+
+def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
+    first, second, third = (
+        dataclasses.replace(one, name=name, verdict=verdict, status=status)
+        for one, name, verdict, status in zip(
+            choice.race.standings,
+            ENCODERS,
+            ("leader", "tie", "not told apart"),
+            ("probed", "probed", "dropped"),
+            strict=True,
+        )
+    )
+    race = dataclasses.replace(choice.race, standings=(first, second, third))
+    costs = tuple(
+        dataclasses.replace(choice.costs[0], name=one, images_per_second=speed)
+        for one, speed in zip(ENCODERS, (10.0, 30.0, 90.0), strict=True)
+    )
+    planted = dataclasses.replace(choice, race=race, costs=costs)
+    said = " ".join(wording.answer(planted))
+    assert f"cannot be told from {ENCODERS[1]}" in said
+    assert f"{ENCODERS[1]} is the fastest" in said
+    assert f"before it was settled that they are worse: {ENCODERS[2]}" in said
+    rows = wording.ranked_rows(planted)
+    assert [row.cells[0] for row in rows] == ["1-2", "1-2", "3"]
+    assert [row.cells[6] for row in rows] == ["best", "tie", "dropped"]
+
+
+def test_what_more_labels_buy_is_said_or_why_it_cannot_be(choice: Choice) -> None:
+    curve = choice.curves[0]
+    refused = dataclasses.replace(curve, expected=(), refusal="the error does not fall")
+    assert wording.more_labels(refused).endswith("cannot be said: the error does not fall.")
+    point = dataclasses.replace(
+        curve.points[-1],
+        n_labels=9_600,
+        error=Interval(value=3.0, ci_low=2.0, ci_high=4.0),
+        gain=Interval(value=1.0, ci_low=0.5, ci_high=1.5),
+    )
+    said = wording.more_labels(dataclasses.replace(curve, expected=(point,)))
+    assert "3.0 % (2.0 to 4.0) with 9,600 labels, 1.0 points (0.5 to 1.5) less than now" in said
+
+
+def test_durations_are_said_in_the_unit_that_people_use() -> None:
+    said = [wording.duration(seconds) for seconds in np.geomspace(0.1, 1e6, 200)]
+    order = list(dict.fromkeys(text.split()[1].rstrip("s") for text in said))
+    assert order == ["second", "minute", "hour"]
+    assert wording.duration(7_200) == "2.0 hours"

@@ -1,0 +1,151 @@
+"""``zoo choose``: a plan, a choice on small images, its table, document and page, and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click import Context
+
+from tests.cli_runner import document, run
+from zoo.cli.choose import _complete_encoders, choose_command
+
+SHAPES = "shapes:classes=3,train=48,val=30,size_px=32,seed=1"
+THREE = "pocket_simclr_rn_shapes,pocket_sup_rn_shapes_d24,pocket_simclr_rn_shapes_d24"
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("choose")
+
+
+@pytest.fixture(scope="module")
+def chosen(kept: Path) -> Any:
+    page = str(kept / "page.html")
+    return document(
+        "choose",
+        SHAPES,
+        "--encoders",
+        THREE,
+        "--device",
+        "cpu",
+        "--out",
+        str(kept),
+        "--page",
+        page,
+        "--dataset",
+        "my shapes",
+    )
+
+
+def test_the_document_has_the_ranking_the_costs_the_curve_and_the_next_command(chosen: Any, kept: Path) -> None:
+    standings = chosen["race"]["standings"]
+    assert {one["name"] for one in standings} == set(THREE.split(","))
+    assert standings[0]["verdict"] == "leader"
+    assert standings[0]["name"] == chosen["winner"]
+    errors = [one["error"]["value"] for one in standings if one["status"] == "probed"]
+    assert errors == sorted(errors)
+    assert all(one["images_per_second"] > 0 and one["feature_bytes"] == 4 * one["dim"] * 78 for one in chosen["costs"])
+    assert chosen["label_curves"][0]["encoder"] == chosen["winner"]
+    assert chosen["commands"]["load"] == f'encoder, preprocess = zoo.load("{chosen["winner"]}")'
+    assert chosen["commands"]["evaluate"] == (
+        f"zoo evaluate {chosen['winner']} {SHAPES} --dataset 'my shapes' --save DIR"
+    )
+    assert chosen["data"]["name"] == "my shapes"
+    assert chosen["page"] == str(kept / "page.html")
+    assert chosen["winner"] in (kept / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_second_call_computes_nothing_and_says_the_same_in_a_table(chosen: Any, kept: Path) -> None:
+    again = ("choose", SHAPES, "--encoders", THREE, "--device", "cpu", "--out", str(kept), "--dataset", "my shapes")
+    second = document(*again)
+    assert [one["n_computed"] for one in second["costs"]] == [0, 0, 0]
+    assert second["race"]["standings"] == chosen["race"]["standings"]
+    text = run(*again).stdout
+    assert "Encoders for my shapes: 48 training and 30 test images, 3 classes" in text
+    assert all(name in text for name in THREE.split(","))
+    assert f"{chosen['winner']} has the lowest error" in text
+    assert chosen["commands"]["evaluate"] in text
+
+
+def test_other_constraints_cost_nothing_new(chosen: Any, kept: Path) -> None:
+    fewer = document(
+        "choose",
+        SHAPES,
+        *("--encoders", THREE, "--device", "cpu", "--out", str(kept), "--dataset", "my shapes"),
+        *("--max-parameters", "30k"),
+    )
+    assert {one["name"] for one in fewer["race"]["standings"]} == set(THREE.split(",")[1:])
+    assert [one["n_computed"] for one in fewer["costs"]] == [0, 0]
+    assert fewer["plan"]["left_out"]["--max-parameters 30k"] == [THREE.split(",")[0]]
+
+
+def test_a_dry_run_says_which_why_what_to_fetch_and_computes_nothing(kept: Path, tmp_path: Path) -> None:
+    options = ("choose", SHAPES, "--dry-run", "--encoders", "4", "--device", "cpu", "--out", str(tmp_path / "none"))
+    plan = document(*options)
+    assert plan["dry_run"] is True
+    assert len(plan["encoders"]) == 4
+    assert all(one["why"] and one["expected_error"] > 0 for one in plan["encoders"])
+    assert plan["fetch_bytes"] == sum(one["fetch_bytes"] or 0 for one in plan["encoders"]) > 10**8
+    assert plan["sizes"][-1] == [48, 30]
+    text = run(*options).stdout
+    assert "To fetch: about" in text
+    assert all(one["name"] in text and one["why"] in text for one in plan["encoders"])
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_dry_run_of_shipped_encoders_fetches_nothing() -> None:
+    text = run("choose", SHAPES, "--dry-run", "--encoders", THREE).stdout
+    assert "To fetch: nothing" in text
+    assert "Rungs of the race, training + test images: 48 + " in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--time", "30"), "got '30', expected a time such as 30m"),
+        (("--time", "soon"), "expected a time such as 30m"),
+        (("--max-memory", "big"), "expected memory such as 8GB"),
+        (("--encoders", "0"), "expected a number from 1 on"),
+        (("--encoders", ","), "expected a number such as 12, or names"),
+        (("--encoders", "pocket_simclr_rn_shape"), "did you mean pocket_simclr_rn_shapes"),
+        (("--licence", "MTI"), "There is no licence named 'MTI'"),
+        (("--page", "choice.txt"), "ends in .html"),
+        (("--dry-run", "--decompose"), "--decompose has no effect, for --dry-run measures nothing"),
+        (("--encoders", "init_rn50"), "'untrained' removes all 1"),
+        (("--max-parameters", "1k"), "the nearest: pocket_"),
+        (("--offline", "--where", 'card_family == "dinov2"'), "Offline, these can be loaded here"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_a_sentence(options: tuple[str, ...], words: str) -> None:
+    result = run("choose", SHAPES, *options, code=2)
+    assert words in " ".join(result.output.split())
+    assert result.stdout == ""
+
+
+def test_a_set_of_one_class_is_refused(tmp_path: Path) -> None:
+    x, y = np.zeros((8, 8, 8, 3), np.uint8), np.zeros(8, np.int64)
+    x[:, 0, 0, 0] = np.arange(8)
+    np.savez(tmp_path / "one.npz", x_train=x, y_train=y, x_val=x + 9, y_val=y)
+    result = run("choose", str(tmp_path / "one.npz"), "--encoders", THREE, code=1)
+    assert "expected two classes or more" in result.output
+
+
+def test_names_behind_a_comma_are_completed() -> None:
+    with Context(choose_command) as context:
+        found = _complete_encoders(context, choose_command.params[1], "dino_rn50,pocket_simclr_rn_shapes_d")
+    assert "dino_rn50,pocket_simclr_rn_shapes_d24" in found
+
+
+def test_the_reason_to_stop_says_how_to_go_on() -> None:
+    from zoo.cli import AFTER_INTERRUPT
+
+    assert "run the same command again" in AFTER_INTERRUPT["choose"]
+
+
+def test_the_plan_is_one_json_document_with_the_images(kept: Path) -> None:
+    result = run("choose", SHAPES, "--dry-run", "--encoders", THREE, "--json")
+    assert json.loads(result.stdout)["images"].keys() == {"train", "val"}

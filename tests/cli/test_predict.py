@@ -1,0 +1,252 @@
+"""The verb predict, and what evaluate keeps for it, with real encoders on real images."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.cli_runner import document, run
+from zoo.datasets import open_images
+from zoo.evaluation import load_probe
+
+ENCODER = "pocket_init_rn"
+IMAGES = "shapes:classes=4,train=120,val=40,size_px=16"
+QUICK = ("--settings", "full", "--no-knn", "--no-record", "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A saved probe, and what evaluate printed of it."""
+    folder = tmp_path_factory.mktemp("saved") / "probe"
+    (found,) = document("evaluate", ENCODER, IMAGES, *QUICK, "--save", str(folder))["evaluations"]
+    return folder, found
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The test images as files, in folders of their classes."""
+    root = tmp_path_factory.mktemp("photos")
+    images = open_images(IMAGES).val
+    for number in range(len(images)):
+        image, label = images[number]
+        folder = root / "new" / images.classes[label]
+        folder.mkdir(parents=True, exist_ok=True)
+        image.save(folder / f"{number:03}.png")
+    return root
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_evaluate_keeps_the_probe_with_its_metrics(saved: tuple[Path, dict[str, Any]]) -> None:
+    folder, found = saved
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"probe.json", "probe.safetensors", "confusion.png", "confusion.svg"}
+    assert found["saved"] == str(folder) and found["metrics"]["n_judged_otherwise"] == 0
+    (error,) = found["errors"]
+    assert found["metrics"]["metrics"]["error"]["value"] == pytest.approx(error["value"])
+    assert {"balanced_error", "auroc", "average_precision", "log_loss"} <= found["metrics"]["metrics"].keys()
+    probe = load_probe(folder)
+    assert (probe.encoder, len(probe.classes)) == (ENCODER, 4)
+    assert probe.about["metrics"] == {key: one for key, one in found["metrics"].items() if key != "n_judged_otherwise"}
+
+
+def test_without_asking_for_metrics_evaluate_is_as_before(saved: tuple[Path, dict[str, Any]]) -> None:
+    (found,) = document("evaluate", ENCODER, IMAGES, *QUICK)["evaluations"]
+    assert found["metrics"] is None and found["saved"] is None
+    assert found["errors"] == saved[1]["errors"]
+    assert "AUROC" not in run("evaluate", ENCODER, IMAGES, *QUICK).output
+
+
+def test_tables_show_metrics_classes_and_confusions() -> None:
+    text = run("evaluate", ENCODER, IMAGES, *QUICK, "--metrics").output
+    for words in ("balanced error", "AUROC", "log loss", "calibration error", "Each class", "Confusion matrix"):
+        assert words in text
+    assert "1,000 resamples of images" in text and "Saved the probe" not in text
+
+
+def test_predictions_are_written_with_the_probability_of_each_class(
+    saved: tuple[Path, dict[str, Any]], photos: Path, tmp_path: Path
+) -> None:
+    out, probe = tmp_path / "predictions.csv", load_probe(saved[0])
+    found = document("predict", str(saved[0]), str(photos), "--out", str(out), "--device", "cpu")
+    rows = rows_of(out)
+    assert list(rows[0]) == ["path", "predicted", *(f"p_{name}" for name in probe.classes)]
+    assert len(rows) == found["n_images"] == 40 and found["out"] == str(out) and "predictions" not in found
+    paths = sorted(path.relative_to(photos).as_posix() for path in photos.rglob("*.png"))
+    assert [row["path"] for row in rows] == paths
+    expected = probe.predict_images([photos / path for path in paths], device="cpu")
+    shares = np.array([[float(row[f"p_{name}"]) for name in probe.classes] for row in rows])
+    assert np.allclose(shares, expected.probabilities, atol=1e-5)
+    assert [row["predicted"] for row in rows] == list(expected.predicted)
+    assert sum(found["predicted"].values()) == 40
+
+
+def test_folders_named_as_classes_are_labels(saved: tuple[Path, dict[str, Any]], photos: Path) -> None:
+    found = document("predict", str(saved[0]), str(photos), "--device", "cpu")
+    assert found["note"] == "labels are the names of the images' folders"
+    for name, one in found["metrics"]["metrics"].items():  # of the images in another order
+        assert one["value"] == pytest.approx(saved[1]["metrics"]["metrics"][name]["value"], abs=1e-3)
+    text = run("predict", str(saved[0]), str(photos), "--device", "cpu").output
+    assert "Confusion matrix" in text and "percent" in text
+
+
+def test_image_sets_of_the_zoo_are_taken_by_their_part(saved: tuple[Path, dict[str, Any]]) -> None:
+    folder = str(saved[0])
+    found = document("predict", folder, IMAGES, "--device", "cpu")
+    assert found["n_images"] == 40 and not found["trained_on_these"]
+    assert found["metrics"]["metrics"] == saved[1]["metrics"]["metrics"]
+    both = document("predict", folder, IMAGES, "--part", "both", "--device", "cpu")
+    assert both["n_images"] == 160 and both["trained_on_these"]
+    assert {one["path"].partition("/")[0] for one in both["predictions"]} == {"train", "val"}
+    text = run("predict", folder, IMAGES, "--part", "train", "--device", "cpu").output
+    assert "trained on these very images" in text
+    other = document("predict", folder, "shapes:classes=6,train=12,val=6,size_px=16", "--device", "cpu")
+    assert other["metrics"] is None and "are no classes of the probe" in other["note"]
+
+
+def test_single_files_are_predicted_in_their_order(saved: tuple[Path, dict[str, Any]], photos: Path) -> None:
+    files = sorted(photos.rglob("*.png"))[:3][::-1]
+    found = document("predict", str(saved[0]), *map(str, files), "--device", "cpu")
+    assert [one["path"] for one in found["predictions"]] == list(map(str, files))
+    one = found["predictions"][0]
+    assert sum(one["probabilities"].values()) == pytest.approx(1)
+    assert one["predicted"] == max(one["probabilities"], key=one["probabilities"].__getitem__)
+
+
+def test_images_that_cannot_be_read_are_named(saved: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder = tmp_path / "some"
+    folder.mkdir()
+    Image.new("RGB", (20, 16)).save(folder / "good.png")
+    (folder / "bad.jpg").write_bytes(b"no image")
+    out = tmp_path / "out.csv"
+    assert "bad.jpg" in run("predict", str(saved[0]), str(folder), "--out", str(out), code=1).output
+    assert not out.exists()
+    found = document("predict", str(saved[0]), str(folder), "--out", str(out), "--skip-corrupt")
+    assert [Path(name).name for name in found["skipped"]] == ["bad.jpg"] and found["metrics"] is None
+    assert [row["path"] for row in rows_of(out)] == ["good.png"]
+    assert "1 images could not be read" in run("predict", str(saved[0]), str(folder), "--skip-corrupt").output
+
+
+def test_several_encoders_are_saved_each_in_its_folder(tmp_path: Path) -> None:
+    names = ("pocket_init_vit@avg", ENCODER)
+    few = "shapes:classes=2,train=16,val=8,size_px=16"
+    document("evaluate", *names, few, *QUICK, "--save", str(tmp_path / "both"))
+    found = {path.name: load_probe(path).encoder for path in (tmp_path / "both").iterdir()}
+    assert found == {"pocket_init_vit_avg": names[0], ENCODER: ENCODER}
+    assert document("predict", str(tmp_path / "both" / ENCODER), few)["n_images"] == 8
+
+
+def test_an_export_lies_beside_the_probe(tmp_path: Path) -> None:
+    few = "shapes:classes=2,train=16,val=8,size_px=16"
+    folder = tmp_path / "exported"
+    document("evaluate", ENCODER, few, *QUICK, "--save", str(folder), "--export", "torch")
+    assert (folder / "model.pt2").stat().st_size > 10_000
+    assert load_probe(folder).encoder == ENCODER
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says", "code"),
+    [
+        (("predict", "nowhere", IMAGES), "nowhere holds no saved probe", 1),
+        (("evaluate", ENCODER, IMAGES, "--export", "onnx"), "--export onnx", 2),
+        (("evaluate", ENCODER, IMAGES, "--save", "."), "is the current folder", 2),
+    ],
+)
+def test_refusals_are_sentences(arguments: tuple[str, ...], says: str, code: int) -> None:
+    assert says in run(*arguments, code=code).output
+
+
+def test_what_is_not_there_and_what_has_no_image_is_refused(saved: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder = str(saved[0])
+    assert "There is no file, folder or image set 'nowhere'" in run("predict", folder, "nowhere", code=2).output
+    two = ("predict", folder, str(saved[0] / "confusion.png"), "nowhere")
+    assert "There is no file or folder 'nowhere'" in run(*two, code=2).output
+    assert "holds no image" in run("predict", folder, str(tmp_path), code=1).output
+    assert "--part both" in run("predict", folder, folder, "--part", "both", code=2).output  # a folder with pictures
+    (tmp_path / "notes.txt").write_text("mine")
+    refused = run("evaluate", ENCODER, IMAGES, *QUICK, "--save", str(tmp_path), code=2).output
+    assert "holds 'notes.txt', which is of no saved probe" in refused
+
+
+def test_a_changed_probe_is_refused(saved: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    for name in ("probe.json", "probe.safetensors"):
+        (tmp_path / name).write_bytes((saved[0] / name).read_bytes())
+    facts = json.loads((tmp_path / "probe.json").read_text())
+    facts["encoder"] = "pocket_init_vit"
+    (tmp_path / "probe.json").write_text(json.dumps(facts))
+    assert "damaged or was changed" in run("predict", str(tmp_path), IMAGES, code=1).output
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of images with the tags bright and red, four of each group, split by group."""
+    folder, random = tmp_path_factory.mktemp("tagged"), np.random.default_rng(0)
+    lines = ["path,bright,red,patient,split"]
+    for number in range(200):
+        bright, red = random.random(2) < 0.4
+        colour = np.array([60, 60, 60]) + 120 * bright + np.array([60, -40, -40]) * red
+        pixels = np.clip(colour + random.normal(0, 25, (16, 16, 3)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number:03}.png")
+        lines.append(f"{number:03}.png,{bright:d},{red:d},p{number // 4},{'train' if number < 120 else 'val'}")
+    (folder / "images.csv").write_text("\n".join(lines) + "\n")
+    return folder / "images.csv"
+
+
+TAGGED = ("--multi-label", "--group", "patient", "--device", "cpu")
+
+
+def test_images_with_tags_have_one_probe_a_tag_whose_mean_precision_is_recorded(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "probe"
+    (found,) = document("evaluate", ENCODER, str(table), *TAGGED, "--save", str(folder))["evaluations"]
+    metrics = found["metrics"]["metrics"]
+    assert found["tags"] == ["bright", "red"] and found["metrics"]["n_groups"] == 20
+    assert metrics["mean_average_precision"]["value"] > 90 and metrics["mean_average_precision"]["ci_low"] > 60
+    assert found["recorded"]["new"] == 1 and "label settings" in found["not_applicable"]
+    (row,) = document("results", "--dataset", found["dataset"])["measurements"]
+    assert (row["metric"], row["protocol"]) == ("mean_average_precision", "zoo-logistic-multilabel-1")
+    assert row["value"] == pytest.approx(metrics["mean_average_precision"]["value"])
+    assert load_probe(folder).classes == ("bright", "red") and not (folder / "confusion.png").exists()
+
+    out = tmp_path / "tags.csv"
+    predicted = document("predict", str(folder), str(table), *TAGGED, "--out", str(out))
+    assert predicted["metrics"]["metrics"]["mean_average_precision"] == metrics["mean_average_precision"]
+    rows = rows_of(out)
+    assert len(rows) == 80 and set(rows[0]) == {"path", "predicted", "p_bright", "p_red"}
+    for one in rows:
+        named = [tag for tag in ("bright", "red") if float(one[f"p_{tag}"]) > 0.5]
+        assert one["predicted"] == "|".join(named)
+    text = run("predict", str(folder), str(table), "--device", "cpu").output  # tags of the probe, so tags of the table
+    assert "mean average precision" in text and "Each tag" in text
+
+
+def test_the_table_of_tags_says_what_does_not_apply(table: Path) -> None:
+    text = run("evaluate", ENCODER, str(table), *TAGGED, "--no-record").output
+    assert "One probe a tag" in text and "no label settings, nearest neighbours or decomposition" in text
+    assert "the 20 groups of images" in text
+    refused = run("evaluate", ENCODER, str(table), *TAGGED, "--settings", "5-shot", code=2).output
+    assert "--settings 5-shot" in refused and "has tags" in refused
+
+
+def test_one_class_of_a_table_with_groups_has_intervals_over_groups(table: Path, tmp_path: Path) -> None:
+    some = ("--label-column", "red", "--group", "patient")
+    folder = tmp_path / "red"
+    (found,) = document("evaluate", ENCODER, str(table), *some, *QUICK, "--save", str(folder))["evaluations"]
+    assert found["metrics"]["n_groups"] == 20 and found["metrics"]["positive"] == "1"
+    predicted = document("predict", str(folder), str(table), *some, "--device", "cpu")
+    assert predicted["metrics"]["metrics"] == found["metrics"]["metrics"]
+
+
+def test_options_of_tables_have_no_use_for_files(saved: tuple[Path, dict[str, Any]], photos: Path) -> None:
+    assert "--group patient" in run("predict", str(saved[0]), str(photos), "--group", "patient", code=2).output

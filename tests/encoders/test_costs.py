@@ -1,0 +1,217 @@
+"""Costs of networks: counted operations and memory by closed forms and against real runs; speeds without a clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from zoo.cards.catalogue import catalogue
+from zoo.cards.costs import Cost, cost_of
+from zoo.encoders import build_encoder, costs
+from zoo.encoders.costs import (
+    FACTOR,
+    Rates,
+    computed_cost,
+    cost_here,
+    cost_of_network,
+    expected_images_per_second,
+    expected_seconds,
+    followed,
+    measured_speed,
+    rates_of,
+)
+from zoo.errors import BuildError, QueryError
+
+FLOAT = 4  # bytes
+
+
+class Attention(nn.Module):
+    """Self-attention of flattened pixels, without projections."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        tokens = images.flatten(2).transpose(1, 2).unsqueeze(1)  # (n, 1, px * px, 3)
+        return nn.functional.scaled_dot_product_attention(tokens, tokens, tokens)
+
+
+class Residual(nn.Module):
+    """Three convolutions of the same size beside a path that keeps the first one's output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = (nn.Conv2d(3, 3, 1, bias=False) for _ in range(3))
+
+    def forward(self, images: Tensor) -> Tensor:
+        kept = self.first(images)
+        return kept + self.third(self.second(kept))
+
+
+def on_meta(network: nn.Module) -> nn.Module:
+    return network.to("meta").eval().requires_grad_(False)
+
+
+def test_operations_of_convolutions_and_products_are_two_a_multiplication() -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 5, 3, padding=1, bias=False), nn.Flatten(), nn.Linear(5 * 8 * 8, 7, bias=False)
+    )
+    cost = cost_of_network(on_meta(network), 8)
+    assert cost.gflops == round((2 * 3 * 3 * 3 * 5 * 64 + 2 * 5 * 64 * 7) / 1e9, 6)
+    assert cost.parameter_bytes == FLOAT * (5 * 3 * 9 + 7 * 5 * 64)
+    assert (cost.px, cost.n_operations) == (8, 2)  # a view is no operation
+
+
+def test_attention_is_one_operation_that_writes_no_weights() -> None:
+    px, n = 12, 144
+    cost = cost_of_network(on_meta(Attention()), px)
+    assert cost.gflops == round(2 * (2 * n * n * 3) / 1e9, 6)
+    assert cost.activation_bytes < FLOAT * n * n  # which the weights of a single image would take
+    assert cost.activation_bytes >= FLOAT * 2 * 3 * n  # images and output
+
+
+def test_memory_is_what_is_alive_at_once() -> None:
+    image = FLOAT * 3 * 4 * 4
+    chain = nn.Sequential(*(nn.Conv2d(3, 3, 1, bias=False) for _ in range(5)))
+    assert cost_of_network(on_meta(chain), 4).activation_bytes == 3 * image  # the images, what is read, what is written
+    # Images, kept, the second's output and the third's; the second's goes before the sum comes.
+    assert cost_of_network(on_meta(Residual()), 4).activation_bytes == 4 * image
+
+
+def test_operations_in_place_and_views_take_no_memory() -> None:
+    image = FLOAT * 3 * 4 * 4
+    network = nn.Sequential(nn.Conv2d(3, 3, 1, bias=False), nn.ReLU(inplace=True), nn.Flatten())
+    assert cost_of_network(on_meta(network), 4).activation_bytes == 2 * image
+    assert cost_of_network(on_meta(network), 4).written_bytes == 2 * image
+
+
+def test_what_does_not_grow_with_the_batch_stands_by_itself() -> None:
+    class Biased(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.zeros(10, 3 * 16))
+
+        def forward(self, images: Tensor) -> Tensor:
+            bias = self.table * 2
+            return images.flatten(1) + bias[:1]
+
+    cost = cost_of_network(on_meta(Biased()), 4)
+    assert cost.fixed_bytes == FLOAT * 10 * 48
+    assert cost.activation_bytes == FLOAT * 2 * 48
+
+
+def test_tied_parameters_count_once() -> None:
+    with torch.device("meta"):
+        network = nn.Sequential(nn.Conv2d(3, 3, 1, bias=False), nn.Conv2d(3, 3, 1, bias=False))
+    network[1].weight = nn.Parameter(network[0].weight.detach())
+    assert cost_of_network(network.requires_grad_(False), 4).parameter_bytes == FLOAT * 9
+
+
+@pytest.mark.parametrize("name", ["pocket_init_rn", "pocket_init_vit", "sup_efficientnet_lite0"])
+def test_memory_without_content_is_that_of_a_real_run(name: str) -> None:
+    card = catalogue()[name]
+    cost, encoder = computed_cost(card), build_encoder(card, device="cpu")
+    for n in (1, 2, 5):
+        real = followed(encoder, torch.zeros(n, 3, cost.px, cost.px)).peak_bytes
+        # On the meta device batch norms also give back two statistics a channel, and up to 1,280 channels are here.
+        assert real <= cost.fixed_bytes + n * cost.activation_bytes <= real + 2 * FLOAT * 1280
+
+
+@pytest.mark.parametrize("name", ["pocket_init_rn", "pocket_init_vit"])
+def test_the_table_has_what_is_computed(name: str) -> None:
+    card = catalogue()[name]
+    assert computed_cost(card) == cost_of(card) == cost_here(card)
+
+
+def test_a_network_outside_the_table_is_computed_and_one_that_cannot_be_built_is_not_known() -> None:
+    card = catalogue()["pocket_init_vit"]
+    larger = replace(card, preprocess=replace(card.preprocess, crop_px=64))
+    assert cost_of(larger) is None
+    network = computed_cost(card)
+    found = cost_here(larger)
+    assert found is None or found.gflops > network.gflops  # positions may be for one size alone
+    nobody = replace(card, architecture=replace(card.architecture, backbone="zoo:nothing"))
+    assert cost_here(nobody) is None
+    with pytest.raises(BuildError, match="zoo:nothing"):
+        computed_cost(nobody)
+
+
+def test_a_network_that_reads_numbers_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Reads(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            return images if images.sum().item() > 0 else -images
+
+    monkeypatch.setattr(costs, "build_encoder", lambda card, device: Reads())
+    with pytest.raises(BuildError, match=r"does not run on tensors without content at 32 px .*; measure it"):
+        computed_cost(catalogue()["pocket_init_vit"])
+
+
+def test_following_leaves_no_trace_and_gives_the_same_number_twice() -> None:
+    encoder = build_encoder(catalogue()["pocket_init_rn"], device="cpu")
+    images = torch.zeros(3, 3, 32, 32)
+    first, before = followed(encoder, images), encoder(images)
+    assert followed(encoder, images) == first
+    assert torch.equal(encoder(images), before)
+
+
+def test_a_measured_speed_says_what_was_timed_and_where_its_peak_comes_from() -> None:
+    encoder = build_encoder(catalogue()["pocket_init_rn"], device="cpu")
+    speed = measured_speed(encoder, 32, "cpu", 4, seconds=0.01)
+    assert speed.images_per_second > 0
+    assert speed.n_images >= 8 and speed.n_images % 4 == 0
+    assert (speed.device, speed.px, speed.batch_size, speed.peak_is) == ("cpu", 32, 4, "computed")
+    own = sum(one.numel() * one.element_size() for one in [*encoder.parameters(), *encoder.buffers()])
+    assert speed.peak_bytes == own + followed(encoder, torch.zeros(4, 3, 32, 32)).peak_bytes
+    with pytest.raises(QueryError, match="batches of 0 images of 32 px"):
+        measured_speed(encoder, 32, "cpu", 0)
+
+
+@pytest.mark.parametrize(("a", "b"), [(2.0, 3.0), (0.5, 0.0), (0.0, 7.0)])
+def test_rates_are_found_again_where_they_hold(a: float, b: float) -> None:
+    work = [(1.0, 4.0), (3.0, 1.0), (2.0, 2.0)]
+    rows = [(x / (a * x + b * y), y / (a * x + b * y)) for x, y in work]
+    assert costs._two_rates(rows) == pytest.approx((a, b), abs=1e-9)
+
+
+def test_no_rate_is_negative() -> None:
+    rates = costs._two_rates([(1.0, 0.1), (0.1, 0.9), (2.0, 1.0)])
+    assert min(rates) >= 0
+
+
+COST = Cost(
+    px=224, gflops=2.0, parameter_bytes=1, activation_bytes=1, fixed_bytes=0, written_bytes=1000, n_operations=30
+)
+
+
+def test_seconds_are_operations_bytes_and_calls_at_their_rates() -> None:
+    assert expected_seconds(COST, Rates(0.1, 1e-3, 0.01), 10) == pytest.approx(0.1 * 2 + 1e-3 * 1000 + 0.01 * 30 / 10)
+
+
+def test_rates_are_timed_once_a_device_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
+    timed = []
+
+    def calibrated(device: torch.device) -> Rates:
+        timed.append(str(device))
+        return Rates(0.25, 0.0, 0.0)
+
+    monkeypatch.setattr(costs, "calibrated", calibrated)
+    speed = expected_images_per_second(COST, "cpu")
+    assert (speed.images_per_second, speed.low, speed.high) == (2.0, 2.0 / FACTOR, 2.0 * FACTOR)
+    assert expected_images_per_second(COST, "cpu") == speed
+    assert timed == ["cpu"]
+    (kept,) = (tmp_path / "rates-1").iterdir()
+    kept.write_text("{")
+    assert rates_of("cpu") == Rates(0.25, 0.0, 0.0)
+    assert timed == ["cpu", "cpu"]
+    with pytest.raises(QueryError, match="batches of 0 images"):
+        expected_images_per_second(COST, "cpu", batch_size=0)
+
+
+@pytest.mark.slow
+def test_a_device_can_be_timed() -> None:
+    rates = costs.calibrated("cpu", seconds=0.01)
+    assert rates.s_per_gflop + rates.s_per_written_byte > 0
+    assert min(rates.s_per_gflop, rates.s_per_written_byte) >= 0
+    assert rates.s_per_operation > 0
