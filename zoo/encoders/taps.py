@@ -144,7 +144,7 @@ class OnePass:
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Tokens after the final norm."""
-        return self._final
+        return cast(Tensor, self._final)
 
     def forward_intermediates(
         self, images: Tensor, indices: int | list[int], *, return_prefix_tokens: bool = False, **how: Any
