@@ -15,6 +15,7 @@ from zoo.studies.tables import interval
 from .measured import LABELLED, PROBED, REFERENCE, SCORES, Measurements
 from .predicting import MOST, ORDER, REGRET, Quality, best_for_its_cost, seconds_by_score
 
+SMALL = 0.5  # points of regret
 COMPARABLE = 2.0  # times the seconds of the probe
 FINE_TUNED = "the paper speaks of fine-tuned encoders, these are probed"
 
@@ -110,13 +111,11 @@ def ridge_is_as_good(found: Found) -> Answer:
 
 
 @of_the_question(
-    "Of what sees a few labels, the left-out squares of ridge regression tell best for their cost which encoder will "
-    "be best with more",
-    paper="ridge",
+    "Of what sees a few labels, the left-out squares of ridge regression choose best for their cost", paper="ridge"
 )
 def ridge_is_best_for_its_cost(found: Found) -> Answer:
     best = best_for_its_cost(found.quality, found.seconds)
-    regret, tau = (found.quality.pooled(what, best, MOST) for what in (REGRET, ORDER))
+    regret, tau = (found.quality.pooled(what, best) for what in (REGRET, ORDER))
     return Answer(
         ours=f"{SCORES[best].label}: regret {_cell(regret, signed=False)} points, tau {_cell(tau, signed=False)}, "
         f"{1000 * found.taken(best) / len(found.seconds[best]):.0f} ms an encoder",
@@ -124,6 +123,27 @@ def ridge_is_best_for_its_cost(found: Found) -> Answer:
         value=regret.value,
         reason="another one is as good, to a quarter of a point, and faster, or better",
         caveat="the fastest of those with a regret near the least; of these encoders and images",
+    )
+
+
+@of_the_question("What is best with few labels is best with many", paper="the same")
+def few_labels_tell_of_many(found: Found) -> Answer:
+    lost = found.quality.pooled(REGRET, REFERENCE, MOST)
+    own = found.quality.pooled(REGRET, REFERENCE)
+    fewest = found.measured.labels[0]
+    worst = max(
+        found.measured.data, key=lambda data: found.quality.one(REGRET, REFERENCE, data, fewest, MOST).value or 0
+    )
+    there = found.quality.one(REGRET, REFERENCE, worst, fewest, MOST)
+    return Answer(
+        ours=f"choosing by {SCORES[REFERENCE].label} with fewer labels costs {_cell(lost, signed=False)} points "
+        f"with {found.measured.labels[-1]} a class, with as many labels {_cell(own, signed=False)}; most on {worst} "
+        f"from {fewest} labels a class, {_cell(there, signed=False)}",
+        holds=(lost.value or 0.0) <= 2 * SMALL,
+        contradicted=lost.ci_low is not None and lost.ci_low > 2 * SMALL,
+        value=lost.value,
+        reason="learning curves cross: wide features gain more from labels",
+        caveat=f"the same: a regret of at most {2 * SMALL:g} point",
     )
 
 

@@ -136,9 +136,9 @@ def featurising_seconds(measured: Measurements) -> dict[int, float]:
 
 
 def best_for_its_cost(quality: Quality, seconds: Mapping[str, Mapping[int, float]]) -> str:
-    """The fastest of the scores whose regret, for a probe with the most labels, is near the least."""
+    """The fastest of the scores whose regret, for a probe with the same labels, is near the least."""
     able = [name for name in quality.scores if SCORES[name].kind != BLIND]
-    regrets = {name: quality.pooled(REGRET, name, MOST).value or 0.0 for name in able}
+    regrets = {name: quality.pooled(REGRET, name).value or 0.0 for name in able}
     near = [name for name in able if regrets[name] <= min(regrets.values()) + NEAR]
     return min(near, key=lambda name: sum(seconds[name].values()))
 
