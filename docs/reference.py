@@ -18,6 +18,7 @@ MODULES = (
     "zoo.analysis",
     "zoo.analysis.table",
     "zoo.cards.schema",
+    "zoo.choosing",
     "zoo.datasets",
     "zoo.encoders",
     "zoo.errors",

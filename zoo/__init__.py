@@ -40,6 +40,7 @@ __all__ = [
 if TYPE_CHECKING:
     from . import analysis as analysis
     from . import cards as cards
+    from . import choosing as choosing
     from . import datasets as datasets
     from . import encoders as encoders
     from . import errors as errors
@@ -61,7 +62,17 @@ else:
             "registration": ["register"],
             "results.tables": ["metadata_df", "metadata_dict", "results_df"],
         },
-        submodules=["analysis", "cards", "datasets", "encoders", "errors", "evaluation", "features", "results"],
+        submodules=[
+            "analysis",
+            "cards",
+            "choosing",
+            "datasets",
+            "encoders",
+            "errors",
+            "evaluation",
+            "features",
+            "results",
+        ],
     )
     __all__ += _imported
 

@@ -185,6 +185,17 @@ def test_an_expensive_encoder_leaves_less_for_the_others() -> None:
     assert dear.share <= 0.2
 
 
+def test_an_encoder_too_dear_for_the_budget_does_not_keep_cheap_ones_from_the_end() -> None:
+    contenders, task = population([0.1, 0.15, 0.12, 0.2], n_train=3_000, n_test=1_000)
+    contenders[1].seconds_per_image = 300.0
+    found = run(contenders, task, Plan(share=0.2))
+    by_name = {one.name: one for one in found.standings}
+    assert found.is_complete
+    assert {by_name[name].status for name in ("e00", "e02", "e03")} == {"probed"}
+    assert by_name["e01"].reason.endswith("to stay within the budget")
+    assert found.share <= 0.2
+
+
 def test_the_clock_ends_a_race_and_says_so() -> None:
     contenders, task = population(SPREAD, n_train=4_000, n_test=2_000)
     ticks = iter(range(10_000))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click import Context
+from PIL import Image
 
 from tests.cli_runner import document, run
 from zoo.cli.choose import _complete_encoders, choose_command
@@ -132,6 +134,21 @@ def test_a_set_of_one_class_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", x_train=x, y_train=y, x_val=x + 9, y_val=y)
     result = run("choose", str(tmp_path / "one.npz"), "--encoders", THREE, code=1)
     assert "expected two classes or more" in result.output
+
+
+def test_the_next_command_names_the_images_with_the_options_of_their_source(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    lines = ["path,a b,c,patient"]
+    for i in range(24):
+        Image.fromarray(generator.integers(0, 255, (8, 8, 3), np.uint8)).save(tmp_path / f"{i}.png")
+        lines.append(f"{i}.png,{i % 2},{i // 2 % 2},{i}")
+    (tmp_path / "my table.csv").write_text("\n".join([*lines, ""]))
+    table = str(tmp_path / "my table.csv")
+    options = ("--val-share", "0.3", "--label-columns", "a b,c", "--group", "patient")
+    spelled = document("choose", table, "--dry-run", "--encoders", THREE, *options)["data"]["spelled"]
+    assert shlex.split(spelled) == [table, *options]
+    flag = document("choose", table, "--dry-run", "--encoders", THREE, "--multi-label", "--group", "patient")
+    assert shlex.split(flag["data"]["spelled"]) == [table, "--multi-label", "--group", "patient"]
 
 
 def test_names_behind_a_comma_are_completed() -> None:

@@ -18,8 +18,8 @@ from PIL import Image
 
 from tests.cli_runner import document, run
 from tests.image_files import exif, png, shades, stored, tiff
-from zoo.datasets import ImageData, ImageSet, open_images
-from zoo.datasets.imagefiles import notes_on
+from zoo.datasets import ImageData, ImageSet, array_images, open_images
+from zoo.datasets.imagefiles import notes_on, size_notes
 from zoo.datasets.images import digest
 from zoo.datasets.opening import open_dense
 from zoo.datasets.views import rotations_of
@@ -347,3 +347,15 @@ def test_files_of_12_bits_and_with_a_white_zero_are_read_by_what_their_tags_say(
         grey = pixels(data.train)[0, :, :, 0]
         np.testing.assert_array_equal(grey, stripes(0, 200) if name == "inverted" else 255 - stripes(0, 200))
     assert open_images(tmp_path / "packed").val.reading.as_dict()["scaled"] == {"12-bit integers": 6}
+
+
+@pytest.mark.parametrize(
+    ("size", "px", "says"), [((40, 20), 32, ""), ((40, 16), 32, "16 pixels"), ((1, 1), 8, "1 pixel")]
+)
+def test_images_that_are_small_for_an_encoder_are_said_to_be_enlarged(
+    size: tuple[int, int], px: int, says: str
+) -> None:
+    images = array_images(np.zeros((3, *size), np.uint8), np.array([0, 1, 0]), name="a", split="all", classes="ab")
+    notes = size_notes(images, encoder="one", px=px)
+    assert len(notes) == bool(says) and says in "".join(notes)
+    assert ("3 of them are 1 pixel wide or high" in "".join(notes)) == (1 in size)

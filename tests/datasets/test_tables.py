@@ -412,14 +412,14 @@ def test_options_of_tables_are_refused_elsewhere(images: Path) -> None:
 def test_the_command_line_takes_columns_and_groups_and_says_what_it_does(images: Path) -> None:
     given = [{"img": row["path"], "finding": row["label"], "patient": PATIENTS[i]} for i, row in enumerate(rows())]
     path = str(table(images, given))
-    arguments = ["evaluate", "pocket_init_rn", path, "--settings", "full", "--no-knn", "--no-record"]
-    columns = ["--image-column", "img", "--label-column", "finding"]
-    done = run(*arguments, *columns)
+    arguments = ["pocket_init_rn", path, "--image-column", "img", "--label-column", "finding"]
+    done = run("features", *arguments)
     assert "--group patient keeps them together" in " ".join(done.output.split())
-    grouped = document(*arguments, *columns, "--group", "patient")["evaluations"][0]
-    assert grouped["groups"] == {"in_both": 0, "test_images": 0, "n_train": 8, "n_test": 2, "n_test_images": 8}
-    said = run(*arguments, *columns, "--group", "patient").output
+    probes = ["--settings", "full", "--no-knn", "--no-record"]
+    said = run("evaluate", *arguments, *probes, "--group", "patient").output
     assert "intervals are over the 2 groups of test images" in " ".join(said.split())
+    grouped = document("features", *arguments, "--group", "patient")
+    assert grouped["groups"] == {"in_both": 0, "test_images": 0, "n_train": 8, "n_test": 2, "n_test_images": 8}
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,16 @@ def test_the_record_is_json_with_units_and_directions() -> None:
     assert document["calibration"]["bins"][-1]["high"] == 1.0
 
 
+def test_of_very_many_classes_json_has_the_most_frequent_confusions_alone() -> None:
+    y, p = population(400, 120, signal=1.0)
+    found = classification_metrics(y, p, n_draws=0)
+    document = found.as_dict()["confusion"]
+    assert document["counts"] is None and len(document["most_frequent"]) == 100
+    first = document["most_frequent"][0]
+    off = found.confusion - np.diag(np.diag(found.confusion))
+    assert first["n"] == off.max() == off[int(first["class"]), int(first["predicted"])]
+
+
 def test_the_most_frequent_confusions_come_first() -> None:
     y = np.array([0, 0, 0, 1, 1, 2])
     p = np.eye(3)[[1, 1, 0, 2, 1, 2]]

@@ -8,11 +8,9 @@ torch.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -30,6 +28,8 @@ COLUMNS = (
 
 _WHOLE = ("px", "parameter_bytes", "activation_bytes", "fixed_bytes", "written_bytes", "n_operations")
 Precision: TypeAlias = Literal["float32", "float16", "bfloat16"]
+BATCH_SIZE = 64
+"""Images of a forward pass, where nobody says otherwise."""
 CONTEXT_BYTES = 800_000_000
 """Reserved on a GPU for CUDA's context, its libraries and their workspaces."""
 AUTOCAST_SHARE = 0.8
@@ -55,6 +55,9 @@ class Cost:
 
 def network_key(card: EncoderCard) -> str:
     """What a network's costs depend on, as 16 hexadecimal digits: backbone, options, features and size of images."""
+    import json  # which those that ask for shipped encoders do without
+    from hashlib import blake2b
+
     about = [
         card.architecture.backbone,
         card.architecture.options,

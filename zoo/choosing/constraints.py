@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from ..cards.catalogue import catalogue
-from ..cards.costs import Cost, cost_of, largest_batch_size, memory_bytes, why_unknown
+from ..cards.costs import BATCH_SIZE, Cost, cost_of, largest_batch_size, memory_bytes, why_unknown
 from ..cards.licences import LICENCE_WORDS, PERMISSIVE
 from ..cards.schema import EncoderCard, Missing
 from ..errors import MissingExtra, QueryError, UnknownName
@@ -22,7 +22,6 @@ from ..results.facts import parsed_condition, satisfying, short_number, subjects
 
 ACCESS_WORDS = ("any", "open")
 DEVICES = ("cuda", "cpu")
-BATCH_SIZE = 64
 _N_NEAREST = 3
 
 

@@ -436,21 +436,30 @@ class _Racing:
 
     def kept(self, ranked: list[str], rung: int) -> list[str]:
         """Those that the budget allows to go on, best first."""
-        n_all, n_final = len(ranked), min(self.plan.n_final, len(ranked))
+        n_final, look = min(self.plan.n_final, len(ranked)), self.looks[-1]
         if not self.is_limited or self.cost_to_end(ranked, rung, n_final) <= self.left():
             return ranked
-        n = self.most(ranked, rung, n_final, range(n_all - 1, n_final - 1, -1))
-        share = math.ceil(self.plan.keep * n_all)
-        if n < share:  # a broader race and one that ends alone
-            n = max(n, self.most(ranked, rung, 1, range(share, n, -1)))
-        n = n or n_final  # the budget does not reach the end: as far as it goes
-        look, kept = self.looks[-1], ranked[:n]
-        kept += self.cheap(ranked[n:])
-        if look.gained and n > 1:
+        kept = self.affordable(ranked, rung, n_final)
+        share = math.ceil(self.plan.keep * len(ranked))
+        if len(kept) < share:  # a broader race and one that ends alone
+            kept = max(kept, self.affordable(ranked, rung, 1)[:share], key=len)
+        if ranked[0] not in kept:  # the budget does not reach the end: as far as it goes
+            kept = ranked[:n_final]
+        elif look.gained and len(kept) > 1:
             rising = min(ranked, key=look.projected)
-            if rising not in kept:
-                kept = [*kept[: n - 1], rising, *kept[n:]]
-        return kept
+            with_it = [*kept[:-1], rising]
+            if rising not in kept and self.cost_to_end(with_it, rung, min(n_final, len(kept))) <= self.left():
+                kept = with_it
+        return kept + self.cheap([name for name in ranked if name not in kept])
+
+    def affordable(self, ranked: Sequence[str], rung: int, n_final: int) -> list[str]:
+        """The best with which the race can end in its budget; what is too dear is passed over."""
+        left = self.left()
+        found: list[str] = []
+        for name in ranked:
+            if self.cost_to_end([*found, name], rung, n_final) <= left:
+                found.append(name)
+        return found
 
     def cheap(self, ranked: Sequence[str]) -> list[str]:
         """Those whose remaining images cost next to nothing beside what is left, best first."""
@@ -462,11 +471,6 @@ class _Racing:
                 spare -= cost
                 found.append(name)
         return found
-
-    def most(self, ranked: list[str], rung: int, n_final: int, numbers: range) -> int:
-        """The first of these numbers of contenders with which the race can end in its budget, or 0."""
-        left = self.left()
-        return next((n for n in numbers if self.cost_to_end(ranked[:n], rung, n_final) <= left), 0)
 
     def affords(self, rung: int) -> bool:
         """True if the next rung is within the budget."""

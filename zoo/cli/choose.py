@@ -174,12 +174,19 @@ def choose_command(
 
 def _spelled(images: str, options: Mapping[str, Any]) -> str:
     """How the next command names the images: with the options of the source that were given."""
-    parts = [shlex.quote(images)]
+    words = [images]
     for name, text in given_options().items():
         if name in options:
-            option, _, value = text.partition(" ")
-            parts.append(f"{option} {','.join(value.split()) if name == 'scale' else shlex.quote(value)}")
-    return " ".join(parts)
+            words.append(text.partition(" ")[0])
+            words += _words(options[name])
+    return shlex.join(words)
+
+
+def _words(value: Any) -> list[str]:
+    """The value of an option as it is written; none of a flag."""
+    if isinstance(value, tuple | list):
+        return [",".join(f"{one:g}" if isinstance(one, float) else str(one) for one in value)]
+    return [] if value is True else [str(value)]
 
 
 def _chosen(data: ImageData, shared: Mapping[str, Any], *, decompose: bool) -> Choice:

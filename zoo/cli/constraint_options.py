@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from ..cards.costs import BATCH_SIZE
 from ..cards.schema import EncoderCard
-from ..choosing.constraints import ACCESS_WORDS, BATCH_SIZE, Constraints, as_bytes, known_cost
+from ..choosing.constraints import ACCESS_WORDS, Constraints, as_bytes, known_cost
 from .options import as_count, as_memory, licences
 from .output import size
 

@@ -35,7 +35,7 @@ EXTRAS = {
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
     "dicom": ("pydicom",),
-    "onnx": ("onnx", "onnxscript"),
+    "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "pocket": ("lightly",),
 }
 _ALWAYS = ("click", "filelock", "packaging", "prettytable", "rich")

@@ -135,7 +135,7 @@ def evaluate_command(
     Images with tags, any number each, have one probe a tag and their mean average precision; label settings, nearest
     neighbours and the decomposition are left out there.
     """
-    from ..datasets.imagefiles import notes_on
+    from ..datasets.imagefiles import notes_on, size_notes
     from ..evaluation.evaluating import evaluations_folder
 
     if not decompose:
@@ -168,7 +168,8 @@ def evaluate_command(
             click.echo(f"{name}: {error}", err=True)
             continue
         if not as_json:  # before anything can go wrong with the results
-            done.print(on_images=notes_on([data.train, data.val]))
+            sizes = size_notes(data.train, encoder=name, px=catalogue()[name].preprocess.crop_px)
+            done.print(on_images=[*notes_on([data.train, data.val]), *sizes])
             sys.stdout.flush()
         recorded = None
         if record:

@@ -58,7 +58,7 @@ def print_evaluation(evaluation: Evaluation, *, on_images: Sequence[str] = ()) -
     runs = [run for result in evaluation.settings for run in result.runs if not run.refitted]
     few = sorted({run.n_tuning for run in runs if run.n_tuning is not None})
     if few:
-        chosen = " or ".join(f"{n:,}" for n in few)
+        chosen = " or ".join(f"{n:,}" for n in few) if len(few) < 4 else f"{few[0]:,} to {few[-1]:,}"
         notes.append(f"settings of probes with few labels were chosen on {chosen} further labelled training images")
     notes += _not_converged(evaluation)
     if predicted:

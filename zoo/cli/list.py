@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -59,6 +59,9 @@ from .output import (
     size,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    from ..cards.costs import Cost
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
 _CLOSER = (("architecture", ""), ("licence", "commercial_use"), ("reported", ""), ("commercial_use", ""))
@@ -353,12 +356,22 @@ def _show_document(
     }
 
 
+def _known_cost(card: EncoderCard) -> Cost | None:
+    from ..cards.costs import shipped_costs
+
+    shipped = shipped_costs().get(card.id)
+    if shipped is not None:
+        return shipped
+    from ..choosing.constraints import known_cost  # which computes it, for an encoder of the user's
+
+    return known_cost(card)
+
+
 def _cost_document(card: EncoderCard) -> dict[str, Any] | None:
     """The same as JSON; null where it is not known."""
-    from ..cards.costs import memory_bytes
-    from ..choosing.constraints import BATCH_SIZE, known_cost
+    from ..cards.costs import BATCH_SIZE, memory_bytes
 
-    cost = known_cost(card)
+    cost = _known_cost(card)
     if cost is None:
         return None
     memory = {device: memory_bytes(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")}
@@ -397,10 +410,9 @@ def _lines(
 
 def _cost(card: EncoderCard) -> list[str]:
     """What a forward pass takes, computed from the network."""
-    from ..cards.costs import memory_bytes
-    from ..choosing.constraints import BATCH_SIZE, known_cost
+    from ..cards.costs import BATCH_SIZE, memory_bytes  # which a listing does without
 
-    title, cost = "Cost (computed, in float32)", known_cost(card)
+    title, cost = "Cost (computed, in float32)", _known_cost(card)
     lines = ["", click.style(title, bold=True)]
     if cost is None:
         return [*lines, "  not known"]

@@ -5,6 +5,9 @@
 >>> few = balanced(data.train.labels, 5, seed=0, parent=data.train.fingerprint).of(data.train)
 >>> len(data.train), len(few), few.split
 (1346, 50, 'train 5-shot')
+
+Where groups of images are known, such as those of one patient (``open_images("scans.csv", group="patient")``), every
+split keeps them together; images of a multi-label set have several tags (:func:`indicators_of`).
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from .images import ImageSet as ImageSet
     from .images import LazyImages as LazyImages
     from .images import array_images as array_images
+    from .images import indicators_of as indicators_of
     from .images import pixels_of as pixels_of
     from .libraries import digits as digits
     from .libraries import digits_data as digits_data
@@ -38,7 +42,7 @@ else:
         __name__,
         {
             "dense": ["DenseData", "MapSet", "Maps"],
-            "images": ["ImageData", "ImageSet", "LazyImages", "array_images", "pixels_of"],
+            "images": ["ImageData", "ImageSet", "LazyImages", "array_images", "indicators_of", "pixels_of"],
             "libraries": ["digits", "digits_data"],
             "opening": ["open_dense", "open_images"],
             "rendering": ["Geometry", "geometry", "shapes"],

@@ -256,6 +256,29 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
     return [*notes, *dict.fromkeys(note for reading in readings for note in reading.notes)]
 
 
+def size_notes(images: ImageSet, *, encoder: str, px: int) -> list[str]:
+    """A sentence where images are much smaller than the ``px`` on a side that an encoder takes, by a sample of them.
+
+    They are enlarged, which adds nothing that an encoder could see. Images that cannot be read do not count.
+    """
+    sides = []
+    for i in _evenly(range(len(images))):
+        try:
+            sides.append(min(images.images[i].size))
+        except CorruptImage:  # raised again when its features are computed
+            continue
+    middle = sorted(sides)[len(sides) // 2] if sides else px
+    if 2 * middle > px:
+        return []
+    pixels = "1 pixel" if middle == 1 else f"{middle:,} pixels"
+    blank = sides.count(1)
+    none = f"; {blank} of them are 1 pixel wide or high, and show next to nothing" if blank else ""
+    return [
+        f"images are enlarged to the {px} pixels a side that {encoder} takes, from {pixels} (the shorter side, in the "
+        f"middle of {len(sides)} that were looked at){none}"
+    ]
+
+
 def is_dicom(path: str) -> bool:
     """By its name; by its beginning if the name does not end like an image, as of files that a scanner numbers."""
     lowered = path.lower()

@@ -96,7 +96,7 @@ def _card_tap(card: EncoderCard, network: Any) -> Tap:
     words = LAYERS[layer].tokens if tokens is None else tokens.words
     words = layer if not words or LAYERS[layer].is_quantised or LAYERS[layer].n_blocks > 1 else words
     if tokens is None or tokens.words in PROJECTED:
-        return Tap(card, words, None, "head", ())
+        return Tap(card, "avg" if layer == "avgpool" else words, None, "head", ())
     if len(tokens.blocks) > 1:
         return Tap(card, layer, tokens.blocks[-1] if network.n_blocks else None, f"last {len(tokens.blocks)}", ())
     block = tokens.blocks[0]
@@ -144,7 +144,7 @@ class OnePass:
 
     def forward_features(self, images: Tensor) -> Tensor:
         """Tokens after the final norm."""
-        return self._final
+        return cast(Tensor, self._final)
 
     def forward_intermediates(
         self, images: Tensor, indices: int | list[int], *, return_prefix_tokens: bool = False, **how: Any

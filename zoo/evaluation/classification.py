@@ -73,6 +73,7 @@ HIGHER_IS_BETTER = frozenset({"auroc", "average_precision", "mean_average_precis
 
 _MOST_WORK = 2_000_000_000  # images times classes times draws, above which rankings have no interval: a minute
 _AT_A_TIME = 2_000_000  # weights in memory
+_MOST_COUNTED = 100  # classes whose whole confusion matrix is in JSON, else so many confusions
 _SUM_OFF = 1e-3  # by which probabilities of an image may miss 1, as those of half precision do
 
 
@@ -124,7 +125,7 @@ class Classification:
     calibration: Calibration
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything for JSON."""
+        """Everything for JSON; of more than 100 classes the most frequent confusions instead of the whole matrix."""
         return {
             "n_images": self.n_images,
             "n_groups": self.n_groups,
@@ -133,7 +134,13 @@ class Classification:
             "metrics": _metrics_document(self.metrics),
             "left_out": dict(self.left_out),
             "per_class": [asdict(one) for one in self.per_class],
-            "confusion": {"classes": list(self.classes), "counts": self.confusion.tolist()},
+            "confusion": {
+                "classes": list(self.classes),
+                "counts": self.confusion.tolist() if len(self.classes) <= _MOST_COUNTED else None,
+                "most_frequent": [
+                    {"class": one, "predicted": other, "n": n} for one, other, n in self.confusions(_MOST_COUNTED)
+                ],
+            },
             "calibration": asdict(self.calibration) | {"bins": [asdict(one) for one in self.calibration.bins]},
         }
 

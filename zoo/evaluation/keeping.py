@@ -78,7 +78,7 @@ def keep_probe(
     fitted = trained_again(make(), train, runs[0])
     correct = np.asarray(fitted.predict(test.x)) == test.y
     n_different = int((correct != runs[0].correct).sum())
-    if n_different > MOST_DIFFERENT * len(correct):
+    if n_different > max(1, MOST_DIFFERENT * len(correct)):
         raise DataError(
             f"The probe of {train.origin.encoder!r}, trained again at what was chosen, judges {n_different:,} of "
             f"{len(correct):,} test images otherwise than when it was measured; expected at most "

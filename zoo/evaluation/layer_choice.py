@@ -178,7 +178,7 @@ def paired_tests(
         return tuple(paired_p(column, wrong[:, other]) for column in wrong.T)
     number = np.unique(groups, return_inverse=True)[1].reshape(-1)
     surplus = wrong.astype(np.int64) - wrong[:, [other]]
-    sums = [np.bincount(number, weights=column) for column in surplus.T]
+    sums = [np.bincount(number, weights=column).astype(np.float64) for column in surplus.T]
     return tuple(signed_p(one, seed=seed) for one in sums)
 
 

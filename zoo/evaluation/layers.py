@@ -222,6 +222,8 @@ def layers_of(
         )
     parts = {"train": drawn(data.train, n_train, seed=seed), "val": drawn(data.val, n_test, seed=seed)}
     notes += notes_on_sizes(parts["train"], list(cards))
+    if data.train.tags:
+        notes.append(f"Images of {data.name} have several labels: every combination of them counts as a class.")
     folder = root or evaluations_folder()
     found: list[_Measured] = []
     features: dict[int, dict[str, dict[str, Features]]] = {}
@@ -232,12 +234,20 @@ def layers_of(
         found += _measured(of_px, taps, px, stops, say)
     train, test = (features[card.preprocess.crop_px][part][card.id] for part in ("train", "val"))
     default = next(i for i, one in enumerate(found) if one.px == card.preprocess.crop_px and one.tap.name == card.id)
-    groups = {"train_groups": shared(train.together), "test_groups": shared(test.together)}
+    train_groups, test_groups = shared(train.together), shared(test.together)
     train_wrong, test_wrong = (
         np.stack([getattr(one, part) for one in found], axis=1) for part in ("train_wrong", "test_wrong")
     )
     costs = np.array([one.stop.gflops for one in found])
-    choice = choose(train_wrong, test_wrong, default=default, costs=costs, **groups, seed=seed)
+    choice = choose(
+        train_wrong,
+        test_wrong,
+        default=default,
+        costs=costs,
+        train_groups=train_groups,
+        test_groups=test_groups,
+        seed=seed,
+    )
     order = np.lexsort((costs, train_wrong.sum(axis=0)))
     probed = list(dict.fromkeys([choice.chosen, default, *order.tolist()]))[: n_probed + 1] if n_probed else []
     runs: dict[int, Bools] = {}
@@ -246,10 +256,10 @@ def layers_of(
         say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
         runs[number] = _probed(one, features[one.px], folder, chosen_how, seed=seed)
     notes += _alone(train)
-    of_train = errors(train_wrong, groups=groups["train_groups"], seed=seed)
-    of_test = errors(test_wrong, groups=groups["test_groups"], seed=seed)
+    of_train = errors(train_wrong, groups=train_groups, seed=seed)
+    of_test = errors(test_wrong, groups=test_groups, seed=seed)
     wrong_probed = np.stack(list(runs.values()), axis=1) if runs else np.empty((len(test.y), 0), bool)
-    of_probe = dict(zip(runs, errors(wrong_probed, groups=groups["test_groups"], seed=seed), strict=True))
+    of_probe = dict(zip(runs, errors(wrong_probed, groups=test_groups, seed=seed), strict=True))
     variants = tuple(
         Variant(
             name=one.tap.name,
@@ -270,7 +280,7 @@ def layers_of(
         )
         for i, one in enumerate(found)
     )
-    probe_naive, probe_nested = _of_probes(runs, choice.chosen, default, groups["test_groups"], seed=seed)
+    probe_naive, probe_nested = _of_probes(runs, choice.chosen, default, test_groups, seed=seed)
     return LayersReport(
         encoder=card.id,
         dataset=data.name,
