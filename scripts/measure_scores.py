@@ -45,9 +45,9 @@ from zoo.evaluation.evaluating import evaluations_folder, featurise_data
 from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, stable_rank
 from zoo.evaluation.label_free.spectrum import spectrum_of
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.transferability.components import centred_of, components_of
+from zoo.evaluation.transferability.components import centred_of
 from zoo.evaluation.transferability.evidence import logme
-from zoo.evaluation.transferability.leave_one_out import PENALTIES, neighbour_predictions, ridge_predictions
+from zoo.evaluation.transferability.leave_one_out import neighbour_predictions, ridge_of, ridge_predictions
 from zoo.evaluation.transferability.mixtures import nleep
 from zoo.evaluation.transferability.separation import gbc, h_score, transrate
 from zoo.features import featurise
@@ -159,17 +159,8 @@ def ridge_squares(draw: Draw) -> Values:
     Allen's PRESS over the number of images, of which :func:`ridge_predictions` counts the errors.
     """
     data = centred_of(draw.x, draw.y, least=3, needed_for="ridge")
-    targets = data.targets - data.targets.mean(axis=0)
-    components = components_of(data.z, centred=True)
-    squares, n = components.squares[components.is_positive], len(targets)
-    basis = components.scores[:, components.is_positive] / np.sqrt(squares)
-    found = []
-    for penalty in PENALTIES:
-        shrunk = squares / (squares + penalty * squares.sum())
-        residual = targets - basis @ (shrunk[:, None] * (basis.T @ targets))
-        own = np.maximum(1 - 1 / n - basis**2 @ shrunk, 1e-9)
-        found.append(float(np.square(residual / own[:, None]).sum()) / n)
-    return {"ridge_squares": min(found)}
+    fit = ridge_of(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
+    return {"ridge_squares": float(np.square(data.targets - fit.left_out).sum()) / len(data.y)}
 
 
 def published_logme(draw: Draw) -> float:

@@ -9,11 +9,12 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from tests.evaluation.test_evaluating import clouds
-from zoo.choosing.judging import PENALTIES, SCORES, Chunk, logistic_probe
+from zoo.choosing.judging import SCORES, Chunk, logistic_probe
 from zoo.choosing.visiting import Task
 from zoo.evaluation.evaluating import probe_maker
 from zoo.evaluation.measuring import label_setting, measure
 from zoo.evaluation.protocols import PROTOCOLS
+from zoo.evaluation.transferability.leave_one_out import PENALTIES
 
 NOISE = 2.5  # so that some are wrong
 
@@ -39,9 +40,9 @@ def chunk_of(n: int, dim: int, *, of_group: int = 1, seed: int = 0) -> Chunk:
 def test_ridge_is_that_of_refitting_without_each_image_or_group(n: int, dim: int, of_group: int) -> None:
     chunk = chunk_of(n, dim, of_group=of_group)
     x, y = chunk.x_train.astype(np.float64), np.eye(3)[chunk.y_train]
-    unit = float(np.square(x - x.mean(axis=0)).sum()) / n
+    total = float(np.square(x - x.mean(axis=0)).sum())
     found = []
-    for penalty in PENALTIES * unit:
+    for penalty in np.array(PENALTIES) * total:
         left_out = np.empty_like(y)
         for group in np.unique(np.arange(n) // of_group):
             inside = np.arange(n) // of_group == group

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..datasets.subsets import held_out
 from ..errors import DataError
+from ..evaluation.transferability.components import Labelled
+from ..evaluation.transferability.leave_one_out import ridge_of
 from ..optional import requires_extra
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
-    from scipy.linalg import eigh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 PROTOCOL = "zoo-logistic-2"  # of the probe
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
-PENALTIES = 10.0 ** np.arange(-4, 4)  # penalties, in units of the mean square of the features
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,54 +86,30 @@ def _ridge(chunk: Chunk) -> tuple[tuple[Truths, Truths], tuple[Any, Any]]:
     """Whether ridge regression to the classes is wrong on each left-out training image and on each test image, and the
     squares of what it misses the class by.
 
-    Left out is one image, or its group, in closed form. The penalty has the least squares on those.
+    Left out is one image, or its group, in closed form. The penalty has the least squares on those. Of a single group
+    there is no training image that could be judged.
     """
-    classes, place = np.unique(chunk.y_train, return_inverse=True)
-    y = np.eye(len(classes))[place.reshape(-1)]  # (n, n_classes)
-    mean, x = chunk.x_train.mean(axis=0, dtype=np.float64), chunk.x_train.astype(np.float64)
-    x -= mean
-    others = chunk.x_test.astype(np.float64) - mean
-    n, dim = x.shape
-    if n <= dim:
-        values, u = eigh(x @ x.T, check_finite=False, driver="evd")
-        known = values > values[-1] * n * np.finfo(np.float64).eps
-        values, u = values[known], u[:, known]
-        projected = (others @ x.T) @ (u / np.sqrt(values))
+    classes, numbers = np.unique(chunk.y_train, return_inverse=True)
+    mean, z = chunk.x_train.mean(axis=0, dtype=np.float64), chunk.x_train.astype(np.float64)
+    data = Labelled(z=z - mean, y=numbers.reshape(-1), classes=classes)
+    targets = data.targets
+    groups = None if chunk.groups is None else np.unique(chunk.groups, return_inverse=True)[1].reshape(-1)
+    is_one_group = groups is not None and int(groups.max()) == 0
+    if len(classes) == 1 or not (z != z[0]).any():  # nothing to fit
+        left_out = np.broadcast_to(targets.mean(axis=0), targets.shape)
+        on_test = np.broadcast_to(targets.mean(axis=0), (len(chunk.y_test), len(classes)))
     else:
-        values, v = eigh(x.T @ x, check_finite=False, driver="evd")
-        known = values > values[-1] * dim * np.finfo(np.float64).eps
-        values, v = values[known], v[:, known]
-        u, projected = x @ (v / np.sqrt(values)), others @ v
-    centre = y.mean(axis=0)
-    target = u.T @ (y - centre)  # (rank, n_classes)
+        fit = ridge_of(
+            data,
+            None if is_one_group else groups,
+            loss=lambda outputs: float(np.square(targets - outputs).sum()),
+        )
+        left_out, on_test = fit.left_out, fit.outputs(chunk.x_test.astype(np.float64) - mean)
     y_test = (chunk.y_test[:, None] == classes).astype(np.float64)
-    least = math.inf
-    for penalty in PENALTIES * float(values.sum() / n if len(values) else 1.0):
-        shrunk = values / (values + penalty)
-        residual = y - centre - u @ (shrunk[:, None] * target)
-        left_out = y - _left_out(residual, u, shrunk, chunk.groups)
-        squares = np.square(y - left_out).sum(axis=1)  # (n,)
-        if squares.sum() < least:
-            least = float(squares.sum())
-            on_test = centre + projected @ ((shrunk / np.sqrt(values))[:, None] * target)
-            wrong = classes[left_out.argmax(axis=1)] != chunk.y_train, classes[on_test.argmax(axis=1)] != chunk.y_test
-            found = wrong, (squares, np.square(y_test - on_test).sum(axis=1))
-    return found
-
-
-def _left_out(residual: Any, u: Any, shrunk: Any, groups: NDArray[np.int64] | None) -> Any:
-    """Residuals of images that were not fitted, nor others of their groups, from those of the fit to all."""
-    n = len(residual)
-    fewest = 1.0 / n  # an image that nothing else predicts keeps its residual finite
-    if groups is None:
-        leverage = 1.0 / n + (np.square(u) * shrunk).sum(axis=1)
-        return residual / np.maximum(1.0 - leverage, fewest * 1e-6)[:, None]
-    found = np.empty_like(residual)
-    order = np.argsort(groups, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-        own = np.eye(len(rows)) * (1 + 1e-9) - 1.0 / n - (u[rows] * shrunk) @ u[rows].T
-        found[rows] = np.linalg.solve(own, residual[rows])
-    return found
+    n_judged = 0 if is_one_group else len(targets)
+    wrong = classes[left_out.argmax(axis=1)] != chunk.y_train, classes[on_test.argmax(axis=1)] != chunk.y_test
+    squares = np.square(targets - left_out).sum(axis=1), np.square(y_test - on_test).sum(axis=1)
+    return (wrong[0][:n_judged], wrong[1]), (squares[0][:n_judged], squares[1])
 
 
 SCORES: dict[str, Callable[[Chunk], Judged]] = {

@@ -16,7 +16,7 @@ from zoo.evaluation.transferability import (
     ridge_predictions,
 )
 from zoo.evaluation.transferability.components import centred_of, components_of
-from zoo.evaluation.transferability.leave_one_out import PENALTIES, _left_out_outputs
+from zoo.evaluation.transferability.leave_one_out import PENALTIES, _left_out_outputs, ridge_of
 
 
 def _clusters(n: int, dim: int, n_classes: int, *, seed: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -46,9 +46,21 @@ def test_outputs_are_those_of_fits_without_the_image_or_group(n: int, dim: int, 
     groups = np.arange(n) if not grouped else np.random.default_rng(1).integers(0, n // 3, n)
     data = centred_of(z, y, least=3, needed_for="this test")
     found = _left_out_outputs(data, components_of(data.z), groups if grouped else None)
-    for (share, outputs), expected in zip(found, _refitted(z, y, groups), strict=True):
+    for (share, outputs, _), expected in zip(found, _refitted(z, y, groups), strict=True):
         # rounding in the products is magnified by up to the ratio of the sum of squares to the penalty
         np.testing.assert_allclose(outputs, expected, rtol=0, atol=1e-12 / share + 1e-10)
+
+
+@pytest.mark.parametrize(("n", "dim"), [(40, 5), (24, 60)])
+def test_a_fit_gives_other_images_the_outputs_of_scikit_learn(n: int, dim: int) -> None:
+    z, y = _clusters(n, dim, 3, seed=3)
+    others = _clusters(9, dim, 3, seed=4)[0]
+    data = centred_of(z, y, least=3, needed_for="this test")
+    fit = ridge_of(data, None, loss=lambda outputs: float(np.square(data.targets - outputs).sum()))
+    oracle = Ridge(alpha=fit.share * float(np.square(data.z).sum()), solver="svd").fit(z, data.targets)
+    np.testing.assert_allclose(
+        fit.outputs(others - z.mean(axis=0)), oracle.predict(others), rtol=0, atol=1e-12 / fit.share + 1e-10
+    )
 
 
 @pytest.mark.parametrize("dual", [False, True])
@@ -57,7 +69,7 @@ def test_both_forms_give_the_same_outputs(dual: bool) -> None:
     data = centred_of(z, y, least=3, needed_for="this test")
     groups = np.arange(30) // 4
     usual = _left_out_outputs(data, components_of(data.z), groups)
-    for (share, one), (_, other) in zip(
+    for (share, one, _), (_, other, _) in zip(
         usual, _left_out_outputs(data, components_of(data.z, dual=dual), groups), strict=True
     ):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12 / share + 1e-10)

@@ -6,7 +6,8 @@ again: the fit without some images follows from the fit with all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,15 +97,38 @@ def ridge_predictions(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOut:
     """
     data = centred_of(z, y, least=3, needed_for=_RIDGE)
     numbers = groups_of(groups, len(data.y))
+    fit = ridge_of(data, numbers, loss=lambda outputs: float((outputs.argmax(axis=1) != data.y).sum()))
+    return _record(fit.left_out.argmax(axis=1), data.y, data.classes, fit.share, numbers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ridge:
+    """Ridge regression to the classes at its best penalty."""
+
+    left_out: Array  # outputs for the images it was fitted on, each without itself or its group, (n, n_classes)
+    weights: Array  # (dim, n_classes), of centred features
+    intercept: Array  # (n_classes,)
+    share: float  # the penalty, as a share of the sum of squares
+
+    def outputs(self, z: Array) -> Array:
+        """Of other features, less the mean of those that it was fitted on; (m, n_classes)."""
+        found: Array = z @ self.weights + self.intercept
+        return found
+
+
+def ridge_of(data: Labelled, numbers: Array | None, *, loss: Callable[[Array], float]) -> Ridge:
+    """The fit whose outputs for left-out images have the least loss, by the largest of equal penalties.
+
+    Features are centred and not all equal; ``numbers`` are those of at least two groups, or None.
+    """
     components = components_of(data.z)
-    best = np.empty(0, dtype=np.int64)
-    chosen, fewest = 0.0, len(data.y) + 1
-    for share, outputs in _left_out_outputs(data, components, numbers):
-        found = outputs.argmax(axis=1)
-        n_wrong = int((found != data.y).sum())
-        if n_wrong < fewest:  # penalties fall
-            best, chosen, fewest = found, share, n_wrong
-    return _record(best, data.y, data.classes, chosen, numbers)
+    least = math.inf
+    for share, outputs, residuals in _left_out_outputs(data, components, numbers):
+        if (lost := loss(outputs)) < least:  # penalties fall
+            least, chosen, best, rest = lost, share, outputs, residuals
+    # what a fit leaves of a target is the penalty times its weights in terms of the rows
+    weights = data.z.T @ (rest / (chosen * float(components.squares.sum())))
+    return Ridge(left_out=best, weights=weights, intercept=data.targets.mean(axis=0), share=chosen)
 
 
 def neighbour_predictions(
@@ -299,8 +323,12 @@ def _accuracy(found: LeaveOneOut, y: Any) -> LeaveOneOutAccuracy:
     )
 
 
-def _left_out_outputs(data: Labelled, components: Components, numbers: Array | None) -> Iterator[tuple[float, Array]]:
-    """Each penalty, falling, as a share of the sum of squares, and the outputs (n, n_classes) for images left out."""
+def _left_out_outputs(
+    data: Labelled, components: Components, numbers: Array | None
+) -> Iterator[tuple[float, Array, Array]]:
+    """Each penalty, falling, as a share of the sum of squares; the outputs (n, n_classes) for images left out, and what
+    the fit to all leaves of the targets.
+    """
     n = len(data.y)
     targets = data.targets
     centred = targets - targets.mean(axis=0)
@@ -326,7 +354,7 @@ def _left_out_outputs(data: Labelled, components: Components, numbers: Array | N
             if components.left is None:
                 between += np.eye(rows.shape[1]) - 1 / n
             left_out[rows] = np.linalg.solve(between, residuals[rows])
-        yield share, targets - left_out
+        yield share, targets - left_out, residuals
 
 
 def _blocks(basis: Array, numbers: Array | None) -> list[tuple[Array, Array]]:
