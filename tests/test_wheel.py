@@ -86,7 +86,7 @@ def test_the_wheel_holds_the_package_and_its_content_and_nothing_else(wheel: Pat
     studies = {path.as_posix() for path in found if "__pycache__" not in path.parts}
     before = "zoo/_content/analysis/"
     assert studies == {name.removeprefix(before) for name in names if name.startswith(before)}
-    assert {"zoo/py.typed", "zoo/studies/report.html.jinja"} <= set(names)
+    assert {"zoo/py.typed", "zoo/studies/report.html.jinja", "zoo/choosing/page.html.jinja"} <= set(names)
     assert not [name for name in names if "test" in name.split("/")[-1] or "__pycache__" in name]
 
 

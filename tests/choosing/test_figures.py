@@ -8,6 +8,7 @@ from itertools import product
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from zoo.choosing.figures import (
     Bar,
@@ -109,3 +110,18 @@ def test_a_long_name_is_shortened_in_the_middle_of_a_narrow_figure() -> None:
     text = as_svg(partial(ranking, [long, *BARS]), 3.7, name="narrow")
     assert "a" * 60 not in text
     assert "…the_end" in text
+
+
+@pytest.mark.parametrize("width", [3.7, 8.8])
+def test_names_of_the_front_stay_within_the_figure(width: float) -> None:
+    points = [
+        Point(name=f"pocket_simclr_rn_shapes_{place}", error=about(9.0 - place), cost=cost, verdict="tie")
+        for place, cost in enumerate((22_300.0, 30_000.0, 43_700.0))
+    ]
+    drawing = against_cost(points, width, label="parameters", more_is_better=False)
+    canvas = FigureCanvasAgg(drawing)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    boxes = [text.get_window_extent() for text in drawing.axes[0].texts]
+    assert len(boxes) == 3
+    assert all(box.x0 >= 0 and box.x1 <= canvas.get_width_height()[0] for box in boxes)
+    assert boxes[0].x0 >= drawing.axes[0].bbox.x0

@@ -23,7 +23,8 @@ ENCODERS = ["pocket_simclr_rn_shapes", "pocket_sup_rn_shapes_d24", "pocket_simcl
 @pytest.fixture(scope="module")
 def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
     data = open_images("shapes:classes=3,train=48,val=30,size_px=32,seed=1")
-    return choose(data, encoders=ENCODERS, device="cpu", root=tmp_path_factory.mktemp("kept"), spelled="shapes")
+    root = tmp_path_factory.mktemp("kept")
+    return choose(data, encoders=ENCODERS, device="cpu", root=root, spelled="shapes", decompose=True)
 
 
 class Reader(HTMLParser):
@@ -85,7 +86,9 @@ def test_the_page_needs_no_script_and_nothing_from_elsewhere(choice: Choice) -> 
 def test_every_figure_is_there_in_two_widths_with_words_for_those_who_cannot_see_it(choice: Choice) -> None:
     page = read(html_page(choice))
     drawn = list(page_figures(choice))
-    assert len(drawn) >= 4
+    assert len(drawn) >= 5
+    assert drawn[-1].title == f"Where the error of {choice.winner} comes from"
+    assert "probe generalization" in drawn[-1].alt
     assert page.labels == [one.alt for one in drawn for _ in range(2)]
     assert all(name in drawn[0].alt for name in ENCODERS)
 

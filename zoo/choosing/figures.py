@@ -194,6 +194,7 @@ def _short(name: str, width: float) -> str:
 
 def _name(axes: Axes, points: Sequence[Point], width: float) -> None:
     """Writes names beside points, above and below by turns, and never across the ends of the axis."""
+    axes.get_xlim()  # has the limits computed, which the transformation below needs
     for place, one in enumerate(points):
         above = place % 2 == 0
         across = float(axes.transAxes.inverted().transform(axes.transData.transform((one.cost, one.error.value)))[0])
