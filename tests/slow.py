@@ -55,6 +55,7 @@ FILES = (
     "evaluation/risk",
     "analysis/table",
     "studies/curves",
+    "studies/scores",
     "results/files",
     "evaluation/curves/blind",
     "cli/doctor",

@@ -73,6 +73,7 @@ def test_the_wheel_holds_the_package_and_its_content_and_nothing_else(wheel: Pat
     assert cards == {
         Path(name).name for name in names if name.startswith("zoo/_content/metadata/") and name.endswith(".toml")
     }
+    assert "zoo/_content/metadata/costs.tsv" in names
     tables = {path.relative_to(REPOSITORY / "results").as_posix() for path in (REPOSITORY / "results").rglob("*.csv")}
     assert tables == {
         name.removeprefix("zoo/_content/results/")

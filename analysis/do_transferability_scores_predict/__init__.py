@@ -3,7 +3,12 @@
 Claim: transferability scores (LogME, H-score, GBC, NLEEP, TransRate) say from the features of labelled images how well
 an encoder will do, without training anything, and label-free metrics say it without labels.
 
-Expected: to be filled in.
+Expected: at the same cost, no score beats a probe on the same labels, leave-one-out ridge regression judged by its
+squares. Over 24 encoders, three image sets and 5, 20 and 100 labels a class that chooses an encoder 0.6 points behind
+the best (tau .74), exact LogME 0.6 (.77), ridge by errors 1.0, a logistic probe on halves 1.3 for six times the
+seconds, k-NN 1.6, H-score 4.9, NLEEP 5.0, LogME as its authors publish it 6.0 (with fewer images than dimensions it
+orders by width), TransRate 6.0, RankMe 6.2, GBC 6.3, a random pick 26. What is best with 5 labels a class need not be
+with 100: that costs 3.4 points by the same ridge, nearly all of it on one image set.
 
 Command: zoo study do_transferability_scores_predict
 """

@@ -13,10 +13,9 @@ from zoo.studies.findings import Answer, Claim, Claims, excludes_zero
 from zoo.studies.tables import interval
 
 from .measured import LABELLED, PROBED, REFERENCE, SCORES, Measurements
-from .predicting import MOST, ORDER, REGRET, Quality, best_for_its_cost, seconds_by_score
+from .predicting import COMPARABLE, MOST, ORDER, REGRET, Quality, best_for_its_cost, seconds_by_score
 
 SMALL = 0.5  # points of regret
-COMPARABLE = 2.0  # times the seconds of the probe
 FINE_TUNED = "the paper speaks of fine-tuned encoders, these are probed"
 
 
@@ -122,7 +121,7 @@ def ridge_is_best_for_its_cost(found: Found) -> Answer:
         holds=best == REFERENCE,
         value=regret.value,
         reason="another one is as good, to a quarter of a point, and faster, or better",
-        caveat="the fastest of those with a regret near the least; of these encoders and images",
+        caveat="of those with a regret near the least that are little slower than the fastest; of these encoders",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
@@ -70,6 +71,10 @@ def _draw_dots(quality: Quality, what: str, axis: str) -> Drawing:
             panel.plot(one.value or 0.0, -place, "o", color=_INKS[SCORES[name].kind], markersize=4.5)
         _set_scores(panel, quality)
         panel.set_xlabel(axis)
+        if what == REGRET:  # most are small
+            panel.set_xscale("symlog", linthresh=1)
+            panel.set_xticks([0, 1, 10, 50], ["0", "1", "10", "50"])
+            panel.minorticks_off()
     letter(panels, [f"{labels} labels a class" for labels in quality.labels])
     for kind, ink in _INKS.items():
         panels[0].plot([], [], "o-", color=ink, label=kind)
@@ -102,7 +107,7 @@ def _draw_cost(quality: Quality, measured: Measurements) -> Drawing:
                 if one.ci_low is not None and one.ci_high is not None:
                     left.hlines(shift - place, one.ci_low, one.ci_high, color=ink, linewidth=1.0)
                 left.plot(one.value or 0.0, shift - place, mark, color=ink)
-            taken = max(seconds[name][labels], 1e-5)
+            taken = seconds[name][labels] if SCORES[name].kind != BLIND else math.nan
             right.plot(taken, shift - place, mark, color=ink, label=f"{labels} labels a class" if not place else None)
     for panel in (left, right):
         _set_scores(panel, quality)

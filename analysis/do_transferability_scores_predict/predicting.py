@@ -18,6 +18,7 @@ N_RESAMPLES = 1_000
 ALL = "all"  # data sets
 SAME, MOST = "the same labels", "the most labels"  # what the probe has whose error is to be predicted
 NEAR = 0.25  # points of regret within which the faster score is taken
+COMPARABLE = 2.0  # times the seconds, within which two take as long
 ORDER, REGRET, CHANCE = "order", "regret", "random pick"
 Key = tuple[str, str, str, int, str]  # ORDER or REGRET, score, data set or ALL, labels a class, SAME or MOST
 
@@ -136,11 +137,12 @@ def featurising_seconds(measured: Measurements) -> dict[int, float]:
 
 
 def best_for_its_cost(quality: Quality, seconds: Mapping[str, Mapping[int, float]]) -> str:
-    """The fastest of the scores whose regret, for a probe with the same labels, is near the least."""
+    """Of the scores whose regret is near the least, and that take about as long as the fastest of these, the best."""
     able = [name for name in quality.scores if SCORES[name].kind != BLIND]
     regrets = {name: quality.pooled(REGRET, name).value or 0.0 for name in able}
     near = [name for name in able if regrets[name] <= min(regrets.values()) + NEAR]
-    return min(near, key=lambda name: sum(seconds[name].values()))
+    taken = {name: sum(seconds[name].values()) for name in near}
+    return min((name for name in near if taken[name] <= COMPARABLE * min(taken.values())), key=regrets.__getitem__)
 
 
 def _name(score: str) -> str:

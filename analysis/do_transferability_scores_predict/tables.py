@@ -33,10 +33,10 @@ def quality_table(quality: Quality, what: str, target: str) -> Table:
     of = "as many labels" if target == SAME else f"{quality.labels[-1]} labels a class"
     return Table(
         title=f"{_WHAT[what]}, for a probe with {of}",
-        headers=["score", *(f"{labels} labels a class" for labels in numbers), "less that of the probe, paired"],
+        headers=["score", *(f"{labels} labels a class" for labels in numbers), "less that of left-out ridge, paired"],
         rows=rows,
         note=f"Means over {len(quality.data)} data sets and {quality.n_draws} draws of the labels, with 95 % intervals "
-        f"over {quality.n_encoders} encoders and draws. The last column: less what leave-one-out ridge has.",
+        f"over {quality.n_encoders} encoders and draws. Left-out ridge is judged by its squares.",
     )
 
 
@@ -76,7 +76,7 @@ def seconds_table(measured: Measurements) -> Table:
             ]
             for name, taken in every.items()
         ],
-        note="One thread, medians of three draws, all alternately in one run. Error and log loss of one probe "
+        note="One thread, of the first draw, all alternately in one run. Error and log loss of one probe "
         "have the same seconds.",
     )
 

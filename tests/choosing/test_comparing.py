@@ -18,6 +18,7 @@ def look_of(wrong: dict[str, np.ndarray], **changed: object) -> Look:
         "wrong": wrong,
         "gained": {},
         "clusters": None,
+        "values": {},
         "n_doublings": 0.0,
     }
     return Look(**{**fields, **changed})  # type: ignore[arg-type]

@@ -47,21 +47,26 @@ def test_ridge_is_that_of_refitting_without_each_image_or_group(n: int, dim: int
             inside = np.arange(n) // of_group == group
             left_out[inside] = Ridge(alpha=penalty, solver="svd").fit(x[~inside], y[~inside]).predict(x[inside])
         on_test = Ridge(alpha=penalty, solver="svd").fit(x, y).predict(chunk.x_test.astype(np.float64))
-        found.append((np.square(y - left_out).sum(), left_out.argmax(axis=1), on_test.argmax(axis=1)))
-    _, by_left_out, by_test = min(found, key=lambda one: one[0])
-    wrong, wrong_test = SCORES["ridge"](chunk)
-    assert np.array_equal(wrong, by_left_out != chunk.y_train)
-    assert np.array_equal(wrong_test, by_test != chunk.y_test)
-    assert 0 < wrong.sum() < n
+        found.append((np.square(y - left_out).sum(), left_out, on_test))
+    squares, by_left_out, by_test = min(found, key=lambda one: one[0])
+    judged = SCORES["ridge"](chunk)
+    assert np.array_equal(judged.left_out, by_left_out.argmax(axis=1) != chunk.y_train)
+    assert np.array_equal(judged.on_test, by_test.argmax(axis=1) != chunk.y_test)
+    assert 0 < judged.left_out.sum() < n
+    of_test = np.square(np.eye(3)[chunk.y_test] - by_test).sum()
+    assert judged.value == pytest.approx((squares + of_test) / (n + len(chunk.y_test)), rel=1e-6)
 
 
 def test_the_other_ridge_scores_are_its_parts() -> None:
     chunk = chunk_of(30, 5)
-    left_out, on_test = SCORES["ridge"](chunk)
-    assert np.array_equal(SCORES["ridge-left-out"](chunk)[0], left_out)
-    assert np.array_equal(SCORES["ridge-test"](chunk)[1], on_test)
-    assert not len(SCORES["ridge-left-out"](chunk)[1])
-    assert not len(SCORES["ridge-test"](chunk)[0])
+    whole, errors, left_out, on_test = (
+        SCORES[name](chunk) for name in ("ridge", "ridge-errors", "ridge-left-out", "ridge-test")
+    )
+    assert np.array_equal(left_out.left_out, whole.left_out)
+    assert np.array_equal(on_test.on_test, whole.on_test)
+    assert (len(left_out.on_test), len(on_test.left_out)) == (0, 0)
+    assert whole.value == pytest.approx((30 * left_out.value + 40 * on_test.value) / 70)
+    assert errors.value == pytest.approx((whole.left_out.sum() + whole.on_test.sum()) / 70)
 
 
 def test_classes_that_a_chunk_lacks_are_wrong_on_test_images() -> None:
@@ -74,7 +79,7 @@ def test_classes_that_a_chunk_lacks_are_wrong_on_test_images() -> None:
         y_test=chunk.y_test,
         groups=None,
     )
-    assert SCORES["ridge"](fewer)[1][chunk.y_test == 1].all()
+    assert SCORES["ridge"](fewer).on_test[chunk.y_test == 1].all()
 
 
 def test_equal_features_of_all_images_make_a_score_of_chance_and_no_error() -> None:
@@ -86,7 +91,7 @@ def test_equal_features_of_all_images_make_a_score_of_chance_and_no_error() -> N
         y_test=chunk.y_test,
         groups=None,
     )
-    assert SCORES["ridge"](same)[1].mean() > 0.5
+    assert SCORES["ridge"](same).on_test.mean() > 0.5
 
 
 def test_on_all_labels_the_probe_is_that_of_zoo_evaluate() -> None:

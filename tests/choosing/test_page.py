@@ -109,8 +109,9 @@ def test_the_page_is_written_whole_and_refused_before_any_work(choice: Choice, t
 
 
 def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
+    behind = Interval(value=0.4, ci_low=-1.0, ci_high=1.8)
     first, second, third = (
-        dataclasses.replace(one, name=name, verdict=verdict, status=status)
+        dataclasses.replace(one, name=name, verdict=verdict, status=status, behind=behind)
         for one, name, verdict, status in zip(
             choice.race.standings,
             ENCODERS,
@@ -126,9 +127,13 @@ def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
     )
     planted = dataclasses.replace(choice, race=race, costs=costs)
     said = " ".join(wording.answer(planted))
-    assert f"cannot be told from {ENCODERS[1]}" in said
-    assert f"{ENCODERS[1]} is the fastest" in said
+    assert f"cannot be told from {ENCODERS[1]} by these test images, which may be up to 1.8 points worse" in said
+    assert f"Of those within 0.5 points of it, {ENCODERS[1]} is the fastest here" in said
     assert f"before it was settled that they are worse: {ENCODERS[2]}" in said
+    far = dataclasses.replace(second, behind=Interval(value=9.0, ci_low=-2.0, ci_high=20.0))
+    apart = dataclasses.replace(planted, race=dataclasses.replace(race, standings=(first, far, third)))
+    assert "up to 20.0 points worse" in " ".join(wording.answer(apart))
+    assert "fastest" not in " ".join(wording.answer(apart))
     rows = wording.ranked_rows(planted)
     assert [row.cells[0] for row in rows] == ["1-2", "1-2", "3"]
     assert [row.cells[6] for row in rows] == ["best", "tie", "dropped"]

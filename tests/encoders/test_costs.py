@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -188,7 +189,7 @@ def test_seconds_are_operations_bytes_and_calls_at_their_rates() -> None:
     assert expected_seconds(COST, Rates(0.1, 1e-3, 0.01), 10) == pytest.approx(0.1 * 2 + 1e-3 * 1000 + 0.01 * 30 / 10)
 
 
-def test_rates_are_timed_once_a_device_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_are_timed_once_a_device_and_kept_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path))
     timed = []
 
@@ -205,8 +206,17 @@ def test_rates_are_timed_once_a_device_and_kept(tmp_path: Path, monkeypatch: pyt
     kept.write_text("{")
     assert rates_of("cpu") == Rates(0.25, 0.0, 0.0)
     assert timed == ["cpu", "cpu"]
+    yesterday = kept.stat().st_mtime - 100_000
+    os.utime(kept, (yesterday, yesterday))
+    assert rates_of("cpu") == Rates(0.25, 0.0, 0.0)
+    assert timed == ["cpu"] * 3
     with pytest.raises(QueryError, match="batches of 0 images"):
         expected_images_per_second(COST, "cpu", batch_size=0)
+
+
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(QueryError, match="Speeds on 'cuda:99' cannot be timed here"):
+        rates_of("cuda:99")
 
 
 @pytest.mark.slow

@@ -33,6 +33,7 @@ class Look:
     wrong: dict[str, Truths]
     gained: dict[str, Any]  # test images that a quarter of the labels gets wrong and all right, less the reverse, int8
     clusters: Any  # number of the group of each outcome, or None
+    values: dict[str, float]  # what contenders are ordered by; empty where it is their errors
     n_doublings: float  # of the labels, slowed, that are still to come
 
     def error(self, name: str) -> float:

@@ -49,23 +49,42 @@ class Chunk:
         )
 
 
-def _by_ridge(chunk: Chunk) -> tuple[Truths, Truths]:
-    """Ridge regression to the classes: left-out training images and test images."""
-    return _ridge(chunk)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judged:
+    """What a score says of a contender on a chunk."""
+
+    left_out: Truths  # wrong on each training image, from the others, (n_train,) or empty
+    on_test: Truths  # wrong on each test image, (n_test,) or empty
+    value: float  # what contenders are ordered by, lower is better
 
 
-def _by_ridge_left_out(chunk: Chunk) -> tuple[Truths, Truths]:
-    """Ridge regression to the classes: left-out training images alone."""
-    return _ridge(chunk)[0], np.zeros(0, bool)
+def _by_ridge(chunk: Chunk) -> Judged:
+    """Ridge regression to the classes on left-out training images and on test images, ordered by its squares."""
+    wrong, squares = _ridge(chunk)
+    return Judged(left_out=wrong[0], on_test=wrong[1], value=float(np.concatenate(squares).mean()))
 
 
-def _by_ridge_test(chunk: Chunk) -> tuple[Truths, Truths]:
-    """Ridge regression to the classes: test images alone."""
-    return np.zeros(0, bool), _ridge(chunk)[1]
+def _by_ridge_errors(chunk: Chunk) -> Judged:
+    """The same, ordered by its errors."""
+    wrong, _ = _ridge(chunk)
+    return Judged(left_out=wrong[0], on_test=wrong[1], value=float(np.concatenate(wrong).mean()))
 
 
-def _ridge(chunk: Chunk) -> tuple[Truths, Truths]:
-    """Whether ridge regression to the classes is wrong on each left-out training image and on each test image.
+def _by_ridge_left_out(chunk: Chunk) -> Judged:
+    """The same on left-out training images alone, ordered by its squares."""
+    wrong, squares = _ridge(chunk)
+    return Judged(left_out=wrong[0], on_test=wrong[1][:0], value=float(squares[0].mean()))
+
+
+def _by_ridge_test(chunk: Chunk) -> Judged:
+    """The same on test images alone, ordered by its squares."""
+    wrong, squares = _ridge(chunk)
+    return Judged(left_out=wrong[0][:0], on_test=wrong[1], value=float(squares[1].mean()))
+
+
+def _ridge(chunk: Chunk) -> tuple[tuple[Truths, Truths], tuple[Any, Any]]:
+    """Whether ridge regression to the classes is wrong on each left-out training image and on each test image, and the
+    squares of what it misses the class by.
 
     Left out is one image, or its group, in closed form. The penalty has the least squares on those.
     """
@@ -87,18 +106,19 @@ def _ridge(chunk: Chunk) -> tuple[Truths, Truths]:
         u, projected = x @ (v / np.sqrt(values)), others @ v
     centre = y.mean(axis=0)
     target = u.T @ (y - centre)  # (rank, n_classes)
-    best: tuple[float, Truths, Truths] | None = None
+    y_test = (chunk.y_test[:, None] == classes).astype(np.float64)
+    least = math.inf
     for penalty in PENALTIES * float(values.sum() / n if len(values) else 1.0):
         shrunk = values / (values + penalty)
         residual = y - centre - u @ (shrunk[:, None] * target)
         left_out = y - _left_out(residual, u, shrunk, chunk.groups)
-        squares = float(np.square(y - left_out).sum())
-        if best is None or squares < best[0]:
+        squares = np.square(y - left_out).sum(axis=1)  # (n,)
+        if squares.sum() < least:
+            least = float(squares.sum())
             on_test = centre + projected @ ((shrunk / np.sqrt(values))[:, None] * target)
             wrong = classes[left_out.argmax(axis=1)] != chunk.y_train, classes[on_test.argmax(axis=1)] != chunk.y_test
-            best = squares, *wrong
-    assert best is not None
-    return best[1], best[2]
+            found = wrong, (squares, np.square(y_test - on_test).sum(axis=1))
+    return found
 
 
 def _left_out(residual: Any, u: Any, shrunk: Any, groups: NDArray[np.int64] | None) -> Any:
@@ -116,13 +136,14 @@ def _left_out(residual: Any, u: Any, shrunk: Any, groups: NDArray[np.int64] | No
     return found
 
 
-SCORES: dict[str, Callable[[Chunk], tuple[Truths, Truths]]] = {
+SCORES: dict[str, Callable[[Chunk], Judged]] = {
     "ridge": _by_ridge,
+    "ridge-errors": _by_ridge_errors,
     "ridge-left-out": _by_ridge_left_out,
     "ridge-test": _by_ridge_test,
 }
-"""Scores that judge before all labels are there: whether they are wrong on the training images (left out), and on the
-test images, bool (n_train,) or empty, and bool (n_test,) or empty."""
+"""Scores that judge before all labels are there. The squares of ridge order encoders better than its errors, and than
+scores of transferability (``zoo study do_transferability_scores_predict``)."""
 
 Predict = Callable[[Any, Any], Any]
 """From features (n, dim) of test images, and their rows, to labels (n,)."""

@@ -11,7 +11,7 @@ labels that is so from the first rung on, and what is added are test images. Bef
 
 Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered
 by group, at ``(1 - level) / 5`` over all rungs and contenders together (Bonferroni). And, as soon as the race could not
-end within its budget with all that are left, those with the largest errors, but for those that cost next to nothing;
+end within its budget with all that are left, those with the worst scores, but for those that cost next to nothing;
 that says nothing of them, unless a test does. The budget reckons with a race that keeps the best ``Plan.keep`` at each
 doubling of the images (sequential halving, Karnin et al. 2013) until ``Plan.n_final`` have all labels, or one where
 fewer than that share could go on otherwise.
@@ -245,6 +245,7 @@ class _Racing:
         self.rungs: list[Rung] = []
         self.notes: list[str] = []
         self.failed: dict[str, ZooError] = {}
+        self.judged_on = True, True  # training images and test images, by the cheap score
         self.started = clock()
         self.clusters = {
             "train": clusters_of(task.groups_train, self.schedule.train),
@@ -324,6 +325,7 @@ class _Racing:
         )
         wrong: dict[str, Truths] = {}
         gained: dict[str, Any] = {}
+        values: dict[str, float] = {}
         for name in list(self.alive):
             runner = self.runners[name]
             if len(wrong) >= self.plan.n_final and self.left_on_clock() <= 0:
@@ -334,7 +336,7 @@ class _Racing:
                 if has_all:
                     wrong[name] = self.probed(runner, train, test)
                 else:
-                    wrong[name], gained[name] = self.scored(runner, train, test)
+                    wrong[name], gained[name], values[name] = self.scored(runner, train, test)
             except CorruptImage:  # of the images, not of the encoder
                 raise
             except ZooError as error:
@@ -344,27 +346,34 @@ class _Racing:
                 self.tell(f"{name} is out: {error}")
                 continue
             runner.n_train, runner.n_test, runner.rung = n_train, n_test, rung + 1
-        self.look(rung + 1, n_train, n_test, score, wrong, {} if has_all else gained)
+        self.look(rung + 1, n_train, n_test, score, wrong, gained, values)
 
     def look(
-        self, number: int, n_train: int, n_test: int, score: str, wrong: dict[str, Truths], gained: dict[str, Any]
+        self,
+        number: int,
+        n_train: int,
+        n_test: int,
+        score: str,
+        wrong: dict[str, Truths],
+        gained: dict[str, Any],
+        values: dict[str, float],
     ) -> None:
         gained = {name: gain for name, gain in gained.items() if len(gain)}
         clusters = None
-        n_outcomes = len(next(iter(wrong.values()))) if wrong else 0
         train, test = self.clusters["train"], self.clusters["test"]
         if train is not None or test is not None:
             of_train = np.arange(n_train) if train is None else train[:n_train]
             of_test = np.arange(n_test) if test is None else test[:n_test]
-            parts = [of_train] if score != "probe" and n_outcomes != n_test else []
-            parts += [of_test + (n_train if parts else 0)] if n_outcomes != n_train or not parts else []
+            with_train, with_test = (False, True) if score == "probe" else self.judged_on
+            parts = [of_train] * with_train + [of_test + n_train * with_train] * with_test
             clusters = np.unique(np.concatenate(parts), return_inverse=True)[1].reshape(-1)
         left = math.log2(self.task.n_train / n_train)
         slowed = _SLOWING * (1 - _SLOWING**left) / (1 - _SLOWING)
-        self.looks.append(Look(number, n_train, n_test, score, wrong, gained, clusters, slowed))
+        self.looks.append(Look(number, n_train, n_test, score, wrong, gained, clusters, values, slowed))
 
-    def scored(self, runner: _Runner, train: Rows, test: Rows) -> tuple[Truths, Any]:
-        """Whether the cheap score is wrong on each image, and what a quarter of the labels gets wrong beyond that."""
+    def scored(self, runner: _Runner, train: Rows, test: Rows) -> tuple[Truths, Any, float]:
+        """Whether the cheap score is wrong on each image, what a quarter of the labels gets wrong beyond that, and what
+        it orders contenders by."""
         clusters = self.clusters["train"]
         chunk = Chunk(
             x_train=runner.contender.features("train", train),
@@ -374,9 +383,10 @@ class _Racing:
             groups=None if clusters is None else clusters[: len(train)],
         )
         judge = SCORES[self.plan.score]
-        left_out, on_test = judge(chunk)
-        before = judge(chunk.quarter())[1]
-        return np.concatenate([left_out, on_test]), before.astype(np.int8) - on_test
+        found, before = judge(chunk), judge(chunk.quarter())
+        self.judged_on = len(found.left_out) > 0, len(found.on_test) > 0
+        wrong = np.concatenate([found.left_out, found.on_test])
+        return wrong, before.on_test.astype(np.int8) - found.on_test, found.value
 
     def probed(self, runner: _Runner, train: Rows, test: Rows) -> Truths:
         """Whether the probe on these labels is wrong on each test image; trained once, then asked of new images."""
@@ -397,15 +407,19 @@ class _Racing:
         train, test = self.schedule.train[: last.n_train], self.schedule.test[: last.n_test]
         self.tell(f"probes of {_n(len(self.alive), 'encoder')} on {last.n_train:,} labels")
         wrong = {name: self.probed(self.runners[name], train, test) for name in self.alive}
-        self.look(last.number, last.n_train, last.n_test, "probe", wrong, {})
+        self.look(last.number, last.n_train, last.n_test, "probe", wrong, {}, {})
 
     # --- who is dropped ----------------------------------------------------------------------------------------
 
     def ranked(self) -> list[str]:
+        """Those that are left, best first: by the errors of probes, or by what a cheap score orders by."""
         look = self.looks[-1]
-        return sorted(
-            self.alive, key=lambda name: (look.error(name), self.runners[name].contender.seconds_per_image, name)
-        )
+
+        def place(name: str) -> tuple[float, float, str]:
+            value = look.values.get(name, look.error(name))
+            return value, self.runners[name].contender.seconds_per_image, name
+
+        return sorted(self.alive, key=place)
 
     def is_worse(self, look: Look, name: str, leader: str, *, n_looks: int) -> bool:
         """True if it is beyond doubt, at one of so many looks at all contenders."""
@@ -416,19 +430,20 @@ class _Racing:
     def drop(self, *, is_last: bool, rung: int) -> dict[str, str]:
         """Drops the hopeless and what the budget does not allow; returns the reasons."""
         look, ranked = self.looks[-1], self.ranked()
-        leader, dropped = ranked[0], {}
+        leader, dropped = min(ranked, key=look.error), {}
         if is_last:
             self.alive = ranked
             return {}
-        for name in ranked[1:]:
-            if self.is_worse(look, name, leader, n_looks=len(self.schedule.sizes)):
+        for name in ranked:
+            if name != leader and self.is_worse(look, name, leader, n_looks=len(self.schedule.sizes)):
                 self.runners[name].hopeless = True
                 dropped[name] = f"{look.behind(name, leader)[0]:.1f} points behind {leader}, beyond doubt"
         rest = [name for name in ranked if name not in dropped]
         kept = self.kept(rest, rung + 1)
         for name in rest:
             if name not in kept:
-                dropped[name] = f"{look.behind(name, leader)[0]:.1f} points behind {leader}, to stay within the budget"
+                points = max(look.behind(name, leader)[0], 0.0)
+                dropped[name] = f"{points:.1f} points behind {leader}, to stay within the budget"
         for name, reason in dropped.items():
             self.runners[name].reason = reason
         self.alive = [name for name in ranked if name not in dropped]
@@ -513,7 +528,7 @@ class _Racing:
                 seconds=self.spent,
             )
         )
-        leader = self.alive[0]
+        leader = min(self.alive, key=look.error)
         text = f"rung {look.number}: {leader} leads with {look.error(leader):.1f} % wrong by {look.score}"
         for reason, why in (("beyond doubt", "worse beyond doubt"), ("the budget", "to stay within the budget")):
             if some := [name for name, given in dropped.items() if given.endswith(reason)]:

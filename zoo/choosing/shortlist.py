@@ -21,20 +21,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED, domain_of
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError
+from ..optional import requires_extra
 from ..weights import care
 from ..weights.lock import known as in_lock
 from ..weights.places import is_installed, is_offline, is_path, mirror_place, package_file, shipped_file, source
 from ..weights.store import REGISTERED, recorded_name
 from .constraints import Constraints, Filter, LeftOut, filtered, filters
 from .expectations import Expected, expected_errors, saw_labels
+
+with requires_extra("evaluate", needed_for="A shortlist"):
+    import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 EFFECTS = {"family": 2.0, "data": 3.0, "objective": 2.0, "architecture": 1.5, "labels": 3.0, "network": 1.5}
 """Standard deviations, in percentage points of error, of what encoders have in common on other images; assumed."""

@@ -119,10 +119,16 @@ def answer(choice: Choice) -> list[str]:
     ]
     ties = _of_verdict(choice, "tie")
     if ties:
-        lines.append(f"It cannot be told from {_named([one.name for one in ties])}: take the cheaper one.")
-        cheaper = _cheapest(choice, [leader, *ties])
+        reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)
+        lines.append(
+            f"It cannot be told from {_named([one.name for one in ties])} by these test images, "
+            f"{'which' if len(ties) == 1 else 'of which one'} may be up to {reach:.1f} points worse."
+        )
+        tolerance = choice.plan.plan.tolerance
+        near = [one for one in ties if one.behind is not None and one.behind.value <= tolerance]
+        cheaper = _cheapest(choice, [leader, *near])
         if cheaper is not None and cheaper != leader.name:
-            lines.append(f"Of these, {cheaper} is the fastest here.")
+            lines.append(f"Of those within {tolerance:g} points of it, {cheaper} is the fastest here.")
     unknown = _of_verdict(choice, "not told apart")
     if unknown:
         names = _named([one.name for one in unknown])

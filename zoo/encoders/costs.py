@@ -360,18 +360,28 @@ _REFERENCES = (("torchvision:resnet18", 224), ("timm:vit_tiny_patch16_224", 224)
 """Networks that set the rates: convolutions, matrix products with attention, and writing much for few operations."""
 _CALIBRATION_BATCH = {"cpu": 4}
 _RATES = "rates-1"
+_KEPT_S = 86_400
 
 
 def rates_of(device: torch.device | str | None = None) -> Rates:
-    """Rates of a device (default: the first GPU, else the CPU), timed once and kept for it and the versions of torch.
+    """Rates of a device (default: the first GPU, else the CPU), timed once and kept for a day.
 
     The three networks take about two seconds. What is kept lies in ``rates-1`` of the cache folder, a small file a
-    device, number of threads and version of torch; removing it has them timed again.
+    device, number of threads and version of torch; removing it has them timed again. QueryError if torch cannot use the
+    device.
     """
-    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    try:
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+        raise QueryError(
+            f"Speeds on {str(device)!r} cannot be timed here ({why}); expected a device of this machine."
+        ) from error
     path = cache_folder() / _RATES / f"{_name_of(place)}.json"
     try:
-        return Rates(**json.loads(path.read_text(encoding="utf-8")))
+        if time.time() - path.stat().st_mtime < _KEPT_S:  # how busy a machine is changes
+            return Rates(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):  # not there, or nothing that this wrote
         pass
     rates = calibrated(place)
