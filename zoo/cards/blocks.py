@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -66,11 +65,10 @@ def options_text(options: dict[str, object]) -> str:
 def read_blocks(path: Path) -> dict[tuple[str, str], Stages]:
     """Rows of such a table, by backbone and options; ContentError if it is damaged."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-        if rows and tuple(rows[0]) != COLUMNS:
-            raise ValueError(f"it has the columns {', '.join(rows[0])}, expected {', '.join(COLUMNS)}")
-        return {(row["backbone"], row["options"]): _stages(row["stages"], row["pools_last"]) for row in rows}
+        head, *rows = (line.split("\t") for line in path.read_text(encoding="utf-8").split("\n") if line)
+        if tuple(head) != COLUMNS:
+            raise ValueError(f"it has the columns {', '.join(head)}, expected {', '.join(COLUMNS)}")
+        return {(backbone, options): _stages(stages, pools) for backbone, options, pools, stages in rows}
     except (OSError, ValueError) as error:
         raise ContentError(f"The table {path} cannot be read ({error}); restore it.") from error
 

@@ -109,7 +109,7 @@ def layers_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Find the block, pooling and size of images that suit yours.
+    """Find the block, pooling and image size that suit yours.
 
     A ridge probe classifies every training image from all others, for each block, pooling and size; the best of them is
     chosen, and the test images, which chose nothing, say what that brings over the features of the card. Picking the
