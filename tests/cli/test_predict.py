@@ -212,16 +212,16 @@ def test_images_with_tags_have_one_probe_a_tag_whose_mean_precision_is_recorded(
     (found,) = document("evaluate", ENCODER, str(table), *TAGGED, "--save", str(folder))["evaluations"]
     metrics = found["metrics"]["metrics"]
     assert found["tags"] == ["bright", "red"] and found["metrics"]["n_groups"] == 20
-    assert metrics["mean_average_precision"]["value"] > 90 and metrics["mean_average_precision"]["ci_low"] > 60
+    assert metrics["tag_average_precision"]["value"] > 90 and metrics["tag_average_precision"]["ci_low"] > 60
     assert found["recorded"]["new"] == 1 and "label settings" in found["not_applicable"]
     (row,) = document("results", "--dataset", found["dataset"])["measurements"]
-    assert (row["metric"], row["protocol"]) == ("mean_average_precision", "zoo-logistic-multilabel-1")
-    assert row["value"] == pytest.approx(metrics["mean_average_precision"]["value"])
+    assert (row["metric"], row["protocol"]) == ("tag_average_precision", "zoo-logistic-multilabel-1")
+    assert row["value"] == pytest.approx(metrics["tag_average_precision"]["value"])
     assert load_probe(folder).classes == ("bright", "red") and not (folder / "confusion.png").exists()
 
     out = tmp_path / "tags.csv"
     predicted = document("predict", str(folder), str(table), *TAGGED, "--out", str(out))
-    assert predicted["metrics"]["metrics"]["mean_average_precision"] == metrics["mean_average_precision"]
+    assert predicted["metrics"]["metrics"]["tag_average_precision"] == metrics["tag_average_precision"]
     rows = rows_of(out)
     assert len(rows) == 80 and set(rows[0]) == {"path", "predicted", "p_bright", "p_red"}
     for one in rows:

@@ -291,7 +291,7 @@ def test_metrics_of_tags_are_those_of_scikit_learn() -> None:
     values = {name: one.value for name, one in found.metrics.items()}
     assert values == pytest.approx(
         {
-            "mean_average_precision": 100 * oracle.average_precision_score(y, p, average="macro"),
+            "tag_average_precision": 100 * oracle.average_precision_score(y, p, average="macro"),
             "auroc": 100 * oracle.roc_auc_score(y, p, average="macro"),
             "tag_error": 100 * oracle.hamming_loss(y, p > 0.5),
             "any_tag_error": 100 * (1 - oracle.accuracy_score(y, p > 0.5)),
@@ -313,7 +313,7 @@ def test_a_tag_that_no_image_has_is_left_out_of_the_means() -> None:
     assert found.left_out == {"tag that no image has": "1 of 3: 'a'"}
     assert found.per_tag[0].average_precision is None and found.per_tag[0].error is not None
     expected = oracle.average_precision_score(y[:, 1:], p[:, 1:], average="macro")
-    assert found.metrics["mean_average_precision"].value == pytest.approx(100 * expected)
+    assert found.metrics["tag_average_precision"].value == pytest.approx(100 * expected)
 
 
 def test_intervals_of_tags_are_over_groups_where_there_are_any() -> None:

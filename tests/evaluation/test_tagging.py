@@ -100,7 +100,7 @@ def test_it_is_saved_and_predicts_tags(pair: tuple[Features, Features], tmp_path
     assert loaded.about["chosen"] == {"C": found.chosen} and loaded.about["protocol"] == PROTOCOL
 
 
-def test_a_row_of_results_is_the_mean_average_precision(pair: tuple[Features, Features]) -> None:
+def test_a_row_of_results_is_the_tag_average_precision(pair: tuple[Features, Features]) -> None:
     found = evaluate_tags(*pair, replace(REQUEST, seed=4))
     ((row, provenance),) = rows_of_tags(found, source="me", day=date(2026, 1, 2)).items()
     metric = METRICS[row.metric]

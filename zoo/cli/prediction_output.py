@@ -25,7 +25,7 @@ TITLES = {
     "log_loss": "log loss",
     "calibration_error": "calibration error",
     "adaptive_calibration_error": "calibration error, adaptive bins",
-    "mean_average_precision": "mean average precision",
+    "tag_average_precision": "mean average precision",
     "tag_error": "error of a tag",
     "any_tag_error": "any tag wrong",
 }

@@ -64,12 +64,12 @@ UNITS = {
     "log_loss": "nats",
     "calibration_error": "percent",
     "adaptive_calibration_error": "percent",
-    "mean_average_precision": "percent",
+    "tag_average_precision": "percent",
     "tag_error": "percent",
     "any_tag_error": "percent",
 }
 """Metrics of predictions and their units."""
-HIGHER_IS_BETTER = frozenset({"auroc", "average_precision", "mean_average_precision"})  # of all others lower is
+HIGHER_IS_BETTER = frozenset({"auroc", "average_precision", "tag_average_precision"})  # of all others lower is
 
 _MOST_WORK = 2_000_000_000  # images times classes times draws, above which rankings have no interval: a minute
 _AT_A_TIME = 2_000_000  # weights in memory
@@ -344,7 +344,7 @@ def tag_metrics(
     --------
     >>> found = tag_metrics([[1, 0], [1, 1], [0, 1], [0, 0]], [[0.9, 0.2], [0.7, 0.6], [0.4, 0.3], [0.6, 0.1]])
     >>> {name: one.value for name, one in found.metrics.items()}  # doctest: +NORMALIZE_WHITESPACE
-    {'mean_average_precision': 100.0, 'auroc': 100.0, 'tag_error': 25.0, 'any_tag_error': 50.0}
+    {'tag_average_precision': 100.0, 'auroc': 100.0, 'tag_error': 25.0, 'any_tag_error': 50.0}
     """
     p = finite_numbers(probabilities, name="The probability", n_axes=2)
     _require_shares(p)
@@ -366,7 +366,7 @@ def tag_metrics(
             drawn.add(("error", c), errors[c], total / size)
         rankings.add_to(drawn, weights, size)
     means = rankings.means(drawn)
-    metrics = {"mean_average_precision": means.pop("average_precision")} if "average_precision" in means else {}
+    metrics = {"tag_average_precision": means.pop("average_precision")} if "average_precision" in means else {}
     metrics |= means
     metrics["tag_error"] = drawn.percent("tag_error", wrong.mean())
     metrics["any_tag_error"] = drawn.percent("any_tag_error", wrong.any(axis=1).mean())

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PROTOCOL = "zoo-logistic-multilabel-1"
-METRIC, SPLIT = "mean_average_precision", "train -> val"
+METRIC, SPLIT = "tag_average_precision", "train -> val"
 NOT_FOR_TAGS = "images with tags have no label settings, nearest neighbours or decomposition"
 FEWEST = 2  # images with a tag, and without it, among those that C is chosen with
 

@@ -420,7 +420,7 @@ METRICS = {
             "top-1 error of a weighted k-nearest-neighbour vote on frozen features", True,
         ),
         Metric(
-            "mean_average_precision", "percent", False, ("train -> val",),
+            "tag_average_precision", "percent", False, ("train -> val",),
             "mean over tags of the average precision of binary linear probes on frozen features",
         ),
         Metric(
