@@ -25,17 +25,18 @@ from ..errors import DataError, QueryError, WeightsUnavailable
 from ..evaluation.evaluating import Featurising, Request, decomposed, evaluations_folder, runs_folder
 from ..optional import requires_extra
 from ..progress import Progress, Silent
-from .constraints import Constraints
+from .constraints import DEVICES, Constraints
 from .contending import Ground, ImageContender, Load
 from .judging import PROTOCOL, logistic_probe
 from .keeping import kept
 from .more_labels import LabelCurve, label_curve, label_parts
-from .racing import SCORE, SHARE, NoneLeft, Plan, Race, race, rehearsal
+from .racing import SCORE, NoneLeft, Plan, Race, race, rehearsal
 from .shortlist import Entry, shortlist, weights_here
 from .visiting import Task
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
+    import torch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 N_ENCODERS = 12
 N_CURVES = 3  # encoders whose label curve is measured
+TIME_S = 3600.0  # that a choice may take
 LEAST_S = 60.0  # of featurising, below which nothing is saved
 FIRST_SHARE = 0.4  # of the time, for the first rung of a shortlist
 RACE_SHARE = 0.8  # of the time, for the race; the rest is for what comes after it
@@ -187,7 +189,7 @@ def plan_choice(
     *,
     constraints: Constraints | None = None,
     encoders: int | Sequence[str] = N_ENCODERS,
-    time_s: float | None = None,
+    time_s: float | None = TIME_S,
     share: float | None = None,
     device: str | None = None,
     seed: int = 0,
@@ -221,7 +223,7 @@ def choose(
     *,
     constraints: Constraints | None = None,
     encoders: int | Sequence[str] = N_ENCODERS,
-    time_s: float | None = None,
+    time_s: float | None = TIME_S,
     share: float | None = None,
     device: str | None = None,
     seed: int = 0,
@@ -247,12 +249,11 @@ def choose(
         What an encoder must satisfy.
     encoders : int or sequence of str
         How many to try, or which.
-    time_s : float, optional
-        Seconds that the choice may take. Without it, it spends ``share`` of what measuring everything would cost, or
-        a minute of featurising.
+    time_s : float or None
+        Seconds that the choice may take, an hour by default; None: as long as it needs.
     share : float, optional
-        Of the cost of measuring everything, 0.2 by default without ``time_s``; with 1 or more nobody is dropped but
-        those that are worse beyond doubt.
+        Of the cost of measuring everything that it may spend beside that, but no less than a minute of featurising.
+        Without it nobody is dropped before the time presses, but those that are worse beyond doubt.
     device : str, optional
         A GPU where there is one.
     seed : int
@@ -377,8 +378,6 @@ def _spelled(images: str | os.PathLike[str] | ImageData, spelled: str | None) ->
 def _plan(*, seed: int, time_s: float | None, share: float | None, score: str) -> Plan:
     if time_s is not None and not time_s > 0:
         raise QueryError(f"A choice was asked for within {time_s:g} seconds; expected more than 0.")
-    if share is None and time_s is None:
-        share = SHARE
     budget_s = None if time_s is None else RACE_SHARE * time_s
     return Plan(seed=seed, share=share, least_s=LEAST_S, score=score, budget_s=budget_s)
 
@@ -401,6 +400,8 @@ def _prepared(
 ) -> _Prepared:
     facts, task = _facts(data, spelled), _task(data)
     limits = constraints or Constraints()
+    if limits.device is None and (known := _device(how)) in DEVICES:
+        limits = replace(limits, device=known)
     first = plan.schedule(task)
     asked, slowest = limits, None
     if time_s is not None and isinstance(encoders, int) and encoders > 0:
@@ -459,6 +460,13 @@ def _prepared(
         ground=ground,
         contenders=contenders,
     )
+
+
+def _device(how: Featurising) -> str:
+    """The kind of device that will compute."""
+    if how.device is not None:
+        return how.device.partition(":")[0]
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _planned(entry: Entry, contender: ImageContender) -> Planned:

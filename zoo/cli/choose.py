@@ -80,8 +80,10 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
     "--time",
     "time_s",
     metavar="TIME",
+    default="1h",
+    show_default=True,
     callback=as_duration,
-    help="When to be done, such as 30m or 2h.  [default: a fifth of what measuring all of them would take]",
+    help="When to be done, such as 30m or 2h; none: as long as it needs.",
 )
 @_constraint_options
 @click.option("--dry-run", is_flag=True, help="Only say which encoders, what is to be fetched, and how long it takes.")

@@ -189,10 +189,12 @@ _LONGEST_DURATION_S = 366 * 86_400
 
 
 def as_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
-    """Callback of a time in seconds above 0: ``30m``, ``2h``, ``90s``, ``1h30m``."""
+    """Callback of a time in seconds above 0: ``30m``, ``2h``, ``90s``, ``1h30m``; None of ``none``."""
     if value is None:
         return None
     text = value.strip().casefold()
+    if text == "none":
+        return None
     match = _DURATION.fullmatch(text) if 0 < len(text) <= _LONGEST_COUNT else None
     if match:
         hours, minutes, seconds = (float(part or 0) for part in match.groups())
@@ -201,5 +203,5 @@ def as_duration(ctx: click.Context, parameter: click.Parameter, value: str | Non
             return total
     hint = "; say which unit" if text.replace(".", "", 1).isdigit() else ""
     raise click.BadParameter(
-        f"got {value[:_LONGEST_COUNT]!r}, expected a time such as 30m, 2h, 90s or 1h30m{hint}.", ctx, parameter
+        f"got {value[:_LONGEST_COUNT]!r}, expected a time such as 30m, 2h, 90s or 1h30m, or none{hint}.", ctx, parameter
     )
