@@ -25,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import fmean, linear_regression, median, stdev
 from typing import Literal, TypeAlias
 
@@ -251,6 +252,13 @@ def _of_kin(cards: Mapping[str, EncoderCard], known: Mapping[str, Expected]) -> 
             groups.setdefault(key, []).append(name)
     points = {name: (_size(cards[name]), _log_odds(one.error)) for name, one in known.items()}
     slopes = {key: _slope([points[name] for name in names]) for key, names in groups.items() if key[0] != _FAMILY}
+
+    @cache
+    def beside_size(key: tuple[str, str], slope: float) -> tuple[float, float]:
+        """Median and standard deviation of a group's log odds, less what their sizes explain."""
+        rest = [y - slope * x for x, y in (points[kin] for kin in groups[key])]
+        return median(rest), stdev(rest)
+
     found = {}
     for name, card in cards.items():
         if name in known:
@@ -261,11 +269,11 @@ def _of_kin(cards: Mapping[str, EncoderCard], known: Mapping[str, Expected]) -> 
             continue
         key = enough[0]
         slope = next((slopes[wide] for wide in keys if slopes.get(wide) is not None), None) or 0.0
-        moved = [y + slope * (_size(card) - x) for x, y in (points[kin] for kin in groups[key])]
+        centre, deviation = beside_size(key, slope)
         best = min(points[kin][1] for kin in groups[key])  # beyond which nothing was seen
-        error, scatter = _from_log_odds(max(median(moved), best), stdev(moved))
+        error, scatter = _from_log_odds(max(centre + slope * _size(card), best), deviation)
         spread = math.hypot(scatter, fmean(known[kin].spread for kin in groups[key]))
-        source = f"nothing is known of it, {len(moved)} encoders of {' '.join(key).strip()} have this at its size"
+        source = f"nothing is known of it, {len(groups[key])} encoders of {' '.join(key).strip()} have this at its size"
         found[name] = _expected(error, max(spread, _KIN_SPREAD), "kin", source)
     return found
 

@@ -20,7 +20,7 @@ from .bootstrap import N_DRAWS, Interval, error_draws, interval
 
 with requires_extra("evaluate", needed_for="Choosing a layer"):
     import numpy as np
-    from scipy.stats import beta, binomtest
+    from scipy.stats import beta, binom
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,7 +175,7 @@ def paired_tests(
     with random signs add up to as much. Of twenty variants that are as good, one has a p-value below 0.05 by chance.
     """
     if groups is None:
-        return tuple(paired_p(column, wrong[:, other]) for column in wrong.T)
+        return tuple(map(float, _mcnemar(wrong, wrong[:, other])))
     number = np.unique(groups, return_inverse=True)[1].reshape(-1)
     surplus = wrong.astype(np.int64) - wrong[:, [other]]
     sums = [np.bincount(number, weights=column).astype(np.float64) for column in surplus.T]
@@ -184,10 +184,14 @@ def paired_tests(
 
 def paired_p(one: Bools, other: Bools) -> float:
     """The exact p-value, two-sided, that one is wrong where the other is right as often as the reverse (McNemar)."""
-    only_one, only_other = int((one & ~other).sum()), int((other & ~one).sum())
-    if only_one == only_other:
-        return 1.0
-    return float(binomtest(only_one, only_one + only_other).pvalue)
+    return float(_mcnemar(one[:, None], other)[0])
+
+
+def _mcnemar(wrong: Bools, other: Bools) -> Floats:
+    """That p-value of each column of outcomes (n, n_variants) beside others (n,)."""
+    only_one, only_other = (wrong & ~other[:, None]).sum(axis=0), (~wrong & other[:, None]).sum(axis=0)
+    p: Floats = np.minimum(1.0, 2 * binom.cdf(np.minimum(only_one, only_other), only_one + only_other, 0.5))
+    return p
 
 
 def signed_p(differences: Floats, *, seed: int = 0) -> float:
