@@ -306,6 +306,22 @@ def test_what_is_remembered_of_the_curvature_holds_under_another_penalty() -> No
     assert memory.pairs[0].product == pytest.approx(dot(step, expected), rel=1e-6)
 
 
+def test_a_remembered_step_whose_curvature_is_lost_in_rounding_is_forgotten() -> None:
+    x, y = drawn("fewer images")
+    _, problem = problem_of(x, y, n_classes=4, dtype=torch.float32, device=CPU)
+    solver = Solver(problem)
+    residuals = problem.loss(problem.logits(solver.cold(0.01).parameters))[1]
+    gradient = problem.pulled(residuals)
+    ridge = torch.full_like(problem.spectrum, 0.01)
+    solver.preconditioner.renew(residuals, gradient, ridge)
+    alone = Memory(penalty=0.01).direction(gradient, solver.preconditioner)
+    memory = Memory(penalty=0.01)
+    memory.remember(gradient.clone(), gradient.clone())
+    memory.pairs[0].product = 1e-300
+    assert torch.equal(memory.direction(gradient, solver.preconditioner), alone)
+    assert not memory.pairs
+
+
 def test_the_preconditioner_solves_a_problem_of_few_own_images_in_few_steps() -> None:
     x, y = drawn("fewer images")
     _, problem = problem_of(x, y, n_classes=4, dtype=torch.float64, device=CPU)

@@ -13,6 +13,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -403,13 +404,9 @@ def _prepared(
     if limits.device is None and (known := _device(how)) in DEVICES:
         limits = replace(limits, device=known)
     first = plan.schedule(task)
-    asked, slowest = limits, None
-    if time_s is not None and isinstance(encoders, int) and encoders > 0:
-        slowest = encoders * sum(first.sizes[0]) / (FIRST_SHARE * time_s)
-        asked = replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0))
-    listed = shortlist(
+    listing = partial(
+        shortlist,
         encoders,
-        asked,
         n_labels=facts.n_train,
         n_classes=int((data.train.n_per_class() > 0).sum()),
         image_px=facts.image_px,
@@ -417,6 +414,10 @@ def _prepared(
         offline=offline,
         seed=plan.seed,
     )
+    listed, slowest = listing(limits), None
+    if time_s is not None and isinstance(encoders, int):
+        slowest = len(listed.chosen) * sum(first.sizes[0]) / (FIRST_SHARE * time_s)
+        listed = listing(replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0)))
     ground = Ground(
         data=data,
         schedule=first,
@@ -433,9 +434,9 @@ def _prepared(
         contenders.append(contender)
         planned.append(_planned(entry, contender))
     notes = [*facts.notes, *listed.notes]
-    if slowest is not None and asked is not limits:
+    if slowest is not None:
         notes.append(
-            f"Within the time {_n(len(listed.chosen), 'encoder')} can be tried only if each makes features of "
+            f"Within the time {_n(len(listed.chosen), 'encoder')} can be tried only if each makes features of about "
             f"{slowest:.2g} images a second or more, so that slower ones are not on the list."
         )
     seconds = full_seconds = None

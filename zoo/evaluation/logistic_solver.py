@@ -384,6 +384,9 @@ class Preconditioner:
         return step.addcmul_(self._inverse, back, value=-1.0)
 
 
+_LARGEST_SHARE = 1e30  # of a remembered step in a direction; float32 ends at 3e38
+
+
 @dataclass(slots=True, eq=False)
 class _Pair:
     step: Tensor
@@ -425,14 +428,24 @@ class Memory:
         shares = []
         for pair in reversed(self.pairs):
             share = dot(pair.step, rest) / pair.product
+            if not abs(share) < _LARGEST_SHARE:
+                return self._forgotten(gradient, preconditioner)
             rest.add_(pair.change, alpha=-share)
             shares.append(share)
         step = preconditioner.applied(rest)
         if self.pairs:
             step.mul_(self._length(preconditioner))
         for pair, share in zip(self.pairs, reversed(shares), strict=True):
-            step.add_(pair.step, alpha=share - dot(pair.change, step) / pair.product)
+            length = share - dot(pair.change, step) / pair.product
+            if not abs(length) < _LARGEST_SHARE:
+                return self._forgotten(gradient, preconditioner)
+            step.add_(pair.step, alpha=length)
         return step.neg_()
+
+    def _forgotten(self, gradient: Tensor, preconditioner: Preconditioner) -> Tensor:
+        """The step without pairs, which rounding has spoilt: they are dropped."""
+        self.pairs.clear()
+        return preconditioner.applied(gradient).neg_()
 
     def _length(self, preconditioner: Preconditioner) -> float:
         """The factor by which the preconditioner's steps are too short, as the last step shows.
