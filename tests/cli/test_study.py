@@ -27,7 +27,7 @@ def refusal(*arguments: str) -> str:
 
 def test_without_a_name_the_studies_are_listed_with_their_questions() -> None:
     listed = document("study")["studies"]
-    assert len(listed) == 15
+    assert len(listed) == 16
     assert all(record["question"].endswith("?") and "Command: zoo study" in record["introduction"] for record in listed)
     assert listed[0]["question"] in run("study").stdout
 
