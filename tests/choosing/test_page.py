@@ -153,7 +153,7 @@ def test_what_more_labels_buy_is_said_or_why_it_cannot_be(choice: Choice) -> Non
         gain=Interval(value=1.0, ci_low=0.5, ci_high=1.5),
     )
     said = wording.more_labels(dataclasses.replace(curve, expected=(point,)))
-    assert "3.0 % (2.0 to 4.0) with 9,600 labels, 1.0 points (0.5 to 1.5) less than now" in said
+    assert "3.0 % (2.0 to 4.0) with 9,600 labels, 1.0 points (0.5 to 1.5) less than its fitted curve has now" in said
 
 
 def test_durations_are_said_in_the_unit_that_people_use() -> None:

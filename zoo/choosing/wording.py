@@ -155,7 +155,7 @@ def more_labels(curve: LabelCurve) -> str:
 def _gained(gain: Interval) -> str:
     low, high = gain.ci_low, gain.ci_high
     ends = "" if low is None or high is None else f" ({low:.1f} to {high:.1f})"
-    return f"{gain.value:.1f} points{ends} less than now"
+    return f"{gain.value:.1f} points{ends} less than its fitted curve has now"
 
 
 def _of_verdict(choice: Choice, verdict: str) -> list[Standing]:
