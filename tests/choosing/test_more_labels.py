@@ -66,6 +66,12 @@ def test_without_a_fall_nothing_is_expected() -> None:
     assert "does not fall by more than chance explains" in found.refusal
 
 
+def test_where_no_test_image_is_wrong_they_cannot_show_what_more_would_bring() -> None:
+    found = planted(-1.0, 0.0, 0.5, sizes=(400, 800, 1_600))
+    assert found.points[-1].error.value == 0
+    assert found.refusal.startswith("with 1,600 labels no test image is wrong")
+
+
 def test_laws_that_leave_the_error_open_are_not_told() -> None:
     found = planted(0.0, 4.0, 0.3, n_test=150, seed=3)
     assert found.expected == ()
