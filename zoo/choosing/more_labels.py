@@ -213,7 +213,9 @@ def _why_not(sizes: Sequence[int], values: Sequence[float], table: Array) -> str
             "few labels to train on parts of them"
         )
     if values[-1] == 0:
-        return f"with {sizes[-1]:,} labels no test image is wrong, so that these images cannot show what more would bring"
+        return (
+            f"with {sizes[-1]:,} labels no test image is wrong, so that these images cannot show what more would bring"
+        )
     if (table[:, 0] > table[:, -1]).mean() < FALLS:
         return (
             f"from {sizes[0]:,} to {sizes[-1]:,} labels the error does not fall by more than chance explains "
