@@ -86,6 +86,9 @@ class Known:
     def features(self, part: str, rows: Any) -> Any:
         return self.parts[part][rows]
 
+    def n_missing(self, part: str, rows: Any) -> int:
+        return len(rows)  # as if nothing were there
+
 
 @dataclass(slots=True)
 class Tally:

@@ -165,6 +165,21 @@ def test_features_of_zoo_evaluate_are_read(data: ImageData, tmp_path: Path) -> N
     assert found.winner == GOOD
 
 
+def test_what_is_there_takes_no_time_of_a_plan(data: ImageData, tmp_path: Path) -> None:
+    contender = ImageContender(GOOD, _ground(data, tmp_path, load))
+    contender.features("train", np.arange(90))
+    assert (contender.n_missing("train", np.arange(90)), contender.n_missing("val", np.arange(150))) == (0, 150)
+    featurise_data(GOOD, data, root=tmp_path / "whole", load=load)
+    assert ImageContender(GOOD, _ground(data, tmp_path / "whole", load)).n_missing("val", np.arange(150)) == 0
+
+
+def test_features_by_another_preprocessing_than_the_card_s_are_refused(data: ImageData, tmp_path: Path) -> None:
+    featurise_data(GOOD, data, root=tmp_path, load=load)
+    ground = replace(_ground(data, tmp_path, load), load=None)
+    with pytest.raises(DataError, match="another preprocessing than that of its card"):
+        ImageContender(GOOD, ground).features("train", np.arange(90))
+
+
 def test_a_choice_that_was_stopped_goes_on(data: ImageData, tmp_path: Path) -> None:
     class Stopping:
         n = 0

@@ -205,6 +205,16 @@ def test_the_clock_ends_a_race_and_says_so() -> None:
     assert "of 4,000 labels" in found.notes[-1]
 
 
+def test_features_that_are_there_cost_no_time() -> None:
+    contenders, task = population(SPREAD, n_train=4_000, n_test=2_000)
+    for one in contenders:
+        one.seconds_per_image, one.is_there = 1_000.0, True
+    found = run(contenders, task, Plan(share=None, budget_s=60.0), clock=lambda: 0.0)
+    assert found.is_complete
+    assert not any(one.verdict == "not told apart" for one in found.standings)
+    assert rehearsal(as_contenders(contenders), task, Plan(share=None, budget_s=60.0))[0] == 0
+
+
 def test_who_has_no_turn_in_time_is_dropped_with_that_reason() -> None:
     contenders, task = population(SPREAD, n_train=40, n_test=2_000)
     ticks = iter(range(0, 10_000, 10))

@@ -430,7 +430,7 @@ def _prepared(
     )
     contenders, planned = [], []
     for entry in listed.chosen:
-        contender = ImageContender(entry.name, ground, expects=is_rehearsal)
+        contender = ImageContender(entry.name, ground, expects=is_rehearsal or plan.share is not None)
         contenders.append(contender)
         planned.append(_planned(entry, contender))
     notes = [*facts.notes, *listed.notes]
@@ -493,6 +493,8 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
     counts, tested = train.n_per_class(), test.n_per_class()
     present = counts[counts > 0]
     notes = notes_on([train, test])
+    if train.tags:
+        notes.append(f"images of {data.name} have several labels: every combination of them counts as a class")
     copies = copies_of(train.contents, train.labels, test.contents, test.labels)
     shared = shared_groups(train.groups, test.groups)
     notes += (copies.notes() if copies else []) + (shared.notes() if shared else [])

@@ -21,9 +21,11 @@ from ..cards.catalogue import catalogue
 from ..cards.costs import Cost, cost_of, memory_bytes
 from ..datasets import ImageData, ImageSet
 from ..encoders.costs import expected_images_per_second
+from ..encoders.preprocess import build_preprocess
 from ..errors import DataError, QueryError
 from ..evaluation.evaluating import Featurising, features_folder, runs_folder
 from ..features import Features, featurise, load_features
+from ..features.store import preprocess_hash
 from ..files import replaced
 from ..optional import requires_extra
 from ..progress import Progress, Silent
@@ -91,6 +93,7 @@ class Ground:
     progress: Callable[[str], Progress] = lambda part: Silent()
     tell: Callable[[str], None] = lambda text: None
     loaded: dict[str, tuple[torch.nn.Module, Any]] = field(default_factory=dict)
+    _chunk_images: dict[tuple[str, int], ImageSet] = field(default_factory=dict)
 
     def part(self, name: str) -> ImageSet:
         images: ImageSet = getattr(self.data, name)
@@ -114,6 +117,15 @@ class Ground:
                 number[rows], row[rows] = i, np.arange(len(rows))
             found[part] = number, row
         return found
+
+    def chunk_images(self, part: str, number: int) -> ImageSet:
+        """The images of a chunk; the part itself where the chunk is all of it, in its order."""
+        if (part, number) not in self._chunk_images:
+            images, rows = self.part(part), self.chunks[part][number]
+            is_all = len(rows) == len(images) and np.array_equal(rows, np.arange(len(images)))
+            some = images if is_all else images.subset(rows, split=f"{images.split} part {number + 1}")
+            self._chunk_images[part, number] = some
+        return self._chunk_images[part, number]
 
     @cached_property
     def device(self) -> str:
@@ -166,6 +178,7 @@ class ImageContender:
         self._speed_file = runs_folder(ground.root, self.name).parent / _SPEED
         self.speed = self._known_speed()
         self._is_warm = False
+        self._there: set[str] = set()  # fingerprints of images with features
 
     @property
     def seconds_per_image(self) -> float:
@@ -191,6 +204,10 @@ class ImageContender:
             return None, ""
         return memory_bytes(cost, self.batch_size, device=self.ground.device), "computed"
 
+    @cached_property
+    def _preprocess_hash_of_card(self) -> str:
+        return preprocess_hash(build_preprocess(catalogue()[self.name].preprocess))
+
     @property
     def facts(self) -> list[str]:
         """What decides its features, once some were read."""
@@ -214,8 +231,8 @@ class ImageContender:
 
     def whole(self, part: str) -> Features | None:
         """The features of a whole part where they were kept."""
-        folder = self._folder(self.ground.part(part))
-        return self._checked(load_features(folder)) if (folder / "index.json").is_file() else None
+        images = self.ground.part(part)
+        return self._checked(load_features(self._folder(images))) if self._is_there(images) else None
 
     def part(self, part: str) -> Features:
         """The features of a whole part, computed where they are not there, and kept as ``zoo evaluate`` finds them."""
@@ -242,22 +259,35 @@ class ImageContender:
 
     def chunk(self, part: str, number: int) -> Features:
         """The features of one chunk."""
-        images = self.ground.part(part)
-        rows = self.ground.chunks[part][number]
-        if len(rows) == len(images) and np.array_equal(rows, np.arange(len(images))):
-            some = images
-        else:
-            some = images.subset(rows, split=f"{images.split} part {number + 1}")
-        folder = self._folder(some)
-        if (folder / "index.json").is_file():
-            return self._checked(load_features(folder))
-        return self._checked(self._computed(some, folder))
+        some = self.ground.chunk_images(part, number)
+        if self._is_there(some):
+            return self._checked(load_features(self._folder(some)))
+        return self._checked(self._computed(some, self._folder(some)))
+
+    def n_missing(self, part: str, rows: Rows) -> int:
+        """How many of these images are in chunks that would have to be computed."""
+        if self._is_there(self.ground.part(part)):
+            return 0
+        n_of_chunks = np.bincount(self.ground.chunk_of[part][0][rows]).tolist()
+        missing = (n for i, n in enumerate(n_of_chunks) if n and not self._is_there(self.ground.chunk_images(part, i)))
+        return sum(missing)
+
+    def _is_there(self, images: ImageSet) -> bool:
+        """True if features of these images were computed; once they were, nobody looks again."""
+        if images.fingerprint not in self._there and (self._folder(images) / "index.json").is_file():
+            self._there.add(images.fingerprint)
+        return images.fingerprint in self._there
 
     def _folder(self, images: ImageSet) -> Path:
         return features_folder(self.ground.root, self.name, images, precision=self.ground.how.precision)
 
     def _checked(self, found: Features) -> Features:
-        """Features of the same weights as all others of this contender."""
+        """Features by the preprocessing of the card, and of the same weights as all others of this contender."""
+        if self.ground.load is None and found.origin.preprocess_hash != self._preprocess_hash_of_card:
+            raise DataError(
+                f"The features of {self.name} in {found.folder} were made with another preprocessing than that of its "
+                "card; remove the folder to compute them again."
+            )
         if self._weights_hash not in ("", found.origin.weights_hash):
             raise DataError(
                 f"The features of {self.name} in {found.folder} are of other weights than those of other images of "

@@ -24,10 +24,9 @@ published scaling law; and (2) one place among those that are kept is for the co
 How certain. Differences of the survivors from the leader have simultaneous intervals: the bootstrap over test images
 (or groups of them) of all pairs of survivors, with one critical value for the largest (max-t). They hold whichever
 contender leads, and wherever among the rungs with all labels the race ends (Bonferroni); early drops add a fifth of the
-level. The leader's own error is
-the lowest of several, and so too low: ``Race.optimism`` is by how much, by the bootstrap (what the contender that leads
-in a resample loses on the images themselves). Intervals are over test images; other training labels would move errors
-in addition.
+level. The leader's own error is the lowest of several, and so too low: ``Race.optimism`` is by how much, by the
+bootstrap (what the contender that leads in a resample loses on the images themselves). Intervals are over test images;
+other training labels would move errors in addition.
 
 References
 ----------
@@ -100,6 +99,9 @@ class Contender(Protocol):
 
         The race asks again for rows that it had, so that they had better be kept.
         """
+
+    def n_missing(self, part: str, rows: Rows) -> int:
+        """How many of these images have no features yet, that would have to be computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,9 +280,22 @@ class _Racing:
         return math.inf if self.plan.budget_s is None else self.plan.budget_s - (self.clock() - self.started)
 
     def step_cost(self, names: Sequence[str], rung: int) -> float:
-        """Seconds that a rung (from 0) costs these contenders after the one before."""
-        n = sum(self.schedule.sizes[rung]) - (sum(self.schedule.sizes[rung - 1]) if rung else 0)
-        return sum(n * self.runners[name].contender.seconds_per_image for name in names)
+        """Seconds that a rung (from 0) costs these contenders after the one before.
+
+        A share is of what measuring everything costs, and counts every image; the clock those alone that are not there.
+        """
+        (train, test), (new_train, new_test) = (
+            self.schedule.sizes[rung - 1] if rung else (0, 0),
+            self.schedule.sizes[rung],
+        )
+        total = 0.0
+        for name in names:
+            contender, n = self.runners[name].contender, new_train - train + new_test - test
+            if self.plan.share is None:
+                n = contender.n_missing("train", self.schedule.train[train:new_train])
+                n += contender.n_missing("val", self.schedule.test[test:new_test])
+            total += n * contender.seconds_per_image
+        return total
 
     def cost_to_end(self, names: Sequence[str], rung: int, n_final: int) -> float:
         """Seconds from this rung on, if the best share is kept after each, until the last have all labels."""
@@ -480,8 +495,8 @@ class _Racing:
         """Those whose remaining images cost next to nothing beside what is left, best first."""
         spare, found = CHEAP_SHARE * self.left(), []
         for name in ranked:
-            runner = self.runners[name]
-            cost = (self.task.n_train + self.task.n_test - runner.n_images) * runner.contender.seconds_per_image
+            still = range(self.runners[name].rung, len(self.schedule.sizes))
+            cost = sum(self.step_cost([name], rung) for rung in still)
             if cost <= spare:
                 spare -= cost
                 found.append(name)
@@ -653,7 +668,7 @@ def rehearsal(contenders: Sequence[Contender], task: Task, plan: Plan) -> tuple[
     """
     made = _Racing(contenders, task, plan, probe=logistic_probe(task), tell=lambda text: None, clock=time.monotonic)
     full = made.full_seconds
-    planned = made.cost_to_end(made.alive, 0, min(plan.n_final, len(made.alive)))
     if not made.is_limited:
-        return full, full
+        return sum(made.step_cost(made.alive, rung) for rung in range(len(made.schedule.sizes))), full
+    planned = made.cost_to_end(made.alive, 0, min(plan.n_final, len(made.alive)))
     return max(min(planned, made.left()), made.step_cost(made.alive, 0)), full
