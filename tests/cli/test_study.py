@@ -37,7 +37,7 @@ def test_a_study_prints_claim_paper_ours_verdict_and_why(tmp_path: Path) -> None
     assert "Is usability small?" in shown
     for word in ("claim", "paper", "ours", "verdict", "why", "mean usability", "99", "not reproducible", "other rows"):
         assert word in shown
-    assert "2 claims of the paper, held against the table as published (169 encoders)" in shown
+    assert "2 claims; studies of the published encoders take the table as published (169 encoders)" in shown
     assert "1 agree, 0 compatible, 0 corrected, 1 not reproducible" in shown
 
 

@@ -26,10 +26,10 @@ from ..errors import DataError, QueryError, WeightsUnavailable
 from ..evaluation.evaluating import Featurising, Request, decomposed, evaluations_folder, runs_folder
 from ..optional import requires_extra
 from ..progress import Progress, Silent
+from .caching import cached
 from .constraints import DEVICES, Constraints
 from .contending import Ground, ImageContender, Load
 from .judging import PROTOCOL, logistic_probe
-from .keeping import kept
 from .more_labels import LabelCurve, label_curve, label_parts
 from .racing import SCORE, NoneLeft, Plan, Race, race, rehearsal
 from .shortlist import Entry, shortlist, weights_here
@@ -310,7 +310,7 @@ def choose(
     task, ground, plan = prepared.task, prepared.ground, prepared.plan.plan
     say(f"{_n(len(prepared.contenders), 'encoder')} on {prepared.plan.data.name}: {', '.join(_names(prepared))}")
     by_name = {contender.name: contender for contender in prepared.contenders}
-    probe = kept(
+    probe = cached(
         logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device),
         n_test=task.n_test,
         facts=lambda name: (

@@ -255,7 +255,7 @@ def summary(document: Mapping[str, Any]) -> str:
     table, verdicts = document["table"], document["verdicts"]
     counts = ", ".join(f"{n} {_PLURAL.get(verdict, verdict)}" for verdict, n in verdicts.items())
     text = (
-        f"{sum(verdicts.values())} claims of the paper, held against the table {table['name']} "
+        f"{sum(verdicts.values())} claims; studies of the published encoders take the table {table['name']} "
         f"({table['encoders']} encoders): {counts}."
     )
     for reason, encoders in table["left_out"].items():

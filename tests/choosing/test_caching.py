@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from zoo.choosing.caching import cached
 from zoo.choosing.judging import Predict, Probe
-from zoo.choosing.keeping import kept
 from zoo.errors import DataError
 
 N_TEST = 12
@@ -34,7 +34,7 @@ class Counted:
 
 
 def kept_in(folder: Path, probe: Counted, **facts: Any) -> Probe:
-    return kept(probe, n_test=N_TEST, facts=lambda name: (folder, {"name": name, **facts}))
+    return cached(probe, n_test=N_TEST, facts=lambda name: (folder, {"name": name, **facts}))
 
 
 def ask(probe: Probe, rows_test: list[int], *, train: int = 5) -> list[int]:

@@ -1,4 +1,4 @@
-"""Predictions of the probes of a choice, kept on disk: a probe is trained only where an image has no prediction yet."""
+"""Predictions of the probes of a choice, cached on disk: a probe is trained only where an image has no prediction yet."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _FORMAT = "zoo-choice-probe-1"
 _UNKNOWN = -1  # no label is below 0
 
 
-def kept(probe: Probe, *, n_test: int, facts: Callable[[str], tuple[Path, dict[str, Any]]]) -> Probe:
-    """The same probe, whose predictions are kept.
+def cached(probe: Probe, *, n_test: int, facts: Callable[[str], tuple[Path, dict[str, Any]]]) -> Probe:
+    """The same probe, whose predictions are cached.
 
     ``facts`` gives, for the name of a contender, the folder and everything that decides a prediction beside the rows
     and labels of the training images: features, protocol, seed, test images.
