@@ -1,4 +1,4 @@
-"""Predictions of the probes of a choice, cached on disk: a probe is trained only where an image has no prediction yet."""
+"""Predictions of a choice's probes, cached on disk: a probe is trained only where an image has no prediction yet."""
 
 from __future__ import annotations
 
