@@ -56,7 +56,7 @@ def ranked_rows(choice: Choice) -> list[RankedRow]:
             *_value_and_ends(one.error),
             *(("", "") if one.verdict == "leader" else _value_and_ends(one.behind)),
             _verdict(one),
-            "" if cost is None or cost.images_per_second is None else f"{cost.images_per_second:.3g}",
+            "" if cost is None or cost.images_per_second is None else per_second(cost.images_per_second),
             "" if cost is None or cost.memory_bytes is None else as_bytes(cost.memory_bytes),
             "" if cost is None else as_bytes(cost.feature_bytes),
             short_number(card.architecture.n_parameters),
@@ -140,6 +140,15 @@ def answer(choice: Choice) -> list[str]:
     return lines
 
 
+def per_second(rate: float) -> str:
+    """Images a second, in three digits or whole ones.
+
+    >>> per_second(0.07321), per_second(17.06), per_second(1187.4)
+    ('0.0732', '17.1', '1,187')
+    """
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def more_labels(curve: LabelCurve) -> str:
     """What more labels would buy, in a sentence."""
     if not curve.expected:
@@ -221,7 +230,7 @@ def planned_rows(plan: ChoicePlan) -> list[tuple[str, ...]]:
             one.name,
             "" if one.expected_error is None else f"{one.expected_error:.1f}",
             one.here if one.fetch_bytes is None else f"{'' if one.fetch_is_exact else '~'}{as_bytes(one.fetch_bytes)}",
-            "" if not one.seconds_per_image else f"{1 / one.seconds_per_image:.3g}",
+            "" if not one.seconds_per_image else per_second(1 / one.seconds_per_image),
             "" if one.memory_bytes is None else as_bytes(one.memory_bytes),
             short_number(cards[one.name].architecture.n_parameters),
             licence_of(cards[one.name]),
