@@ -24,6 +24,7 @@ ORDER = (
     ("analysis",),
     ("choosing",),
     ("studies",),
+    ("site",),
     ("hub",),
     ("cli", "__main__"),
 )

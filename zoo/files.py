@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NoReturn
@@ -28,6 +29,7 @@ _PACKAGE = Path(__file__).resolve().parent
 NO_HOME = Path(os.devnull, "ssl-zoo")
 """Placeholder for a folder in the home of a user without a readable home: it does not exist and cannot be created."""
 ASIDE = ".earlier"  # end of the name of a folder that has stepped aside for a new one
+_shipped_only: ContextVar[bool] = ContextVar("shipped_only", default=False)
 
 
 def content_folder(name: str) -> Path:
@@ -51,7 +53,19 @@ def shipped_studies() -> dict[str, Path]:
 
 def user_folder() -> Path:
     """The user's content: ``$ZOO_HOME``, or ``ssl-zoo`` in the platform's data folder. It need not exist."""
+    if _shipped_only.get():
+        return NO_HOME
     return _from_environment("ZOO_HOME") or _platform_folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA")
+
+
+@contextmanager
+def shipped_only() -> Iterator[None]:
+    """Content that is read in the block is the shipped one, as if the user had none."""
+    token = _shipped_only.set(True)
+    try:
+        yield
+    finally:
+        _shipped_only.reset(token)
 
 
 def cache_folder() -> Path:
@@ -74,7 +88,7 @@ def content_files(name: str, suffix: str) -> list[Path]:
 
 def _mirrored(name: str, suffix: str, known: set[Path]) -> list[Path]:
     """Files of the user who made the mirror, if it is a folder, except those that this user has too."""
-    place = os.environ.get("ZOO_MIRROR")
+    place = None if _shipped_only.get() else os.environ.get("ZOO_MIRROR")
     mirror = local_folder(place) if place else None
     folder = None if mirror is None else mirror / name / "own"
     if folder is None or not folder.is_dir():

@@ -1,0 +1,159 @@
+"""What the pages show: every encoder with its card, its measurements and what others reported of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from ..cards.catalogue import catalogue
+from ..cards.costs import Cost, cost_of, shipped_costs
+from ..cards.schema import EncoderCard
+from ..errors import QueryError
+from ..files import shipped_only
+from ..results.derived import seed_means
+from ..results.facts import Subject, subjects
+from ..results.reported import reported_numbers
+from ..results.reported_values import ReportedNumber
+from ..results.values import SeedMean, Summary
+
+TITLE = "SSL Zoo"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # which Windows keeps for devices
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One encoder of the site."""
+
+    file: str  # stem of its page and its badge: encoders/FILE.html, badges/FILE.svg
+    subject: Subject  # card and ImageNet-1K risks, for the columns of zoo.results.facts
+    means: tuple[SeedMean, ...]  # everything else that was measured
+    own_means: frozenset[SeedMean]  # those of them that come from the user's folder
+    reported: tuple[ReportedNumber, ...]
+    cost: Cost | None
+    is_mine: bool  # the card is the user's
+
+    @property
+    def id(self) -> str:
+        """Id of the encoder."""
+        return self.subject.id
+
+    @property
+    def card(self) -> EncoderCard:
+        """Its card."""
+        return self.subject.card
+
+    @property
+    def summary(self) -> Summary | None:
+        """Its risks on ImageNet-1K, with those that an erratum excludes; :attr:`right` is without them."""
+        return self.subject.measured
+
+    @property
+    def right(self) -> Summary | None:
+        """Its risks on ImageNet-1K that no erratum excludes."""
+        return self.subject.summary
+
+    @property
+    def is_measured(self) -> bool:
+        """True if anything was measured of it."""
+        return self.summary is not None or bool(self.means)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Everything that a site shows."""
+
+    title: str
+    entries: dict[str, Entry]  # by id, in the order of the catalogue
+    with_mine: bool
+    only: tuple[str, ...]  # patterns that chose the encoders; () for all
+
+
+def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TITLE) -> Contents:
+    """Reads cards and results of the encoders of a site.
+
+    Parameters
+    ----------
+    only : sequence of str
+        Ids and globs, without regard to case; all encoders if empty.
+    with_mine : bool
+        With the encoders and measurements of the user's folder, which are marked.
+    title : str
+        Of the site.
+
+    Raises
+    ------
+    QueryError
+        If a pattern finds no encoder.
+    """
+    with shipped_only():
+        shipped, shipped_means = set(catalogue()), set(seed_means())
+        found = None if with_mine else _entries(only, shipped, shipped_means)
+    if found is None:
+        found = _entries(only, shipped, shipped_means)
+    return Contents(title, {entry.id: entry for entry in found}, with_mine, tuple(only))
+
+
+def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Collection[SeedMean]) -> list[Entry]:
+    ids = _chosen(only, list(catalogue()))
+    means: dict[str, list[SeedMean]] = {}
+    for mean in seed_means():
+        means.setdefault(mean.encoder, []).append(mean)
+    reported: dict[str, list[ReportedNumber]] = {}
+    for number in reported_numbers():
+        reported.setdefault(number.encoder, []).append(number)
+    costs = shipped_costs()
+    files = file_names(ids)
+    entries = []
+    for subject in subjects(ids, with_risks=True, exclude_wrong=True):
+        one = subject.id
+        own = means.get(one, [])
+        entries.append(
+            Entry(
+                file=files[one],
+                subject=subject,
+                means=tuple(own),
+                own_means=frozenset(mean for mean in own if mean not in shipped_means),
+                reported=tuple(reported.get(one, ())),
+                cost=costs.get(one) or cost_of(subject.card),
+                is_mine=one not in shipped,
+            )
+        )
+    return entries
+
+
+def _chosen(patterns: Sequence[str], ids: Sequence[str]) -> list[str]:
+    """Ids that the patterns find, in the order of the ids; QueryError for a pattern that finds none."""
+    if not patterns:
+        return list(ids)
+    found: set[str] = set()
+    for pattern in patterns:
+        matching = {one for one in ids if fnmatchcase(one.casefold(), pattern.casefold())}
+        if not matching:
+            raise QueryError(
+                f"No encoder has a name like {pattern!r}, expected an id or a glob such as 'dino_*'; run 'zoo list' to "
+                "see them all."
+            )
+        found |= matching
+    return [one for one in ids if one in found]
+
+
+def file_names(ids: Iterable[str]) -> dict[str, str]:
+    """Names of files for ids, safe on every file system and in every address, and distinct without regard to case.
+
+    >>> file_names(["dino_vitS16", "mine@layer=avg+cls"])
+    {'dino_vitS16': 'dino_vitS16', 'mine@layer=avg+cls': 'mine-layer-avg-cls-a064e9'}
+    """
+    ids = list(ids)
+    folded = Counter(one.casefold() for one in ids)
+    names = {}
+    for one in ids:
+        safe = _UNSAFE.sub("-", one)
+        if safe != one or folded[one.casefold()] > 1 or safe[:1] in "-." or _RESERVED.fullmatch(safe):
+            safe = f"{safe.lstrip('-.')}-{hashlib.sha256(one.encode()).hexdigest()[:6]}"
+        names[one] = safe
+    return names

@@ -1,0 +1,111 @@
+"""From templates and values to the files of a site: pages, and assets whose names have the hash of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from ..optional import requires_extra
+from ..version import __version__
+from .contents import Contents, Entry
+
+if TYPE_CHECKING:
+    import jinja2
+
+PAGES = (
+    ("index.html", "Encoders"),
+    ("choose.html", "Choose"),
+    ("compare.html", "Compare"),
+    ("studies/index.html", "Studies"),
+    ("data/index.html", "Data"),
+    ("about.html", "About"),
+)
+"""The navigation of every page: address and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of the site."""
+
+    path: str  # below the folder of the site, with slashes
+    content: bytes
+
+
+@dataclass
+class Renderer:
+    """Makes pages of templates, and keeps the assets that they name."""
+
+    contents: Contents
+    assets: dict[str, File] = field(default_factory=dict)  # by name without hash
+
+    def asset(self, name: str, content: bytes) -> str:
+        """Adds a file to ``assets/`` and returns its path, ``assets/NAME-HASH.SUFFIX``."""
+        stem, _, suffix = name.rpartition(".")
+        path = f"assets/{stem}-{hashlib.sha256(content).hexdigest()[:10]}.{suffix}"
+        self.assets[name] = File(path, content)
+        return path
+
+    def data(self, name: str, constant: str, value: Any) -> str:
+        """Adds a script that assigns a value to a constant, and returns its path."""
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
+        return self.asset(name, f"const {constant} = {text};\n".encode())
+
+    def page(
+        self, template: str, path: str, *, title: str, kind: str, scripts: Sequence[str] = (), **values: Any
+    ) -> File:
+        """A page at ``path``.
+
+        ``kind`` is ``data-page`` of its body, which tells the site's script what to do; ``scripts`` are paths of assets
+        that are loaded before it. A template extends ``base.html.jinja`` and fills the block ``main``.
+        """
+        root = "../" * path.count("/")
+        text = self.environment.get_template(template).render(
+            title=title, kind=kind, path=path, root=root, scripts=scripts, pages=PAGES, site=self.contents.title,
+            version=__version__, style=self.style, script=self.script, **values,
+        )  # fmt: skip
+        return File(path, text.encode() + b"\n")
+
+    @cached_property
+    def environment(self) -> jinja2.Environment:
+        """Escapes everything; an undefined name is an error."""
+        with requires_extra("site", needed_for="A site"):
+            import jinja2
+
+        return jinja2.Environment(
+            loader=jinja2.PackageLoader("zoo.site"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+
+    @cached_property
+    def style(self) -> str:
+        """Path of the site's style sheet: the files of ``styles/`` in the order of their names."""
+        return self.asset("site.css", _joined("styles", ".css"))
+
+    @cached_property
+    def script(self) -> str:
+        """Path of the site's own script: the files of ``scripts/`` in the order of their names."""
+        return self.asset("site.js", _joined("scripts", ".js"))
+
+
+def encoder_page(entry: Entry) -> str:
+    """Path of the page of an encoder."""
+    return f"encoders/{entry.file}.html"
+
+
+def _joined(folder: str, suffix: str) -> bytes:
+    below = files(__package__).joinpath(folder)
+    parts = sorted((one for one in below.iterdir() if one.name.endswith(suffix)), key=lambda one: one.name)
+    return b"\n".join(one.read_bytes().strip() + b"\n" for one in parts)
+
+
+def assets_of(renderer: Renderer) -> Iterator[File]:
+    """The assets that pages have named."""
+    yield from renderer.assets.values()

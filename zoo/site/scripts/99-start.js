@@ -1,0 +1,3 @@
+/* --- start --- */
+document.documentElement.classList.add("js");
+Zoo.pages[document.body.dataset.page]?.();
