@@ -45,7 +45,7 @@ class StudyOptions:
     progress: Progress = no_progress
 
 
-_LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "shap", "statsmodels", "xgboost")  # of the extra
+_LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "statsmodels", "xgboost")  # of the extra
 
 StudyFunction = Callable[[StudyTable, StudyOptions], Findings]
 
