@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 LEFT, RIGHT = -10.0, 60.0
-"""Ends of the bars' scale in percentage points; what lies beyond is cut, with a mark, and its number stands beside it."""
+"""Ends of the bars' scale in percentage points; what lies beyond is cut, with a mark, and its number is beside it."""
 _PLACES = Scale(LEFT, RIGHT, 0.0, 100.0)
 Colour: TypeAlias = Literal["approximation", "usability", "together", "probe", "encoder", "sum"]
 LABELS: dict[Colour, str] = {
