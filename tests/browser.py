@@ -1,0 +1,152 @@
+"""Pages in a real browser: where it is, what a page did that it must not, and a run without one, which says so aloud.
+
+    def test_something(open_page):  # a fixture of tests/site/conftest.py
+        page = open_page("choose.html", width=360)  # a page of Playwright; what it did wrong fails the test at its end
+
+A test that asks for the fixture ``browser``, by itself or through another, needs Chromium. Where there is none, such
+tests do not run and the last lines of the run say so; with ``ZOO_REQUIRE_BROWSER=1``, which ``.ci/run`` sets, the run
+fails instead. The browser is a process of its own: `tests/memory.py` does not count it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+INSIDE_A_CONTAINER = ("--no-sandbox", "--disable-dev-shm-usage")  # where neither namespaces nor a large /dev/shm are
+WITHOUT_A_NETWORK = ("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--proxy-server=direct://")
+REASON = (
+    f"there is no Chromium: install it (apt-get install chromium), put one of {', '.join(NAMES)} on the path, or name "
+    "it in $CHROMIUM"
+)
+
+
+def chromium() -> str | None:
+    """Path of a Chromium, None if there is none; ``$CHROMIUM`` comes before the path."""
+    named = os.environ.get("CHROMIUM", "")
+    return shutil.which(named) if named else next(filter(None, map(shutil.which, NAMES)), None)
+
+
+class WithoutBrowser:
+    """A pytest plugin: without Chromium the tests in it are left out, aloud, or the run is refused."""
+
+    def __init__(self) -> None:
+        self.found = chromium()
+        self.left_out: list[str] = []  # names of tests
+
+    def pytest_configure(self) -> None:
+        if self.found is None and os.environ.get("ZOO_REQUIRE_BROWSER", "") not in ("", "0"):
+            raise pytest.UsageError(f"ZOO_REQUIRE_BROWSER is set, and {REASON}.")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        if self.found is not None:
+            return
+        needing = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
+        self.left_out = [item.nodeid for item in needing]
+        items[:] = [item for item in items if item not in needing]
+        config.hook.pytest_deselected(items=needing)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["without_browser"] = self.left_out
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        self.left_out = getattr(node, "workeroutput", {}).get("without_browser", []) or self.left_out
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.left_out:
+            terminalreporter.section("NOT TESTED IN A BROWSER", red=True, bold=True)
+            terminalreporter.line(f"{len(self.left_out)} tests did not run, for {REASON}:", red=True)
+            for name in self.left_out:
+                terminalreporter.line(f"  {name}")
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """Chromium without a window, which can reach nothing but this machine."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=[*INSIDE_A_CONTAINER, *WITHOUT_A_NETWORK])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Watch:
+    """What a page did that no page of the site may do."""
+
+    root: str  # address of the folder; every request must begin with it
+    problems: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def over(self, page: Page) -> None:
+        """Watches a page from now on."""
+        page.on("console", self._said)
+        page.on("pageerror", lambda error: self.problems.append(f"{page.url}: uncaught {error}"))
+        page.on("request", self._requested)
+        page.on("requestfailed", lambda request: self._failed(request))
+        page.on("response", lambda response: self._answered(response.url, response.status))
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning", "assert"):
+            self.problems.append(f"{message.page.url if message.page else ''}: {message.type} {message.text}")
+
+    def _requested(self, request: Request) -> None:
+        self.requests.append(request.url)
+        if not request.url.startswith((self.root, f"blob:{self.root}", "blob:null", "data:")):
+            self.problems.append(f"{request.frame.url}: request to {request.url}")
+
+    def _failed(self, request: Request) -> None:
+        if "ERR_ABORTED" not in (request.failure or ""):  # which is how a download ends
+            self.problems.append(f"{request.url} failed: {request.failure}")
+
+    def _answered(self, url: str, status: int) -> None:
+        if status >= 400:
+            self.problems.append(f"{url} was answered by {status}")
+
+
+@contextmanager
+def serving_folder(folder: Path, below: str) -> Iterator[str]:
+    """Serves a folder on loopback below a path such as ``/some/sub/path/``, and nothing else; yields the address."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def translate_path(self, path: str) -> str:
+            return super().translate_path(path.removeprefix(below)) if path.startswith(below) else os.devnull + "/"
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing on stderr."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}{below}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=10)
