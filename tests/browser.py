@@ -5,7 +5,7 @@
 
 A test that asks for the fixture ``browser``, by itself or through another, needs Chromium. Where there is none, such
 tests do not run and the last lines of the run say so; with ``ZOO_REQUIRE_BROWSER=1``, which ``.ci/run`` sets, the run
-fails instead. The browser is a process of its own: `tests/memory.py` does not count it.
+fails then. The browser is a process of its own: `tests/memory.py` does not count it.
 """
 
 from __future__ import annotations
@@ -42,19 +42,14 @@ def chromium() -> str | None:
 
 
 class WithoutBrowser:
-    """A pytest plugin: without Chromium the tests in it are left out, aloud, or the run is refused."""
+    """A pytest plugin: without Chromium the tests in it are left out, aloud; a run that requires it fails."""
 
     def __init__(self) -> None:
-        self.found = chromium()
         self.left_out: list[str] = []  # names of tests
-
-    def pytest_configure(self) -> None:
-        if self.found is None and os.environ.get("ZOO_REQUIRE_BROWSER", "") not in ("", "0"):
-            raise pytest.UsageError(f"ZOO_REQUIRE_BROWSER is set, and {REASON}.")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        if self.found is not None:
+        if chromium() is not None:
             return
         needing = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
         self.left_out = [item.nodeid for item in needing]
@@ -66,6 +61,8 @@ class WithoutBrowser:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output["without_browser"] = self.left_out
+        elif self.left_out and _is_required() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -75,9 +72,14 @@ class WithoutBrowser:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.left_out:
             terminalreporter.section("NOT TESTED IN A BROWSER", red=True, bold=True)
-            terminalreporter.line(f"{len(self.left_out)} tests did not run, for {REASON}:", red=True)
             for name in self.left_out:
                 terminalreporter.line(f"  {name}")
+            failed = "; ZOO_REQUIRE_BROWSER asks for it, so this run has failed" if _is_required() else ""
+            terminalreporter.line(f"{len(self.left_out)} tests DID NOT RUN: {REASON}{failed}.", red=True)
+
+
+def _is_required() -> bool:
+    return os.environ.get("ZOO_REQUIRE_BROWSER", "") not in ("", "0")
 
 
 @contextmanager
