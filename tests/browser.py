@@ -16,8 +16,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,3 +153,56 @@ def serving_folder(folder: Path, below: str) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join(timeout=10)
+
+
+_COLOURS = ["color-contrast", "link-in-text-block"]  # rules of axe-core that depend on the colour scheme
+
+
+def inaccessible(page: Page, *, colours_alone: bool = False) -> list[str]:
+    """What axe-core finds on a page as it is shown now: rule, element and why; details are opened first.
+
+    The library is run by the browser itself, so that the policy of the page stays as it is.
+    """
+    if not page.evaluate("typeof axe === 'object'"):
+        page.evaluate(_axe())
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    options = {"resultTypes": ["violations"]} | ({"runOnly": _COLOURS} if colours_alone else {})
+    found = page.evaluate("options => axe.run(document, options).then(result => result.violations)", options)
+    return [
+        f"{rule['id']} ({rule['help']}): {node['html'][:160]} {' '.join(node.get('failureSummary', '').split()[:60])}"
+        for rule in found
+        for node in rule["nodes"][:3]
+    ]
+
+
+@cache
+def _axe() -> str:
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+_WATCH_FOCUS = """() => {
+  window.visited = new Set();
+  addEventListener("focusin", event => window.visited.add(event.target), true);
+}"""
+_UNREACHED = """() => {
+  const reachable = "a[href], button, input, select, textarea, summary, [tabindex]";
+  const shown = one => one.checkVisibility({ visibilityProperty: true }) && !one.disabled && one.tabIndex >= 0;
+  const radios = new Set([...window.visited].filter(one => one.type === "radio").map(one => one.name));
+  return [...document.querySelectorAll(reachable)]
+    .filter(one => shown(one) && !window.visited.has(one) && !(one.type === "radio" && radios.has(one.name)))
+    .map(one => one.outerHTML.slice(0, 120));
+}"""
+
+
+def unreached_by_keyboard(page: Page, most: int = 2000) -> list[str]:
+    """Elements that the Tab key does not come to; AssertionError if it never comes out of the page again.
+
+    A group of radio buttons is one stop, within which the arrow keys move.
+    """
+    page.evaluate(_WATCH_FOCUS)
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            return page.evaluate(_UNREACHED)
+    raise AssertionError(f"after {most} tabs the focus is still at {page.evaluate('document.activeElement.outerHTML')}")
