@@ -17,7 +17,7 @@ from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
 from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary
 from ..version import __version__
-from ..weights.places import portable, shown
+from ..weights.places import portable, shown, without_keys
 from ..weights.store import REGISTERED, Record
 
 with requires_extra("models", needed_for="Exporting an encoder"):
@@ -320,19 +320,6 @@ def redistribution_note(card: EncoderCard) -> str | None:
 
 def _folded(licence: str) -> str:
     return licence.casefold().removesuffix("-only").removesuffix("-or-later")
-
-
-# to the end of the word or of a link in Markdown; punctuation at its end belongs to the sentence
-_ADDRESS = re.compile(r"https?://(?:(?!\]\()[^\s<>\"'`])*[^\s<>\"'`.,;:!?)\]}]", re.IGNORECASE)
-
-
-def without_keys(text: str) -> str:
-    """A text in which every address is as :func:`zoo.weights.places.shown` gives it.
-
-    >>> without_keys("From https://me:word@host/run.pth?dl=1&token=secret, converted.")
-    'From https://host/run.pth?dl=1, converted.'
-    """
-    return _ADDRESS.sub(lambda found: shown(found[0]), text)
 
 
 LIBRARY = "ssl-zoo"
