@@ -1,6 +1,6 @@
 """Every page of the site with all encoders, in Chromium, from the disk: errors, requests, width, axe-core.
 
-    python tests/stress/site_pages.py [--only 'PATTERN'] [--width 360] [--no-axe]
+    python tests/stress/site_pages.py [--only 'PATTERN'] [--width 360] [--no-axe] [--studies]
 
 The tests do the same with forty encoders. Prints every page that has something wrong and exits with 1 if there is one.
 With axe-core, a thousand pages take about ten minutes.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -25,14 +26,15 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="pages, such as 'encoders/*' [all]")
     parser.add_argument("--width", type=int, default=360, help="of the window in pixels [360]")
     parser.add_argument("--no-axe", action="store_true", help="without axe-core")
+    parser.add_argument("--studies", action="store_true", help="with the studies, whose first run takes minutes")
     parser.add_argument("--folder", type=Path, help="a site that is there already [a new one]")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary, "site")
         if options.folder is None:
-            from zoo.site import write_site
+            from zoo.site import gather, site_files, write_site
 
-            write_site(folder)
+            write_site(site_files(replace(gather(), with_studies=options.studies)), folder)
         return look_at(folder.resolve(), options.only, options.width, with_axe=not options.no_axe)
 
 
