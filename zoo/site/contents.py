@@ -71,6 +71,7 @@ class Contents:
     entries: dict[str, Entry]  # by id, in the order of the catalogue
     with_mine: bool
     only: tuple[str, ...]  # patterns that chose the encoders; () for all
+    with_studies: bool = True  # False leaves out the folder studies/, whose first run takes minutes
 
 
 def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TITLE) -> Contents:
