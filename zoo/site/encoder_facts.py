@@ -157,8 +157,8 @@ def _licence(card: EncoderCard) -> Text | Missing:
     if isinstance(licence, Missing):
         return licence
     terms, use = licence_terms(card), card.commercial_use
-    words = "" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}"
-    text = _joined(f"{licence}{words}: {terms['summary']}")
+    words = "" if isinstance(use, Missing) else f" Commercial use: {commercial_words(use)}."
+    text = _joined(f"{licence}.{words} In plain words: {terms['summary']}")
     if terms["text"]:
         text = _joined(text, " (", element("a", {"href": terms["text"]}, "its text"), ")")
     return _joined(text, *(linked(f". {remark.removesuffix('.')}") for remark in terms["remarks"]), ".")
@@ -286,18 +286,21 @@ def before_loading(entry: Entry) -> list[Markup]:
 def loading(card: EncoderCard) -> list[Code]:
     """How to load the encoder, to copy."""
     px, dim = card.preprocess.crop_px, card.representation.dim
+    option = {"gone": ', weights="PATH"', "unfit": ", pretrained=False"}.get(str(card.weights.availability), "")
     python = f"""\
 import zoo
 from PIL import Image
 
-encoder, preprocess = zoo.load("{card.id}")
+encoder, preprocess = zoo.load("{card.id}"{option})
 image = preprocess(Image.open("photo.jpg"))  # (3, {px}, {px})
 features = encoder(image.unsqueeze(0))  # (1, {dim})"""
     hub = f"""\
 import torch
 
-# in a clone; elsewhere torch.hub.load("OWNER/ssl-zoo", "{card.id}")
-encoder, preprocess = torch.hub.load(".", "{card.id}", source="local")"""
+# in a clone; elsewhere "OWNER/ssl-zoo" instead of ".", without source
+encoder, preprocess = torch.hub.load(".", "{card.id}", source="local"{option})"""
+    if option:
+        return [Code("Python", python), Code("torch.hub", hub)]
     get = [] if card.is_untrained else [f"zoo get {card.id}"]
-    command = "\n".join([*get, f"zoo evaluate {card.id} IMAGES  # a folder of labelled images, or a library's name"])
+    command = "\n".join([*get, f"zoo evaluate {card.id} IMAGES  # a folder of labelled images"])
     return [Code("Python", python), Code("torch.hub", hub), Code("Command line", command)]

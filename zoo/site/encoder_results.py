@@ -10,8 +10,8 @@ from ..cards.schema import EncoderCard, Missing, fact_text
 from ..errors import ResultsError, warn
 from ..results.facts import DOUBTFUL, REPORTED, points
 from ..results.recording import provenances
-from ..results.reported_values import PROTOCOLS, ReportedNumber
 from ..results.reported_values import METRICS as REPORTED_METRICS
+from ..results.reported_values import PROTOCOLS, ReportedNumber
 from ..results.rows import Measurement, campaign_of, errata, measurements
 from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean
 from ..results.vocabulary import FEATURE_METRICS, METRICS
@@ -55,6 +55,7 @@ _CONTROLS = {
 }
 _TITLES = {"linear_probe_error": "linear probe", "knn_error": "k nearest neighbours"}
 _YOURS = " (yours)"
+_WRONGLY = "Measured wrongly, as the erratum above says"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,20 @@ class Table:
     rows: tuple[tuple[Text, ...], ...]
     numbers: frozenset[int] = frozenset()  # columns of numbers
     summary: str = ""  # of a table that is folded away
+
+
+def _table(
+    caption: str, heads: Sequence[str], rows: Sequence[Sequence[Text]], *, numbers: set[int], summary: str = ""
+) -> Table:
+    """A table without the columns in which nothing stands."""
+    kept = [column for column in range(len(heads)) if any(row[column] for row in rows)]
+    return Table(
+        caption,
+        tuple(heads[column] for column in kept),
+        tuple(tuple(row[column] for column in kept) for row in rows),
+        frozenset(place for place, column in enumerate(kept) if column in numbers),
+        summary,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +170,22 @@ def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> ImageNetRes
             )
         )
     heads = ("labels", "error, %", "how", "interval", *(["scaling law, %"] if by_law else []))
-    table = Table(
-        "Top-1 error of a linear probe on ImageNet-1K by the number of its labels (percent, lower is better)",
+    table = _table(
+        "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better). Intervals of "
+        "predictions hold 90 %.",
         heads,
-        tuple(rows),
-        frozenset({1, 3, 4}),
+        rows,
+        numbers={1, 3, 4},
     )
     return ImageNetResults(
         source=_campaign_words(campaign, with_intervals=bool(intervals)),
-        bars=decomposition_bars(parts, caption=_bars_caption(parts, "ImageNet-1K")) if parts else None,
+        bars=decomposition_bars(
+            parts,
+            caption=("" if is_right else f"{_WRONGLY}. ") + _bars_caption(parts, "ImageNet-1K"),
+            is_wrong=not is_right,
+        )
+        if parts
+        else None,
         drawing=_label_drawing(entry, curves, intervals, is_right=is_right),
         table=table,
     )
@@ -202,10 +224,15 @@ def _label_drawing(
     if not curve:
         return None
     marks = [
-        Mark(n, error, *((intervals[n].low, intervals[n].high) if n in intervals else (None, None)))
+        Mark(
+            n,
+            error,
+            *((intervals[n].low, intervals[n].high) if n in intervals else (None, None)),
+            name="f1" if is_right else "wrong",
+        )
         for n, error in sorted(curve.items())
     ]
-    key = [("f1", "measured")]
+    key = [("f1", "measured") if is_right else ("wrong", _WRONGLY.lower())]
     lines: list[Line] = []
     band: list[tuple[float, float, float]] = []
     readout: list[tuple[float, float]] = []
@@ -324,14 +351,14 @@ def _quantities(
         for mean in means
     ]
     heads = ("what", "labels" if with_labels else "setting", "images", "value", "interval", "seeds", "protocol")
-    return Table(caption, heads, tuple(rows), frozenset({2, 3, 4, 5}), summary)
+    return _table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
 
 
 def _metric_table(caption: str, means: Sequence[SeedMean], own: frozenset[SeedMean]) -> Table:
     rows = []
     for mean in means:
         metric = FEATURE_METRICS[mean.metric]
-        better = {True: "higher is better", False: "lower is better", None: "neither"}[metric.higher_is_better]
+        better = {True: "higher is better", False: "lower is better", None: "no direction"}[metric.higher_is_better]
         rows.append(
             (
                 _meant(mean.metric),
@@ -344,7 +371,7 @@ def _metric_table(caption: str, means: Sequence[SeedMean], own: frozenset[SeedMe
             )
         )
     heads = ("metric", "value", "interval", "unit", "direction", "images", "protocol")
-    return Table(caption, heads, tuple(rows), frozenset({1, 2}))
+    return _table(caption, heads, rows, numbers={1, 2})
 
 
 def _error_drawing(errors: Sequence[SeedMean], dataset: str) -> Drawing:
@@ -400,10 +427,11 @@ def _curve_drawing(
             key.append((f"line {name}", _CONTROLS[control]))
     known = [mark.y for mark in marks] + [y for line in lines for _, y in line.places]
     known += [end for mark in marks for end in (mark.low, mark.high) if end is not None]
-    _, high = extent([0.0, *known])
+    low, high = extent(known)
     title = metric.replace("_", " ")
     unit = own[0].unit
-    frame = Frame(span, (0.0, high), "labelled images", title + (", %" if unit == "percent" else f", {unit}"))
+    lowest = 0.0 if unit == "percent" else low  # an axis of percent begins at 0, of other units where values do
+    frame = Frame(span, (lowest, high), "labelled images", title + (", %" if unit == "percent" else f", {unit}"))
     described = ", ".join(f"{shown_value(mean.value, mean)} with {mean.n_train:,} images" for mean in own)
     svg = chart(frame, lines=lines, marks=marks, description=f"{title} on {dataset}, lower is better: {described}.")
     note = "Lower is better. Lines are the smallest and largest value of the seeds."
@@ -442,7 +470,7 @@ def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
         "As somebody printed them, by recipes of their own: measured by none of our protocols, mostly not comparable "
         "with one another, and in no ranking beside measurements. * reported; *! reported and doubtful."
     )
-    return Table(caption, heads, tuple(rows), frozenset({3}))
+    return _table(caption, heads, rows, numbers={3})
 
 
 def card_errata(card: EncoderCard) -> Table | None:
@@ -477,7 +505,7 @@ def result_errata(entry: Entry, records: Records) -> list[tuple[ResultErratum, M
     found = []
     for one in records.errata(entry.id):
         metric = "All measurements" if one.metric == "*" else one.metric.replace("_", " ").capitalize()
-        ends = " They are in no ranking, figure or recommendation." if one.exclude else ""
+        ends = " They count in no ranking and no recommendation." if one.exclude else ""
         found.append((one, element("span", {}, element("b", {}, f"{metric}: {one.kind}. "), linked(one.reason + ends))))
     return found
 
