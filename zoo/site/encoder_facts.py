@@ -74,10 +74,7 @@ def _joined(*parts: Text) -> Markup:
 
 def opening(card: EncoderCard) -> str:
     """What the encoder is, in two sentences."""
-    text = without_keys(described(card))
-    if card.is_untrained:
-        return f"{text} It is untrained: its weights are random, to compare with."
-    return text
+    return without_keys(described(card))
 
 
 def relation(entry: Entry, contents: Contents) -> list[tuple[str, Markup]]:
@@ -194,6 +191,8 @@ def _reported(entry: Entry) -> str | Missing:
             one = preferred[name]
             doubt = " (doubtful)" if reported_mark(one).endswith("!") else ""
             return f"{one.printed} % {protocol.short}{doubt}, as somebody reports it for ImageNet-1K; not measured here"
+    if entry.reported:
+        return "none of ImageNet-1K; of other data sets and tasks below"
     stated = entry.card.reported.top1_percent
     return stated if isinstance(stated, Missing) else NOT_RECORDED
 
@@ -256,7 +255,7 @@ def _numbers(values: tuple[float, ...]) -> str:
     return ", ".join(map(str, values))
 
 
-def before_loading(entry: Entry) -> list[Markup]:
+def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
     """What has to be known or done before the encoder can be loaded."""
     card = entry.card
     availability = card.weights.availability
@@ -264,8 +263,6 @@ def before_loading(entry: Entry) -> list[Markup]:
     if availability in GATED:
         notes.append(f"The weights are {availability}: {asks_at(card)}. Once you are admitted, set HF_TOKEN to a token "
                      "of that account, or pass weights='PATH' with the file.")  # fmt: skip
-        if near := advice(card, entry.subject.cards):
-            notes.append(f"{near[:1].upper()}{near[1:]}.")
     elif availability == "gone":
         notes.append(
             "The weights are gone from the only place that had them: pass weights='PATH' if you have the file."
@@ -280,7 +277,11 @@ def before_loading(entry: Entry) -> list[Markup]:
         notes.append(card.weights.note)
     if entry.is_mine:
         notes.append("This encoder is registered on the machine of whoever made this site, and no other has it.")
-    return [linked(note) for note in notes]
+    said = [linked(note) for note in notes]
+    if availability in GATED and (near := advice(card, entry.subject.cards)):
+        words, one, rest = near.split("'", 2)  # the id is quoted
+        said.append(_joined(f"{words[:1].upper()}{words[1:]}", _encoder(one, contents), f"{rest}."))
+    return said
 
 
 def loading(card: EncoderCard) -> list[Code]:

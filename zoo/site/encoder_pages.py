@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..cards.citing import STUDY, paper_entry
-from ..cards.schema import Missing
+from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Missing
 from ..files import shipped_only
 from ..results.values import PUBLISHED_SOURCE
 from ..weights.places import portable, shown, without_keys
@@ -23,6 +23,13 @@ from .rendering import File, Renderer, encoder_page
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
+
+_UNREPORTED = {
+    NOT_APPLICABLE: "Nobody reports numbers of such an encoder: not applicable.",
+    NOT_PUBLISHED: "Not published: somebody has looked, and its authors print none.",
+    NOT_RECORDED: "Not recorded: nobody has looked for numbers that its authors or others print.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,8 @@ def _page(entry: Entry, contents: Contents, renderer: Renderer, shared: _Shared)
         imagenet=imagenet,
         sets=sets,
         reported=encoder_results.reported(entry.reported),
-        why_unreported=stated.value if isinstance(stated, Missing) else "not recorded",
-        notes=encoder_facts.before_loading(entry),
+        why_unreported=_UNREPORTED[stated if isinstance(stated, Missing) else NOT_RECORDED],
+        notes=encoder_facts.before_loading(entry, contents),
         loading=encoder_facts.loading(card),
         preprocessing=encoder_facts.preprocessing(card),
         sections=encoder_facts.sections(entry, contents),
@@ -102,10 +109,11 @@ def _anchors(sets: list[SetResults], *, has_errata: bool) -> list[tuple[str, str
 
 def _origin(entry: Entry) -> Markup:
     about = entry.card.provenance
+    made = "Its weights are random; the network is that of" if entry.card.is_untrained else None
     by = {True: " by the method's authors", False: " by others than the method's authors"}
     who = "" if isinstance(about.official, Missing) else by[about.official]
     text = (
-        f"The weights were released{who}: {shown(portable(about.url))}. Facts are those of the card; where something "
+        f"{made or f'The weights were released{who}:'} {shown(portable(about.url))}. Facts are those of the card; where something "
         "else was published, errata say why it is wrong. Operations were computed from the network."
     )
     if entry.means:

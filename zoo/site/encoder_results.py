@@ -240,7 +240,7 @@ def _label_drawing(
     if is_right:
         drawn = curves.expected(curve, drawn_at())
         band = [(one.n_labels, one.low, one.high) for one in drawn if one.low is not None and one.high is not None]
-        readout = [(one.n_labels, one.error) for one in drawn]
+        readout = [(one.n_labels, one.error) for one in drawn] if len(drawn) > 1 else []
         fewest = min(curve)
         between = [(one.n_labels, one.error) for one in drawn if one.n_labels >= fewest]
         below = [(one.n_labels, one.error) for one in drawn if one.n_labels <= fewest]
@@ -251,8 +251,8 @@ def _label_drawing(
             if len(places) > 1:
                 lines.append(Line(places, name.removeprefix("line "), words))
                 key.append((name, words))
-        if band:
-            key.append(("band", "90 % interval of a prediction"))
+        if lines:
+            key += [("band", "90 % interval of a prediction")]
             note += " The label-budget study goes through an encoder's own measurements and continues them."
         if summary and entry.right and entry.right.decomposition:
             law = curves.law
