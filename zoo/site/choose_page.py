@@ -65,6 +65,10 @@ _FIELDS = (
     "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "wrong", "doubted", "mine", "sets",
     "network",
 )  # fmt: skip
+_COLUMNS = (
+    "rank_low", "rank_high", "id", "error", "interval_low", "interval_high", "best", "tie", "kind", "parameters", "dim",
+    "licence",
+)  # fmt: skip
 _KINDS = {"measured": "m", "interpolated": "i", "extrapolated": "e"}
 _LICENCES = {
     "any": "any",
@@ -213,6 +217,7 @@ class _Zoo:
             "start": STEPS.index(START),
             "level": LEVEL,
             "quantile": NormalDist().inv_cdf((1 + LEVEL) / 2),
+            "columns": _COLUMNS,
             "groups": FRONT_GROUPS,
             "kinds": {letter: kind for kind, letter in _KINDS.items()},
             "reasons": {name: one.reason for name, one in {**words, "gone": NOT_GONE, "wrong": self._right}.items()},
@@ -269,6 +274,7 @@ class _Row:
     href: str
     is_mine: bool
     is_wrong: bool
+    is_first: bool  # shares the first place, maybe with nobody
     is_tie: bool
     rank: str
     error: str
@@ -291,7 +297,8 @@ def _rows(answer: Answer, contents: Contents) -> list[_Row]:
                 href=encoder_page(entry),
                 is_mine=entry.is_mine,
                 is_wrong=bool(one.candidate.errata),
-                is_tie=one.is_tie,
+                is_tie=one.is_tie and answer.n_ties > 1,
+                is_first=one.is_tie,
                 rank=one.rank_text,
                 error=points(one.error),
                 interval=one.interval_text,
@@ -329,13 +336,14 @@ def _figure(
             )
         )
     front = sorted((one for one in marks if one.group == 1), key=lambda one: one.x)
+    written = short_number if words == "parameters" else "{:.0f}".format
     drawing = scatter(
         marks,
-        Axis(words, "log", "count", "low"),
-        Axis(f"error with {answer.n_labels:,} labels, %", "linear", "percent", "low"),
-        title=f"Error against {words}",
+        Axis(words, "log", "count" if words == "parameters" else "number", "low"),
+        Axis("error, %", "linear", "percent", "low"),
+        title=f"Error with {answer.n_labels:,} labels against {words}",
         description=f"{len(front)} of {len(marks)} encoders are on the front.",
         groups=FRONT_GROUPS,
         front=True,
     )
-    return drawing, [(one.id, one.href, short_number(one.x), points(one.y)) for one in front]
+    return drawing, [(one.id, one.href, written(one.x), points(one.y)) for one in front]
