@@ -23,9 +23,9 @@ from ..errors import QueryError, StoreError, WeightsRefused
 from ..files import replace_folder, restore_interrupted
 from ..loading import StoredWeights
 from ..version import __version__
-from ..weights.places import portable, shown
+from ..weights.places import portable, shown, without_keys
 from ..weights.store import Record, recorded_name
-from .modelcard import model_card, without_keys
+from .modelcard import model_card
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 FORMAT = "zoo-export-1"
