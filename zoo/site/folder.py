@@ -60,6 +60,11 @@ def require_site_folder(folder: Path) -> Path:
     StoreError
         If it cannot be read or written.
     """
+    return _checked(folder)[0]
+
+
+def _checked(folder: Path) -> tuple[Path, dict[str, str]]:
+    """The folder of a site, and the SHA-256 by path of what an earlier one has there."""
     if folder.is_symlink():
         raise QueryError(
             f"{folder} is a symbolic link, expected a folder, which is replaced as a whole; name the folder itself, "
@@ -73,9 +78,6 @@ def require_site_folder(folder: Path) -> Path:
     if target == Path.cwd() or os.path.ismount(target):
         what = "the current folder" if target == Path.cwd() else "where a disk begins"
         raise QueryError(f"{folder} is {what}, which cannot be replaced as a whole; name a folder below it.")
-    if not os.path.lexists(target):
-        with one_at_a_time(target):  # lest a site that is just being replaced be taken for an interrupted one
-            restore_interrupted(target, "site")
     if target.exists() and not target.is_dir():
         raise QueryError(f"{folder} is no folder, expected one for the site; choose another name.")
     for place in (target.parent, target):
@@ -84,8 +86,9 @@ def require_site_folder(folder: Path) -> Path:
                 f"The folder {place} cannot be written, expected to put the site there; make it writable, or name "
                 "another folder."
             )
-    _earlier(target)
-    return target
+    with one_at_a_time(target):  # lest a site that is just being replaced be taken for an interrupted or changed one
+        restore_interrupted(target, "site")
+        return target, _earlier(target)
 
 
 def write_site(files: Iterable[File], folder: Path, *, title: str = "") -> Written:
@@ -111,12 +114,11 @@ def write_site(files: Iterable[File], folder: Path, *, title: str = "") -> Writt
     ContentError
         If a path is not safe, or comes twice.
     """
-    target = require_site_folder(folder)
+    target, known = _checked(folder)
     temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"
     new = _NewSite(temporary, target)
     try:
         with _as_store_error(target):
-            known = _earlier(target)
             temporary.mkdir()
         for file in chain([File(_NO_JEKYLL, b"")], files):
             new.require_safe(file.path)
