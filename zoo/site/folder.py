@@ -13,8 +13,9 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -33,6 +34,7 @@ _OF_DESKTOPS = frozenset(
 )  # come by looking at a folder, and are nobody's work
 _SAFE_PART = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
 _MOST_NAMED = 3  # files in a refusal
+_ABANDONED_AFTER_S = 86_400.0  # since the last file of an unfinished site, which takes minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,7 @@ def _checked(folder: Path) -> tuple[Path, dict[str, str]]:
             )
     with one_at_a_time(target):  # lest a site that is just being replaced be taken for an interrupted or changed one
         restore_interrupted(target, "site")
+        _remove_abandoned(target)
         return target, _earlier(target)
 
 
@@ -264,6 +267,15 @@ def _as_store_error(target: Path) -> Iterator[None]:
             f"The site cannot be written to {target} ({error.strerror or error}), and what was there is as it was; "
             "make room or make it accessible, or name another folder."
         ) from error
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Removes unfinished sites that killed processes have left beside this one."""
+    unfinished = re.compile(re.escape(f".{target.name}-") + r"[0-9a-f]{8}\.tmp")
+    with suppress(OSError):  # they are in nobody's way
+        for entry in os.scandir(target.parent):
+            if unfinished.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > _ABANDONED_AFTER_S:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _synchronise() -> None:
