@@ -24,9 +24,7 @@ def test_every_page_opens_from_the_disk_and_fits_a_phone(site: Site, open_page: 
     assert wide == []
 
 
-def test_every_kind_of_page_opens_from_a_server_below_a_path(
-    site: Site, site_server: str, open_page: OpenPage
-) -> None:
+def test_every_kind_of_page_opens_from_a_server_below_a_path(site: Site, site_server: str, open_page: OpenPage) -> None:
     page = open_page(address=site_server)
     for path in site.one_of_each_kind:
         page.goto(site_server + path)

@@ -66,7 +66,7 @@ class Renderer:
         root = "../" * path.count("/")
         text = self.environment.get_template(template).render(
             title=title, kind=kind, path=path, root=root, scripts=scripts, pages=PAGES, site=self.contents.title,
-            version=__version__, style=self.style, script=self.script, **values,
+            version=__version__, style=self.style, script=self.script, icon=self.icon, **values,
         )  # fmt: skip
         return File(path, text.encode() + b"\n")
 
@@ -93,6 +93,11 @@ class Renderer:
     def script(self) -> str:
         """Path of the site's own script: the files of ``scripts/`` in the order of their names."""
         return self.asset("site.js", _joined("scripts", ".js"))
+
+    @cached_property
+    def icon(self) -> str:
+        """Path of the icon, without which browsers ask for one outside the folder of the site."""
+        return self.asset("icon.svg", files(__package__).joinpath("icon.svg").read_bytes())
 
 
 def encoder_page(entry: Entry) -> str:
