@@ -7,14 +7,16 @@ others from the same lines. Bars and curves are drawn here too: the script moves
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..cards.gates import access_words
 from ..cards.licences import commercial_words, plain_words
 from ..cards.schema import COLUMNS, EncoderCard, Missing, fact_text
-from ..results.facts import FACTS, Fact, Subject, points, reported_mark, short_number
+from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean
 from ..results.vocabulary import METRICS
@@ -46,17 +48,15 @@ class Section:
 
     title: str
     note: str = ""
-    measured: bool = False  # lines are shown where anything was measured, whether it differs or not
 
 
 SECTIONS = {
-    "errors": Section("Error of a linear probe on ImageNet-1K", "percent, lower is better", measured=True),
+    "errors": Section("Error of a linear probe on ImageNet-1K", "percent, lower is better"),
     "components": Section(
         "Components of the error with all labels",
         f"percentage points, signed, lower is better; bars from {LEFT:g} to {RIGHT:g}",
-        measured=True,
     ),
-    "elsewhere": Section("Measured beside the study", "by the protocol and on the data set named", measured=True),
+    "elsewhere": Section("Measured beside the study", "by the protocol and on the data set named"),
     "reported": Section(
         "Reported by others",
         "accuracies in percent, higher is better; * printed by somebody by a recipe of their own, *! and doubtful. "
@@ -172,6 +172,11 @@ class Line:
     colour: Colour | None  # of bars
     cells: tuple[Cell, ...]
 
+    @property
+    def is_measured(self) -> bool:
+        """True for measurements, which are shown where there are any; others where they differ."""
+        return self.section in ("errors", "components", "elsewhere") and bool(self.best)
+
 
 def lines(entries: Sequence[Entry]) -> list[Line]:
     """Every line, by section."""
@@ -188,8 +193,9 @@ def _of_fact(fact: Fact, entries: Sequence[Entry]) -> Line:
     colour = _BARS.get(fact.name)
     cells = tuple(_risk_cell(fact, entry) if fact.is_risk else _fact_cell(fact, entry.subject) for entry in entries)
     unit = "" if section in ("errors", "components", "reported") else fact.unit
+    meaning = "" if section == "errors" else fact.meaning  # which heading and label say
     label = _LABELS.get(fact.name) or (fact.other_name or fact.name).removeprefix("reported_").replace("_", " ")
-    return Line(fact.name, label, fact.meaning, unit, section, best, colour, cells)
+    return Line(fact.name, label, meaning, unit, section, best, colour, cells)
 
 
 def _section(fact: Fact) -> str:
@@ -210,6 +216,8 @@ def _fact_cell(fact: Fact, subject: Subject) -> Cell:
         return Cell(one.printed + reported_mark(one))
     if isinstance(value, bool | str | tuple | list):
         return Cell(fact_text(value))
+    if _section(fact) == "reported":
+        return Cell(f"{value}{REPORTED}")
     if fact.name in _COUNTED:
         return Cell(short_number(value), float(value))
     return Cell(f"{value:g}" if isinstance(value, float) else fact_text(value), float(value))
@@ -224,7 +232,7 @@ def _risk_cell(fact: Fact, entry: Entry) -> Cell:
         return Cell("not measured", is_missing=True)
     assumed = fact.name == "approx" and seen.approximation_is_assumed
     text = points(value) + ASSUMED * assumed + WRONG * subject.is_wrong
-    return Cell(text, round(float(value), 4), contends=not (assumed or subject.is_wrong))
+    return Cell(text, float(value), contends=not (assumed or subject.is_wrong))
 
 
 def _licence_words(card: EncoderCard) -> str | Missing:
@@ -313,17 +321,17 @@ def _mean_cell(found: tuple[SeedMean, bool] | None) -> Cell:
         return Cell("not measured", is_missing=True)
     mean, is_own = found
     interval = "" if mean.low is None or mean.high is None else f" ({points(mean.low)} to {points(mean.high)})"
-    return Cell(points(mean.value) + interval + ", mine" * is_own, round(mean.value, 4))
+    return Cell(points(mean.value) + interval + ", yours" * is_own, mean.value)
 
 
 # --- what of a line is shown for some encoders; the script has the same rules ---
 
 
-def is_shown(line: Line, chosen: Sequence[Cell], *, everything: bool = False) -> bool:
+def is_shown(line: Line, chosen: Sequence[Cell]) -> bool:
     """True if a line says something of these encoders: measurements wherever there are any, facts where they differ."""
-    if SECTIONS[line.section].measured and line.best:
+    if line.is_measured:
         return any(not cell.is_missing for cell in chosen)
-    return len({cell.text for cell in chosen}) > 1 or (everything and line.name != "result_errata")
+    return len({cell.text for cell in chosen}) > 1
 
 
 def best_of(line: Line, chosen: Sequence[Cell]) -> list[str]:
@@ -345,7 +353,7 @@ def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
     ['', '+9.4', '']
     """
     first = chosen[0]
-    if not (SECTIONS[line.section].measured and line.best) or first.value is None or not first.contends:
+    if not line.is_measured or first.value is None or not first.contends:
         return [""] * len(chosen)
     found = [""]
     for cell in chosen[1:]:
@@ -359,7 +367,7 @@ def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
 
 # --- the figure ---
 
-_WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 640.0, 300.0, 12.0, 250.0, 52.0
+_WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 640.0, 340.0, 48.0, 272.0, 52.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,16 +401,15 @@ def _curves(frame: _Frame, chosen: Sequence[Entry]) -> Markup:
     for n in log_ticks(frame.across.low, frame.across.high, 4):
         at = frame.across(n)
         drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{_TOP:g}V{_FLOOR:g}"}))
-        drawn.append(element("text", {"x": at, "y": _FLOOR + 19, "text-anchor": "middle"}, plain(n)))
+        drawn.append(element("text", {"x": at, "y": _FLOOR + 23, "text-anchor": "middle"}, plain(n)))
     for error in linear_ticks(frame.up.low, frame.up.high, 6):
         at = frame.up(error)
         drawn.append(element("path", {"class": "grid", "d": f"M{_SIDE:g},{at:.1f}H{_WIDTH - 12:g}"}))
         drawn.append(element("text", {"x": _SIDE - 7, "y": at + 4, "text-anchor": "end"}, f"{error:g}"))
     drawn.append(element("path", {"class": "axis", "d": f"M{_SIDE:g},{_TOP:g}V{_FLOOR:g}H{_WIDTH - 12:g}"}))
     middle = (_SIDE + _WIDTH) / 2
-    drawn.append(element("text", {"x": middle, "y": _HEIGHT - 8, "text-anchor": "middle"}, "labels of ImageNet-1K"))
-    turned = f"translate(15 {(_TOP + _FLOOR) / 2:g}) rotate(-90)"
-    drawn.append(element("text", {"transform": turned, "text-anchor": "middle"}, "error in percent, lower is better"))
+    drawn.append(element("text", {"x": middle, "y": _HEIGHT - 10, "text-anchor": "middle"}, "labels of ImageNet-1K"))
+    drawn.append(element("text", {"x": 4, "y": 18}, "error in percent, lower is better"))
     for place in range(MOST):
         found = frame.places(chosen[place]) if place < len(chosen) else []
         mark = MARKS[place]
@@ -430,16 +437,14 @@ def swatch(place: int) -> Markup:
 def picked(contents: Contents) -> tuple[list[Entry], str]:
     """The encoders that the page shows before anybody has chosen, and how they were chosen."""
     best: dict[str, tuple[float, Entry]] = {}
-    full = SETTINGS[0].name
     for entry in contents.entries.values():
-        error = None if entry.right is None else entry.right.errors.get(full)
-        mode = entry.card.objective.mode
-        if error is not None and not isinstance(mode, Missing) and (mode not in best or error < best[mode][0]):
-            best[mode] = (error, entry)
+        errors, mode = {} if entry.right is None else entry.right.errors, entry.card.objective.mode
+        if len(errors) == len(SETTINGS) and not isinstance(mode, Missing):
+            best[mode] = min(best.get(mode, (math.inf, entry)), (errors[SETTINGS[0].name], entry), key=itemgetter(0))
     if len(best) >= 2:
-        ordered = [entry for _, entry in sorted(best.values(), key=lambda pair: pair[0])][:MOST]
-        kinds = f"of each of the {len(ordered)} kinds of training" + " that do best" * (len(best) > len(ordered))
-        return ordered, f"the encoder with the smallest error with all labels of ImageNet-1K {kinds}"
+        ordered = [entry for _, entry in sorted(best.values(), key=itemgetter(0))][:MOST]
+        kinds = f"of each of {len(ordered)} kinds of training" + ", those that do best," * (len(best) > len(ordered))
+        return ordered, f"{kinds} the encoder with the smallest error with all labels of ImageNet-1K"
     chosen = list(contents.entries.values())[:MOST]
     return chosen, f"the first {len(chosen)} of the site"
 
@@ -476,7 +481,7 @@ def script_data(made: Sequence[Line], entries: Sequence[Entry], frame: _Frame) -
         shared.append(
             [
                 line.name, line.label, line.meaning, line.unit, list(SECTIONS).index(line.section), line.best,
-                line.colour, [cell.text for cell in cells],
+                line.colour, int(line.is_measured), [cell.text for cell in cells],
                 [cell.value for cell in cells] if line.best else 0,
                 [place for place, cell in enumerate(cells) if cell.is_missing],
                 [place for place, cell in enumerate(cells) if not cell.contends],
@@ -488,7 +493,7 @@ def script_data(made: Sequence[Line], entries: Sequence[Entry], frame: _Frame) -
         "id": [entry.id for entry in entries],
         "file": {str(n): entry.file for n, entry in enumerate(entries) if entry.file != entry.id},
         "mine": [n for n, entry in enumerate(entries) if entry.is_mine],
-        "sections": [[one.title, one.note, int(one.measured)] for one in SECTIONS.values()],
+        "sections": [[one.title, one.note] for one in SECTIONS.values()],
         "lines": shared,
         "curves": curves,
         "scale": [LEFT, RIGHT],

@@ -1,119 +1,95 @@
-/* --- compare.html: the table and the curves of other encoders than the page came with; rules as in compare_page.py --- */
+/* --- compare.html: other encoders than the page came with, by the rules of compare_page.py --- */
 Zoo.pages.compare = () => {
-  const MOST = 6, find = name => document.getElementById(name), table = find("compared"), drawn = find("drawn").content;
-  const places = new Map(FACTS.id.map((id, place) => [id, place])), [left, right] = FACTS.scale;
-  const lines = FACTS.lines.map(([name, label, meaning, unit, section, best, colour, texts, values, missing, out, runs]) => {
+  const MOST = 6, { element } = Zoo, ids = FACTS.id, find = name => document.getElementById(name), table = find("compared"), said = find("said"), figure = find("curves");
+  const drawn = find("drawn").content, places = new Map(ids.map((id, place) => [id, place])), own = [...table.querySelectorAll("thead a")].map(link => places.get(link.textContent)), words = said.textContent;
+  const lines = FACTS.lines.map(([name, label, meaning, unit, section, best, colour, measured, texts, values, missing, out, runs]) => {
     const at = [];
-    for (let i = 0; i < runs.length; i += 2) for (let n = 0; n < runs[i + 1]; n++) at.push(runs[i]);
-    return { name, label, meaning, unit, section, best, colour, of: place => {
-      const one = at[place];
-      return { text: texts[one], value: values ? values[one] : null, missing: missing.includes(one), contends: !out.includes(one) };
-    } };
+    for (let i = 0; i < runs.length; i += 2) for (let n = runs[i + 1]; n; n--) at.push(runs[i]);
+    const cells = texts.map((text, n) => ({ text, value: values ? values[n] : null, missing: missing.includes(n), contends: values && values[n] != null && !out.includes(n) }));
+    return { name, label, meaning, unit, section, best, colour, measured, of: place => cells[at[place]] };
   });
-  const own = [...table.tHead.querySelectorAll("th a")].map(link => places.get(link.textContent)), words = find("said").textContent;
   let chosen = [], everything = false, problem = "", sheet = [];
 
-  const note = text => Zoo.element("span", { class: "note" }, text);
-  const points = value => { const text = value.toFixed(1); return text === "-0.0" ? "0.0" : text; };
-  const measured = line => line.best && FACTS.sections[line.section][2];
-  const isShown = (line, cells) => measured(line) ? cells.some(cell => !cell.missing) : new Set(cells.map(cell => cell.text)).size > 1 || (everything && line.name !== "result_errata");
-  function bestOf(line, cells) {
-    const known = cells.filter(cell => line.best && cell.value != null && cell.contends);
-    if (new Set(known.map(cell => cell.text)).size < 2) return [];
-    const sign = line.best === "lowest" ? 1 : -1, { text } = known.reduce((a, b) => sign * b.value < sign * a.value ? b : a);
-    const mark = line.best + (known.filter(cell => cell.text === text).length > 1 ? ", tied" : "");
-    return cells.map(cell => known.includes(cell) && cell.text === text ? mark : "");
+  const note = text => text ? [" ", element("span", { class: "note" }, text)] : null;
+  const isShown = (line, cells) => line.measured ? cells.some(cell => !cell.missing) : everything || new Set(cells.map(cell => cell.text)).size > 1;
+  function bestOf({ best }, cells) {
+    const known = best ? cells.filter(cell => cell.contends) : [], sign = best === "lowest" ? 1 : -1;
+    if (new Set(known.map(cell => cell.text)).size < 2) return {};
+    const { text } = known.reduce((a, b) => sign * b.value < sign * a.value ? b : a), tied = known.filter(cell => cell.text === text).length > 1;
+    return { text, mark: best + (tied ? ", tied" : "") };
   }
-  const difference = (line, first, cell) => {
-    if (first === cell || !measured(line) || [first, cell].some(one => one.value == null || !one.contends)) return null;
-    const text = points(cell.value - first.value);
-    return /^(-|0\.0)/.test(text) ? text : "+" + text;
-  };
-  /* A bar is one of the page's own with another end. */
+  function difference(line, first, cell, place) {
+    if (!place || !line.measured || !first.contends || !cell.contends) return "";
+    const text = (cell.value - first.value).toFixed(1).replace("-0.0", "0.0");
+    return `(${/^(-|0\.0)/.test(text) ? "" : "+"}${text})`;
+  }
+  /* A bar of the page with another end. */
   function bar(colour, value) {
-    const place = one => (Math.min(Math.max(one, left), right) - left) / (right - left) * 100, zero = place(0), end = place(value);
+    const [left, right] = FACTS.scale, at = one => (Math.min(Math.max(one, left), right) - left) / (right - left) * 100;
     const made = drawn.querySelector(`[data-bar="${colour}${value > right ? "-cut" : ""}"] svg`).cloneNode(true), rect = made.querySelector("rect");
-    rect.setAttribute("x", `${Math.min(zero, end).toFixed(2)}%`); rect.setAttribute("width", `${Math.abs(end - zero).toFixed(2)}%`);
+    rect.setAttribute("x", `${Math.min(at(0), at(value)).toFixed(2)}%`);
+    rect.setAttribute("width", `${Math.abs(at(value) - at(0)).toFixed(2)}%`);
     return made;
   }
-  const swatch = place => drawn.querySelectorAll(".mark svg")[place].cloneNode(true);
-  const page = place => `encoders/${FACTS.file[place] ?? FACTS.id[place]}.html`;
-
-  function head() {
-    return Zoo.element("tr", {}, Zoo.element("td"), chosen.map((place, number) => {
-      const remove = Zoo.element("button", { type: "button", "aria-label": `Remove ${FACTS.id[place]}` }, "\u00d7");
-      remove.onclick = () => { chosen = chosen.filter(one => one !== place); problem = ""; changed(); find("add").focus(); };
-      return Zoo.element("th", { scope: "col" }, swatch(number), Zoo.element("a", { href: page(place) }, FACTS.id[place]),
-        FACTS.mine.includes(place) ? [" ", Zoo.element("span", { class: "mine" }, "mine")] : null, " ", remove);
+  const swatch = number => drawn.querySelectorAll(".mark svg")[number].cloneNode(true);
+  function head(place, number) {
+    const id = ids[place], remove = element("button", { type: "button", "aria-label": `Remove ${id}` }, "×");
+    remove.onclick = () => { chosen = chosen.filter(one => one !== place); changed(""); find("add").focus(); };
+    const link = element("a", { href: `encoders/${FACTS.file[place] ?? id}.html` }, id);
+    return element("th", { scope: "col" }, swatch(number), link, FACTS.mine.includes(place) ? [" ", element("span", { class: "mine" }, "yours")] : null, " ", remove);
+  }
+  function row(line, cells) {
+    const best = bestOf(line, cells);
+    sheet.push([FACTS.sections[line.section][0], line.name, line.meaning, line.unit, ...cells.map(cell => line.measured && cell.contends ? cell.value : cell.text)]);
+    return element("tr", {}, element("th", { scope: "row" }, line.label, note(line.unit && `(${line.unit})`), line.meaning ? [element("br"), note(line.meaning)[1]] : null), cells.map((cell, place) => {
+      const isLink = /^https:\/\/\S*$/.test(cell.text), isBest = cell.contends && cell.text === best.text;
+      return element("td", { class: cell.missing && "missing" }, isLink ? element("a", { href: cell.text }, cell.text) : cell.text, note(difference(line, cells[0], cell, place)),
+        isBest ? [" ", element("span", { class: "best" }, best.mark)] : null, line.colour && cell.value != null ? bar(line.colour, cell.value) : null);
     }));
   }
-  function body(section, number) {
-    const [title, words] = section, rows = [];
-    for (const line of lines) {
-      if (line.section !== number) continue;
-      const cells = chosen.map(line.of), best = bestOf(line, cells);
-      if (!chosen.length || !isShown(line, cells)) continue;
-      const heading = Zoo.element("th", { scope: "row" }, line.label, line.unit ? [" ", note(`(${line.unit})`)] : null, Zoo.element("br"), note(line.meaning));
-      sheet.push([title, line.name, line.meaning, line.unit, ...cells.map(cell => cell.text)]);
-      rows.push(Zoo.element("tr", {}, heading, cells.map((cell, place) => {
-        const less = difference(line, cells[0], cell), isLink = cell.text.startsWith("https://") && !cell.text.includes(" ");
-        return Zoo.element("td", { class: cell.missing ? "missing" : null }, isLink ? Zoo.element("a", { href: cell.text }, cell.text) : cell.text,
-          less ? [" ", note(`(${less})`)] : null, best[place] ? [" ", Zoo.element("span", { class: "best" }, best[place])] : null,
-          line.colour && cell.value != null ? bar(line.colour, cell.value) : null);
-      })));
-    }
-    if (!rows.length) return null;
-    const heading = Zoo.element("th", { scope: "rowgroup", colspan: chosen.length + 1 }, title, words ? [" ", note(words)] : null);
-    return Zoo.element("tbody", {}, Zoo.element("tr", { class: "section" }, heading), rows);
-  }
   function draw() {
-    sheet = [["section", "fact", "meaning", "unit", ...chosen.map(place => FACTS.id[place])]];
-    table.tHead.replaceChildren(head());
+    sheet = [["section", "fact", "meaning", "unit", ...chosen.map(place => ids[place])]];
+    table.tHead.replaceChildren(element("tr", {}, element("td"), chosen.map(head)));
     for (const old of [...table.tBodies]) old.remove();
-    table.append(...FACTS.sections.map(body).filter(one => one));
+    FACTS.sections.forEach(([title, words], section) => {
+      const shown = lines.filter(line => line.section === section).map(line => [line, chosen.map(line.of)]).filter(([line, cells]) => chosen.length && isShown(line, cells));
+      const heading = element("th", { scope: "rowgroup", colspan: chosen.length + 1 }, title, note(words));
+      if (shown.length) table.append(element("tbody", {}, element("tr", { class: "section" }, heading), shown.map(([line, cells]) => row(line, cells))));
+    });
+    const curves = chosen.map(place => FACTS.curves[place] ?? []);
     table.parentElement.hidden = !chosen.length;
-    const figure = find("curves"), curves = chosen.map(place => FACTS.curves[place] ?? []);
-    figure.hidden = !curves.some(one => one.length);
+    figure.hidden = !curves.flat().length;
     figure.querySelectorAll(".curve").forEach((group, number) => {
       const [line, marks] = group.children, at = curves[number] ?? [];
-      line.setAttribute("d", at.length ? `M${at.join("L")}` : ""); marks.setAttribute("d", at.map(one => `M${one}${group.dataset.mark}`).join(""));
+      line.setAttribute("d", at.length ? `M${at.join("L")}` : "");
+      marks.setAttribute("d", at.map(one => `M${one}${group.dataset.mark}`).join(""));
     });
-    figure.querySelector(".legend").replaceChildren(...chosen.map((place, number) => Zoo.element("li", {}, swatch(number), FACTS.id[place], curves[number].length ? null : " (not measured)")));
-    const isOwn = chosen.join() === own.join();
-    find("said").textContent = [problem, isOwn ? words : chosen.length ? "" : "Nothing is chosen."].filter(one => one).join(" ");
+    figure.querySelector("ul").replaceChildren(...chosen.map((place, number) => element("li", {}, swatch(number), ids[place], curves[number].length ? "" : " (not measured)")));
+    said.textContent = problem || (String(chosen) === String(own) ? words : chosen.length ? "" : "No encoder is chosen.");
     find("everything").checked = everything;
   }
-  /* "none" is in the address when the visitor removed all. */
-  const changed = () => {
-    const same = chosen.join() === own.join();
-    Zoo.state.write({ e: same ? "" : chosen.map(place => FACTS.id[place]).join() || "none", all: everything ? 1 : "" });
-    draw();
-  };
-  function read({ e, all }) {
-    everything = all === "1"; problem = "";
-    const asked = [...new Set((e || "").split(",").map(one => one.trim()).filter(one => one && one !== "none"))];
-    const known = asked.map(one => places.get(one) ?? places.get(one.replaceAll(" ", "+"))), unknown = asked.filter((_, number) => known[number] == null);
-    const found = known.filter(one => one != null);
-    chosen = e ? found.slice(0, MOST) : own;
-    if (unknown.length) problem = `No encoder of this site has the id ${unknown.join(", ")}.`;
-    if (found.length > MOST) problem += ` ${found.length} were asked for; these are the first ${MOST}.`;
+  function changed(sentence) {
+    problem = sentence;
+    Zoo.state.write({ e: String(chosen) === String(own) ? "" : chosen.map(place => ids[place]).join() || "none", all: everything ? 1 : "" });
     draw();
   }
-
-  find("ids").append(...FACTS.id.map(value => Zoo.element("option", { value })));
+  function read({ e, all }) {
+    const asked = [...new Set((e || "").split(",").map(one => one.trim()))].filter(one => one && one !== "none"), known = asked.map(one => places.get(one) ?? places.get(one.replaceAll(" ", "+")));
+    const unknown = asked.filter((_, number) => known[number] == null), found = known.filter(one => one != null);
+    everything = all === "1";
+    chosen = e ? found.slice(0, MOST) : own;
+    problem = (unknown.length ? `No encoder here has the id ${unknown.join(", ")}. ` : "") + (found.length > MOST ? `Of the ${found.length} that were asked for these are the first ${MOST}.` : "");
+    draw();
+  }
+  find("ids").append(...ids.map(value => element("option", { value })));
   find("choice").addEventListener("submit", event => {
     event.preventDefault();
-    const input = find("add"), text = input.value.trim(), near = FACTS.id.filter(id => id.toLowerCase().includes(text.toLowerCase()));
-    const place = places.get(text) ?? places.get(near.find(id => id.toLowerCase() === text.toLowerCase()) ?? (near.length === 1 ? near[0] : null));
-    problem = "";
-    if (!text) return;
-    if (place == null) problem = near.length ? `${near.length} ids hold \u201c${text}\u201d: choose one of them.` : `No encoder of this site has the id ${text}.`;
-    else if (chosen.includes(place)) problem = `${FACTS.id[place]} is there already.`;
-    else if (chosen.length === MOST) problem = `There is room for ${MOST} encoders: remove one first.`;
-    else { chosen = [...chosen, place]; input.value = ""; }
-    changed();
+    const input = find("add"), text = input.value.trim().toLowerCase(), place = ids.findIndex(one => one.toLowerCase() === text);
+    const refusal = place < 0 ? `No encoder here has the id ${text}.` : chosen.includes(place) ? `${ids[place]} is there already.` : chosen.length === MOST ? `There is room for ${MOST} encoders: remove one first.` : "";
+    if (!refusal) { chosen = [...chosen, place]; input.value = ""; }
+    if (text) changed(refusal);
   });
-  find("everything").addEventListener("change", event => { everything = event.target.checked; changed(); });
+  find("everything").addEventListener("change", event => { everything = event.target.checked; changed(""); });
   find("csv").addEventListener("click", () => Zoo.download("comparison.csv", Zoo.csv(sheet)));
   Zoo.state.watch(read);
   read(Zoo.state.read());
