@@ -166,7 +166,8 @@ def inaccessible(page: Page, *, colours_alone: bool = False) -> list[str]:
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(_axe())
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-    options = {"resultTypes": ["violations"]} | ({"runOnly": _COLOURS} if colours_alone else {})
+    options = {"resultTypes": ["violations"], "preload": False}  # else it asks for style sheets once more
+    options |= {"runOnly": _COLOURS} if colours_alone else {}
     found = page.evaluate("options => axe.run(document, options).then(result => result.violations)", options)
     return [
         f"{rule['id']} ({rule['help']}): {node['html'][:160]} {' '.join(node.get('failureSummary', '').split()[:60])}"
