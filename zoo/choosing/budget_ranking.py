@@ -28,7 +28,7 @@ from ..analysis.label_budget import (
     rank_odds,
 )
 from ..cards.catalogue import catalogue
-from ..cards.schema import EncoderCard
+from ..cards.schema import EncoderCard, Missing
 from ..results.derived import summaries
 from ..results.facts import points
 from ..results.values import SETTINGS, ResultErratum, Summary
@@ -132,8 +132,7 @@ class Answer:
     @property
     def usual(self) -> PredictedError:
         """The prediction from the settings nearest to the number of labels, which most encoders have."""
-        found = [one.candidate.predicted for one in self.ranked]
-        return max(found, key=lambda one: (one.basis[0], -one.basis[-1]))
+        return usual_prediction(one.candidate for one in self.ranked)
 
 
 def measured_encoders() -> list[Measured]:
@@ -210,6 +209,11 @@ def noises(curves: Sequence[Curve], found: Sequence[Candidate], usual: HeldOutEr
     return of_each
 
 
+def usual_prediction(found: Iterable[Candidate]) -> PredictedError:
+    """The prediction from the settings nearest to the number of labels, which most of at least one candidate have."""
+    return max((one.predicted for one in found), key=lambda one: (one.basis[0], -one.basis[-1]))
+
+
 def answered(n_labels: int, filters: Sequence[Filter], among: Iterable[Measured] | None = None) -> Answer:
     """The ranking with ``n_labels`` labels of ImageNet, of the candidates that pass the filters.
 
@@ -254,12 +258,42 @@ def is_worse(one: Ranked, other: Ranked) -> bool:
     return better <= _TIE
 
 
+def first_networks(ranked: Iterable[Ranked], n: int) -> list[str]:
+    """Ids of the first ``n`` encoders with weights of their own: other features of the same weights are no other
+    choice.
+    """
+    first: dict[str, str] = {}
+    for one in ranked:
+        first.setdefault(weights_of(one.candidate.card), one.candidate.card.id)
+    return [*first.values()][:n]
+
+
+def weights_of(card: EncoderCard) -> str:
+    """What encoders with the same weights share."""
+    url = card.weights.url
+    return card.id if isinstance(url, Missing) else url
+
+
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
 def how_sure(answer: Answer, n_shown: int) -> list[str]:
     """Sentences on where the numbers come from and how far to trust them, beside a table of the first ``n_shown``."""
-    predicted, ranked, uncertainty = answer.usual, answer.ranked, answer.uncertainty
+    ranked = answer.ranked
+    lines = origin_words(answer.usual, [one.noise for one in ranked], answer.uncertainty) + ties_words(ranked)
+    if answer.usual.kind == "extrapolated":
+        lines += _three_shot(ranked, n_shown)
+        lines.append(EXTRAPOLATION)
+    return lines
+
+
+EXTRAPOLATION = "Extrapolation: nothing was measured with so few labels."
+
+
+def origin_words(
+    predicted: PredictedError, noises: Sequence[Noise | None], uncertainty: HeldOutError | None
+) -> list[str]:
+    """Sentences on what errors like ``predicted`` rest on, by how much such errors miss, and what intervals hold."""
     caution = "measured on ImageNet with the published probe; other data can rank encoders differently."
     images = f"the choice of {N_VALIDATION_IMAGES:,} validation images"
     if predicted.kind == "measured":
@@ -267,7 +301,6 @@ def how_sure(answer: Answer, n_shown: int) -> list[str]:
             f"As {caution}",
             f"No intervals were published: those shown hold nine in ten errors and ranks under {images} alone. By how "
             "much other draws of the labels and other trainings of the probe move them is not known.",
-            *ties_words(ranked),
         ]
     *others, last = [f"{SETTING_OF[n]} ({n:,} labels)" for n in predicted.basis]
     verb = "Continued from" if predicted.kind == "extrapolated" else "Interpolated between"
@@ -276,7 +309,7 @@ def how_sure(answer: Answer, n_shown: int) -> list[str]:
     if uncertainty is not None:
         lines.append(misses_words(predicted, uncertainty))
     if predicted.kind == "extrapolated":
-        laws = [abs(one.noise.law) for one in ranked if one.noise is not None]
+        laws = [abs(noise.law) for noise in noises if noise is not None]
         if laws:
             lines.append(
                 f"A power law with a floor differs by {sum(laws) / len(laws):.1f} points on average, and no "
@@ -287,10 +320,6 @@ def how_sure(answer: Answer, n_shown: int) -> list[str]:
         f"Intervals hold nine in ten errors and ranks under {parts} and {images}. Other draws of the labels and other "
         "trainings of the probe count only as far as they show in those misses."
     )
-    lines += ties_words(ranked)
-    if predicted.kind == "extrapolated":
-        lines += _three_shot(ranked, n_shown)
-        lines.append("Extrapolation: nothing was measured with so few labels.")
     return lines
 
 

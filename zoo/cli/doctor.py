@@ -36,6 +36,7 @@ EXTRAS = {
     "images": ("datasets",),
     "dicom": ("pydicom",),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "site": ("itables",),
     "pocket": ("lightly",),
 }
 _ALWAYS = ("click", "filelock", "packaging", "prettytable", "rich")

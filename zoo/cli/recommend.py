@@ -19,6 +19,7 @@ from ..choosing.budget_ranking import (
     answered,
     candidates,
     contained,
+    first_networks,
     how_sure,
     is_right,
     wider_gaps,
@@ -184,17 +185,8 @@ def _next_command(asked: _Asked, ranked: Sequence[Ranked]) -> str | None:
     """The command that measures the first encoders on the user's images; None without any."""
     if not ranked:
         return None
-    first: dict[str, str] = {}  # other features of the same weights are no other choice
-    for one in ranked:
-        first.setdefault(_file_of(one.candidate.card), one.candidate.card.id)
-    names = ",".join([*first.values()][:_N_FIRST])
+    names = ",".join(first_networks(ranked, _N_FIRST))
     return " ".join(["zoo choose IMAGES --encoders", names, *spelled(asked.constraints)])
-
-
-def _file_of(card: EncoderCard) -> str:
-    """What two encoders with the same weights share."""
-    url = card.weights.url
-    return card.id if isinstance(url, Missing) else url
 
 
 def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:

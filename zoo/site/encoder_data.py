@@ -82,20 +82,17 @@ def _row(entry: Entry) -> list[Any]:
     parts = entry.right.decomposition if entry.right is not None else None
     reported = {PROTOCOLS[name].short: f"{one.printed}{reported_mark(one)}" for name, one in subject.reported.items()}
     return [
-        entry.id, entry.file, *facts, *(_short(error_of(entry, setting.name)) for setting in SETTINGS),
+        entry.id, entry.file, *facts, *(error_of(entry, setting.name) for setting in SETTINGS),
         *(_component(parts, name) for name in COMPONENTS), subject.approximation_is_assumed, reported,
         entry.is_mine, subject.is_wrong,
     ]  # fmt: skip
 
 
 def _component(parts: RiskDecomposition | None, name: str) -> Any:
-    return None if parts is None else _short(_value(getattr(parts, name)))
+    """Four decimals, more than any figure shows; errors have every digit, so that a table of them is that of results."""
+    value = None if parts is None else _value(getattr(parts, name))
+    return None if value is None else round(value, 4)
 
 
 def _value(value: Any) -> Any:
     return None if isinstance(value, Missing) else list(value) if isinstance(value, tuple) else value
-
-
-def _short(value: float | None) -> float | None:
-    """Four decimals: no figure shows more, and the data of the site are full of them."""
-    return None if value is None else round(value, 4)

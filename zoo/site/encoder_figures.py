@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from ..cards.schema import Missing
 from ..results.facts import points
 from ..results.values import RiskDecomposition, SeedMean
-from .drawing import Scale, element, linear_ticks
+from .drawing import Scale, element, linear_ticks, log_ticks, plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -194,3 +194,108 @@ def _note(text: str) -> Markup:
 
 def _interval(part: Part) -> str:
     return "" if part.low is None or part.high is None else f"{points(part.low)} to {points(part.high)}"
+
+
+HEIGHT = 240
+"""Of the frame of a chart, in pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve of a chart."""
+
+    places: Sequence[tuple[float, float]]
+    name: str  # its class: colour and dashes
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A measured point of a chart."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    name: str = "f1"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The axes of a chart: ``x`` logarithmic in whole numbers, ``y`` linear."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    x_title: str
+    y_title: str
+
+
+def chart(
+    frame: Frame,
+    *,
+    lines: Sequence[Line] = (),
+    marks: Sequence[Mark] = (),
+    band: Sequence[tuple[float, float, float]] = (),
+    description: str,
+    readout: Sequence[tuple[float, float]] = (),
+) -> Markup:
+    """A chart as wide as its column, with letters of one size.
+
+    ``band`` has x, low and high of an area; ``readout`` the values that a script shows under the pointer. Whatever has
+    a place beyond the frame is cut at its edge.
+    """
+    across = Scale(*frame.x, 0.0, 100.0, "log")
+    along = Scale(*frame.x, 0.0, 1000.0, "log")
+    up = Scale(*frame.y, float(HEIGHT), 0.0)
+
+    def at(x: float, y: float) -> str:
+        return f"{along(x):.0f} {up(min(max(y, frame.y[0]), frame.y[1])):.1f}"
+
+    drawn: list[Markup] = []
+    for tick in linear_ticks(*frame.y, 6):
+        y = up(tick)
+        drawn.append(element("line", {"class": "grid", "x1": 0, "x2": "100%", "y1": y, "y2": y}))
+        drawn.append(element("text", {"x": -8, "y": y + 4, "text-anchor": "end"}, f"{tick:g}"))
+    for tick in log_ticks(*frame.x, 5):
+        x = f"{across(tick):.2f}%"
+        drawn.append(element("line", {"class": "axis", "x1": x, "x2": x, "y1": HEIGHT, "y2": HEIGHT + 5}))
+        drawn.append(element("text", {"x": x, "y": HEIGHT + 19, "text-anchor": "middle"}, plain(tick)))
+    drawn.append(element("line", {"class": "axis", "x1": 0, "x2": "100%", "y1": HEIGHT, "y2": HEIGHT}))
+    drawn.append(element("text", {"x": "50%", "y": HEIGHT + 38, "text-anchor": "middle"}, frame.x_title))
+    drawn.append(element("text", {"x": -36, "y": -10}, frame.y_title))
+    paths = []
+    if band:
+        there = [at(x, high) for x, _, high in band]
+        back = [at(x, low) for x, low, _ in reversed(band)]
+        paths.append(element("path", {"class": "band", "d": f"M{'L'.join(there + back)}Z"}))
+    paths += [
+        element("path", {"class": f"line {line.name}", "d": f"M{'L'.join(at(x, y) for x, y in line.places)}"})
+        for line in lines
+        if len(line.places) > 1
+    ]
+    stretched = {"width": "100%", "height": HEIGHT, "viewBox": f"0 0 1000 {HEIGHT}", "preserveAspectRatio": "none"}
+    drawn.append(element("svg", stretched, *paths))
+    for mark in marks:
+        x = f"{across(mark.x):.2f}%"
+        if mark.low is not None and mark.high is not None:
+            low, high = up(max(mark.low, frame.y[0])), up(min(mark.high, frame.y[1]))
+            drawn.append(element("line", {"class": "interval", "x1": x, "x2": x, "y1": low, "y2": high}))
+        drawn.append(element("circle", {"class": mark.name, "cx": x, "cy": up(mark.y), "r": 4}))
+    values = " ".join(f"{x:g}:{y:.1f}" for x, y in readout) or None
+    attributes = {"class": "chart", "role": "img", "aria-label": description, "data-values": values}
+    if values:
+        attributes |= {"data-low": f"{frame.x[0]:g}", "data-high": f"{frame.x[1]:g}"}
+    return element("svg", attributes, *drawn)
+
+
+def key_of(items: Sequence[tuple[str, str]]) -> Markup:
+    """What the marks of a chart mean: class and words of each."""
+    entries = []
+    for name, words in items:
+        if name.startswith(("line", "band")):
+            shape = element("path", {"class": name, "d": "M0 6H26" if name.startswith("line") else "M0 1H26V11H0Z"})
+        else:
+            shape = element("circle", {"class": name, "cx": 13, "cy": 6, "r": 4})
+        picture = element("svg", {"class": "key", "width": 26, "height": 12, "aria-hidden": "true"}, shape)
+        entries.append(element("li", {}, picture, " ", words))
+    return element("ul", {"class": "key"}, *entries)

@@ -137,7 +137,7 @@ def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis) -> Markup:
     )
     if one.low is None or one.high is None:
         return shape
-    bar = {"class": f"interval s{one.group}", "d": f"M{at_x:.1f},{up(one.low):.1f}V{up(one.high):.1f}"}
+    bar: dict[str, object] = {"class": f"interval s{one.group}", "d": f"M{at_x:.1f},{up(one.low):.1f}V{up(one.high):.1f}"}
     return element("g", None, element("path", bar), shape)
 
 

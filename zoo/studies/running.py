@@ -45,7 +45,8 @@ class StudyOptions:
     progress: Progress = no_progress
 
 
-_LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "shap", "statsmodels", "xgboost")  # of the extra
+LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "shap", "statsmodels", "xgboost")
+"""Of the extra ``study``."""
 
 StudyFunction = Callable[[StudyTable, StudyOptions], Findings]
 
@@ -146,7 +147,7 @@ def load_study(study: Study) -> StudyFunction:
             spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         library = str(error.name).partition(".")[0]
-        if library not in _LIBRARIES:
+        if library not in LIBRARIES:
             raise
         raise MissingExtra(library, extra="study", needed_for=f"The study {study.name}") from error
     function = getattr(module, "study", None)
