@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-def element(name: str, attributes: dict[str, object] | None = None, *children: Markup | str) -> Markup:
+def element(name: str, attributes: Mapping[str, object] | None = None, *children: Markup | str) -> Markup:
     """An element; attributes and texts are escaped, attributes that are None are left out, and floats are rounded.
 
     >>> str(element("text", {"x": 1.23456, "class": None}, "a < b"))
