@@ -51,8 +51,8 @@ class Row:
 
 COLUMNS = (
     ("encoder", "Encoder"), ("training", "Training"), ("network", "Network"), ("parameters", "Parameters"),
-    ("dim", "Dimension"), ("error", "Error, all labels"), ("error1", "Error, 1\N{NO-BREAK SPACE}% labels"), ("reported", "Reported"),
-    ("licence", "Licence"), ("access", "Weights"), ("released", "Released"),
+    ("dim", "Dimension"), ("error", "Error, all labels"), ("error1", "Error, 1\N{NO-BREAK SPACE}% labels"),
+    ("reported", "Reported"), ("licence", "Licence"), ("access", "Weights"), ("released", "Released"),
 )  # fmt: skip
 """Name in the address, and heading."""
 
