@@ -114,6 +114,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         ],
         steps=STEPS,
         start=STEPS.index(START),
+        measured_steps=[STEPS.index(setting.n_labels) for setting in reversed(SETTINGS)],
         label=labels_in_words(START),
         licences=[(word, _LICENCES.get(word, word)) for word in LICENCE_WORDS],
         sets=sets,
