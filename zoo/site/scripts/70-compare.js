@@ -2,10 +2,10 @@
 Zoo.pages.compare = () => {
   const MOST = 6, { element } = Zoo, ids = FACTS.id, find = name => document.getElementById(name), table = find("compared"), said = find("said"), figure = find("curves");
   const drawn = find("drawn").content, places = new Map(ids.map((id, place) => [id, place])), own = [...table.querySelectorAll("thead a")].map(link => places.get(link.textContent)), words = said.textContent;
-  const lines = FACTS.lines.map(([name, label, meaning, unit, section, best, colour, measured, texts, values, missing, out, runs]) => {
+  const lines = FACTS.lines.map(([name, label, meaning, unit, section, best, colour, measured, texts, values, missing, out, reach, runs]) => {
     const at = [];
     for (let i = 0; i < runs.length; i += 2) for (let n = runs[i + 1]; n; n--) at.push(runs[i]);
-    const cells = texts.map((text, n) => ({ text, value: values ? values[n] : null, missing: missing.includes(n), contends: values && values[n] != null && !out.includes(n) }));
+    const cells = texts.map((text, n) => ({ text, value: values ? values[n] : null, missing: missing.includes(n), contends: values && values[n] != null && !out.includes(n), reach: reach && reach[n] }));
     return { name, label, meaning, unit, section, best, colour, measured, of: place => cells[at[place]] };
   });
   let chosen = [], everything = false, problem = "", sheet = [];
@@ -14,9 +14,9 @@ Zoo.pages.compare = () => {
   const isShown = (line, cells) => line.measured ? cells.some(cell => !cell.missing) : everything || new Set(cells.map(cell => cell.text)).size > 1;
   function bestOf({ best }, cells) {
     const known = best ? cells.filter(cell => cell.contends) : [], sign = best === "lowest" ? 1 : -1;
-    if (new Set(known.map(cell => cell.text)).size < 2) return {};
-    const { text } = known.reduce((a, b) => sign * b.value < sign * a.value ? b : a), tied = known.filter(cell => cell.text === text).length > 1;
-    return { text, mark: best + (tied ? ", tied" : "") };
+    const top = known.reduce((a, b) => a && sign * b.value >= sign * a.value ? a : b, null);
+    const first = known.filter(({ text, reach }) => text === top.text || (reach && top.reach && reach[0] <= top.reach[1] && top.reach[0] <= reach[1]));
+    return first.length === known.length ? {} : { first, mark: best + (first.length > 1 ? ", tied" : "") };
   }
   function difference(line, first, cell, place) {
     if (!place || !line.measured || !first.contends || !cell.contends) return "";
@@ -42,7 +42,7 @@ Zoo.pages.compare = () => {
     const best = bestOf(line, cells);
     sheet.push([FACTS.sections[line.section][0], line.name, line.meaning, line.unit, ...cells.map(cell => line.measured && cell.contends ? cell.value : cell.text)]);
     return element("tr", {}, element("th", { scope: "row" }, line.label, note(line.unit && `(${line.unit})`), line.meaning ? [element("br"), note(line.meaning)[1]] : null), cells.map((cell, place) => {
-      const isLink = /^https:\/\/\S*$/.test(cell.text), isBest = cell.contends && cell.text === best.text;
+      const isLink = /^https:\/\/\S*$/.test(cell.text), isBest = best.first?.includes(cell);
       return element("td", { class: cell.missing && "missing" }, isLink ? element("a", { href: cell.text }, cell.text) : cell.text, note(difference(line, cells[0], cell, place)),
         isBest ? [" ", element("span", { class: "best" }, best.mark)] : null, line.colour && cell.value != null ? bar(line.colour, cell.value) : null);
     }));
@@ -64,7 +64,7 @@ Zoo.pages.compare = () => {
       line.setAttribute("d", at.length ? `M${at.join("L")}` : "");
       marks.setAttribute("d", at.map(one => `M${one}${group.dataset.mark}`).join(""));
     });
-    figure.querySelector("ul").replaceChildren(...chosen.map((place, number) => element("li", {}, swatch(number), ids[place], curves[number].length ? "" : " (not measured)")));
+    figure.querySelector("ul").replaceChildren(...chosen.map((place, number) => element("li", {}, swatch(number), ids[place], curves[number].length ? "" : " (not drawn)")));
     said.textContent = problem || (String(chosen) === String(own) ? words : chosen.length ? "" : "No encoder is chosen.");
     find("everything").checked = everything;
   }
