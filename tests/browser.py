@@ -155,10 +155,7 @@ def serving_folder(folder: Path, below: str) -> Iterator[str]:
         thread.join(timeout=10)
 
 
-_COLOURS = ["color-contrast", "link-in-text-block"]  # rules of axe-core that depend on the colour scheme
-
-
-def inaccessible(page: Page, *, colours_alone: bool = False) -> list[str]:
+def inaccessible(page: Page) -> list[str]:
     """What axe-core finds on a page as it is shown now: rule, element and why; details are opened first.
 
     The library is run by the browser itself, so that the policy of the page stays as it is.
@@ -166,7 +163,7 @@ def inaccessible(page: Page, *, colours_alone: bool = False) -> list[str]:
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(_axe())
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
-    options = {"resultTypes": ["violations"]} | ({"runOnly": _COLOURS} if colours_alone else {})
+    options = {"resultTypes": ["violations"], "preload": False}  # else it asks for style sheets once more
     found = page.evaluate("options => axe.run(document, options).then(result => result.violations)", options)
     return [
         f"{rule['id']} ({rule['help']}): {node['html'][:160]} {' '.join(node.get('failureSummary', '').split()[:60])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..cards.schema import Missing, fact_text
@@ -49,7 +49,7 @@ class Row:
 
 COLUMNS = (
     ("encoder", "Encoder"), ("training", "Training"), ("network", "Network"), ("parameters", "Parameters"),
-    ("dim", "Dimension"), ("error", "Error, all labels"), ("error1", "Error, 1 % labels"), ("reported", "Reported"),
+    ("dim", "Dimension"), ("error", "Error, all labels"), ("error1", "Error, 1\N{NO-BREAK SPACE}% labels"), ("reported", "Reported"),
     ("licence", "Licence"), ("access", "Weights"), ("released", "Released"),
 )  # fmt: skip
 """Name in the address, and heading."""
@@ -87,21 +87,27 @@ def in_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _groups(entries: Iterable[Entry]) -> list[str]:
-    """The training modes that have a colour of their own: those of most encoders that a plot shows; others share one."""
-    counts = Counter(
-        entry.card.objective.mode
-        for entry in entries
-        if not isinstance(entry.card.objective.mode, Missing) and (entry.right is not None or entry.subject.reported)
-    )
-    ranked = sorted(counts, key=lambda mode: (-counts[mode], mode))
-    return [str(mode) for mode in (ranked if len(ranked) < N_GROUPS else ranked[: N_GROUPS - 1])]
+def _groups(entries: Sequence[Entry]) -> list[str]:
+    """Training modes with a colour of their own, by their share of what is measured and of what is reported."""
+    measured = Counter(_mode(entry) for entry in entries if entry.right is not None)
+    reported = Counter(_mode(entry) for entry in entries if entry.subject.reported)
+    shares = {
+        mode: measured[mode] / max(measured.total(), 1) + reported[mode] / max(reported.total(), 1)
+        for mode in {*measured, *reported} - {OTHER}
+    }
+    ranked = sorted(shares, key=lambda mode: (-shares[mode], mode))
+    return ranked[: N_GROUPS - 1]
+
+
+def _mode(entry: Entry) -> str:
+    mode = entry.card.objective.mode
+    return OTHER if isinstance(mode, Missing) else mode
 
 
 def _plot(measured: Iterable[Entry], groups: list[str]) -> object:
     shown = []
     for entry in measured:
-        error, mode = error_of(entry, "100%"), entry.card.objective.mode
+        error, mode = error_of(entry, "100%"), _mode(entry)
         if error is None:
             continue
         shown.append(
@@ -111,14 +117,14 @@ def _plot(measured: Iterable[Entry], groups: list[str]) -> object:
                 href=encoder_page(entry),
                 x=float(entry.card.architecture.n_parameters),
                 y=error,
-                group=groups.index(str(mode)) + 1 if mode in groups else len(groups) + 1,
+                group=groups.index(mode) + 1 if mode in groups else len(groups) + 1,
                 hollow=entry.is_mine,
             )
         )
     return scatter(
         shown,
         Axis("parameters", "log", "count"),
-        Axis("error with all labels, %", "linear", "percent", "low"),
+        Axis("error with all labels, %", "log", "percent", "low"),
         title="Error on ImageNet-1K against the number of parameters",
         description="A mark an encoder that was measured; the table below has the same numbers.",
         groups=[in_words(one) for one in [*groups, OTHER]],

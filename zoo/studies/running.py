@@ -45,7 +45,7 @@ class StudyOptions:
     progress: Progress = no_progress
 
 
-LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "shap", "statsmodels", "xgboost")
+LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "statsmodels", "xgboost")
 """Of the extra ``study``."""
 
 StudyFunction = Callable[[StudyTable, StudyOptions], Findings]
