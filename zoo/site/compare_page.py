@@ -493,7 +493,9 @@ def _bar(colour: Colour | None, cell: Cell) -> Markup | None:
     return None if colour is None or cell.value is None else bar(Part(colour, cell.value))
 
 
-def script_data(made: Sequence[Line], entries: Sequence[Entry], frame: _Frame) -> dict[str, Any]:
+def script_data(
+    made: Sequence[Line], entries: Sequence[Entry], frame: _Frame, chosen: Sequence[Entry]
+) -> dict[str, Any]:
     """Everything for the script: lines as columns, whose texts are listed once."""
     shared: list[Any] = []
     for line in made:
@@ -516,6 +518,7 @@ def script_data(made: Sequence[Line], entries: Sequence[Entry], frame: _Frame) -
         "id": [entry.id for entry in entries],
         "file": {str(n): entry.file for n, entry in enumerate(entries) if entry.file != entry.id},
         "mine": [n for n, entry in enumerate(entries) if entry.is_mine],
+        "own": [entries.index(entry) for entry in chosen],
         "sections": [[one.title, one.note] for one in SECTIONS.values()],
         "lines": shared,
         "curves": curves,
@@ -543,7 +546,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     entries = list(contents.entries.values())
     made, frame = lines(entries), _frame(entries)
     chosen, how = picked(contents)
-    data = renderer.data("facts.js", "FACTS", script_data(made, entries, frame))
+    data = renderer.data("facts.js", "FACTS", script_data(made, entries, frame, chosen))
     templates = [
         (f"{colour}{'-cut' * (value > 0)}", bar(Part(colour, value)))
         for colour in dict.fromkeys(_BARS.values())
