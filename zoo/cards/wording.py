@@ -83,6 +83,7 @@ def described(card: EncoderCard, code: Callable[[str], str] = str, text: Callabl
     size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
     network = f"{code(text(card.architecture.exact))}, {size}"
     trained = f", trained {how.strip()}" if how else ""
+    trained = ", untrained: with random weights" if card.is_untrained else trained
     return (
         f"An image encoder ({network}){trained}. It turns an image of {px} x {px} pixels into "
         f"{card.representation.dim} features: {layer}."

@@ -89,12 +89,20 @@ def how(one: ReportedNumber) -> str:
     return ", ".join(text for text in (one.setting, size) if text)
 
 
+def by_whom(one: ReportedNumber) -> str:
+    """Who measured it, and how they stand to the weights unless they trained them."""
+    standing = _BY.get(one.standing)
+    return one.measured_by + (f" ({standing})" if standing else "")
+
+
+def printed_in(one: ReportedNumber) -> str:
+    """Where it is printed, to follow a colon."""
+    return "says the card" if one.source == CARD else f"{one.source}, {one.place}"
+
+
 def origin(one: ReportedNumber) -> str:
     """Who measured it and where it is printed, with what is known to be odd about it."""
-    standing = _BY.get(one.standing)
-    by = one.measured_by + (f" ({standing})" if standing else "")
-    where = "says the card" if one.source == CARD else f"{one.source}, {one.place}"
-    text = f"{by}: {where}"
+    text = f"{by_whom(one)}: {printed_in(one)}"
     if one.remark:
         text += f"; {one.remark}"
     return f"{text}; doubtful: {one.doubt}" if one.doubt else text

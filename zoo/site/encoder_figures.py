@@ -97,13 +97,13 @@ def measured_parts(means: Sequence[SeedMean]) -> list[Part]:
     return [found[colour] for colour in LABELS if colour in found]
 
 
-def decomposition_bars(parts: Sequence[Part], *, caption: str) -> Markup:
+def decomposition_bars(parts: Sequence[Part], *, caption: str, is_wrong: bool = False) -> Markup:
     """A table with a signed bar a part on the common scale, its number, and the interval where it has one.
 
     Colours are those of the components (classes ``f-approximation`` ...); widths are percentages, so that it fits any
-    column, and the numbers are text.
+    column, and the numbers are text. With ``is_wrong`` they are marked as measured wrongly.
     """
-    heads = [("part", None), ("from " + f"{LEFT:g} to {RIGHT:g} percentage points", "bar"), ("points", "n")]
+    heads = [("part", None), (f"{LEFT:g} to {RIGHT:g} points", "bar"), ("points", "n")]
     with_intervals = any(part.low is not None for part in parts)
     heads += [("95 % interval", "n")] * with_intervals
     rows = []
@@ -111,7 +111,7 @@ def decomposition_bars(parts: Sequence[Part], *, caption: str) -> Markup:
         cells = [
             element("th", {"scope": "row", "title": MEANINGS[part.colour]}, part.label),
             element("td", {"class": "bar"}, bar(part)),
-            element("td", {"class": "n"}, points(part.value)),
+            element("td", {"class": "n"}, points(part.value) + (" !" if is_wrong else "")),
         ]
         if with_intervals:
             cells.append(element("td", {"class": "n"}, _interval(part)))
@@ -125,8 +125,8 @@ def decomposition_bars(parts: Sequence[Part], *, caption: str) -> Markup:
     foot += [element("td", {}, "")] * with_intervals
     return element(
         "table",
-        {"class": "bars"},
-        element("caption", {}, caption),
+        {"class": "bars wrong" if is_wrong else "bars"},
+        element("caption", {}, element("span", {}, caption)),
         element("thead", {}, head),
         element("tbody", {}, *rows),
         element("tfoot", {"aria-hidden": "true"}, element("tr", {}, *foot)),
@@ -172,7 +172,7 @@ def _axis() -> Markup:
 
 
 def _ticks() -> list[float]:
-    return [tick for tick in linear_ticks(LEFT, RIGHT, 8) if LEFT < tick < RIGHT]
+    return [tick for tick in linear_ticks(LEFT, RIGHT, 4) if LEFT < tick < RIGHT]
 
 
 def _within(value: float) -> float:

@@ -56,6 +56,10 @@ class LabelCurves:
     def __init__(self) -> None:
         self._trials: dict[tuple[int, tuple[int, ...]], HeldOutError | None] = {}
 
+    def prepare(self) -> None:
+        """Reads what the trials and the law are made from."""
+        assert self._pool is not None and self.law is not None
+
     @cached_property
     def _pool(self) -> list[Curve]:
         """Curves of the encoders that the label-budget study ranks."""

@@ -215,7 +215,7 @@ def shown(place: str) -> str:
 
 
 # to the end of the word or of a link in Markdown; punctuation at its end belongs to the sentence
-_ADDRESS = re.compile(r"https?://(?:(?!\]\()[^\s<>\"'`])*[^\s<>\"'`.,;:!?)\]}]", re.IGNORECASE)
+ADDRESS = re.compile(r"https?://(?:(?!\]\()[^\s<>\"'`])*[^\s<>\"'`.,;:!?)\]}]", re.IGNORECASE)
 
 
 def without_keys(text: str) -> str:
@@ -224,7 +224,7 @@ def without_keys(text: str) -> str:
     >>> without_keys("From https://me:word@host/run.pth?dl=1&token=secret, converted.")
     'From https://host/run.pth?dl=1, converted.'
     """
-    return _ADDRESS.sub(lambda found: shown(found[0]), text)
+    return ADDRESS.sub(lambda found: shown(found[0]), text)
 
 
 def is_path(place: str) -> bool:
