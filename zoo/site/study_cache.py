@@ -78,6 +78,8 @@ def finished_studies(
     keys = {study.name: _key(study) for study in chosen}
     found = {study.name: one for study in chosen if (one := _read(study, keys[study.name])) is not None}
     missing = [study for study in chosen if study.name not in found]
+    if missing:
+        tell(f"running {len(missing)} of {len(chosen)}, which takes a minute or two")
     for number, one in enumerate(_made(missing, n_processes or _n_processes()), start=1):
         tell(f"{one.study.name}, {number} of {len(missing)}")
         _keep(one, keys[one.study.name])
