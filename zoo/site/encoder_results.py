@@ -98,6 +98,7 @@ class ImageNetResults:
     """The risks on ImageNet-1K."""
 
     source: Markup  # who measured, by which protocol
+    is_mine: bool
     bars: Markup | None
     drawing: Drawing | None
     table: Table
@@ -141,7 +142,7 @@ def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> ImageNetRes
     summary = entry.summary
     if summary is None:
         return None
-    campaign = campaign_of([row for row in records.rows(entry.id) if row.dataset == IMAGENET])
+    campaign = _campaign(entry, records)
     means = [] if campaign is None else [mean for mean in entry.means if mean.source == campaign.source]
     means = [mean for mean in of_plain_protocols(means) if mean.dataset == IMAGENET]
     intervals = {mean.n_train: mean for mean in means if mean.metric == PROBE and is_by_labels(mean.split)}
@@ -179,6 +180,7 @@ def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> ImageNetRes
     )
     return ImageNetResults(
         source=_campaign_words(campaign, with_intervals=bool(intervals)),
+        is_mine=any(mean in entry.own_means for mean in means),
         bars=decomposition_bars(
             parts,
             caption=("" if is_right else f"{_WRONGLY}. ") + _bars_caption(parts, "ImageNet-1K"),
@@ -189,6 +191,11 @@ def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> ImageNetRes
         drawing=_label_drawing(entry, curves, intervals, is_right=is_right),
         table=table,
     )
+
+
+def _campaign(entry: Entry, records: Records) -> Measurement | None:
+    """A row of the campaign whose risks the encoder's summary has."""
+    return campaign_of([row for row in records.rows(entry.id) if row.dataset == IMAGENET])
 
 
 def _setting(n_labels: int) -> str:
@@ -277,15 +284,21 @@ def _label_drawing(
     return Drawing("Error against labels", svg, key_of(key), note)
 
 
-def others(entry: Entry) -> list[SetResults]:
+def others(entry: Entry, records: Records) -> list[SetResults]:
     """A section a data set and source, of everything beside the risks on ImageNet-1K."""
+    campaign = _campaign(entry, records)
+    above = None if campaign is None else campaign.source
     groups: dict[tuple[str, str], list[SeedMean]] = {}
     for mean in entry.means:
         groups.setdefault((mean.dataset, mean.source), []).append(mean)
-    return [_of_set(entry, dataset, source, means) for (dataset, source), means in groups.items()]
+    return [
+        _of_set(entry, dataset, source, means, is_above=dataset == IMAGENET and source == above)
+        for (dataset, source), means in groups.items()
+    ]
 
 
-def _of_set(entry: Entry, dataset: str, source: str, means: Sequence[SeedMean]) -> SetResults:
+def _of_set(entry: Entry, dataset: str, source: str, means: Sequence[SeedMean], *, is_above: bool) -> SetResults:
+    """With ``is_above`` errors and components stand in the section on ImageNet-1K, and here only folded away."""
     plain = of_plain_protocols(means)
     used: set[SeedMean] = set()
     own = entry.own_means
@@ -295,8 +308,9 @@ def _of_set(entry: Entry, dataset: str, source: str, means: Sequence[SeedMean]) 
         used.update(found)
         return found
 
-    errors = taken(mean for mean in plain if mean.metric in (PROBE, NEIGHBOURS) and is_by_labels(mean.split))
-    parts = measured_parts(plain)
+    is_shown = () if is_above else (PROBE, NEIGHBOURS)
+    errors = taken(mean for mean in plain if mean.metric in is_shown and is_by_labels(mean.split))
+    parts = [] if is_above else measured_parts(plain)
     curves = [mean for mean in means if mean.split.endswith(" images -> val") or "(control=" in mean.protocol]
     taken(curves)
     free = taken(mean for mean in plain if mean.metric in FEATURE_METRICS and mean not in used)
@@ -315,7 +329,7 @@ def _of_set(entry: Entry, dataset: str, source: str, means: Sequence[SeedMean]) 
         _quantities(f"{title} on {dataset}", some, own, summary=f"{len(some):,} {words}")
         for title, words, some in (
             ("Points of the learning curves, and their controls", "points of learning curves", curves),
-            ("Components and the risks behind them", "components and risks behind them", behind),
+            ("Components and the risks behind them", "components, and risks behind them", behind),
             ("Numbers of other protocols", "numbers of other protocols", rest),
         )
         if some
