@@ -42,7 +42,6 @@ LIBRARIES = (
     "pydicom",
     "safetensors",
     "scipy",
-    "shap",
     "sklearn",
     "statsmodels",
     "threadpoolctl",

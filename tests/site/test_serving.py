@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import for_each
 from zoo.errors import QueryError
 from zoo.site.serving import HOST, SiteServer, file_of, open_browser
 
@@ -110,13 +111,13 @@ OUTSIDE = (
 )
 
 
-def test_no_address_leaves_the_folder(folder: Path, port: int) -> None:
-    for address in each(OUTSIDE):
-        assert file_of(folder, address) is None
-        with socket.create_connection((HOST, port), timeout=10) as connection:  # as it is, which no client would send
-            connection.sendall(f"GET {address} HTTP/1.0\r\n\r\n".encode())
-            answer = b"".join(iter(lambda: connection.recv(65_536), b""))
-        assert b" 404 " in answer.partition(b"\r\n")[0] and b"secret" not in answer.partition(b"\r\n\r\n")[2]
+@for_each(OUTSIDE)
+def test_no_address_leaves_the_folder(address: str, folder: Path, port: int) -> None:
+    assert file_of(folder, address) is None
+    with socket.create_connection((HOST, port), timeout=10) as connection:  # as it is, which no client would send
+        connection.sendall(f"GET {address} HTTP/1.0\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert b" 404 " in answer.partition(b"\r\n")[0] and b"secret" not in answer.partition(b"\r\n\r\n")[2]
 
 
 def test_a_folder_that_is_replaced_is_served_anew(folder: Path, port: int) -> None:

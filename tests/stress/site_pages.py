@@ -55,7 +55,7 @@ def look_at(folder: Path, pattern: str, width: int, *, with_axe: bool) -> int:
             if with_axe:
                 wrong += inaccessible(page)
                 page.emulate_media(color_scheme="dark")
-                wrong += [f"dark: {one}" for one in inaccessible(page, colours_alone=True)]
+                wrong += [f"dark: {one}" for one in inaccessible(page)]
             page.close()
             n_wrong += bool(wrong)
             for one in wrong:

@@ -345,19 +345,21 @@ def misses_words(predicted: PredictedError, trial: HeldOutError) -> str:
     )
 
 
+ONE_IS_FIRST = f"The first is better than any other in at least {1 - _TIE:.0%} of draws."
+TIES = (
+    "Ties: {} encoders share the first place; each other is better than the first in the table in over "
+    f"{_TIE:.0%} of draws."
+)
+"""On several that share the first place; braces stand for their number."""
+
+
 def ties_words(ranked: Sequence[Ranked]) -> list[str]:
     """Sentence on how many encoders may be the best."""
-    known = [one.odds for one in ranked if one.odds is not None]
-    ties = sum(odds.ties_with_first for odds in known)
+    known = [one for one in ranked if one.odds is not None]
+    ties = sum(one.is_tie for one in known)
     if not known:
         return []
-    limit = f"{_TIE:.0%}"
-    if ties == 1:
-        return [f"The first is better than any other in at least {1 - _TIE:.0%} of draws."]
-    return [
-        f"Ties: {ties} encoders share the first place; each other is better than the first in the table in over "
-        f"{limit} of draws."
-    ]
+    return [ONE_IS_FIRST if ties == 1 else TIES.format(ties)]
 
 
 def wider_gaps(shown: Sequence[Ranked], usual: Sequence[int]) -> list[str]:

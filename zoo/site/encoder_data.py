@@ -89,7 +89,7 @@ def _row(entry: Entry) -> list[Any]:
 
 
 def _component(parts: RiskDecomposition | None, name: str) -> Any:
-    """Four decimals, more than any figure shows; errors have every digit, so that a table of them is that of results."""
+    """Four decimals, more than any figure shows; errors have every digit, as the files of results."""
     value = None if parts is None else _value(getattr(parts, name))
     return None if value is None else round(value, 4)
 

@@ -13,8 +13,9 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -33,6 +34,7 @@ _OF_DESKTOPS = frozenset(
 )  # come by looking at a folder, and are nobody's work
 _SAFE_PART = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
 _MOST_NAMED = 3  # files in a refusal
+_ABANDONED_AFTER_S = 86_400.0  # since the last file of an unfinished site, which takes minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,11 @@ def require_site_folder(folder: Path) -> Path:
     StoreError
         If it cannot be read or written.
     """
+    return _checked(folder)[0]
+
+
+def _checked(folder: Path) -> tuple[Path, dict[str, str]]:
+    """The folder of a site, and the SHA-256 by path of what an earlier one has there."""
     if folder.is_symlink():
         raise QueryError(
             f"{folder} is a symbolic link, expected a folder, which is replaced as a whole; name the folder itself, "
@@ -73,9 +80,6 @@ def require_site_folder(folder: Path) -> Path:
     if target == Path.cwd() or os.path.ismount(target):
         what = "the current folder" if target == Path.cwd() else "where a disk begins"
         raise QueryError(f"{folder} is {what}, which cannot be replaced as a whole; name a folder below it.")
-    if not os.path.lexists(target):
-        with one_at_a_time(target):  # lest a site that is just being replaced be taken for an interrupted one
-            restore_interrupted(target, "site")
     if target.exists() and not target.is_dir():
         raise QueryError(f"{folder} is no folder, expected one for the site; choose another name.")
     for place in (target.parent, target):
@@ -84,8 +88,10 @@ def require_site_folder(folder: Path) -> Path:
                 f"The folder {place} cannot be written, expected to put the site there; make it writable, or name "
                 "another folder."
             )
-    _earlier(target)
-    return target
+    with one_at_a_time(target):  # lest a site that is just being replaced be taken for an interrupted or changed one
+        restore_interrupted(target, "site")
+        _remove_abandoned(target)
+        return target, _earlier(target)
 
 
 def write_site(files: Iterable[File], folder: Path, *, title: str = "") -> Written:
@@ -111,12 +117,11 @@ def write_site(files: Iterable[File], folder: Path, *, title: str = "") -> Writt
     ContentError
         If a path is not safe, or comes twice.
     """
-    target = require_site_folder(folder)
+    target, known = _checked(folder)
     temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"
     new = _NewSite(temporary, target)
     try:
         with _as_store_error(target):
-            known = _earlier(target)
             temporary.mkdir()
         for file in chain([File(_NO_JEKYLL, b"")], files):
             new.require_safe(file.path)
@@ -262,6 +267,15 @@ def _as_store_error(target: Path) -> Iterator[None]:
             f"The site cannot be written to {target} ({error.strerror or error}), and what was there is as it was; "
             "make room or make it accessible, or name another folder."
         ) from error
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Removes unfinished sites that killed processes have left beside this one."""
+    unfinished = re.compile(re.escape(f".{target.name}-") + r"[0-9a-f]{8}\.tmp")
+    with suppress(OSError):  # they are in nobody's way
+        for entry in os.scandir(target.parent):
+            if unfinished.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > _ABANDONED_AFTER_S:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _synchronise() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 WIDTH, HEIGHT = 900.0, 480.0
-LEFT, RIGHT, TOP, BOTTOM = 78.0, 14.0, 14.0, 62.0  # margins: room for texts of twice the size on a phone
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 42.0, 66.0  # margins: room for texts of twice the size on a phone
 MARKS = (
     "m-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z",
     "m-4.5,-4.5h9v9h-9z",
@@ -119,8 +120,8 @@ def scatter(
 def _reach(axis: Axis, values: Sequence[float]) -> tuple[float, float]:
     """Ends of an axis: values with a margin, on a logarithmic axis a factor."""
     if axis.kind == "log":
-        factor = max((max(values) / min(values)) ** 0.04, 1.1)
-        return min(values) / factor, max(values) * factor
+        low, high = extent(map(math.log, values))
+        return math.exp(low), math.exp(high)
     return extent(values)
 
 
@@ -150,18 +151,14 @@ def _axes(across: Scale, up: Scale, x: Axis, y: Axis) -> list[Markup]:
     for value in _ticks(across, x):
         at = across(value)
         drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{TOP:g}V{floor:g}"}))
-        drawn.append(element("text", {"x": at, "y": floor + 20, "text-anchor": "middle"}, _tick(value, x)))
+        drawn.append(element("text", {"x": at, "y": floor + 24, "text-anchor": "middle"}, _tick(value, x)))
     for value in _ticks(up, y):
         at = up(value)
         drawn.append(element("path", {"class": "grid", "d": f"M{left:g},{at:.1f}H{right:g}"}))
         drawn.append(element("text", {"x": left - 8, "y": at + 4, "text-anchor": "end"}, _tick(value, y)))
     drawn.append(element("path", {"class": "axis", "d": f"M{left:g},{TOP:g}V{floor:g}H{right:g}"}))
-    middle = (TOP + floor) / 2
-    drawn.append(
-        element("text", {"class": "name", "x": (left + right) / 2, "y": HEIGHT - 12, "text-anchor": "middle"}, _name(x))
-    )
-    turned = f"translate(18 {middle:g}) rotate(-90)"
-    drawn.append(element("text", {"class": "name", "transform": turned, "text-anchor": "middle"}, _name(y)))
+    drawn.append(element("text", {"class": "name", "x": 2, "y": 20}, _name(y)))
+    drawn.append(element("text", {"class": "name", "x": right, "y": HEIGHT - 10, "text-anchor": "end"}, _name(x)))
     return drawn
 
 

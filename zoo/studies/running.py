@@ -45,7 +45,7 @@ class StudyOptions:
     progress: Progress = no_progress
 
 
-LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "shap", "statsmodels", "xgboost")
+LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "statsmodels", "xgboost")
 """Of the extra ``study``."""
 
 StudyFunction = Callable[[StudyTable, StudyOptions], Findings]
@@ -214,6 +214,12 @@ def run_studies(
         runs.append(StudyRun(study=study, table=table, findings=findings, other=other))
     settings.progress("done", len(chosen), len(chosen))
     return runs
+
+
+@one_thread()
+def findings_of(study: Study, options: StudyOptions | None = None, *, corrected: bool = False) -> Findings:
+    """What one study says of the encoders of one table, published or corrected, without comparing the two."""
+    return _answered(study, load_study(study)(study_table(corrected=corrected), options or StudyOptions()))
 
 
 def _in_study(options: StudyOptions, study: Study, position: int, total: int) -> StudyOptions:

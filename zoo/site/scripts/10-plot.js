@@ -1,190 +1,143 @@
-/* --- plot: takes over a figure that scatter.py drew; hover, arrow keys, zoom by brushing, a legend that filters ---
- * Zoo.plot(figure, {
- *   points: [{id, label, href, x, y, group (1 to 8), low, high, hollow, note}],   low and high: interval of y; note: a further line of the tooltip
- *   x, y: {label, kind: "linear"|"log", format: "count"|"percent"|"number"|"month", better: "low"|"high"|""},
- *   groups: [name of group 1, ...], off: [groups that are hidden], zoom: [x0, x1, y0, y1] or null, selected: [ids],
- *   front: true draws the line of points that no other one beats; onHover(point or null), onPick(point), onChange({off, zoom}) })
- * returns {update(changes), state}. */
-Zoo.ticks = (low, high, kind, most = 6) => {
-  if (kind === "log") {
-    const from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high));
-    for (const factors of [[1, 2, 5], [1, 3], [1]]) {
-      const found = [];
-      for (let power = from; power <= to; power++) for (const factor of factors) found.push(factor * 10 ** power);
-      const inside = found.filter(value => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
-      if (inside.length <= most && (inside.length > 1 || factors.length > 2)) return inside;
-    }
-    if (high / low > 10) return [0, 1, 2, 3, 4, 5].map(step => 10 ** (from + Math.ceil((to - from) * step / 5)));
+/* --- plot: takes over a figure of scatter.py; hover, arrow keys, zoom by brushing, a legend that filters ---
+ * Zoo.plot(figure, { points: [{id, label, href, x, y, group (1 to 8), low, high, hollow, note}], x and y: {label, kind, format, better},
+ *   groups: [names], off: [groups], zoom: [x0, x1, y0, y1] or null, selected: [ids], front: bool,
+ *   onChange({off, zoom}) }) returns { update(changes) }; axes are as in scatter.py */
+Zoo.ticks = (low, high, kind, most) => {
+  const places = (step, first = Math.ceil(low / step), n = Math.floor(high / step) - first + 1) => n > most ? [] : Array.from({ length: n }, (_, place) => +((first + place) * step).toPrecision(9));
+  const powers = Array.from({ length: 30 }, (_, place) => 10 ** (Math.floor(Math.log10(kind === "log" ? low : high - low)) - 2 + place));
+  for (const factors of kind === "log" ? [[1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]] : []) {
+    const found = powers.flatMap(power => factors.map(factor => +(factor * power).toPrecision(6))).filter(value => value >= low && value <= high);
+    if (found.length > 1 && found.length <= most) return found;
   }
-  for (let power = 10 ** (Math.floor(Math.log10(high - low)) - 2); ; power *= 10) for (const factor of [1, 2, 5]) {
-    const step = factor * power, first = Math.ceil(low / step - 1e-9), last = Math.floor(high / step + 1e-9);
-    if (last - first < most) return Array.from({ length: last - first + 1 }, (_, place) => +((first + place) * step).toPrecision(12));
-  }
+  return powers.flatMap(power => [power, 2 * power, 5 * power]).map(step => places(step)).find(found => found.length) ?? [];
 };
 Zoo.count = value => {
-  for (const [size, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) if (value >= .9995 * size) return +(value / size).toPrecision(3) + letter;
-  return String(+value.toPrecision(4));
+  const [size, letter] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([size]) => value >= .9995 * size) ?? [1, ""];
+  return +(value / size).toPrecision(letter ? 3 : 4) + letter;
 };
-Zoo.shown = (value, axis) => {
-  if (axis.format === "percent") return (Math.round(value * 10) / 10 + 0).toFixed(1);
-  if (axis.format === "month") { const months = Math.round(value * 12); return `${Math.floor(months / 12)}-${String(months % 12 + 1).padStart(2, "0")}`; }
-  return axis.format === "count" ? Zoo.count(value) : String(+value.toPrecision(4));
+Zoo.shown = (value, { format }) => {
+  const months = Math.round(value * 12);
+  return format === "percent" ? value.toFixed(1) : format === "month" ? `${Math.floor(months / 12)}-${String(months % 12 + 1).padStart(2, "0")}` : format === "count" ? Zoo.count(value) : String(+value.toPrecision(4));
 };
-Zoo.marks = ["m-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z", "m-4.5,-4.5h9v9h-9z", "m0,-6l5.5,9.5h-11z", "m0,-6.2l6.2,6.2l-6.2,6.2l-6.2,-6.2z",
-  "m0,6l5.5,-9.5h-11z", "m-2,-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "m-6,-2.5l6,-3.5l6,3.5v5l-6,3.5l-6,-3.5z", "m-6,-3h12v6h-12z"];
-Zoo.swatch = group => Zoo.element("svg:svg", { class: "swatch", viewBox: "0 0 16 16", "aria-hidden": "true" }, Zoo.element("svg:path", { class: `f${group}`, d: "M8,8" + Zoo.marks[group - 1] }));
-
+Zoo.marks = ["m-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z", "m-4.5,-4.5h9v9h-9z", "m0,-6l5.5,9.5h-11z", "m0,-6.2l6.2,6.2l-6.2,6.2l-6.2,-6.2z", "m0,6l5.5,-9.5h-11z",
+  "m-2,-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "m-6,-2.5l6,-3.5l6,3.5v5l-6,3.5l-6,-3.5z", "m-6,-3h12v6h-12z"];
 Zoo.plot = (figure, options) => {
-  const svg = (name, attributes, ...children) => Zoo.element(`svg:${name}`, attributes, ...children);
-  const state = { points: [], groups: [], off: [], zoom: null, selected: [], front: false, ...options };
-  const name = figure.querySelector("svg")?.getAttribute("aria-label") || "";
-  const drawing = svg("svg", { tabindex: 0, role: "application", "aria-roledescription": "plot", "aria-label": `${name} Arrow keys go from point to point, Enter opens one, plus and minus zoom, 0 shows all.` });
-  const tip = Zoo.element("div", { class: "tip", hidden: true }), told = Zoo.element("output", { class: "sr" });
-  const tool = (text, label, act) => { const made = Zoo.element("button", { type: "button", "aria-label": label, title: label }, text); made.onclick = act; return made; };
-  const reset = tool("Reset zoom", "Reset zoom", () => zoomTo(null));
-  const tools = Zoo.element("div", { class: "plot-tools" }, tool("+", "Zoom in", () => zoomBy(.6)), tool("−", "Zoom out", () => zoomBy(1 / .6)), reset);
-  const legend = Zoo.element("ul", { class: "legend", "aria-label": "Groups of the plot; a button hides its group or shows it again" });
-  const box = Zoo.element("div", { class: "plot-box" }, drawing, tip);
-  figure.replaceChildren(tools, box, legend, told);
-  let current = null, drawn = [], across, up, floor, width, left = 56, top = 12, brush = null;
+  const { element } = Zoo, svg = (name, attributes, ...inside) => element(`svg:${name}`, attributes, ...inside), clamp = (value, low, high) => Math.max(low, Math.min(high, value));
+  const path = (name, d) => svg("path", { class: name, d }), text = (words, x, y, anchor, name) => svg("text", { x, y, "text-anchor": anchor, class: name }, words);
+  const state = { points: [], groups: [], off: [], selected: [], zoom: null, ...options }, left = 48, top = 30;
+  const drawing = svg("svg", { tabindex: 0, role: "application", "aria-roledescription": "plot", "aria-label": `${figure.querySelector("svg")?.getAttribute("aria-label") ?? ""} Arrow keys visit points, Enter opens one, plus and minus zoom, 0 shows all.` });
+  const button = (act, attributes, ...inside) => { const made = element("button", { type: "button", ...attributes }, ...inside); made.onclick = act; return made; };
+  const tip = element("div", { class: "tip", hidden: true }), told = element("output", { class: "sr" }), legend = element("ul", { class: "legend" }), box = element("div", { class: "plot-box" }, drawing, tip);
+  const reset = button(() => zoom(null), {}, "Reset zoom"), tools = element("div", { class: "plot-tools" }, button(() => zoomBy(.6), { "aria-label": "Zoom in" }, "+"), button(() => zoomBy(1.6), { "aria-label": "Zoom out" }, "−"), reset);
+  figure.replaceChildren(box, tools, legend, told);
+  let current, drawn, across, up, right, floor, brush, width = box.clientWidth;
 
-  const scale = (low, high, start, end, kind) => {
-    const map = kind === "log" ? Math.log : value => value, back = kind === "log" ? Math.exp : value => value, span = map(high) - map(low);
-    const to = value => start + (map(value) - map(low)) / span * (end - start);
-    return Object.assign(to, { low, high, back: place => back(map(low) + (place - start) / (end - start) * span) });
+  const scaled = (values, ends, start, end, kind) => {
+    const [to, from] = kind === "log" ? [Math.log, Math.exp] : [Number, Number], known = values.length ? values.map(to) : [0, 1];
+    let [low, high] = ends?.map(to) ?? [Math.min(...known), Math.max(...known)];
+    if (!ends) { const margin = (high - low) * .04 || Math.abs(low) * .04 || 1; low -= margin; high += margin; }
+    const back = place => from(low + (place - start) / (end - start) * (high - low));
+    return Object.assign(value => start + (to(value) - low) / (high - low) * (end - start), { low: from(low), high: from(high), back });
   };
-  const reach = (values, kind) => {
-    const low = Math.min(...values), high = Math.max(...values);
-    if (kind === "log") { const factor = Math.max((high / low) ** .04, 1.1); return [low / factor, high * factor]; }
-    const margin = (high - low) * .04 || Math.abs(high) * .04 || 1;
-    return [low - margin, high + margin];
-  };
-  const inGroups = () => state.points.filter(one => !state.off.includes(one.group));
-
   function draw() {
-    width = Math.max(box.clientWidth, 280);
-    const height = width < 600 ? Math.min(width * 1.1, 420) : Math.min(width * .53, 520);
-    floor = height - 46;
-    drawing.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    const known = inGroups(), all = known.length ? known : state.points, { x, y } = state;
-    const ends = all.flatMap(one => [one.y, one.low ?? one.y, one.high ?? one.y]);
-    const [x0, x1, y0, y1] = state.zoom || (all.length ? [...reach(all.map(one => one.x), x.kind), ...reach(ends, y.kind)] : [1, 10, 1, 10]);
-    across = scale(x0, x1, left, width - 14, x.kind); up = scale(y0, y1, floor, top, y.kind);
-    const better = axis => axis.label + ({ low: ", lower is better", high: ", higher is better" }[axis.better] || "");
-    const ticks = (to, axis) => Zoo.ticks(to.low, to.high, axis.kind, axis === x && width < 600 ? 5 : 6).filter(value => value >= to.low && value <= to.high && (axis.format !== "month" || value === Math.round(value)));
-    const text = (value, axis) => axis.format === "month" ? String(value) : Math.abs(value) >= 1e4 ? Zoo.count(value) : String(+value.toPrecision(6));
-    const axes = [
-      ...ticks(across, x).flatMap(value => [svg("path", { class: "grid", d: `M${across(value)},${top}V${floor}` }), svg("text", { x: across(value), y: floor + 17, "text-anchor": "middle" }, text(value, x))]),
-      ...ticks(up, y).flatMap(value => [svg("path", { class: "grid", d: `M${left},${up(value)}H${width - 14}` }), svg("text", { x: left - 6, y: up(value) + 4, "text-anchor": "end" }, text(value, y))]),
-      svg("path", { class: "axis", d: `M${left},${top}V${floor}H${width - 14}` }),
-      svg("text", { class: "name", x: (left + width - 14) / 2, y: height - 7, "text-anchor": "middle" }, better(x)),
-      svg("text", { class: "name", transform: `translate(14 ${(top + floor) / 2}) rotate(-90)`, "text-anchor": "middle" }, better(y)),
-    ];
-    drawn = known.filter(one => one.x >= x0 && one.x <= x1 && one.y >= y0 && one.y <= y1).sort((a, b) => a.x - b.x || a.y - b.y);
-    const inside = value => Math.max(top, Math.min(floor, up(value))), labels = [];
-    const marks = drawn.flatMap(one => {
-      const at = [across(one.x), up(one.y)], chosen = state.selected.includes(one.id);
-      if (chosen) labels.push(svg("text", { class: "chosen", x: at[0] + (at[0] > width * .7 ? -9 : 9), y: at[1] - 7, "text-anchor": at[0] > width * .7 ? "end" : null }, one.label));
-      const bar = one.low == null || one.high == null ? [] : [svg("path", { class: `interval s${one.group}`, d: `M${at[0]},${inside(one.low)}V${inside(one.high)}` })];
-      return [...bar, svg("path", { class: (one.hollow ? "hollow s" : "f") + one.group + (chosen ? " selected" : ""), d: `M${at}${Zoo.marks[one.group - 1]}` })];
-    });
-    drawing.replaceChildren(...axes, ...(state.front ? frontOf(known) : []), svg("g", { class: "marks" }, ...marks), ...labels);
-    if (!drawn.length) drawing.append(svg("text", { x: (left + width) / 2, y: floor / 2, "text-anchor": "middle" }, "Nothing to show: no encoder has both values."));
-    const counts = new Map();
-    for (const one of state.points) counts.set(one.group, (counts.get(one.group) || 0) + 1);
-    if (counts.size < 2) legend.replaceChildren();
-    else legend.replaceChildren(...[...counts].sort((a, b) => a[0] - b[0]).map(([group, n]) => {
-      const button = Zoo.element("button", { type: "button", "aria-pressed": String(!state.off.includes(group)), "data-group": group }, Zoo.swatch(group), `${state.groups[group - 1]} (${n})`);
-      button.onclick = () => {
-        state.off = state.off.includes(group) ? state.off.filter(one => one !== group) : [...state.off, group].sort();
-        changed();
-        legend.querySelector(`[data-group="${group}"]`)?.focus();
-      };
-      return Zoo.element("li", {}, button);
-    }));
-    reset.disabled = !state.zoom;
-    point(drawn.includes(current) ? current : null);
+    const { x, y, points, off, zoom: ends, selected } = state, known = points.filter(one => !off.includes(one.group)), marks = svg("g", { class: "marks" }), labels = [];
+    right = width - 14; floor = (width < 600 ? Math.min(width * 1.1, 420) : Math.min(width * .53, 520)) - 42;
+    drawing.setAttribute("viewBox", `0 0 ${width} ${floor + 42}`);
+    across = scaled(known.map(one => one.x), ends?.slice(0, 2), left, right, x.kind);
+    up = scaled(known.flatMap(one => [one.y, one.low ?? one.y, one.high ?? one.y]), ends?.slice(2), floor, top, y.kind);
+    drawn = known.filter(({ x, y }) => x >= across.low && x <= across.high && y >= up.low && y <= up.high).sort((a, b) => a.x - b.x || a.y - b.y);
+    const name = ({ label, better }) => label + (better ? `, ${better}er is better` : "");
+    const parts = [path("axis", `M${left},${top}V${floor}H${right}`), text(name(y), 2, 14, "start", "name"), text(name(x), right, floor + 36, "end", "name")];
+    for (const [axis, scale] of [[x, across], [y, up]]) for (const value of Zoo.ticks(scale.low, scale.high, axis.kind, width < 600 ? 5 : 7)) {
+      const isMonth = axis.format === "month", at = scale(value), words = isMonth || Math.abs(value) < 1e4 ? value : Zoo.count(value);
+      if (isMonth && value % 1) continue;
+      if (axis === x) parts.push(path("grid", `M${at},${top}V${floor}`), text(words, at, floor + 18, "middle"));
+      else parts.push(path("grid", `M${left},${at}H${right}`), text(words, left - 6, at + 4, "end"));
+    }
+    if (state.front) parts.push(path("front", frontOf(known)));
+    for (const one of drawn) {
+      const at = [across(one.x), up(one.y)], chosen = selected.includes(one.id), side = at[0] > width * .7;
+      if (one.low != null && one.high != null) marks.append(path(`interval s${one.group}`, `M${at[0]},${clamp(up(one.low), top, floor)}V${clamp(up(one.high), top, floor)}`));
+      marks.append(path(`${one.hollow ? "hollow s" : "f"}${one.group}${chosen ? " selected" : ""}`, `M${at}${Zoo.marks[one.group - 1]}`));
+      if (chosen) labels.push(text(one.label, at[0] + (side ? -9 : 9), at[1] - 7, side ? "end" : "start", "chosen"));
+    }
+    drawing.replaceChildren(...parts, marks, ...labels, ...drawn.length ? [] : [text("No encoder to show", width / 2, floor / 2, "middle")]);
+    const groups = [...new Set(points.map(one => one.group))].sort();
+    legend.replaceChildren(...groups.length < 2 ? [] : groups.map(group => element("li", {}, button(() => {
+      state.off = off.includes(group) ? off.filter(one => one !== group) : [...off, group];
+      changed();
+      legend.querySelector(`[data-group="${group}"]`).focus();
+    }, { "aria-pressed": String(!off.includes(group)), "data-group": group },
+    svg("svg", { class: "swatch", viewBox: "0 0 16 16", "aria-hidden": "true" }, path(`f${group}`, "M8,8" + Zoo.marks[group - 1])), `${state.groups[group - 1]} (${points.filter(one => one.group === group).length})`))));
+    reset.disabled = !ends;
+    show(drawn.find(one => one.id === current?.id));
   }
+  /* Steps along the points that no other one beats in both directions. */
   function frontOf(known) {
-    const sign = axis => axis.better === "high" ? -1 : 1, best = [];
-    for (const one of [...known].sort((a, b) => sign(state.x) * (a.x - b.x) || sign(state.y) * (a.y - b.y))) if (!best.length || sign(state.y) * (one.y - best.at(-1).y) < 0) best.push(one);
-    const kept = (to, value) => Math.max(-1e4, Math.min(1e4, to(value)));
-    return best.length ? [svg("path", { class: "front", d: `M${kept(across, best[0].x)},${kept(up, best[0].y)}` + best.slice(1).map(one => `H${kept(across, one.x)}V${kept(up, one.y)}`).join("") })] : [];
+    const [xWay, yWay] = [state.x, state.y].map(axis => axis.better === "high" ? -1 : 1), place = ({ x, y }) => [clamp(across(x), left, right), clamp(up(y), top, floor)];
+    const best = [...known].sort((a, b) => xWay * (a.x - b.x) || yWay * (a.y - b.y)).reduce((kept, one) => !kept.length || yWay * one.y < yWay * kept.at(-1).y ? [...kept, one] : kept, []);
+    return best.map((one, n) => n ? `H${place(one)[0]}V${place(one)[1]}` : `M${place(one)}`).join("");
   }
   const changed = () => { draw(); state.onChange?.({ off: state.off, zoom: state.zoom }); };
-  function zoomTo(zoom) { state.zoom = zoom && zoom.map(value => +value.toPrecision(5)); changed(); }
-  function zoomBy(factor) {
-    const at = current ? [across(current.x), up(current.y)] : [(left + width - 14) / 2, (top + floor) / 2];
-    const x = [left, width - 14].map(end => across.back(at[0] + (end - at[0]) * factor)), y = [floor, top].map(end => up.back(at[1] + (end - at[1]) * factor));
-    zoomTo([...x, ...y]);
-  }
-  /* Shows what one point is, or hides the tooltip. */
-  function point(one, aloud = false) {
-    if (one !== current || aloud) state.onHover?.(one);
+  const zoom = ends => { state.zoom = ends && ends.map(value => +value.toPrecision(5)); changed(); };
+  const zoomBy = factor => {
+    const [x, y] = current ? [across(current.x), up(current.y)] : [(left + right) / 2, (top + floor) / 2], ends = (scale, at, ...places) => places.map(place => scale.back(at + (place - at) * factor));
+    zoom([...ends(across, x, left, right), ...ends(up, y, floor, top)]);
+  };
+  /* Shows what a point is, or hides the tooltip; aloud: to a screen reader too. */
+  function show(one, aloud) {
     current = one;
     tip.hidden = !one;
     drawing.querySelector(".now")?.remove();
     if (!one) return;
-    const at = [across(one.x), up(one.y)], interval = one.low == null || one.high == null ? "" : ` (${Zoo.shown(one.low, state.y)} to ${Zoo.shown(one.high, state.y)})`;
-    const lines = [`${state.y.label}: ${Zoo.shown(one.y, state.y)}${interval}`, `${state.x.label}: ${Zoo.shown(one.x, state.x)}`, state.groups[one.group - 1], one.note].filter(Boolean);
-    tip.replaceChildren(Zoo.element("strong", {}, one.label), ...lines.map(line => Zoo.element("div", {}, line)));
-    drawing.append(svg("circle", { class: "now", cx: at[0], cy: at[1], r: 9 }));
-    tip.style.left = `${Math.max(0, Math.min(at[0] + 12, width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${at[1] > floor / 2 ? at[1] - tip.offsetHeight - 12 : at[1] + 14}px`;
+    const x = across(one.x), y = up(one.y), range = one.low != null && one.high != null ? ` (${Zoo.shown(one.low, state.y)} to ${Zoo.shown(one.high, state.y)})` : "";
+    const lines = [`${state.y.label}: ${Zoo.shown(one.y, state.y)}${range}`, `${state.x.label}: ${Zoo.shown(one.x, state.x)}`, state.groups[one.group - 1], one.note].filter(Boolean);
+    tip.replaceChildren(element("strong", {}, one.label), ...lines.map(line => element("div", {}, line)));
+    drawing.append(svg("circle", { class: "now", cx: x, cy: y, r: 9 }));
+    tip.style.left = `${clamp(x + 12, 0, width - tip.offsetWidth - 4)}px`;
+    tip.style.top = `${y > floor / 2 ? y - tip.offsetHeight - 12 : y + 14}px`;
     if (aloud) told.textContent = [one.label, ...lines].join(", ");
   }
-  const open = one => { if (state.onPick) state.onPick(one); else if (one.href) location.href = one.href; };
-  const place = event => { const area = drawing.getBoundingClientRect(), ratio = width / area.width; return [(event.clientX - area.left) * ratio, (event.clientY - area.top) * ratio]; };
-  function nearest([x, y]) {
-    let best = null, least = 26 ** 2;
-    for (const one of drawn) { const away = (across(one.x) - x) ** 2 + (up(one.y) - y) ** 2; if (away < least) { best = one; least = away; } }
-    return best;
-  }
-  drawing.addEventListener("pointerdown", event => {
-    if (event.button) return;
-    brush = { from: place(event), was: current };
-    if (event.pointerType !== "touch") drawing.setPointerCapture(event.pointerId);
-  });
-  drawing.addEventListener("pointermove", event => {
-    const at = place(event);
-    if (!brush || event.pointerType === "touch") return point(nearest(at));
-    const x = [brush.from[0], at[0]].map(value => Math.max(left, Math.min(width - 14, value))).sort((a, b) => a - b), y = [brush.from[1], at[1]].map(value => Math.max(top, Math.min(floor, value))).sort((a, b) => a - b);
-    if (!brush.mark && x[1] - x[0] < 6 && y[1] - y[0] < 6) return;
-    if (!brush.mark) { point(null); drawing.append(brush.mark = svg("rect", { class: "brush" })); }
-    brush.area = [x, y];
-    for (const [key, value] of Object.entries({ x: x[0], y: y[0], width: x[1] - x[0], height: y[1] - y[0] })) brush.mark.setAttribute(key, value);
-  });
-  drawing.addEventListener("pointerup", event => {
-    const ended = brush;
-    brush = null;
-    if (!ended) return;
-    if (ended.mark) {
-      const [x, y] = ended.area;
-      ended.mark.remove();
-      if (x[1] - x[0] > 8 && y[1] - y[0] > 8) zoomTo([across.back(x[0]), across.back(x[1]), up.back(y[1]), up.back(y[0])]);
-      return;
-    }
-    const one = nearest(place(event));
-    if (one && (event.pointerType !== "touch" || one === ended.was)) open(one); else point(one);
-  });
+  const open = one => { location.href = one.href; };
+  const place = event => { const area = drawing.getBoundingClientRect(); return [event.clientX - area.left, event.clientY - area.top].map(at => at * width / area.width); };
+  const nearest = ([x, y]) => {
+    const away = one => Math.hypot(across(one.x) - x, up(one.y) - y);
+    return drawn.reduce((best, one) => away(one) < (best ? away(best) : 26) ? one : best, undefined);
+  };
   const stop = () => { brush?.mark?.remove(); brush = null; };
-  drawing.addEventListener("pointercancel", stop);
-  drawing.addEventListener("pointerleave", event => { if (!brush && event.pointerType !== "touch") point(null); });
-  drawing.addEventListener("blur", () => point(null));
-  drawing.addEventListener("keydown", event => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const by = { ArrowRight: ["x", 1], ArrowLeft: ["x", -1], ArrowUp: ["y", 1], ArrowDown: ["y", -1] }[event.key];
-    const order = by?.[0] === "y" ? [...drawn].sort((a, b) => a.y - b.y || a.x - b.x) : drawn;
-    if (by) point(current ? order[Math.max(0, Math.min(order.length - 1, order.indexOf(current) + by[1]))] : order[0] ?? null, true);
-    else if (event.key === "Home" || event.key === "End") point(drawn.at(event.key === "Home" ? 0 : -1) ?? null, true);
-    else if (event.key === "Enter" && current) open(current);
-    else if (event.key === "+" || event.key === "=") zoomBy(.6);
-    else if (event.key === "-") zoomBy(1 / .6);
-    else if (event.key === "0") zoomTo(null);
-    else if (event.key === "Escape") { stop(); point(null); } else return;
-    event.preventDefault();
-  });
-  new ResizeObserver(() => { if (Math.abs(box.clientWidth - width) > 1) draw(); }).observe(box);
+  const heard = {
+    pointerdown(event) {
+      if (event.button) return;
+      brush = { from: place(event), was: current };
+      if (event.pointerType !== "touch") drawing.setPointerCapture(event.pointerId); // a finger scrolls the page
+    },
+    pointermove(event) {
+      const at = place(event);
+      if (!brush || event.pointerType === "touch") return show(nearest(at));
+      const [x, y] = [[left, right], [top, floor]].map((ends, side) => [brush.from[side], at[side]].map(value => clamp(value, ...ends)).sort((a, b) => a - b));
+      if (!brush.mark && x[1] - x[0] + y[1] - y[0] < 8) return;
+      show();
+      brush.mark?.remove();
+      Object.assign(brush, { x, y, mark: path("brush", `M${x[0]},${y[0]}H${x[1]}V${y[1]}H${x[0]}z`) });
+      drawing.append(brush.mark);
+    },
+    pointerup(event) {
+      const ended = brush, one = nearest(place(event));
+      stop();
+      if (!ended?.mark) ended && one && (event.pointerType !== "touch" || one === ended.was) ? open(one) : show(one);
+      else if (ended.x[1] - ended.x[0] > 8 && ended.y[1] - ended.y[0] > 8) zoom([...ended.x.map(across.back), ...ended.y.map(up.back).reverse()]);
+    },
+    pointercancel: stop, pointerleave() { if (!brush) show(); }, blur() { show(); },
+    keydown(event) {
+      const { key } = event, [axis, step] = { ArrowRight: ["x", 1], ArrowLeft: ["x", -1], ArrowUp: ["y", 1], ArrowDown: ["y", -1] }[key] ?? [], order = axis === "y" ? [...drawn].sort((a, b) => a.y - b.y) : drawn;
+      const acts = { Enter() { if (current) open(current); }, "+"() { zoomBy(.6); }, "-"() { zoomBy(1.6); }, 0() { zoom(null); }, Escape() { stop(); show(); }, Home() { show(drawn[0], true); }, End() { show(drawn.at(-1), true); } };
+      if (event.ctrlKey || event.metaKey || event.altKey || !step && !Object.hasOwn(acts, key)) return;
+      event.preventDefault();
+      if (step) show(order[current ? clamp(order.indexOf(current) + step, 0, order.length - 1) : 0], true); else acts[key]();
+    },
+  };
+  for (const [name, act] of Object.entries(heard)) drawing.addEventListener(name, act);
+  new ResizeObserver(() => { if (Math.abs(box.clientWidth - width) > 1) { width = box.clientWidth; draw(); } }).observe(box);
   draw();
-  return { state, update(changes) { Object.assign(state, changes); draw(); } };
+  return { update(changes) { Object.assign(state, changes); draw(); } };
 };

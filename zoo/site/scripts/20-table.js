@@ -2,10 +2,11 @@
  * Zoo.table(table, {
  *   values(place, name): what a row is sorted by, null for what is missing; place is that of the row in the page as it came, name is
  *     data-name of a heading, and headings without one are not sorted; by default the text of the cell, null in cells of class "missing"
- *   order: "NAME-asc" or "NAME-desc", "" for that of the page; onOrder(order) when the visitor asks for another })
+ *   order: "NAME-asc" or "NAME-desc", "" for that of the page; onOrder(order) when the visitor asks for another;
+ *   before(): called before DataTables takes the table })
  * data-script of the table is the address of DataTables, loaded when nothing else is to be done. What is missing comes last both ways.
  * returns {filter(keep(place)) -> number of rows shown, order(order), shown() -> their places from top to bottom}. */
-Zoo.table = (table, { values, order = "", onOrder } = {}) => {
+Zoo.table = (table, { values, order = "", onOrder, before } = {}) => {
   const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells], hidden = new Set();
   let known = null, sorted = null, wanted = order, loading = false, quiet = false;
   const rows = () => known ??= [...body.rows];
@@ -44,6 +45,7 @@ Zoo.table = (table, { values, order = "", onOrder } = {}) => {
   function load() {
     if (loading) return;
     loading = true;
+    before?.();
     if (window.DataTable) return enhance();
     const script = Zoo.element("script", { src: table.dataset.script });
     script.onload = enhance;
