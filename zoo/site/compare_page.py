@@ -21,7 +21,7 @@ from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mar
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean
 from ..results.vocabulary import METRICS
-from .contents import Contents, Entry
+from .contents import Contents, Entry, public
 from .drawing import Scale, element, linear_ticks, log_ticks, plain
 from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
 from .rendering import File, Renderer, encoder_page
@@ -214,7 +214,7 @@ def _section(fact: Fact) -> str:
 
 
 def _fact_cell(fact: Fact, subject: Subject) -> Cell:
-    value = fact.of(subject)
+    value = public(fact, subject)
     if isinstance(value, Missing):
         return Cell(value.value, is_missing=True)
     if fact.is_reported and not isinstance(value, str):

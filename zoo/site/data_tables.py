@@ -33,7 +33,7 @@ from ..results.rows import Key, errata, key_of, read_rows
 from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, published_rows
 from ..results.values import SETTINGS, ResultErratum, Summary
 from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS, Row
-from .contents import Contents
+from .contents import Contents, public
 from .rendering import encoder_page
 
 REASONS = tuple(reason.value for reason in Missing)
@@ -179,7 +179,7 @@ def _encoders(contents: Contents) -> Table:
     ]  # fmt: skip
     columns += [Field("page", "text", "its page, from the folder of the site"), _MINE]
     rows = tuple(
-        (*(fact.of(entry.subject) for fact in FACTS.values()), encoder_page(entry), entry.is_mine)
+        (*(public(fact, entry.subject) for fact in FACTS.values()), encoder_page(entry), entry.is_mine)
         for entry in contents.entries.values()
     )
     what = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ..cards.schema import Missing, fact_text
 from ..results.facts import DOUBTFUL, FACTS, REPORTED, points, short_number
@@ -25,6 +26,7 @@ LABELS = {
 _COMMERCIAL = {
     "yes": "any use", "no": "not commercial", "conditions": "under conditions", "unknown": "unknown",
 }  # fmt: skip
+Offered: TypeAlias = dict[str, list[tuple[str, str, int]]]  # by kind: value, words and number of encoders
 _EXCLUDED = "excluded as wrong"
 _UNMEASURED = "not measured"
 
@@ -49,8 +51,8 @@ class Row:
 
 COLUMNS = (
     ("encoder", "Encoder"), ("training", "Training"), ("network", "Network"), ("parameters", "Parameters"),
-    ("dim", "Dimension"), ("error", "Error, all labels"), ("error1", "Error, 1\N{NO-BREAK SPACE}% labels"), ("reported", "Reported"),
-    ("licence", "Licence"), ("access", "Weights"), ("released", "Released"),
+    ("dim", "Dimension"), ("error", "Error, all labels"), ("error1", "Error, 1\N{NO-BREAK SPACE}% labels"),
+    ("reported", "Reported"), ("licence", "Licence"), ("access", "Weights"), ("released", "Released"),
 )  # fmt: skip
 """Name in the address, and heading."""
 
@@ -59,7 +61,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The page, and with it the assets that it names."""
     entries = in_order(contents)
     groups = _groups(entries)
-    measured = [entry for entry in entries if error_of(entry, "100%") is not None]
+    scores = _scores(entries)
     yield renderer.page(
         "index.html.jinja",
         "index.html",
@@ -67,13 +69,13 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         kind="index",
         scripts=(encoder_data_script(contents, renderer),),
         datatables=datatables(renderer),
-        plot=_plot(measured, groups),
+        plot=_plot(entries, groups, scores),
         groups=[*groups, OTHER],
         columns=COLUMNS,
         rows=[_row(entry) for entry in entries],
         n_encoders=len(entries),
         n_measured=sum(any(error_of(entry, setting.name) is not None for setting in SETTINGS) for entry in entries),
-        scores=_scores(entries),
+        scores=scores,
         choices=_choices(entries),
         has_mine=any(entry.is_mine for entry in entries),
         has_wrong=any(entry.subject.is_wrong for entry in entries),
@@ -104,35 +106,48 @@ def _mode(entry: Entry) -> str:
     return OTHER if isinstance(mode, Missing) else mode
 
 
-def _plot(measured: Iterable[Entry], groups: list[str]) -> object:
-    shown = []
-    for entry in measured:
-        error, mode = error_of(entry, "100%"), _mode(entry)
-        if error is None:
-            continue
-        shown.append(
-            Point(
-                id=entry.id,
-                label=entry.id,
-                href=encoder_page(entry),
-                x=float(entry.card.architecture.n_parameters),
-                y=error,
-                group=groups.index(mode) + 1 if mode in groups else len(groups) + 1,
-                hollow=entry.is_mine,
-            )
+def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered) -> object:
+    """What the page shows before anybody chooses: the first measured score, or the first reported one, against size."""
+    if not any(scores.values()):
+        return ""
+    name, words, _ = (scores["measured"] or scores["reported"])[0]
+    if scores["measured"]:
+        values = [(entry, error_of(entry, name)) for entry in entries]
+        axis, title = (
+            Axis(f"error with {words}, %", "log", "percent", "low"),
+            f"Measured error on ImageNet-1K with {words}",
         )
+    else:
+        [protocol] = (one.name for one in PROTOCOLS.values() if one.short == name)
+        preferred = [(entry, entry.subject.reported.get(protocol)) for entry in entries]
+        values = [(entry, None if one is None else one.value) for entry, one in preferred]
+        axis = Axis(f"reported accuracy, {words}, %", "linear", "percent", "high")
+        title = f"Reported accuracy on ImageNet-1K, {words},"
+    shown = [
+        Point(
+            id=entry.id,
+            label=entry.id,
+            href=encoder_page(entry),
+            x=float(entry.card.architecture.n_parameters),
+            y=value,
+            group=groups.index(_mode(entry)) + 1 if _mode(entry) in groups else len(groups) + 1,
+            hollow=entry.is_mine,
+        )
+        for entry, value in values
+        if value is not None
+    ]
     return scatter(
         shown,
         Axis("parameters", "log", "count"),
-        Axis("error with all labels, %", "log", "percent", "low"),
-        title="Error on ImageNet-1K against the number of parameters",
-        description="A mark an encoder that was measured; the table below has the same numbers.",
+        axis,
+        title=f"{title} against the number of parameters",
+        description="The table below has the same numbers.",
         groups=[in_words(one) for one in [*groups, OTHER]],
     )
 
 
-def _scores(entries: list[Entry]) -> dict[str, list[tuple[str, str, int]]]:
-    """What the plot can show: name in the address, words and number of encoders, measured and reported apart."""
+def _scores(entries: list[Entry]) -> Offered:
+    """What the plot can show: measured and reported apart."""
     measured = [
         (setting.name, LABELS[setting.name], sum(error_of(entry, setting.name) is not None for entry in entries))
         for setting in SETTINGS
@@ -142,8 +157,8 @@ def _scores(entries: list[Entry]) -> dict[str, list[tuple[str, str, int]]]:
     return {"measured": [one for one in measured if one[2]], "reported": reported}
 
 
-def _choices(entries: list[Entry]) -> dict[str, list[tuple[str, str, int]]]:
-    """What the filters offer: value, words and number of encoders, the most frequent first."""
+def _choices(entries: list[Entry]) -> Offered:
+    """What the filters offer, the most frequent first."""
     found: dict[str, Counter[str]] = {name: Counter() for name in ("mode", "family", "commercial", "access")}
     columns = {"mode": "ssl_mode", "family": "family", "commercial": "commercial_use", "access": "availability"}
     for name, column in columns.items():

@@ -83,7 +83,7 @@ Zoo.pages.index = () => {
   document.getElementById("clear").onclick = () => { filters.reset(); filters.oninput(); };
   document.getElementById("download").onclick = () => {
     const fields = ENCODERS.fields.filter(name => !["file", "reported"].includes(name)), cell = value => Array.isArray(value) ? value.join("; ") : value;
-    const heads = [...fields.map(name => measured.includes(name) ? `error_${name}` : name), ...kinds.map(kind => `reported_${kind}`)];
+    const heads = [...fields, ...kinds.map(kind => `reported_${kind}`)];
     Zoo.download("encoders.csv", Zoo.csv([heads, ...table.shown().map(place => [...fields.map(name => cell(all[place][name])), ...kinds.map(kind => all[place].reported[kind])])]));
   };
   Zoo.state.watch(next => { show(next); table.order(next.order ?? ""); });

@@ -86,8 +86,8 @@ Zoo.pages.choose = () => {
   }
   function drawFront(name, label, format) {
     const x = { label, kind: "log", format, better: "low" }, marks = kept.map(one => {
-      const off = kept.filter(other => other[name] <= one[name] && other.error <= one.error && (other[name] < one[name] || other.error < one.error));
-      const group = !off.length ? 1 : off.some(other => Zoo.isWorse(one, other)) ? 3 : 2;
+      const isBeaten = other => other[name] <= one[name] && Zoo.isWorse(one, other), isOff = other => other[name] <= one[name] && other.error <= one.error && (other[name] < one[name] || other.error < one.error);
+      const group = kept.some(isBeaten) ? 3 : kept.some(isOff) ? 2 : 1;
       return { id: one.id, label: one.id, href: href(one), x: one[name], y: one.error, low: one.interval_low, high: one.interval_high, group, hollow: group > 2, note: `rank ${span(one.rank_low, one.rank_high)}, ${one.kind}`, one };
     });
     const front = marks.filter(mark => mark.group === 1).sort((a, b) => a.x - b.x), changes = { points: marks, x, y: { label: "error, %", kind: "linear", format: "percent", better: "low" }, groups: BUDGET.groups, front: true };
@@ -96,7 +96,7 @@ Zoo.pages.choose = () => {
   }
   function draw() {
     const { left, options } = rank(), n = kept.length, words = [...step.words, ties > 1 ? BUDGET.ties.replace("{}", ties) : ties ? BUDGET.first : "", step.kind === "extrapolated" ? BUDGET.extrapolation : ""];
-    form.step.setAttribute("aria-valuetext", at("labels-text").textContent = step.text);
+    form.step.setAttribute("aria-valuetext", at("labels-text").textContent = `${step.text}: ${step.kind}`);
     at("answer").replaceChildren(element("strong", {}, `${n} encoder${n === 1 ? "" : "s"} with ${step.text}.`), left.length ? ` Left out: ${left.join(", ")}.` : "", n ? "" : " Nobody is left: allow more.");
     at("words").replaceChildren(...words.filter(Boolean).map(line => element("p", {}, line)));
     drawFront("parameters", "parameters", "count"); drawFront("dim", "feature dimension", "number");
