@@ -14,21 +14,17 @@ import pandas as pd
 import pytest
 
 from tests.result_rows import AddRows, user_of
+from tests.site.whole import contents
 from zoo.cards.schema import Missing
 from zoo.results.facts import FACTS
 from zoo.results.reported import reported_numbers
 from zoo.results.rows import Measurement, measurements
 from zoo.results.tables import results_df
 from zoo.results.vocabulary import METRICS
-from zoo.site.contents import Contents, gather
+from zoo.site.contents import gather
 from zoo.site.data_pages import files
 from zoo.site.data_tables import REASONS, Table, csv_bytes, json_bytes, tables
 from zoo.site.rendering import Renderer
-
-
-@cache
-def contents() -> Contents:
-    return gather()
 
 
 @cache
