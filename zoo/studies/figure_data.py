@@ -1,4 +1,4 @@
-"""The numbers of a figure as a table, read from what was drawn, so that every figure has them and none writes them down.
+"""The numbers of a figure as a table, read from what was drawn: every figure has them, and none writes them down.
 
 A row is a point, a line's corner, a bar, an interval, a cell of a map, or a text within the axes; in the units of the
 axes, and as drawn: points that were moved apart are where they stand. What has no place in the data (letters of panels,
@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..evaluation.drawing import names_of
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure as Drawing
-    from matplotlib.text import Text
 
 COLUMNS = (
     "panel", "x_axis", "y_axis", "kind", "series", "name", "x", "y", "x_end", "y_end", "value", "x_name", "y_name",
@@ -119,7 +119,7 @@ def _named(place: float | None, names: Mapping[float, str]) -> str:
         return ""
     nearest = min(names, key=lambda one: abs(one - place))
     places = sorted(names)
-    step = min((after - before for before, after in zip(places, places[1:], strict=False)), default=1.0)
+    step = min((after - before for before, after in pairwise(places)), default=1.0)
     return names[nearest] if abs(nearest - place) < _NEAR * step else ""
 
 
@@ -173,7 +173,7 @@ def _series(artist: Any, legend: Mapping[_Look, str]) -> str:
 # --- marks of one panel ---------------------------------------------------------------------------------------------
 
 
-def _marks(axes: Axes, legend: Mapping[_Look, str]) -> Iterator[Mark]:
+def _marks(axes: Any, legend: Mapping[_Look, str]) -> Iterator[Mark]:
     from matplotlib.collections import LineCollection, PathCollection, PolyCollection
     from matplotlib.container import BarContainer
 
@@ -193,7 +193,7 @@ def _marks(axes: Axes, legend: Mapping[_Look, str]) -> Iterator[Mark]:
         elif isinstance(collection, LineCollection):
             marks = _intervals(collection.get_segments()) if _is_data(collection, axes) else iter(())
         elif isinstance(collection, PolyCollection) and _is_data(collection, axes):
-            marks = (mark for path in collection.get_paths() for mark in _corners("area", path.vertices))
+            marks = (mark for path in collection.get_paths() for mark in _corners("area", np.asarray(path.vertices)))
         else:
             marks = iter(())
         yield from (replace(mark, series=series) for mark in marks)
@@ -267,7 +267,7 @@ def _cells(image: Any) -> Iterator[Mark]:
             )
 
 
-def _said(text: Text, axes: Axes) -> Iterator[Mark]:
+def _said(text: Any, axes: Axes) -> Iterator[Mark]:
     """A text at a place of the data, and an arrow between two."""
     from matplotlib.text import Annotation
 

@@ -1,7 +1,7 @@
 """A figure as an SVG file that follows the light or dark colours of whoever looks at it.
 
 The file is a picture of its own, in light colours for any viewer; where a browser prefers dark ones, rules within the
-file exchange them. Text is text, which can be searched and copied. What is written onto coloured cells keeps its colour.
+file exchange them. Text is text, which can be searched and copied. What is written onto coloured cells stays as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _ON_CELLS = "#000001"  # black that no rule exchanges
 _IN_THE_DARK = {
     "#ffffff": _PAPER, "#000000": _INK, "#e6e6e6": "#3a424c", "#f3f3f3": "#1f242a", "#f5f5f5": "#1f242a",
     "#444444": "#a3adb8", "#555555": "#a3adb8", "#777777": "#8b949e", "#808080": "#8b949e", "#888888": "#8b949e",
-    "#cccccc": "#57606a", "#0072b2": "#3b93d9", "#56b4e9": "#9bd3f5", "#009e73": "#2fc39a", "#d55e00": "#ff8a3d", "#7a5c00": "#cfae55",
+    "#cccccc": "#57606a", "#0072b2": "#3b93d9", "#56b4e9": "#9bd3f5", "#009e73": "#2fc39a",
+    "#d55e00": "#ff8a3d", "#7a5c00": "#cfae55",
 }  # fmt: skip
 _RULES = (
     "@media (prefers-color-scheme: dark) {"
@@ -48,9 +49,9 @@ def svg_of(drawing: Drawing, *, name: str) -> str:
 
     for axes in drawing.axes:
         if axes.images:
-            for text in axes.texts:
-                if text.get_color() in ("black", "k", "#000000"):
-                    text.set_color(_ON_CELLS)
+            for written in axes.texts:
+                if written.get_color() in ("black", "k", "#000000"):
+                    written.set_color(_ON_CELLS)
     file = io.StringIO()
     metadata: Any = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):

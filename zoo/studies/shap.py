@@ -146,7 +146,7 @@ def beeswarm(
                     rasterized=rasterized,
                 )
                 if len(swarm.names):
-                    name_points(points, [swarm.names[place] for place in np.flatnonzero(chosen)])
+                    name_points(points, [swarm.names[place] for place in np.flatnonzero(chosen).tolist()])
     axes.set_xlim((low, high) if limit is None else (_LIMIT_MARGIN * low, _LIMIT_MARGIN * high))
     axes.set_ylim(len(swarms) - 0.5, -0.5)
     axes.set_yticks(range(len(swarms)), [swarm.label for swarm in swarms])
