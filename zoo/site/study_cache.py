@@ -11,16 +11,19 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
+import os
 import platform
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from ..evaluation.drawing import style
 from ..files import cache_folder, content_folder, replaced, shipped_only
@@ -29,6 +32,9 @@ from ..studies.figure_svg import svg_of
 from ..studies.report import document_of, figure_file, other_side, with_other
 from ..studies.running import LIBRARIES, Study, StudyOptions, StudyRun, findings_of
 from ..version import __version__
+
+if TYPE_CHECKING:
+    from ..analysis.table import StudyTable
 
 _FORMAT = "zoo-site-study-1"
 _OTHER = "corrected"  # the second table of every study
@@ -72,6 +78,8 @@ def finished_studies(
     keys = {study.name: _key(study) for study in chosen}
     found = {study.name: one for study in chosen if (one := _read(study, keys[study.name])) is not None}
     missing = [study for study in chosen if study.name not in found]
+    if missing:
+        tell(f"running {len(missing)} of {len(chosen)}, which takes a minute or two")
     for number, one in enumerate(_made(missing, n_processes or _n_processes()), start=1):
         tell(f"{one.study.name}, {number} of {len(missing)}")
         _keep(one, keys[one.study.name])
@@ -103,8 +111,29 @@ def _made(chosen: Sequence[Study], n_processes: int) -> Iterator[Finished]:
         yield _joined(study, published_half(study, 0), corrected_half(study, 0))
 
 
-def _pool(n_processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(n_processes, mp_context=multiprocessing.get_context("spawn"))
+@contextmanager
+def _pool(n_processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with the block, however that ends, and with this process."""
+    spawn = multiprocessing.get_context("spawn")  # a fork would inherit the threads of libraries as they are
+    lifeline, held = spawn.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(n_processes, mp_context=spawn, initializer=_begin, initargs=(lifeline,))
+    try:
+        yield pool
+    finally:
+        held.close()  # which the others see
+        pool.shutdown(cancel_futures=True)
+        lifeline.close()
+
+
+def _begin(lifeline: Any) -> None:
+    """First thing in a process that runs studies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one is interrupted too, and ends it
+    Thread(target=_end_with, args=(lifeline,), daemon=True).start()
+
+
+def _end_with(lifeline: Any) -> None:
+    lifeline.poll(None)
+    os._exit(1)
 
 
 def _submitted(pool: ProcessPoolExecutor, study: Study) -> tuple[Future[dict[str, Any]], Future[dict[str, Any]]]:
@@ -113,11 +142,9 @@ def _submitted(pool: ProcessPoolExecutor, study: Study) -> tuple[Future[dict[str
 
 def published_half(study: Study, n_workers: int) -> dict[str, Any]:
     """A study on the published table: its document, and its figures as texts."""
-    from ..analysis.table import study_table
-
     with shipped_only():
-        findings = findings_of(study, StudyOptions(n_workers=n_workers))
-        run = StudyRun(study=study, table=study_table(), findings=findings)
+        findings = findings_of(study, _table(corrected=False), StudyOptions(n_workers=n_workers))
+        run = StudyRun(study=study, table=_table(corrected=False), findings=findings)
         figures = {}
         with style():
             for figure in findings.figures:
@@ -130,7 +157,15 @@ def published_half(study: Study, n_workers: int) -> dict[str, Any]:
 def corrected_half(study: Study, n_workers: int) -> dict[str, Any]:
     """The same study on the corrected table: what it says of claims, and its numbers."""
     with shipped_only():
-        return other_side(findings_of(study, StudyOptions(n_workers=n_workers), corrected=True))
+        return other_side(findings_of(study, _table(corrected=True), StudyOptions(n_workers=n_workers)))
+
+
+@cache
+def _table(*, corrected: bool) -> StudyTable:
+    """Read once a process."""
+    from ..analysis.table import study_table
+
+    return study_table(corrected=corrected)
 
 
 def _joined(study: Study, published: Mapping[str, Any], corrected: Mapping[str, Any]) -> Finished:

@@ -28,6 +28,7 @@ from ..evaluation.drawing import save, style
 from ..files import replace_folder, replaced
 from ..optional import requires_extra
 from ..version import __version__
+from .figure_data import csv_of
 from .findings import Findings, Verdict, shown_verdict
 from .running import Progress, StudyRun, no_progress
 
@@ -88,7 +89,7 @@ def with_other(study: Mapping[str, Any], name: str, other: Mapping[str, Any]) ->
 
 
 def figure_file(study: str, figure: str) -> str:
-    """Where a report has a figure, without suffix; there is one as .png and one as .svg."""
+    """Where a report has a figure, without suffix: as .png and as .svg, and its numbers as .csv."""
     return f"figures/{study}-{figure}"
 
 
@@ -177,7 +178,7 @@ def markdown_page(document: Mapping[str, Any]) -> str:
             lines += [f"*{note}*", ""]
         for figure in study["figures"]:
             lines += [f"![{figure['title']}]({figure['file']}.png)", ""]
-            lines += [f"**{figure['title']}.** {figure['caption']}", ""]
+            lines += [f"**{figure['title']}.** {figure['caption']} [Data]({figure['file']}.csv)", ""]
         for table in study["tables"]:
             lines += [f"### {table['title']}", "", *_markdown_table(table["headers"], table["rows"])]
             lines += [table["note"], ""] if table["note"] else []
@@ -448,7 +449,10 @@ def _draw(runs: Sequence[StudyRun], folder: Path, progress: Progress) -> None:
     with style():
         for position, (study, figure) in enumerate(figures):
             progress(f"drawing {figure.name}", position, len(figures))
-            save(figure.draw(), folder / figure_file(study, figure.name))
+            drawing = figure.draw()
+            save(drawing, folder / figure_file(study, figure.name))
+            data = folder / f"{figure_file(study, figure.name)}.csv"
+            data.write_text(csv_of(drawing), encoding="utf-8", newline="")
     progress("drawn", len(figures), len(figures))
 
 

@@ -217,9 +217,9 @@ def run_studies(
 
 
 @one_thread()
-def findings_of(study: Study, options: StudyOptions | None = None, *, corrected: bool = False) -> Findings:
-    """What one study says of the encoders of one table, published or corrected, without comparing the two."""
-    return _answered(study, load_study(study)(study_table(corrected=corrected), options or StudyOptions()))
+def findings_of(study: Study, table: StudyTable, options: StudyOptions | None = None) -> Findings:
+    """What one study says of the encoders of one table, which is compared with no other."""
+    return _answered(study, load_study(study)(table, options or StudyOptions()))
 
 
 def _in_study(options: StudyOptions, study: Study, position: int, total: int) -> StudyOptions:
