@@ -7,6 +7,7 @@ import sys
 import threading
 import tomllib
 import urllib.request
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from click.shell_completion import ShellComplete
 from tests.cli_runner import document, run
 from tests.own_encoder import MINE, add_own_encoder
 from zoo.cli import zoo as command_line
+from zoo.errors import warn
 from zoo.hub.space import LICENCE
 from zoo.site import building
 from zoo.site.contents import Contents
@@ -54,6 +56,21 @@ def test_it_says_what_was_written_and_how_to_look_at_it(tmp_path: Path) -> None:
     assert again.stdout.startswith(f"{tmp_path / 'site'} is as it should be")
     fewer = run("site", "--out", str(tmp_path / "site"), *FEW[:2], "--title", "Ours & theirs")
     assert "1 file new or changed, " in fewer.stdout and "encoders/dino_vitS16.html" in present(tmp_path / "site")
+
+
+def test_what_was_left_out_is_said_once_whatever_libraries_do_to_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warned(contents: Contents, renderer: Renderer) -> Iterator[File]:
+        for _ in range(2):
+            warn(["A line was left out."])
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+        yield File("index.html", b"")
+
+    monkeypatch.setattr(building, "MAKERS", {"pages": warned})
+    said = run("site", "--out", str(tmp_path / "site"), *FEW[:2]).stderr
+    assert said.count("Warning: A line was left out.") == 1
 
 
 def test_json_counts(tmp_path: Path) -> None:

@@ -111,7 +111,9 @@ def user(home: Path) -> Iterator[None]:
         (home / "metadata").mkdir()
         (home / "metadata" / "hostile.toml").write_text(VALID + HOSTILE)
         add_rows(*rows_of_user())
-        (home / "results" / "errata.toml").write_text(ERRATUM.replace("after lunch", SCRIPT))
+        (home / "results" / "errata.toml").write_text(
+            ERRATUM.replace("dino_vits16", "swav_rn50").replace("after lunch", SCRIPT)
+        )
         yield
 
 

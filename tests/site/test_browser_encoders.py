@@ -14,8 +14,11 @@ from zoo.results.values import SETTINGS
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-_LINES = """() => Object.fromEntries([...document.querySelectorAll("#compared tbody tr:not(.section)")]
-  .map(row => [...row.cells].map(cell => cell.firstChild?.textContent.trim() ?? "")).map(([name, ...cells]) => [name, cells]))"""
+_LINES = """() => {
+  const rows = [...document.querySelectorAll("#compared tbody tr:not(.section)")];
+  const texts = rows.map(row => [...row.cells].map(cell => cell.firstChild?.textContent.trim() ?? ""));
+  return Object.fromEntries(texts.map(([name, ...cells]) => [name, cells]));
+}"""
 
 
 def compared(page: Page) -> list[str]:

@@ -45,6 +45,7 @@ def sort_by(page: Page, column: str, way: str) -> None:
     page.wait_for_function("performance.getEntriesByName('zoo-table').length")
     for _ in range(3):
         heading.click()
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         if heading.get_attribute("aria-sort") == way:
             return
     raise AssertionError(f"{column} was never {way}")
@@ -89,7 +90,7 @@ def test_the_csv_of_what_is_shown_has_the_values_of_the_results(site: Site, open
     with open(expected.value.path(), encoding="utf-8", newline="") as file:
         table = {row["id"]: row for row in csv.DictReader(file)}
     assert list(table) == shown(page)
-    shipped = {one.encoder: one for one in summaries() if one.encoder in table}
+    shipped = {encoder: one for encoder, one in summaries(exclude_wrong=True).items() if encoder in table}
     assert len(shipped) > 10 and set(table) - set(shipped) == set(MINE[:2])
     for encoder, summary in shipped.items():
         for setting in SETTINGS:

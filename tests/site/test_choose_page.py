@@ -78,7 +78,7 @@ def test_the_script_gets_errors_and_noises_of_all_candidates(page: _Page) -> Non
     assert {one.n_labels for one in SETTINGS} <= {*STEPS}
     for step in page.budget["steps"]:
         of = {one.card.id: one.predicted for one in candidates(step["labels"])[1]}
-        assert step["error"] == [round(of[one].error, 4) for one in ids]
+        assert step["error"] == pytest.approx([of[one].error for one in ids], abs=1e-5)
         assert [page.budget["kinds"][letter] for letter in step["kinds"]] == [of[one].kind for one in ids]
         assert all(sd > 0 for sd in step["alone"])
         assert (step["law"] is None) == (step["kind"] != "extrapolated")

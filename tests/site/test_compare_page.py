@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.result_rows import user_of
+from tests.site.whole import contents
 from zoo.results.facts import FACTS
 from zoo.site.compare_page import (
     MOST,
@@ -25,13 +26,8 @@ from zoo.site.compare_page import (
     picked,
     shown_sections,
 )
-from zoo.site.contents import Contents, gather
+from zoo.site.contents import gather
 from zoo.site.rendering import Renderer
-
-
-@cache
-def contents() -> Contents:
-    return gather()
 
 
 @cache
@@ -71,6 +67,8 @@ def test_the_best_is_marked_with_its_direction_and_ties() -> None:
     tie = [Cell("1.0", 1.04), Cell("1.0", 0.96), Cell("2.0", 2.0), Cell("0.0 (assumed)", 0.0, contends=False)]
     assert best_of(line, tie) == ["lowest, tied", "lowest, tied", "", ""]
     assert best_of(line, tie[:2]) == ["", ""]  # nothing to choose
+    near = [Cell("1.0 (0.5 to 2.0)", 1.0, reach=(0.5, 2.0)), Cell("1.5 (1.0 to 3.0)", 1.5, reach=(1.0, 3.0))]
+    assert best_of(line, [*near, Cell("4.0 (3.5 to 5.0)", 4.0, reach=(3.5, 5.0))]) == ["lowest, tied"] * 2 + [""]
     assert not any(all_lines()[name].best for name in ("z_dim", "reported_linear", "epochs", "released", "n_errata"))
 
 
@@ -112,7 +110,7 @@ def test_the_data_of_the_script_are_small_and_say_what_the_page_says() -> None:
     data = json.loads(re.sub(rb"^const FACTS = |;\n$", b"", script))
     assert data["id"] == list(contents().entries)
     place = data["id"].index("dino_vitS16")
-    for name, label, _, _, section, best, _, measured, shared, values, missing, out, runs in data["lines"]:
+    for name, label, _, _, section, best, _, measured, shared, values, missing, out, reach, runs in data["lines"]:
         line = all_lines()[name]
         at = [value for value, n in zip(runs[::2], runs[1::2], strict=True) for _ in range(n)]
         cell, one = line.cells[place], at[place]
@@ -121,6 +119,7 @@ def test_the_data_of_the_script_are_small_and_say_what_the_page_says() -> None:
         )  # fmt: skip
         assert (shared[one], one in missing, one in out) == (cell.text, cell.is_missing, not cell.contends)
         assert not values or values[one] == cell.value
+        assert ((reach and reach[one]) or None) == (cell.reach and list(cell.reach))
         assert len(at) == len(data["id"])
     assert set(data["curves"]) == {str(n) for n, one in enumerate(contents().entries.values()) if one.right is not None}
     assert page.path == "compare.html" and renderer.assets["facts.js"].path.encode() in page.content

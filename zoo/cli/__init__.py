@@ -164,6 +164,7 @@ def _warnings_in_a_line() -> Iterator[None]:
         warnings.simplefilter("default", ContentWarning)
         warnings.simplefilter("default", NameNote)
         show = warnings.showwarning
+        said: set[str] = set()  # Python forgets what it has shown whenever a library changes a filter
 
         def shown(
             message: Warning | str,
@@ -173,12 +174,12 @@ def _warnings_in_a_line() -> Iterator[None]:
             file: Any = None,
             line: Any = None,
         ) -> None:
-            if issubclass(category, ContentWarning):
-                click.secho(f"Warning: {message}", fg="yellow", err=True)
-            elif issubclass(category, NameNote):
-                click.echo(str(message), err=True)
-            else:
+            if not issubclass(category, (ContentWarning, NameNote)):
                 show(message, category, filename, lineno, file, line)
+            elif str(message) not in said:
+                said.add(str(message))
+                is_note = issubclass(category, NameNote)
+                click.secho(f"{'' if is_note else 'Warning: '}{message}", fg=None if is_note else "yellow", err=True)
 
         warnings.showwarning = shown
         yield

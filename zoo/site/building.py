@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 
 from ..errors import MissingExtra
@@ -51,10 +52,15 @@ def require_libraries(*, with_studies: bool) -> None:
             raise MissingExtra(library, extra="site", needed_for="A site")
 
 
+def _tell(progress: Progress, name: str, number: int, what: str) -> None:
+    progress(f"{name}: {what}", number, len(MAKERS))
+
+
 def _made(contents: Contents, progress: Progress) -> Iterator[File]:
     renderer = Renderer(contents)
     for number, (name, make) in enumerate(MAKERS.items()):
         progress(name, number, len(MAKERS))
+        renderer.tell = partial(_tell, progress, name, number)
         for count, file in enumerate(make(contents, renderer), start=1):
             yield file
             progress(f"{name}: {count}", number, len(MAKERS))

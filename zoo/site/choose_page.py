@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.label_budget import LEVEL, N_CLASSES, HeldOutError, Noise, held_out_error
+from ..analysis.label_budget import LEVEL, N_CLASSES, HeldOutError, Noise, PredictedError, held_out_error
 from ..cards.licences import LICENCE_WORDS
 from ..cards.schema import Missing, fact_text
 from ..choosing.budget_ranking import (
@@ -114,6 +114,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         ],
         steps=STEPS,
         start=STEPS.index(START),
+        measured_steps=[STEPS.index(setting.n_labels) for setting in reversed(SETTINGS)],
         label=labels_in_words(START),
         licences=[(word, _LICENCES.get(word, word)) for word in LICENCE_WORDS],
         sets=sets,
@@ -249,7 +250,7 @@ def _step(
     kinds = ""
     for name in ids:
         one, noise = of.get(name, (None, None))
-        errors.append(None if one is None else round(one.predicted.error, 4))
+        errors.append(None if one is None else _exact(one.predicted))
         alone.append(None if noise is None else round(math.hypot(noise.images, noise.prediction), 4))
         laws.append(0.0 if noise is None else round(noise.law, 3))
         kinds += "-" if one is None else _KINDS[one.predicted.kind]
@@ -264,6 +265,11 @@ def _step(
         "alone": alone,
         "law": laws if any(laws) else None,
     }
+
+
+def _exact(predicted: PredictedError) -> float:
+    """Every digit of what was measured, as in other tables; of predictions, more digits than are shown."""
+    return predicted.error if predicted.kind == "measured" else round(predicted.error, 5)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ others from the same lines. Bars and curves are drawn here too: the script moves
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -20,7 +21,7 @@ from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mar
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean
 from ..results.vocabulary import METRICS
-from .contents import Contents, Entry
+from .contents import Contents, Entry, public
 from .drawing import Scale, element, linear_ticks, log_ticks, plain
 from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
 from .rendering import File, Renderer, encoder_page
@@ -56,7 +57,11 @@ SECTIONS = {
         "Components of the error with all labels",
         f"percentage points, signed, lower is better; bars from {LEFT:g} to {RIGHT:g}",
     ),
-    "elsewhere": Section("Measured beside the study", "by the protocol and on the data set named"),
+    "elsewhere": Section(
+        "Measured beside the study",
+        "by the protocol and on the data set named; with 95 % intervals, or the range over seeds, and tied where they "
+        "overlap",
+    ),
     "reported": Section(
         "Reported by others",
         "accuracies in percent, higher is better; * printed by somebody by a recipe of their own, *! and doubtful. "
@@ -157,6 +162,7 @@ class Cell:
     value: float | None = None  # of a line with a direction or bars
     is_missing: bool = False
     contends: bool = True  # for the best: neither assumed nor wrong
+    reach: tuple[float, float] | None = None  # ends of its interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +214,7 @@ def _section(fact: Fact) -> str:
 
 
 def _fact_cell(fact: Fact, subject: Subject) -> Cell:
-    value = fact.of(subject)
+    value = public(fact, subject)
     if isinstance(value, Missing):
         return Cell(value.value, is_missing=True)
     if fact.is_reported and not isinstance(value, str):
@@ -292,6 +298,7 @@ _PROBE_METRICS = {
     "probe_generalization": "probe generalization",
     "encoder_generalization": "encoder generalization",
 }
+_BY_LABELS = re.compile(r"train (?:-> val|(\S+(?:-shot|%)) -> val)")  # splits: all labels, a class, or a share
 _Quantity = tuple[str, str, str, str, str]  # data set, metric, split, protocol, source
 
 
@@ -300,19 +307,24 @@ def _elsewhere(entries: Sequence[Entry]) -> list[Line]:
     found: dict[_Quantity, dict[str, tuple[SeedMean, bool]]] = {}
     for entry in entries:
         for mean in entry.means:
-            if mean.metric in _PROBE_METRICS and "(" not in mean.protocol:
+            if mean.metric in _PROBE_METRICS and "(" not in mean.protocol and _BY_LABELS.fullmatch(mean.split):
                 key = (mean.dataset, mean.metric, mean.split, mean.protocol, mean.source)
                 found.setdefault(key, {})[entry.id] = (mean, mean in entry.own_means)
     metrics = list(_PROBE_METRICS)
-    ordered = sorted(found, key=lambda key: (key[0] != IMAGENET, key[0], metrics.index(key[1]), key[3], key[4], key[2]))
-    made = []
-    for key in ordered:
+
+    def order(key: _Quantity) -> tuple[Any, ...]:
         dataset, metric, split, protocol, source = key
-        label = f"{dataset}: {_PROBE_METRICS[metric]}" + (f", {split}" if split != "train -> val" else "")
+        most = max(mean.n_train or 0 for mean, _ in found[key].values())
+        return dataset != IMAGENET, dataset, metrics.index(metric), protocol, source, -most, split
+
+    made = []
+    for key in sorted(found, key=order):
+        dataset, metric, split, protocol, source = key
+        setting = (match := _BY_LABELS.fullmatch(split)) and match[1]
+        label = f"{dataset}: {_PROBE_METRICS[metric]}" + (f", {setting}" if setting else "")
         meaning = f"{METRICS[metric].meaning}; {protocol}, {source}"
         cells = tuple(_mean_cell(found[key].get(entry.id)) for entry in entries)
-        name = "/".join((dataset, metric, split, protocol, source))
-        made.append(Line(name, label, meaning, METRICS[metric].unit, "elsewhere", _LOW, None, cells))
+        made.append(Line("/".join(key), label, meaning, METRICS[metric].unit, "elsewhere", _LOW, None, cells))
     return made
 
 
@@ -320,8 +332,9 @@ def _mean_cell(found: tuple[SeedMean, bool] | None) -> Cell:
     if found is None:
         return Cell("not measured", is_missing=True)
     mean, is_own = found
-    interval = "" if mean.low is None or mean.high is None else f" ({points(mean.low)} to {points(mean.high)})"
-    return Cell(points(mean.value) + interval + ", yours" * is_own, mean.value)
+    reach = None if mean.low is None or mean.high is None else (mean.low, mean.high)
+    interval = "" if reach is None else f" ({points(reach[0])} to {points(reach[1])})"
+    return Cell(points(mean.value) + interval + ", yours" * is_own, mean.value, reach=reach)
 
 
 # --- what of a line is shown for some encoders; the script has the same rules ---
@@ -335,14 +348,23 @@ def is_shown(line: Line, chosen: Sequence[Cell]) -> bool:
 
 
 def best_of(line: Line, chosen: Sequence[Cell]) -> list[str]:
-    """The mark of each cell: "lowest" or "highest", with ties, and "" where there is nothing to say."""
+    """The mark of each cell: "lowest" or "highest", with ties, and "" where there is nothing to say.
+
+    Cells tie that show the same number, or whose interval overlaps that of the best one. No cell is marked if all tie.
+    """
     known = [cell for cell in chosen if line.best and cell.value is not None and cell.contends]
-    if len({cell.text for cell in known}) < 2:
+    if not known:
         return [""] * len(chosen)
-    choose = min if line.best == _LOW else max
-    text = choose(known, key=lambda cell: cell.value or 0.0).text
-    mark = line.best + (", tied" if sum(cell.text == text for cell in known) > 1 else "")
-    return [mark if cell in known and cell.text == text else "" for cell in chosen]
+    best = (min if line.best == _LOW else max)(known, key=lambda cell: cell.value or 0.0)
+    first = [cell for cell in known if cell.text == best.text or _overlap(cell.reach, best.reach)]
+    if len(first) == len(known):
+        return [""] * len(chosen)
+    mark = line.best + (", tied" if len(first) > 1 else "")
+    return [mark if cell in first else "" for cell in chosen]
+
+
+def _overlap(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
+    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
 
 
 def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
@@ -367,7 +389,7 @@ def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
 
 # --- the figure ---
 
-_WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 640.0, 340.0, 48.0, 272.0, 52.0
+_WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 640.0, 330.0, 48.0, 272.0, 52.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +431,7 @@ def _curves(frame: _Frame, chosen: Sequence[Entry]) -> Markup:
     drawn.append(element("path", {"class": "axis", "d": f"M{_SIDE:g},{_TOP:g}V{_FLOOR:g}H{_WIDTH - 12:g}"}))
     middle = (_SIDE + _WIDTH) / 2
     drawn.append(element("text", {"x": middle, "y": _HEIGHT - 10, "text-anchor": "middle"}, "labels of ImageNet-1K"))
-    drawn.append(element("text", {"x": 4, "y": 18}, "error in percent, lower is better"))
+    drawn.append(element("text", {"x": 4, "y": 28}, "error in percent, lower is better"))
     for place in range(MOST):
         found = frame.places(chosen[place]) if place < len(chosen) else []
         mark = MARKS[place]
@@ -471,7 +493,9 @@ def _bar(colour: Colour | None, cell: Cell) -> Markup | None:
     return None if colour is None or cell.value is None else bar(Part(colour, cell.value))
 
 
-def script_data(made: Sequence[Line], entries: Sequence[Entry], frame: _Frame) -> dict[str, Any]:
+def script_data(
+    made: Sequence[Line], entries: Sequence[Entry], frame: _Frame, chosen: Sequence[Entry]
+) -> dict[str, Any]:
     """Everything for the script: lines as columns, whose texts are listed once."""
     shared: list[Any] = []
     for line in made:
@@ -485,6 +509,7 @@ def script_data(made: Sequence[Line], entries: Sequence[Entry], frame: _Frame) -
                 [cell.value for cell in cells] if line.best else 0,
                 [place for place, cell in enumerate(cells) if cell.is_missing],
                 [place for place, cell in enumerate(cells) if not cell.contends],
+                [cell.reach for cell in cells] if any(cell.reach for cell in cells) else 0,
                 _runs(at),
             ]
         )  # fmt: skip
@@ -493,6 +518,7 @@ def script_data(made: Sequence[Line], entries: Sequence[Entry], frame: _Frame) -
         "id": [entry.id for entry in entries],
         "file": {str(n): entry.file for n, entry in enumerate(entries) if entry.file != entry.id},
         "mine": [n for n, entry in enumerate(entries) if entry.is_mine],
+        "own": [entries.index(entry) for entry in chosen],
         "sections": [[one.title, one.note] for one in SECTIONS.values()],
         "lines": shared,
         "curves": curves,
@@ -520,7 +546,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     entries = list(contents.entries.values())
     made, frame = lines(entries), _frame(entries)
     chosen, how = picked(contents)
-    data = renderer.data("facts.js", "FACTS", script_data(made, entries, frame))
+    data = renderer.data("facts.js", "FACTS", script_data(made, entries, frame, chosen))
     templates = [
         (f"{colour}{'-cut' * (value > 0)}", bar(Part(colour, value)))
         for colour in dict.fromkeys(_BARS.values())
@@ -532,7 +558,9 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         title="Compare",
         kind="compare",
         scripts=(data,),
-        chosen=[(entry, encoder_page(entry), swatch(place)) for place, entry in enumerate(chosen)],
+        chosen=[
+            (entry, encoder_page(entry), swatch(place), bool(frame.places(entry))) for place, entry in enumerate(chosen)
+        ],
         how=how,
         most=MOST,
         n_encoders=len(entries),

@@ -53,10 +53,10 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
 
 def _page(entry: Entry, contents: Contents, renderer: Renderer, shared: _Shared) -> File:
     card = entry.card
-    sets = encoder_results.others(entry)
+    sets = encoder_results.others(entry, shared.records)
     imagenet = encoder_results.imagenet(entry, shared.records, shared.curves)
     card_errata = encoder_results.card_errata(card)
-    badge = badge_of(entry)
+    badge = badge_of(entry, shared.records)
     path = badge_path(entry)
     stated = card.reported.top1_percent
     return renderer.page(
@@ -109,12 +109,12 @@ def _anchors(sets: list[SetResults], *, has_errata: bool) -> list[tuple[str, str
 
 def _origin(entry: Entry) -> Markup:
     about = entry.card.provenance
-    made = "Its weights are random; the network is that of" if entry.card.is_untrained else None
     by = {True: " by the method's authors", False: " by others than the method's authors"}
     who = "" if isinstance(about.official, Missing) else by[about.official]
+    released = "Its weights are random; the network is of" if entry.card.is_untrained else f"Weights released{who}:"
     text = (
-        f"{made or f'The weights were released{who}:'} {shown(portable(about.url))}. Facts are those of the card; where something "
-        "else was published, errata say why it is wrong. Operations were computed from the network."
+        f"{released} {shown(portable(about.url))}. Facts are those of the card; where something else was published, "
+        "errata say why it is wrong. Operations were computed from the network."
     )
     if entry.means:
         text += f" What each measured number was made from is in results/measured/{entry.id}.provenance.jsonl."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -42,6 +42,7 @@ class Renderer:
 
     contents: Contents
     assets: dict[str, File] = field(default_factory=dict)  # by name without hash
+    tell: Callable[[str], None] = lambda what: None  # of what takes long, while it is made
 
     def asset(self, name: str, content: bytes) -> str:
         """Adds a file to ``assets/`` and returns its path, ``assets/NAME-HASH.SUFFIX``."""

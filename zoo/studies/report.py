@@ -28,7 +28,7 @@ from ..evaluation.drawing import save, style
 from ..files import replace_folder, replaced
 from ..optional import requires_extra
 from ..version import __version__
-from .findings import Claim, Findings, Verdict, shown_verdict
+from .findings import Findings, Verdict, shown_verdict
 from .running import Progress, StudyRun, no_progress
 
 VERDICTS: tuple[str, ...] = get_args(Verdict)
@@ -72,19 +72,19 @@ def verdict_counts(claims: Any) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
-def differing(run: StudyRun) -> dict[str, str]:
-    """By claim, what the other table says where it says something else."""
-    if run.other is None:
-        return {}
-    others = {claim.claim: claim for claim in run.other.claims}
-    different = {}
-    for claim in run.findings.claims:
-        other = others.get(claim.claim)
-        if other is None:
-            different[claim.claim] = "not available"
-        elif other.ours != claim.ours:
-            different[claim.claim] = other.ours
-    return different
+def other_side(findings: Findings) -> dict[str, Any]:
+    """What a second table has to say, as JSON can hold it: what is ours of each claim, and the numbers."""
+    return {"claims": {claim.claim: claim.ours for claim in findings.claims}, **_numbers(findings)}
+
+
+def with_other(study: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:
+    """A study of a document with what a second table says, :func:`other_side`, where that is something else."""
+    claims = []
+    for claim in study["claims"]:
+        ours = other["claims"].get(claim["claim"], "not available")
+        claims.append(claim if ours == claim["ours"] else claim | {"ours_on_other_table": ours})
+    numbers = {key: value for key, value in other.items() if key != "claims"}
+    return {**study, "claims": claims, "other_table": {"name": name, **numbers}}
 
 
 def figure_file(study: str, figure: str) -> str:
@@ -93,12 +93,11 @@ def figure_file(study: str, figure: str) -> str:
 
 
 def _study(run: StudyRun) -> dict[str, Any]:
-    different = differing(run)
-    document = {
+    document: dict[str, Any] = {
         "name": run.study.name,
         "question": run.study.question,
         "verdicts": verdict_counts(run.findings.claims),
-        "claims": [_claim(claim, different.get(claim.claim)) for claim in run.findings.claims],
+        "claims": [asdict(claim) for claim in run.findings.claims],
         **_numbers(run.findings),
         "notes": list(run.findings.notes),
         "figures": [
@@ -111,14 +110,7 @@ def _study(run: StudyRun) -> dict[str, Any]:
             for figure in run.findings.figures
         ],
     }
-    if run.other is not None:
-        document["other_table"] = {"name": other_name(run), **_numbers(run.other)}
-    return document
-
-
-def _claim(claim: Claim, different: str | None) -> dict[str, Any]:
-    plain = asdict(claim)
-    return plain if different is None else plain | {"ours_on_other_table": different}
+    return document if run.other is None else with_other(document, other_name(run), other_side(run.other))
 
 
 def _numbers(findings: Findings) -> dict[str, Any]:
@@ -167,17 +159,17 @@ def html_page(
     )
     environment.filters["number"] = number
     template = environment.from_string(files(__package__).joinpath("report.html.jinja").read_text(encoding="utf-8"))
-    return template.render(title=TITLE, images=images, texts=texts or {}, **_shown(document)) + "\n"
+    return template.render(title=TITLE, images=images, texts=texts or {}, **shown(document)) + "\n"
 
 
 def markdown_page(document: Mapping[str, Any]) -> str:
     """The same content as Markdown, with the figures as PNG."""
-    shown = _shown(document)
-    lines = [f"# {TITLE}", "", shown["summary"], "", "## Verdicts by study", ""]
-    lines += _markdown_table(shown["count_headers"], [[one["name"], *one["counts"]] for one in shown["studies"]])
-    for verdict, rows in shown["open"].items():
+    content = shown(document)
+    lines = [f"# {TITLE}", "", content["summary"], "", "## Verdicts by study", ""]
+    lines += _markdown_table(content["count_headers"], [[one["name"], *one["counts"]] for one in content["studies"]])
+    for verdict, rows in content["open"].items():
         lines += [f"## {verdict.capitalize()}", "", *_markdown_table(_OPEN_HEADERS, rows)]
-    for study in shown["studies"]:
+    for study in content["studies"]:
         lines += [f"## {study['question']}", "", f"`zoo study {study['name']}`", ""]
         lines += _markdown_table(study["claim_headers"], study["claim_rows"])
         lines += [*(f"- {line}" for line in study["rows_lines"]), ""]
@@ -218,7 +210,8 @@ def number(value: float | int | None) -> str:
     return "–" if value is None else f"{value:.4g}"  # noqa: RUF001
 
 
-def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
+def shown(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document as pages show it: everything as text, in tables."""
     verdicts = [*document["verdicts"]]
     return {
         "count_headers": ["study", *verdicts, "claims"],
@@ -460,6 +453,7 @@ def _draw(runs: Sequence[StudyRun], folder: Path, progress: Progress) -> None:
 
 
 def _estimates_csv(runs: Sequence[StudyRun]) -> str:
+
     frames = []
     for run in runs:
         frame = estimates_frame(run.findings.estimates)

@@ -216,6 +216,12 @@ def run_studies(
     return runs
 
 
+@one_thread()
+def findings_of(study: Study, options: StudyOptions | None = None, *, corrected: bool = False) -> Findings:
+    """What one study says of the encoders of one table, published or corrected, without comparing the two."""
+    return _answered(study, load_study(study)(study_table(corrected=corrected), options or StudyOptions()))
+
+
 def _in_study(options: StudyOptions, study: Study, position: int, total: int) -> StudyOptions:
     def progress(what: str, done: int, steps: int) -> None:
         options.progress(f"{study.name}: {what} {done}/{steps}" if steps else f"{study.name}: {what}", position, total)

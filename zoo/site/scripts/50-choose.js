@@ -1,23 +1,23 @@
 /* --- the page of choices: Python computes errors and noises (BUDGET); here candidates are filtered and ranked --- */
 /* Normal numbers, the same for everybody, by Marsaglia's xorshift and Box and Muller; a prime number of them, so that no draw repeats another. */
-Zoo.normals = (n = 65521, state = 2463534242) => {
+Zoo.normals = (state = 2463534242) => {
   const uniform = () => { state ^= state << 13; state ^= state >>> 17; state ^= state << 5; return ((state >>> 0) + .5) / 2 ** 32; };
-  return Float64Array.from({ length: n }, () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()));
+  return Float64Array.from({ length: 65521 }, () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()));
 };
 /* Ranks as rank_odds of zoo/analysis/label_budget.py draws them, for {error, alone, law} by rising error: adds rank_low, rank_high, best and tie. */
 Zoo.odds = (list, normals) => {
   const n = list.length, draws = Math.max(200, Math.min(2000, Math.floor(4e5 / n))), drawn = new Float64Array(n), order = new Int32Array(n), counts = list.map(() => new Int32Array(n));
-  const [error, alone, law] = ["error", "alone", "law"].map(name => Float64Array.from(list, one => one[name])), outside = (1 - BUDGET.level) / 2 * draws, last = normals.length - 1;
-  for (let draw = 0, next = 0; draw < draws; draw++) {
-    const common = normals[next];
+  const [error, alone, law] = ["error", "alone", "law"].map(name => Float64Array.from(list, one => one[name])), outside = (1 - BUDGET.level) / 2 * draws;
+  let next = 0;
+  const another = () => normals[next = next < 65520 ? next + 1 : 0];
+  for (let draw = 0; draw < draws; draw++) {
+    const common = another();
     for (let one = 0; one < n; one++) {
-      next = next < last ? next + 1 : 0;
-      const value = drawn[one] = error[one] + common * law[one] + normals[next] * alone[one];
+      const value = drawn[one] = error[one] + common * law[one] + another() * alone[one];
       let to = one;
       for (; to && drawn[order[to - 1]] > value; to--) order[to] = order[to - 1];
       order[to] = one;
     }
-    next = next < last ? next + 1 : 0;
     for (let rank = 0; rank < n; rank++) counts[order[rank]][rank]++;
   }
   list.forEach((one, place) => {
@@ -42,17 +42,16 @@ Zoo.pages.choose = () => {
   function rank() {
     const { parameters, dim } = choices, without = choices.without ? choices.without.split("|") : [], left = [], options = [];
     kept = all.map((one, place) => ({ ...one, error: step.error[place], alone: step.alone[place], law: step.law ? step.law[place] : 0, kind: BUDGET.kinds[step.kinds[place]] }));
-    const ask = (reason, keeps, option) => {
+    const ask = (reason, keeps, option = reason.startsWith("--") && reason) => {
       const n = kept.length;
       kept = kept.filter(keeps);
       if (kept.length < n) left.push(`${n - kept.length} (${reason})`);
       if (option) options.push(option);
     };
-    const limit = (option, keeps) => ask(option, keeps, option);
     ask("not measured with as many labels", one => one.error != null);
-    for (const word of [choices.licence, choices.access]) if (word) limit(BUDGET.reasons[word], one => one.may.includes(word));
-    if (parameters > 0) limit(`--max-parameters ${parameters}M`, one => one.parameters <= parameters * 1e6);
-    if (dim > 0) limit(`--max-dim ${dim}`, one => one.dim <= dim);
+    for (const word of [choices.licence, choices.access]) if (word) ask(BUDGET.reasons[word], one => one.may.includes(word));
+    if (parameters > 0) ask(`--max-parameters ${parameters}M`, one => one.parameters <= parameters * 1e6);
+    if (dim > 0) ask(`--max-dim ${dim}`, one => one.dim <= dim);
     if (without.length) {
       ask("image sets not recorded", one => one.sets);
       ask(`trained on ${without.join(" or ")}`, one => !without.some(name => one.sets.includes(name)), `--where '${without.map(name => `${JSON.stringify(name)} not in image_sets`).join(" and ").replaceAll("'", `'"'"'`)}'`);
@@ -69,11 +68,11 @@ Zoo.pages.choose = () => {
     return { left, options };
   }
   const row = one => {
-    const cell = (text, name) => element("td", { class: name }, text), badge = (is, text, name = "badge") => is && element("span", { class: name }, text);
-    const best = one.best == null ? "?" : one.best && one.best < .005 ? "<1%" : `${Math.round(one.best * 100)}%`, from = one.interval_low;
-    return element("tr", { class: one.tie && "tie" }, cell(span(one.rank_low, one.rank_high), "n"),
-      element("th", { scope: "row" }, link(one), ...[badge(one.tie && ties > 1, "tie"), badge(one.mine, "yours", "mine"), badge(one.doubted, "erratum", "badge doubt")].flatMap(one => one ? [" ", one] : [])),
-      cell(points(one.error), "n"), cell(from == null ? "?" : `${points(from)}-${points(one.interval_high)}`, "n"), cell(best, "n"), cell(one.kind), cell(Zoo.count(one.parameters), "n"), cell(one.dim, "n"), cell(one.licence, !one.licensed && "missing"));
+    const cell = (text, name = "n") => element("td", { class: name }, text), badge = (is, text, name) => is ? [" ", element("span", { class: name }, text)] : [];
+    return element("tr", { class: one.tie && "tie" }, cell(span(one.rank_low, one.rank_high)),
+      element("th", { scope: "row" }, link(one), badge(one.tie && ties > 1, "tie", "badge"), badge(one.mine, "yours", "mine"), badge(one.doubted, "erratum", "badge doubt")),
+      cell(points(one.error)), cell(one.tie == null ? "?" : `${points(one.interval_low)}-${points(one.interval_high)}`),
+      cell(one.tie == null ? "?" : one.best && one.best < .005 ? "<1%" : `${Math.round(one.best * 100)}%`), cell(one.kind, ""), cell(Zoo.count(one.parameters)), cell(one.dim), cell(one.licence, !one.licensed && "missing"));
   };
   /* Sorts and shows the table; returns everybody in its order. */
   function list() {
@@ -86,8 +85,8 @@ Zoo.pages.choose = () => {
   }
   function drawFront(name, label, format) {
     const x = { label, kind: "log", format, better: "low" }, marks = kept.map(one => {
-      const off = kept.filter(other => other[name] <= one[name] && other.error <= one.error && (other[name] < one[name] || other.error < one.error));
-      const group = !off.length ? 1 : off.some(other => Zoo.isWorse(one, other)) ? 3 : 2;
+      const isBeaten = other => other[name] <= one[name] && Zoo.isWorse(one, other), isOff = other => other[name] <= one[name] && other.error <= one.error && (other[name] < one[name] || other.error < one.error);
+      const group = kept.some(isBeaten) ? 3 : kept.some(isOff) ? 2 : 1;
       return { id: one.id, label: one.id, href: href(one), x: one[name], y: one.error, low: one.interval_low, high: one.interval_high, group, hollow: group > 2, note: `rank ${span(one.rank_low, one.rank_high)}, ${one.kind}`, one };
     });
     const front = marks.filter(mark => mark.group === 1).sort((a, b) => a.x - b.x), changes = { points: marks, x, y: { label: "error, %", kind: "linear", format: "percent", better: "low" }, groups: BUDGET.groups, front: true };
@@ -96,7 +95,7 @@ Zoo.pages.choose = () => {
   }
   function draw() {
     const { left, options } = rank(), n = kept.length, words = [...step.words, ties > 1 ? BUDGET.ties.replace("{}", ties) : ties ? BUDGET.first : "", step.kind === "extrapolated" ? BUDGET.extrapolation : ""];
-    form.step.setAttribute("aria-valuetext", at("labels-text").textContent = step.text);
+    form.step.setAttribute("aria-valuetext", at("labels-text").textContent = `${step.text}: ${step.kind}`);
     at("answer").replaceChildren(element("strong", {}, `${n} encoder${n === 1 ? "" : "s"} with ${step.text}.`), left.length ? ` Left out: ${left.join(", ")}.` : "", n ? "" : " Nobody is left: allow more.");
     at("words").replaceChildren(...words.filter(Boolean).map(line => element("p", {}, line)));
     drawFront("parameters", "parameters", "count"); drawFront("dim", "feature dimension", "number");
