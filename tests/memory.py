@@ -73,7 +73,11 @@ class Memory:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        result = yield from self._watched("collection")
+        gc.disable()
+        try:
+            result = yield from self._watched("collection")
+        finally:
+            gc.enable()
         gc.collect()
         gc.freeze()  # libraries and tests stay; to look through all their objects takes half a second each time
         return result
@@ -129,6 +133,7 @@ def _forget(module: ModuleType) -> None:
         if getattr(function, "__module__", None) == module.__name__ and hasattr(function, "cache_clear"):
             function.cache_clear()
     _give_back()
+    gc.freeze()  # what is left stays as well: cards, rows and libraries that were imported late
 
 
 def _give_back() -> None:

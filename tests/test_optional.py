@@ -31,6 +31,7 @@ LIBRARIES = (
     "datasets",
     "fsspec",
     "huggingface_hub",
+    "itables",
     "jinja2",
     "lightly",
     "matplotlib",

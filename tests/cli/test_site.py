@@ -174,7 +174,7 @@ def test_a_space_has_the_same_site_and_a_readme_that_makes_it_static(tmp_path: P
     assert (facts["title"], facts["sdk"], facts["app_file"]) == (title, "static", "index.html")
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     assert facts["license"] == LICENCE == project["license"].casefold()
-    assert "vision encoders are" in text
+    assert "what was measured or reported" in text
     assert "README.md" in json.loads((tmp_path / "my space" / "site.json").read_text())["files"]
     again = document("export", "--space", str(tmp_path / "my space"), *FEW, "--title", title)
     assert (again["written"], again["upload"][:9]) == (0, "hf upload")

@@ -130,4 +130,5 @@ def test_nobody_left_is_said_and_empties_plots_and_table(open_page: OpenPage) ->
     page = open_page("choose.html#parameters=0.001")
     assert shown(page) == []
     assert "Nobody is left" in page.locator("#answer").inner_text()
-    assert page.locator("#front-dim").inner_text().count("Nothing to show")
+    assert page.locator("#front-dim .marks path").count() == 0
+    assert page.locator("#list-dim").inner_text() == ""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.result_rows import user_of
+from tests.site.whole import contents
 from zoo.results.facts import FACTS
 from zoo.site.compare_page import (
     MOST,
@@ -25,13 +26,8 @@ from zoo.site.compare_page import (
     picked,
     shown_sections,
 )
-from zoo.site.contents import Contents, gather
+from zoo.site.contents import gather
 from zoo.site.rendering import Renderer
-
-
-@cache
-def contents() -> Contents:
-    return gather()
 
 
 @cache

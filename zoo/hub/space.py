@@ -34,8 +34,8 @@ pinned: false
 license: {LICENCE}
 ---
 
-What {n:,} vision encoders are, who may use them for what, what was measured or reported of them, and where a linear
-probe on their features loses accuracy: static pages, made by `zoo export --space` of SSL Zoo {__version__}.{own}
+Vision encoders ({n:,}): what each is, who may use it for what, what was measured or reported of it, and where a linear
+probe on its features loses accuracy. Static pages, made by `zoo export --space` of SSL Zoo {__version__}.{own}
 
 The licence above is that of the code. Weights are their authors' and under their own licences, which each page names.
 """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from ..analysis.label_budget import N_CLASSES
 from ..results.values import PUBLISHED_SOURCE, SETTINGS
 from ..version import __version__
 from .assets import ThirdParty, third_party
-from .contents import Contents
+from .contents import TITLE, Contents
 from .rendering import File, Renderer
 
 PAGE = "about.html"
@@ -91,5 +92,6 @@ def _software(found: list[ThirdParty]) -> Iterator[tuple[str, str, str, str]]:
 
 def _command(contents: Contents) -> str:
     """The command line that makes a site of the same encoders."""
-    only = "".join(f" --only '{pattern}'" for pattern in contents.only)
-    return f"zoo site --out site{only}" + " --with-mine" * contents.with_mine
+    only = "".join(f" --only {shlex.quote(pattern)}" for pattern in contents.only)
+    title = "" if contents.title == TITLE else f" --title {shlex.quote(contents.title)}"
+    return f"zoo site --out site{only}{title}" + " --with-mine" * contents.with_mine

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ..files import shipped_only
 from ..results.facts import points, reported_mark
 from ..results.reported_values import PROTOCOLS
 from ..results.wording import PROBE
 from .contents import Contents, Entry
 from .drawing import element
+from .encoder_results import Records
 from .rendering import File, Renderer
 
 NAME = "SSL Zoo"
@@ -35,8 +38,10 @@ class Badge:
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """A badge of every encoder."""
+    with nullcontext() if contents.with_mine else shipped_only():
+        records = Records()
     for entry in contents.entries.values():
-        yield File(badge_path(entry), drawn(badge_of(entry), entry.id).encode() + b"\n")
+        yield File(badge_path(entry), drawn(badge_of(entry, records), entry.id).encode() + b"\n")
 
 
 def badge_path(entry: Entry) -> str:
@@ -44,14 +49,15 @@ def badge_path(entry: Entry) -> str:
     return f"badges/{entry.file}.svg"
 
 
-def badge_of(entry: Entry) -> Badge:
+def badge_of(entry: Entry, records: Records) -> Badge:
     """What the badge of an encoder says: its error on ImageNet-1K or elsewhere, else a reported accuracy as such."""
     if entry.summary is not None and "100%" in entry.summary.errors:
         if entry.right is None or "100%" not in entry.right.errors:
             return Badge("wrong", "measured wrongly, see its errata")
         return Badge("measured", f"linear probe {points(entry.right.errors['100%'])} % error")
+    wrong = records.wrong(entry)
     for mean in entry.means:
-        if mean.metric == PROBE and mean.split == "train -> val":
+        if mean not in wrong and mean.metric == PROBE and mean.split == "train -> val":
             return Badge("measured", f"linear probe {points(mean.value)} % error on {mean.dataset}")
     preferred = entry.subject.reported
     for name in PROTOCOLS:

@@ -218,7 +218,7 @@ def _risks(contents: Contents, known: Iterable[ResultErratum]) -> Table:
                 getattr(parts, "approximation_assumed", Missing.NOT_PUBLISHED),
                 entry.subject.is_wrong,
                 _JOINED.join(str(numbers[one]) for one in summary.errata) or None,
-                shipped is not None and shipped.get(entry.id) != summary,
+                shipped is not None and _numbers(shipped.get(entry.id)) != _numbers(summary),
             )
         )
     what = (
@@ -227,6 +227,10 @@ def _risks(contents: Contents, known: Iterable[ResultErratum]) -> Table:
         "are missing."
     )
     return Table("risks", what, tuple(columns), tuple(rows))
+
+
+def _numbers(summary: Summary | None) -> Any:
+    return summary and (summary.errors, summary.decomposition)
 
 
 def _shipped_summaries() -> Mapping[str, Summary]:
@@ -464,14 +468,23 @@ def _result_errata(contents: Contents, known: Sequence[ResultErratum], rows: Seq
         Field("reason", "text", "what is wrong, and how it is known"),
         Field("exclude", "true or false", "studies that ask for believable rows leave these out"),
         Field("n_rows", "whole number", "rows of the table results that it covers"),
+        _MINE,
     )
+    shipped = _shipped_errata() if contents.with_mine else known
     made = []
     for number, one in enumerate(known, start=1):
         if one.encoder == "*" or own_id(one.encoder) in contents.entries:
             n_rows = sum(one.covers(row.encoder, row.metric) for row in rows)
-            made.append((number, one.encoder, one.metric, one.kind, one.reason, one.exclude, n_rows))
+            made.append(
+                (number, one.encoder, one.metric, one.kind, one.reason, one.exclude, n_rows, one not in shipped)
+            )
     what = "One row a measurement, or a whole table, that should not be believed; no row of results/ is ever edited."
     return Table("result_errata", what, columns, tuple(made))
+
+
+def _shipped_errata() -> Sequence[ResultErratum]:
+    with shipped_only():
+        return errata()
 
 
 def _licences(contents: Contents) -> Table:

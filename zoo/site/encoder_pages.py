@@ -53,10 +53,10 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
 
 def _page(entry: Entry, contents: Contents, renderer: Renderer, shared: _Shared) -> File:
     card = entry.card
-    sets = encoder_results.others(entry)
+    sets = encoder_results.others(entry, shared.records)
     imagenet = encoder_results.imagenet(entry, shared.records, shared.curves)
     card_errata = encoder_results.card_errata(card)
-    badge = badge_of(entry)
+    badge = badge_of(entry, shared.records)
     path = badge_path(entry)
     stated = card.reported.top1_percent
     return renderer.page(

@@ -98,6 +98,7 @@ class ImageNetResults:
     """The risks on ImageNet-1K."""
 
     source: Markup  # who measured, by which protocol
+    is_mine: bool
     bars: Markup | None
     drawing: Drawing | None
     table: Table
@@ -114,6 +115,17 @@ class SetResults:
     drawings: tuple[Drawing, ...]
     tables: tuple[Table, ...]
     folded: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Marks:
+    """Which measurements are the user's, and which an erratum excludes."""
+
+    own: frozenset[SeedMean]
+    wrong: frozenset[SeedMean]
+
+    def value(self, mean: SeedMean) -> str:
+        return shown_value(mean.value, mean) + (" !" if mean in self.wrong else "")
 
 
 class Records:
@@ -135,13 +147,20 @@ class Records:
         """Errata that name it."""
         return self._errata.get(encoder, [])
 
+    def wrong(self, entry: Entry) -> frozenset[SeedMean]:
+        """What was measured beside its ImageNet-1K risks and an erratum excludes."""
+        known = [one for name in (entry.id, "*") for one in self._errata.get(name, ()) if one.exclude]
+        if not known:
+            return frozenset()
+        return frozenset(mean for mean in entry.means if any(one.covers(entry.id, mean.metric) for one in known))
+
 
 def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> ImageNetResults | None:
     """The section on ImageNet-1K; None where nothing was measured there."""
     summary = entry.summary
     if summary is None:
         return None
-    campaign = campaign_of([row for row in records.rows(entry.id) if row.dataset == IMAGENET])
+    campaign = _campaign(entry, records)
     means = [] if campaign is None else [mean for mean in entry.means if mean.source == campaign.source]
     means = [mean for mean in of_plain_protocols(means) if mean.dataset == IMAGENET]
     intervals = {mean.n_train: mean for mean in means if mean.metric == PROBE and is_by_labels(mean.split)}
@@ -171,14 +190,15 @@ def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> ImageNetRes
         )
     heads = ("labels", "error, %", "how", "interval", *(["scaling law, %"] if by_law else []))
     table = _table(
-        "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better). Intervals of "
-        "predictions hold 90 %.",
+        "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better)."
+        + (" Intervals of predictions hold 90 %." if len(known) > len(curve) else ""),
         heads,
         rows,
         numbers={1, 3, 4},
     )
     return ImageNetResults(
         source=_campaign_words(campaign, with_intervals=bool(intervals)),
+        is_mine=any(mean in entry.own_means for mean in means),
         bars=decomposition_bars(
             parts,
             caption=("" if is_right else f"{_WRONGLY}. ") + _bars_caption(parts, "ImageNet-1K"),
@@ -189,6 +209,11 @@ def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> ImageNetRes
         drawing=_label_drawing(entry, curves, intervals, is_right=is_right),
         table=table,
     )
+
+
+def _campaign(entry: Entry, records: Records) -> Measurement | None:
+    """A row of the campaign whose risks the encoder's summary has."""
+    return campaign_of([row for row in records.rows(entry.id) if row.dataset == IMAGENET])
 
 
 def _setting(n_labels: int) -> str:
@@ -277,51 +302,64 @@ def _label_drawing(
     return Drawing("Error against labels", svg, key_of(key), note)
 
 
-def others(entry: Entry) -> list[SetResults]:
+def others(entry: Entry, records: Records) -> list[SetResults]:
     """A section a data set and source, of everything beside the risks on ImageNet-1K."""
+    campaign = _campaign(entry, records)
+    above = None if campaign is None else campaign.source
+    wrong = records.wrong(entry)
     groups: dict[tuple[str, str], list[SeedMean]] = {}
     for mean in entry.means:
         groups.setdefault((mean.dataset, mean.source), []).append(mean)
-    return [_of_set(entry, dataset, source, means) for (dataset, source), means in groups.items()]
+    return [
+        _of_set(
+            _Marks(entry.own_means, wrong), dataset, source, means, is_above=dataset == IMAGENET and source == above
+        )
+        for (dataset, source), means in groups.items()
+    ]
 
 
-def _of_set(entry: Entry, dataset: str, source: str, means: Sequence[SeedMean]) -> SetResults:
+def _of_set(marks: _Marks, dataset: str, source: str, means: Sequence[SeedMean], *, is_above: bool) -> SetResults:
+    """With ``is_above`` errors and components stand in the section on ImageNet-1K, and here only folded away."""
     plain = of_plain_protocols(means)
     used: set[SeedMean] = set()
-    own = entry.own_means
 
     def taken(chosen: Iterable[SeedMean]) -> list[SeedMean]:
         found = list(chosen)
         used.update(found)
         return found
 
-    errors = taken(mean for mean in plain if mean.metric in (PROBE, NEIGHBOURS) and is_by_labels(mean.split))
-    parts = measured_parts(plain)
+    is_shown = () if is_above else (PROBE, NEIGHBOURS)
+    errors = taken(mean for mean in plain if mean.metric in is_shown and is_by_labels(mean.split))
+    parts = [] if is_above else measured_parts([mean for mean in plain if mean not in marks.wrong])
     curves = [mean for mean in means if mean.split.endswith(" images -> val") or "(control=" in mean.protocol]
     taken(curves)
     free = taken(mean for mean in plain if mean.metric in FEATURE_METRICS and mean not in used)
     behind = taken(mean for mean in plain if mean not in used)
     rest = [mean for mean in means if mean not in used]
+    right = [mean for mean in errors if mean not in marks.wrong]
     tables = []
     if errors:
         errors.sort(key=lambda mean: (mean.metric == NEIGHBOURS, mean.n_train or 0))
         caption = f"Errors on {dataset} by labels (percent, lower is better)"
-        tables.append(_quantities(caption, errors, own, with_labels=True))
+        tables.append(_quantities(caption, errors, marks, with_labels=True))
     if free:
         caption = f"Metrics of the features on {dataset}, most of which need no labels"
-        tables.append(_metric_table(caption, free, own))
-    drawings = [*([_error_drawing(errors, dataset)] if len(errors) > 2 else []), *_curve_drawings(curves, dataset)]
+        tables.append(_metric_table(caption, free, marks))
+    drawings = [
+        *([_error_drawing(right, dataset)] if len(right) > 2 else []),
+        *_curve_drawings([mean for mean in curves if mean not in marks.wrong], dataset),
+    ]
     folded = [
-        _quantities(f"{title} on {dataset}", some, own, summary=f"{len(some):,} {words}")
+        _quantities(f"{title} on {dataset}", some, marks, summary=f"{len(some):,} {words}")
         for title, words, some in (
             ("Points of the learning curves, and their controls", "points of learning curves", curves),
-            ("Components and the risks behind them", "components and risks behind them", behind),
+            ("Components and the risks behind them", "components, and risks behind them", behind),
             ("Numbers of other protocols", "numbers of other protocols", rest),
         )
         if some
     ]
     bars = decomposition_bars(parts, caption=_bars_caption(parts, dataset)) if parts else None
-    is_mine = all(mean in own for mean in means)
+    is_mine = all(mean in marks.own for mean in means)
     return SetResults(dataset, source, is_mine, bars, tuple(drawings), tuple(tables), tuple(folded))
 
 
@@ -336,17 +374,17 @@ def _meant(metric: str) -> Markup:
 
 
 def _quantities(
-    caption: str, means: Sequence[SeedMean], own: frozenset[SeedMean], *, with_labels: bool = False, summary: str = ""
+    caption: str, means: Sequence[SeedMean], marks: _Marks, *, with_labels: bool = False, summary: str = ""
 ) -> Table:
     rows = [
         (
             _meant(mean.metric),
             setting_name(mean.split),
             "" if mean.n_train is None else f"{mean.n_train:,}",
-            shown_value(mean.value, mean),
+            marks.value(mean),
             interval(mean),
             str(mean.n_seeds),
-            mean.protocol + (_YOURS if mean in own else ""),
+            mean.protocol + (_YOURS if mean in marks.own else ""),
         )
         for mean in means
     ]
@@ -354,7 +392,7 @@ def _quantities(
     return _table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
 
 
-def _metric_table(caption: str, means: Sequence[SeedMean], own: frozenset[SeedMean]) -> Table:
+def _metric_table(caption: str, means: Sequence[SeedMean], marks: _Marks) -> Table:
     rows = []
     for mean in means:
         metric = FEATURE_METRICS[mean.metric]
@@ -362,12 +400,12 @@ def _metric_table(caption: str, means: Sequence[SeedMean], own: frozenset[SeedMe
         rows.append(
             (
                 _meant(mean.metric),
-                shown_value(mean.value, mean),
+                marks.value(mean),
                 interval(mean),
                 mean.unit,
                 better,
                 mean.split,
-                mean.protocol + (_YOURS if mean in own else ""),
+                mean.protocol + (_YOURS if mean in marks.own else ""),
             )
         )
     heads = ("metric", "value", "interval", "unit", "direction", "images", "protocol")

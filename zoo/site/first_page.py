@@ -113,16 +113,13 @@ def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered) -> objec
     name, words, _ = (scores["measured"] or scores["reported"])[0]
     if scores["measured"]:
         values = [(entry, error_of(entry, name)) for entry in entries]
-        axis, title = (
-            Axis(f"error with {words}, %", "log", "percent", "low"),
-            f"Measured error on ImageNet-1K with {words}",
-        )
+        axis, title = Axis(f"{words}, %", "log", "percent", "low"), f"ImageNet-1K: {words}, measured,"
     else:
         [protocol] = (one.name for one in PROTOCOLS.values() if one.short == name)
         preferred = [(entry, entry.subject.reported.get(protocol)) for entry in entries]
         values = [(entry, None if one is None else one.value) for entry, one in preferred]
-        axis = Axis(f"reported accuracy, {words}, %", "linear", "percent", "high")
-        title = f"Reported accuracy on ImageNet-1K, {words},"
+        axis = Axis(f"{words}, %", "linear", "percent", "high")
+        title = f"ImageNet-1K: {words},"
     shown = [
         Point(
             id=entry.id,
@@ -149,11 +146,19 @@ def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered) -> objec
 def _scores(entries: list[Entry]) -> Offered:
     """What the plot can show: measured and reported apart."""
     measured = [
-        (setting.name, LABELS[setting.name], sum(error_of(entry, setting.name) is not None for entry in entries))
+        (
+            setting.name,
+            f"error with {LABELS[setting.name]}",
+            sum(error_of(entry, setting.name) is not None for entry in entries),
+        )
         for setting in SETTINGS
     ]
     counts = Counter(name for entry in entries for name in entry.subject.reported)
-    reported = [(one.short, one.short, counts[one.name]) for one in PROTOCOLS.values() if counts[one.name]]
+    reported = [
+        (one.short, f"reported accuracy, {one.short}", counts[one.name])
+        for one in PROTOCOLS.values()
+        if counts[one.name]
+    ]
     return {"measured": [one for one in measured if one[2]], "reported": reported}
 
 

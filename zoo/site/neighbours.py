@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from ..cards.families import networks
 from ..cards.schema import Missing
@@ -32,6 +33,11 @@ class Near:
     title: str
     found: tuple[Neighbour, ...]
     n_more: int  # further ones that are not named
+
+    def compared(self, entry: Entry) -> str:
+        """The end of the address of ``compare.html`` that shows the encoder beside these."""
+        ids = [entry.id, *(one.entry.id for one in self.found)]
+        return urlencode({"e": ",".join(ids[:MOST])})
 
 
 class Neighbours:

@@ -15,16 +15,17 @@ Zoo.pages.index = () => {
   const save = () => Zoo.state.write({ ...choices, e: chosen.join() }, defaults);
   function draw() {
     const { score, x } = axes, [field, format, kind] = xs[x.value] ?? xs.parameters, isMeasured = measured.includes(score.value), isMonth = format === "month";
-    const name = score.selectedOptions[0]?.textContent.replace(/ \(\d+\)$/, ""), points = [];
+    const points = [], labelOf = control => (control.selectedOptions[0]?.textContent ?? "").replace(/ \([\d,]+\)$/, "");
     for (const one of kept) {
       const printed = one.reported[score.value], y = isMeasured ? one[score.value] : printed && parseFloat(printed), at = isMonth && one[field] ? +one[field].slice(0, 4) + (one[field].slice(5) - 1) / 12 : one[field];
       if (y && at) points.push({ id: one.id, label: one.id, href: `encoders/${one.file}.html`, x: at, y, group: modes.indexOf(one.mode) + 1 || modes.length, hollow: one.mine, note: isMeasured ? one.mine && "yours" : `printed: ${printed}` });
     }
+    const zoom = list(choices.zoom).map(Number);
     note.textContent = notes[isMeasured];
     const changes = {
-      points, x: { label: x.selectedOptions[0]?.textContent, kind, format }, groups: modes.map(words), selected: chosen,
-      y: isMeasured ? { label: `error with ${name}, %`, kind: "log", format: "percent", better: "low" } : { label: `reported accuracy, ${name}, %`, kind: "linear", format: "percent", better: "high" },
-      off: list(choices.off).map(mode => modes.indexOf(mode) + 1), zoom: choices.zoom ? list(choices.zoom).map(Number) : null,
+      points, x: { label: labelOf(x), kind, format }, groups: modes.map(words), selected: chosen,
+      y: { label: `${labelOf(score)}, %`, kind: isMeasured ? "log" : "linear", format: "percent", better: isMeasured ? "low" : "high" },
+      off: list(choices.off).map(mode => modes.indexOf(mode) + 1), zoom: zoom.length === 4 && zoom.every(isFinite) ? zoom : null,
       onChange({ off, zoom }) { choices.off = off.map(group => modes[group - 1]).join(); choices.zoom = zoom ? zoom.join() : ""; save(); },
     };
     if (plot) plot.update(changes); else plot = Zoo.plot(figure, changes);
@@ -44,6 +45,7 @@ Zoo.pages.index = () => {
     for (const control of controls()) {
       const value = choices[control.name] ?? defaults[control.name] ?? "";
       if (control.type === "checkbox") control.checked = !!value; else control.value = value;
+      if (control.selectedIndex < 0) { control.value = defaults[control.name] ?? ""; delete choices[control.name]; } // a choice that is no more
     }
     choose(list(next.e).filter(id => byId.has(id)));
     filter();
@@ -66,7 +68,7 @@ Zoo.pages.index = () => {
     onOrder(order) { choices.order = order; save(); },
     values(place, name) {
       const one = all[place], kind = kinds.findIndex(kind => one.reported[kind]);
-      return { encoder: one.id.toLowerCase(), training: one.method ?? one.mode, parameters: one.n_parameters, error: one["100%"], error1: one["1%"], reported: kind < 0 ? null : kind * 1000 - parseFloat(one.reported[kinds[kind]]), ...one }[name];
+      return { ...one, encoder: one.id.toLowerCase(), training: one.method ?? one.mode, parameters: one.n_parameters, error: one["100%"], error1: one["1%"], reported: kind < 0 ? null : kind * 1000 - parseFloat(one.reported[kinds[kind]]) }[name];
     },
   });
   for (const form of [filters, axes]) {

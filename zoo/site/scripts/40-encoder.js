@@ -1,15 +1,15 @@
-/* --- the page of an encoder: copy buttons, and values of a curve under the pointer --- */
+/* --- buttons that copy the element of the id data-copy, on any page; the page of an encoder: values of a curve under the pointer --- */
+for (const button of document.querySelectorAll("button.copy")) {
+  const label = button.firstChild, source = document.getElementById(button.dataset.copy);
+  button.addEventListener("click", async () => {
+    try { await navigator.clipboard.writeText(source.textContent); label.data = "Copied"; }
+    catch { /* no clipboard, as from the disk in some browsers: select it, so that a key copies it */
+      getSelection().selectAllChildren(source); label.data = "Selected: press Ctrl+C";
+    }
+    setTimeout(() => { label.data = "Copy"; }, 2500);
+  });
+}
 Zoo.pages.encoder = () => {
-  for (const button of document.querySelectorAll("button.copy")) {
-    const label = button.firstChild, text = document.getElementById(button.dataset.copy).textContent;
-    button.addEventListener("click", async () => {
-      try { await navigator.clipboard.writeText(text); label.data = "Copied"; }
-      catch { /* no clipboard, as from the disk in some browsers: select it, so that a key copies it */
-        getSelection().selectAllChildren(document.getElementById(button.dataset.copy)); label.data = "Selected: press Ctrl+C";
-      }
-      setTimeout(() => { label.data = "Copy"; }, 2500);
-    });
-  }
   for (const chart of document.querySelectorAll("svg.chart[data-values]")) {
     const points = chart.dataset.values.split(" ").map(pair => pair.split(":").map(Number));
     const [low, high] = [chart.dataset.low, chart.dataset.high].map(end => Math.log(end));
