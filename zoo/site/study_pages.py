@@ -15,6 +15,7 @@ from .rendering import File, Renderer
 
 FOLDER = "studies"
 _FEW_ROWS = 200  # of a table of the page; longer ones are cut, and whole in their file
+_ENLARGED = 1.25  # figures have text of 7 points, as in print, which is small on a screen
 _COMMAND = re.compile(r"\n*Command: .*\Z", re.DOTALL)  # the end of an introduction, which a page shows by itself
 
 
@@ -54,7 +55,7 @@ def _study(
     figures = []
     for figure in study["figures"]:
         drawn = one.figures[figure["file"]]
-        width, height = size_of(drawn.svg)
+        width, height = (round(_ENLARGED * one) for one in size_of(drawn.svg))
         figures.append({**figure, "width": width, "height": height, "n_rows": drawn.csv.count("\n") - 1})
         yield File(f"{FOLDER}/{figure['file']}.svg", drawn.svg.encode())
         yield File(f"{FOLDER}/{figure['file']}.csv", drawn.csv.encode())
