@@ -31,7 +31,10 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     document = _joined([one.document for one in finished])
     content = shown(document)
     pages = {one.study.name: f"{FOLDER}/{one.study.name}.html" for one in finished}
-    values = {"left_out": contents.only or contents.with_mine, "with_mine": contents.with_mine}
+    values: dict[str, Any] = {
+        "left_out": bool(contents.only or contents.with_mine),
+        "with_mine": contents.with_mine,
+    }
     yield renderer.page(
         "study_index.html.jinja",
         f"{FOLDER}/index.html",
