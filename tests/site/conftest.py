@@ -44,7 +44,7 @@ class Site:
 
     @property
     def one_of_each_kind(self) -> list[str]:
-        """Pages that differ in their kind; of encoders one of the study, one measured elsewhere and one of the user's."""
+        """Pages of different kinds; of encoders one of the study, one measured elsewhere and one of the user's."""
         studies = [page for page in self.pages if page.startswith("studies/") and page != "studies/index.html"]
         singles = [page for page in self.pages if not page.startswith(("encoders/", "studies/"))]
         return [*singles, *studies[:1], *(page for page in self.pages if page == "studies/index.html"), *ENCODER_PAGES]
