@@ -5,10 +5,8 @@ Run it with ``make docs`` after a card or a schema has changed; a test fails whe
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
-import re
 import sys
 import tempfile
 import tomllib
@@ -24,6 +22,7 @@ from zoo.cards.families import Family, families
 from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
+from zoo.cards.wording import meanings
 from zoo.errors import ZooError
 from zoo.evaluation.curves.recipe import TASKS, Recipe, Task, base_protocol, recipe_dict
 from zoo.evaluation.label_free.catalogue import PROTOCOLS as FEATURE_PROTOCOLS
@@ -184,21 +183,16 @@ def fields_table() -> str:
                 _field_row(part, "a month like `2021-04`, or `not published`", in_tables[part], "month of publication")
             )
             continue
-        hints, comments = get_type_hints(hint), _comments(hint)
+        hints = get_type_hints(hint)
         for field in fields(hint):
             dotted = f"{part}.{field.name}"
-            rows.append(_field_row(dotted, _takes(hints[field.name]), in_tables[dotted], comments[field.name]))
+            rows.append(_field_row(dotted, _takes(hints[field.name]), in_tables[dotted], meanings()[dotted]))
     return "\n".join(rows)
 
 
 def _field_row(dotted: str, takes: str, columns: list[Any], meaning: str) -> str:
     names = ", ".join(f"`{column.name}`" for column in columns)
     return f"| `{dotted}` | {takes} | {names} | {meaning} |"
-
-
-def _comments(part: type) -> dict[str, str]:
-    """What a field means is said once, in the comment beside it."""
-    return dict(re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(part), flags=re.MULTILINE))
 
 
 def _takes(hint: Any) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser import WithoutBrowser
 from tests.memory import Memory
 from tests.slow import Slow
 from tests.warm import WarmPython
@@ -35,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[variable] = str(folder)
     config.pluginmanager.register(Memory(), "memory")
     config.pluginmanager.register(Slow(), "slow")
+    config.pluginmanager.register(WithoutBrowser(), "without browser")
 
 
 @pytest.fixture(scope="session")

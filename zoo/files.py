@@ -10,17 +10,19 @@ would write the same file or do the same work, :func:`locked` admits one at a ti
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from .errors import ContentError, StoreError
+from .errors import ContentError, QueryError, StoreError
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -267,6 +269,33 @@ def replace_folder(temporary: Path, target: Path) -> None:
     shutil.rmtree(earlier, ignore_errors=True)
 
 
+def restore_interrupted(target: Path, what: str) -> None:
+    """Restores a folder that a crash in :func:`replace_folder` has left set aside; several of them are refused.
+
+    The temporary folder had the name of this one after a dot, and then ``-``, eight hexadecimal digits and ``.tmp``.
+    ``what`` it is, such as "export", is for the messages.
+    """
+    if os.path.lexists(target):
+        return
+    aside = re.compile(re.escape(f".{target.name}-") + r"[0-9a-f]{8}\.tmp" + re.escape(ASIDE))
+    try:
+        left = sorted(name for name in os.listdir(target.parent) if aside.fullmatch(name))
+        if len(left) == 1:
+            os.rename(target.parent / left[0], target)
+    except (FileNotFoundError, NotADirectoryError):  # nothing to restore, or another process has just done it
+        return
+    except OSError as error:
+        raise StoreError(
+            f"Cannot look in {target.parent} for what an interrupted {what} to {target.name} has left there "
+            f"({error.strerror or error}); make that folder readable and writable."
+        ) from error
+    if len(left) > 1:
+        raise QueryError(
+            f"{target} is absent and {len(left)} earlier {what}s lie beside it, left by interrupted ones "
+            f"({', '.join(left)}), expected one at most; rename the right one to {target.name} or remove them."
+        )
+
+
 def synchronise_folder(folder: Path) -> None:
     """Writes the names in a folder to the disk."""
     if os.name == "nt":  # Windows opens no folders; NTFS journals its names
@@ -306,6 +335,16 @@ def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[bool]:
         yield _excludes(path)
     finally:
         lock.release()
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """One process of the user at a time writes to a path, as far as the cache can be written to and has locks."""
+    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
+    with ExitStack() as stack:
+        with suppress(OSError):  # a cache that cannot be written to
+            stack.enter_context(locked(cache_folder() / "locks" / f"{name[:16]}.lock"))
+        yield
 
 
 def _excludes(path: Path) -> bool:

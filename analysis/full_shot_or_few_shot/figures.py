@@ -16,6 +16,7 @@ from zoo.evaluation.drawing import (
     Figure,
     legend_below,
     letter,
+    name_points,
     new_figure,
     say_above,
     scatter_groups,
@@ -164,7 +165,14 @@ def draw_full_against_few(frame: pd.DataFrame, few: str, *, full: str = "train_t
     modes = rows["ssl_mode"].fillna("unknown").astype(str)
     order = [*(mode for mode in MODE_COLOURS if (modes == mode).any()), *sorted(set(modes) - set(MODE_COLOURS))]
     ranked = rows.assign(mode=modes, rank=modes.map(order.index)).sort_values("rank", kind="stable")
-    scatter_groups(axes, ranked[full].tolist(), ranked[few].tolist(), ranked["mode"].tolist(), colours=MODE_COLOURS)
+    scatter_groups(
+        axes,
+        ranked[full].tolist(),
+        ranked[few].tolist(),
+        ranked["mode"].tolist(),
+        colours=MODE_COLOURS,
+        names=list(ranked.index),
+    )
     axes.plot(
         front[full],
         front[few],
@@ -194,7 +202,7 @@ def _draw_settings(axes: Axes, found: Mapping[tuple[str, str], Estimate], settin
 def _scatter_years(axes: Axes, rows: pd.DataFrame, first: str, second: str, *, size: float) -> None:
     for year, group in rows.groupby("year"):
         colour, mark = _year_look(year)
-        axes.scatter(
+        points = axes.scatter(
             group[first],
             group[second],
             s=size,
@@ -205,6 +213,7 @@ def _scatter_years(axes: Axes, rows: pd.DataFrame, first: str, second: str, *, s
             edgecolors="white",
             label=f"{float(str(year)):.0f} ({len(group)})",
         )
+        name_points(points, group.index)
 
 
 def _year_look(year: object) -> tuple[str, str]:

@@ -114,7 +114,9 @@ def choice_swarms(
     for one in found:
         rows = table.frame.loc[one.shap.index]
         scale = float(rows[one.outcome].abs().mean()) if normalised else 1.0
-        swarms.append(Swarm(ROWS[one.outcome], (one.shap[feature] / scale).tolist(), rows[feature].tolist()))
+        swarms.append(
+            Swarm(ROWS[one.outcome], (one.shap[feature] / scale).tolist(), rows[feature].tolist(), list(rows.index))
+        )
     return swarms
 
 

@@ -15,6 +15,7 @@ from zoo.evaluation.drawing import (
     Figure,
     legend_below,
     letter,
+    name_points,
     new_figure,
     palette,
     scatter_groups,
@@ -99,10 +100,12 @@ def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by
     rows = table.complete(outcome, by)
     drawing, (axes,) = new_figure(height=0.42 * len(means) + 0.6)
     for position, mean in enumerate(means):
-        values = rows.loc[rows[by].astype(str) == mean.term, outcome].to_numpy(float)
+        own = rows.loc[rows[by].astype(str) == mean.term, outcome]
+        values = own.to_numpy(float)
         moves = spread(values, width=float(np.ptp(rows[outcome].to_numpy(float))) / 90 or 1.0)
         colour = palette([mean.term], MODE_COLOURS)[mean.term][0]
-        axes.scatter(values, position + moves, s=9, c=colour, linewidths=0, alpha=0.55, zorder=2)
+        points = axes.scatter(values, position + moves, s=9, c=colour, linewidths=0, alpha=0.55, zorder=2)
+        name_points(points, own.index)
         if mean.ci_low is not None and mean.ci_high is not None:
             axes.plot([mean.ci_low, mean.ci_high], [position, position], color="black", linewidth=1.1, zorder=3)
         axes.scatter(
@@ -130,7 +133,9 @@ def draw_by_year(table: StudyTable, *, outcome: str, by: str) -> Drawing:
         year + _GROUP_STEP * (places[year].index(group) - (len(places[year]) - 1) / 2)
         for year, group in zip(rows["year"].astype(float), groups, strict=True)
     ]
-    scatter_groups(axes, x, rows[outcome].astype(float).tolist(), groups, colours=MODE_COLOURS, size=13)
+    scatter_groups(
+        axes, x, rows[outcome].astype(float).tolist(), groups, colours=MODE_COLOURS, size=13, names=list(rows.index)
+    )
     every = range(int(years.min()), int(years.max()) + 1)
     for year in every[::2]:
         axes.axvspan(year - 0.5, year + 0.5, color="#F3F3F3", zorder=0, linewidth=0)
@@ -156,7 +161,12 @@ def draw_types(found: Importance, table: StudyTable, panels: Sequence[tuple[str,
     for one, (title, features) in zip(axes, panels, strict=True):
         shap = found.shap[list(features)].sum(axis=1)
         swarms = [
-            Swarm(f"{mode} ({int((modes == mode).sum())})", shap[modes == mode].tolist(), years[modes == mode].tolist())
+            Swarm(
+                f"{mode} ({int((modes == mode).sum())})",
+                shap[modes == mode].tolist(),
+                years[modes == mode].tolist(),
+                list(shap.index[modes == mode]),
+            )
             for mode in order
         ]
         beeswarm(one, swarms, colours, size=9)
@@ -195,7 +205,8 @@ def draw_objectives(
         for name in names:
             chosen = objectives == name if (objectives == name).sum() >= fewest else objectives != objectives
             chosen &= objectives.notna()
-            swarms.append(Swarm(name, importance.shap.loc[chosen, "objective"].tolist(), dimensions[chosen].tolist()))
+            shares = importance.shap.loc[chosen, "objective"]
+            swarms.append(Swarm(name, shares.tolist(), dimensions[chosen].tolist(), list(shares.index)))
         beeswarm(one, swarms, colours, size=6, limit=1.06 * furthest if one_scale else None)
         one.set_xlabel(f"{OUTCOMES[importance.outcome].label}\nSHAP value [points]\nnegative is better")
     letter(axes[: len(found)])

@@ -176,7 +176,7 @@ def test_outcomes_that_cannot_be_explained_are_refused_in_one_sentence() -> None
         sample_of(table, "usabilty", ["z_dim"])
 
 
-@pytest.mark.parametrize("library", ["xgboost", "shap", "optuna"])
+@pytest.mark.parametrize("library", ["xgboost", "optuna"])
 def test_a_missing_library_is_one_sentence_that_names_the_extra(library: str) -> None:
     script = (
         "import sys\n"

@@ -15,7 +15,7 @@ from tests.each import for_each
 from zoo.analysis.label_budget import predict_error
 from zoo.cards.catalogue import catalogue
 from zoo.cards.licences import PERMISSIVE
-from zoo.cli import recommend
+from zoo.choosing import budget_ranking
 from zoo.cli.options import as_count
 from zoo.cli.recommend import recommend_command
 from zoo.files import content_folder
@@ -30,7 +30,7 @@ MINE = "tiny_vitS16"
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the ranks that encoders may have; a probability then has a standard error of 0.035."""
-    monkeypatch.setattr(recommend, "rank_odds", partial(recommend.rank_odds, n_draws=200))
+    monkeypatch.setattr(budget_ranking, "rank_odds", partial(budget_ranking.rank_odds, n_draws=200))
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from tests.cli_runner import document, names, run
 from zoo.analysis.label_budget import imagenet_budget
 from zoo.cards.catalogue import catalogue
 from zoo.cards.costs import cost_of, memory_bytes
+from zoo.choosing import budget_ranking
 from zoo.choosing.constraints import Constraints
-from zoo.cli import recommend
 from zoo.cli.constraint_options import spelled
 from zoo.errors import QueryError
 
@@ -22,7 +22,7 @@ XRAYS = ("--classes", "2", "--labels", "5000", "--max-memory", "8GB", "--licence
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the ranks that encoders may have; none of these tests looks at a probability."""
-    monkeypatch.setattr(recommend, "rank_odds", partial(recommend.rank_odds, n_draws=200))
+    monkeypatch.setattr(budget_ranking, "rank_odds", partial(budget_ranking.rank_odds, n_draws=200))
 
 
 @pytest.mark.parametrize(

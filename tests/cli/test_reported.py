@@ -13,7 +13,7 @@ from tests.card_text import VALID
 from tests.cli_runner import document, names, run
 from tests.reported_rows import reported_text
 from zoo.cards.catalogue import catalogue
-from zoo.cli import recommend
+from zoo.choosing import budget_ranking
 from zoo.results.derived import summaries
 from zoo.results.reported import preferred_numbers, reported_numbers
 from zoo.results.reported_values import COLUMNS, FILE
@@ -22,7 +22,7 @@ from zoo.results.reported_values import COLUMNS, FILE
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the ranks that measured encoders may have, of which nothing is asked here."""
-    monkeypatch.setattr(recommend, "rank_odds", partial(recommend.rank_odds, n_draws=50))
+    monkeypatch.setattr(budget_ranking, "rank_odds", partial(budget_ranking.rank_odds, n_draws=50))
 
 
 @pytest.fixture

@@ -153,7 +153,7 @@ def test_a_folder_with_other_files_is_refused_before_anything_is_computed(tmp_pa
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("library", ["xgboost", "shap", "statsmodels", "matplotlib", "pandas", "optuna", "scipy"])
+@pytest.mark.parametrize("library", ["xgboost", "statsmodels", "matplotlib", "pandas", "optuna", "scipy"])
 def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(tmp_path: Path, library: str) -> None:
     script = f"import sys; sys.modules[{library!r}] = None\nfrom zoo.cli import main\nmain()"
     done = subprocess.run(

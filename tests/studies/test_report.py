@@ -31,6 +31,7 @@ def test_a_report_has_a_page_markdown_numbers_and_both_kinds_of_figure(runs: lis
     written = write_report(runs, tmp_path / "report")
     assert [path.relative_to(tmp_path / "report").as_posix() for path in written] == [
         "estimates.csv",
+        "figures/small-histogram.csv",
         "figures/small-histogram.png",
         "figures/small-histogram.svg",
         "files.json",

@@ -19,7 +19,6 @@ predict badly have nothing to say.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -50,10 +49,6 @@ with requires_extra("study", needed_for="The importance of design choices"):
     import numpy as np
     import pandas as pd
     from scipy import stats
-
-    with warnings.catch_warnings():  # its colour maps use what matplotlib is going to take away; we draw none of them
-        warnings.simplefilter("ignore", PendingDeprecationWarning)
-        import shap
 
 FEWEST = 10  # encoders that trees are trained on; of fewer they learn next to nothing
 Direction = Literal["raises", "lowers", "little"]
@@ -217,16 +212,15 @@ def tree_importance(
     sample = sample_of(table, outcome, features)
     _require_something_to_learn(sample, outcome)
     settings = checked_parameters(tuned_parameters(outcome, features) if parameters is None else parameters)
-    explainer = shap.TreeExplainer(trained(sample, settings, seed=seed))
-    shares = pd.DataFrame(
-        explainer.shap_values(sample.x), index=sample.values.index, columns=sample.values.columns, dtype="float64"
-    )
+    model = trained(sample, settings, seed=seed)
+    credit = model.predict(sample.matrix(np.arange(sample.n)), pred_contribs=True)  # (n, n_features + 1), the base last
+    shares = pd.DataFrame(credit[:, :-1], index=sample.values.index, columns=sample.values.columns, dtype="float64")
     estimates = _mean_absolute(shares, outcome, sample, seed=seed)
     return Importance(
         outcome=outcome,
         features=named_features(features),
         shap=shares,
-        base=float(explainer.expected_value),
+        base=float(credit[0, -1]),
         values=sample.values,
         n=sample.n,
         estimates=estimates,

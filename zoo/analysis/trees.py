@@ -173,8 +173,8 @@ class Sample:
         return len(self.y)
 
     def matrix(self, rows: Array) -> xgboost.DMatrix:
-        """Some rows as XGBoost reads them."""
-        return xgboost.DMatrix(self.x[rows], label=self.y[rows], feature_names=list(self.values), nthread=1)
+        """Some rows as XGBoost reads them; without names, which it would decode anew in every round of boosting."""
+        return xgboost.DMatrix(self.x[rows], label=self.y[rows], nthread=1)
 
     def only(self, rows: Array) -> Sample:
         """Some rows as a sample."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
-from .licences import remarks
+from .licences import plain_words, remarks, text_of
 from .schema import EncoderCard, Licence, Missing
 
 GATED = ("gated", "by request")
@@ -96,3 +97,15 @@ def licence_remarks(licence: Licence) -> list[str]:
     facts = (licence.weights, licence.code, licence.timm)
     weights, code, timm = (None if isinstance(fact, Missing) else fact for fact in facts)
     return remarks(weights=weights, code=code, timm=timm)
+
+
+def licence_terms(card: EncoderCard) -> dict[str, Any]:
+    """What the licence of the weights means, where its text is, and where another could be taken for it."""
+    licence = card.licence.weights
+    known = None if isinstance(licence, Missing) else licence
+    return {
+        "commercial_use": card.commercial_use,
+        "summary": known and plain_words(known),
+        "text": (known and text_of(known)) or None,
+        "remarks": licence_remarks(card.licence),
+    }

@@ -6,7 +6,7 @@ command line cannot be understood; 130 interrupted.
 
 A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`. Verbs do not import
 each other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks``,
-``evaluation_output`` and ``prediction_output``.
+``evaluation_output``, ``prediction_output`` and ``site_output``.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ VERBS = {
     "metric": Verb("metric", "Measure how good features are, without labels."),
     "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
+    "site": Verb("site", "Write a static site of everything the zoo knows."),
     "get": Verb("weights", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
     "unregister": Verb("register", "Take encoders that you have registered out of the zoo."),
@@ -78,6 +79,7 @@ AFTER_INTERRUPT = {
     "metric": f"Finished features are kept, metrics are not{_GO_ON}",
     "curve": f"Finished runs are kept{_GO_ON}",
     "study": f"No part of a report was written{_AGAIN}",
+    "site": f"No part of a site was written{_AGAIN}",
     "get": f"Fetched encoders and the received part of a file are kept{_GO_ON}",
     "check": f"No weights were changed{_AGAIN}",
     "verify": f"Nothing was changed{_AGAIN}",
@@ -100,6 +102,7 @@ Examples:
   zoo metric all pocket_simclr_rn_shapes shapes
   zoo curve pocket_simclr_rn_shapes shapes --task normals
   zoo study where_the_risk_lies
+  zoo site --serve
   eval "$(zoo completion bash)"
 """
 
@@ -161,6 +164,7 @@ def _warnings_in_a_line() -> Iterator[None]:
         warnings.simplefilter("default", ContentWarning)
         warnings.simplefilter("default", NameNote)
         show = warnings.showwarning
+        said: set[str] = set()  # Python forgets what it has shown whenever a library changes a filter
 
         def shown(
             message: Warning | str,
@@ -170,12 +174,12 @@ def _warnings_in_a_line() -> Iterator[None]:
             file: Any = None,
             line: Any = None,
         ) -> None:
-            if issubclass(category, ContentWarning):
-                click.secho(f"Warning: {message}", fg="yellow", err=True)
-            elif issubclass(category, NameNote):
-                click.echo(str(message), err=True)
-            else:
+            if not issubclass(category, (ContentWarning, NameNote)):
                 show(message, category, filename, lineno, file, line)
+            elif str(message) not in said:
+                said.add(str(message))
+                is_note = issubclass(category, NameNote)
+                click.secho(f"{'' if is_note else 'Warning: '}{message}", fg=None if is_note else "yellow", err=True)
 
         warnings.showwarning = shown
         yield

@@ -18,8 +18,8 @@ from ..cards.schema import EncoderCard, Missing
 from ..results.facts import DOUBTFUL, REPORTED, points, reported_mark, short_number
 from ..results.reported import Preferred, preferred_numbers, reported_numbers
 from ..results.reported_values import PROTOCOLS, ReportedNumber
+from ..results.wording import how
 from .output import print_json, print_notes, print_table, record, wrapped
-from .reported import how
 
 BY = ("reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot")
 """Protocols that say something of frozen features."""

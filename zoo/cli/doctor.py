@@ -31,11 +31,12 @@ DISTRIBUTION = "ssl-zoo"
 EXTRAS = {
     "tables": ("pandas",),
     "models": ("numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm"),
-    "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
+    "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "statsmodels", "threadpoolctl", "xgboost"),
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
     "dicom": ("pydicom",),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
+    "site": ("itables",),
     "pocket": ("lightly",),
 }
 _ALWAYS = ("click", "filelock", "packaging", "prettytable", "rich")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing, fact_text
+from ..cards.wording import facts_by_part, label_of
 from ..results.derived import seed_means
 from ..results.facts import (
     FACTS,
@@ -282,15 +283,6 @@ def _meaning(fact: Fact) -> str:
 
 
 _LAST_SECTIONS = ("weights", "licence")
-_UNITS = {"_px": " px", "_bytes": " bytes", "_hours": " hours"}
-_LABELS = {
-    "top1_percent": ("top-1 accuracy", " %"),
-    "top1_percent_with_1_percent_labels": ("top-1 accuracy, 1 % of the labels", " %"),
-    "top1_percent_with_5_shot": ("top-1 accuracy, 5 labels a class", " %"),
-    "ema": ("one branch a moving average", ""),
-    "sha256": ("SHA-256", ""),
-    "url": ("URL", ""),
-}
 
 
 @click.command("show", epilog="\b\nExample:\n  zoo show dino_vitS16")
@@ -313,28 +305,16 @@ def show_command(name: str, as_json: bool) -> None:
         click.echo("\n".join(_lines(subject.card, subject.measured, elsewhere, reported)))
 
 
-def _facts(card: EncoderCard) -> dict[str, dict[str, Any]]:
-    """Facts by part of the card and by name; weights and licences last."""
-    parts = {field.name: getattr(card, field.name) for field in fields(card)}
-    nested = {
-        name: {field.name: getattr(part, field.name) for field in fields(part)}
-        for name, part in parts.items()
-        if is_dataclass(part)
-    }
-    return {name: nested[name] for name in [*(name for name in nested if name not in _LAST_SECTIONS), *_LAST_SECTIONS]}
-
-
 def _show_document(
     card: EncoderCard,
     summary: Summary | None,
     elsewhere: Mapping[tuple[str, str], Sequence[SeedMean]],
     reported: Sequence[ReportedNumber],
 ) -> dict[str, Any]:
-    from ..cards.gates import access_words  # which a listing does without, as the next two
+    from ..cards.gates import access_words, licence_terms  # which a listing does without, as the next one
     from .risks import risk_record
-    from .terms import licence_terms
 
-    facts = {f"{part}.{name}": value for part, values in _facts(card).items() for name, value in values.items()}
+    facts = {f"{part}.{name}": value for part, values in facts_by_part(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
     missing = split.pop("missing")
     errata = [
@@ -386,7 +366,7 @@ def _lines(
 ) -> list[str]:
     from .terms import term_lines  # which a listing does without
 
-    parts = _facts(card)
+    parts = facts_by_part(card)
     lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
         if part == "reported" and reported:
@@ -429,23 +409,13 @@ def _section(title: str, values: dict[str, Any]) -> list[str]:
     lines = ["", click.style(title, bold=True)]
     for name, value in values.items():
         if not isinstance(value, Missing):
-            label, unit = _label(name)
+            label, unit = label_of(name)
             lines += entry(label, fact_text(value) + unit)
     for reason in Missing:
-        absent = [_label(name)[0] for name, value in values.items() if value is reason]
+        absent = [label_of(name)[0] for name, value in values.items() if value is reason]
         if absent:
             lines += entry(f"({reason.value})", ", ".join(absent))
     return lines
-
-
-def _label(name: str) -> tuple[str, str]:
-    """A fact's name in words, and its unit."""
-    if name in _LABELS:
-        return _LABELS[name]
-    for suffix, unit in _UNITS.items():
-        if name.endswith(suffix):
-            return name.removesuffix(suffix).replace("_", " "), unit
-    return name.replace("_", " "), ""
 
 
 def _risks(summary: Summary | None) -> list[str]:

@@ -12,7 +12,8 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -305,6 +306,31 @@ def announce(number: int, total: int, encoder: str) -> None:
     """Prints on a terminal which encoder comes next."""
     if sys.stderr.isatty() and total > 1:
         click.secho(f"({number} of {total}) {encoder}", dim=True, err=True)
+
+
+@contextmanager
+def steps(beginning: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A line on a terminal with what is being done, and how many steps are done of how many; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns: tuple[Any, ...] = (
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(beginning, total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield tell
 
 
 def require_agreement(lines: Iterable[str], question: str) -> None:

@@ -8,30 +8,25 @@ from typing import Any
 
 import click
 
-from ..analysis.label_budget import (
-    LEVEL,
-    N_CLASSES,
-    N_VALIDATION_IMAGES,
-    Curve,
-    HeldOutError,
-    ImageNetBudget,
-    Noise,
-    PredictedError,
-    RankOdds,
-    amplification,
-    check_n_labels,
-    held_out_error,
-    imagenet_budget,
-    noise_of,
-    predict_error,
-    rank_odds,
-)
-from ..cards.catalogue import catalogue
+from ..analysis.label_budget import LEVEL, N_CLASSES, ImageNetBudget, check_n_labels, imagenet_budget
 from ..cards.schema import EncoderCard, Missing
-from ..choosing.constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filters
+from ..choosing.budget_ranking import (
+    FEWEST_MEASURED,
+    NO_CANDIDATES,
+    SETTING_OF,
+    Answer,
+    Ranked,
+    answered,
+    candidates,
+    contained,
+    first_networks,
+    how_sure,
+    is_right,
+    wider_gaps,
+)
+from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
 from ..results.derived import summaries
 from ..results.facts import points, short_number
-from ..results.values import SETTINGS, ResultErratum
 from .by_reported import (
     BY,
     not_ranked,
@@ -54,81 +49,7 @@ from .options import as_count, dataset_names, refuse_idle
 from .output import NothingFound, json_option, print_command, print_json, print_notes, print_table, record, wrapped
 from .risks import distrust, errata_records
 
-_NO_CANDIDATES = ("supervised", "initialized")
-_FEWEST_SETTINGS = 3
-_IMPOSSIBLE = "measured with an error of 0"
-_TOO_FEW = f"measured in fewer than {_FEWEST_SETTINGS} settings"
-_ENDS_BEFORE = "not measured with as many labels"
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An encoder and its expected error."""
-
-    card: EncoderCard
-    curve: Curve  # what was measured
-    predicted: PredictedError
-    errata: tuple[ResultErratum, ...]  # of its measurements
-
-
-def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
-    """All believable error curves, the self-supervised encoders whose curve predicts an error, and the others by
-    reason.
-
-    A curve through fewer than three settings counts only where it was measured.
-    """
-    cards = catalogue()
-    curves: list[Curve] = []
-    found = []
-    left_out: LeftOut = {}
-    for encoder, summary in summaries().items():
-        card = cards[encoder]
-        if card.objective.mode in _NO_CANDIDATES:
-            continue
-        curve = {
-            setting.n_labels: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors
-        }
-        reason = _why_unusable(curve, n_labels)
-        if reason is not None:
-            left_out.setdefault(reason, []).append(encoder)
-            continue
-        curves.append(curve)
-        predicted = predict_error(curve, n_labels)
-        if predicted is None:
-            left_out.setdefault(_ENDS_BEFORE, []).append(encoder)
-        else:
-            found.append(Candidate(card, curve, predicted, summary.errata))
-    return curves, found, left_out
-
-
-def noises(curves: Sequence[Curve], ranked: Sequence[Candidate], usual: HeldOutError | None) -> list[Noise | None]:
-    """The uncertainty of each error; where a neighbouring setting was not measured, by a trial without that setting."""
-    grid = {n for curve in curves for n in curve}
-    trials: dict[tuple[int, ...], HeldOutError | None] = {}
-    found = []
-    for candidate in ranked:
-        predicted, own, trial = candidate.predicted, tuple(sorted(candidate.curve)), usual
-        usual_one = predict_error(dict.fromkeys(grid, 1.0), predicted.n_labels)
-        if usual_one is not None and predicted.basis != usual_one.basis:
-            if own not in trials:
-                some = [{n: curve[n] for n in own} for curve in curves if curve.keys() >= set(own)]
-                trials[own] = held_out_error(some, predicted.n_labels)
-            trial = trials[own]
-        found.append(noise_of(candidate.curve, predicted, trial))
-    return found
-
-
-def _why_unusable(curve: Curve, n_labels: int) -> str | None:
-    if any(error <= 0 for error in curve.values()):
-        return _IMPOSSIBLE
-    if len(curve) < _FEWEST_SETTINGS and n_labels not in curve:
-        return _TOO_FEW
-    return None
-
-
-_FEWEST_MEASURED = min(setting.n_labels for setting in SETTINGS)
 _N_FIRST = 3  # encoders that the next command measures
-_SETTING = {setting.n_labels: setting.name for setting in SETTINGS}
 _EPILOG = """\b
 Examples:
   zoo recommend --labels 20k
@@ -155,16 +76,6 @@ class _Asked:
     def shows_costs(self) -> bool:
         """Whether operations and memory are shown."""
         return asks_for_costs(self.constraints)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """A candidate and its rank; noise and odds are None where its uncertainty is unknown."""
-
-    candidate: Candidate
-    rank: int  # by the error as it is shown; equal errors have equal ranks
-    noise: Noise | None
-    odds: RankOdds | None
 
 
 @click.command("recommend", epilog=_EPILOG)
@@ -247,14 +158,13 @@ def recommend_command(
     own = _full_shot_errors(dataset)
     of_cards = list(conditions)
     if not include_wrong:
-        right = summaries(exclude_wrong=True)
-        conditions.append(Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right))
+        conditions.append(is_right(summaries(exclude_wrong=True)))
     asked = _Asked(n_labels, budget, None, constraints, dataset, top)
-    answer = _answered(n_labels, conditions)
+    answer = answered(n_labels, conditions)
     if budget is not None and answer.says_nothing:
-        asked = replace(asked, n_labels=_FEWEST_MEASURED, too_few=n_labels)
-        answer = _answered(_FEWEST_MEASURED, conditions)
-    unmeasured = not_ranked(summaries(), _NO_CANDIDATES, of_cards)
+        asked = replace(asked, n_labels=FEWEST_MEASURED, too_few=n_labels)
+        answer = answered(FEWEST_MEASURED, conditions)
+    unmeasured = not_ranked(summaries(), NO_CANDIDATES, of_cards)
     command = _next_command(asked, answer.ranked)
     if as_json:
         document = _document(asked, answer)
@@ -271,50 +181,17 @@ def recommend_command(
         raise NothingFound(answer.why_nobody)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """Encoders in their order at one number of labels."""
-
-    ranked: list[_Ranked]
-    uncertainty: HeldOutError | None
-    left_out: LeftOut
-    why_nobody: str
-
-    @property
-    def says_nothing(self) -> bool:
-        """Whether it is an extrapolation that cannot tell more than half of the encoders from the first."""
-        kinds = {one.candidate.predicted.kind for one in self.ranked}
-        n_ties = sum(one.odds is None or one.odds.ties_with_first for one in self.ranked)
-        return "extrapolated" in kinds and 2 * n_ties > len(self.ranked)
-
-
-def _answered(n_labels: int, conditions: Sequence[Filter]) -> _Answer:
-    curves, everyone, without = candidates(n_labels)
-    kept, left_out, why_nobody = filtered(everyone, conditions, without)
-    uncertainty = held_out_error(curves, n_labels)
-    return _Answer(_ranked(curves, kept, uncertainty), uncertainty, left_out, why_nobody)
-
-
-def _next_command(asked: _Asked, ranked: Sequence[_Ranked]) -> str | None:
+def _next_command(asked: _Asked, ranked: Sequence[Ranked]) -> str | None:
     """The command that measures the first encoders on the user's images; None without any."""
     if not ranked:
         return None
-    first: dict[str, str] = {}  # other features of the same weights are no other choice
-    for one in ranked:
-        first.setdefault(_file_of(one.candidate.card), one.candidate.card.id)
-    names = ",".join([*first.values()][:_N_FIRST])
+    names = ",".join(first_networks(ranked, _N_FIRST))
     return " ".join(["zoo choose IMAGES --encoders", names, *spelled(asked.constraints)])
-
-
-def _file_of(card: EncoderCard) -> str:
-    """What two encoders with the same weights share."""
-    url = card.weights.url
-    return card.id if isinstance(url, Missing) else url
 
 
 def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
     """The ranking by a reported number, with measured errors beside it where there are any."""
-    everyone = reported_candidates(by, _NO_CANDIDATES)
+    everyone = reported_candidates(by, NO_CANDIDATES)
     if not everyone:
         raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
     kept, left_out, why_nobody = filtered(everyone, conditions, {})
@@ -336,37 +213,24 @@ def _full_shot_errors(dataset: str | None) -> dict[str, float]:
     return {encoder: summary.errors["100%"] for encoder, summary in found.items() if "100%" in summary.errors}
 
 
-def _ranked(curves: Sequence[Curve], kept: Sequence[Candidate], uncertainty: HeldOutError | None) -> list[_Ranked]:
-    """Candidates by rising error, with their uncertainty."""
-    ordered = sorted(kept, key=lambda candidate: (candidate.predicted.error, candidate.card.id))
-    errors = [candidate.predicted.error for candidate in ordered]
-    own = noises(curves, ordered, uncertainty)
-    known = {place: noise for place, noise in enumerate(own) if noise is not None}
-    odds = dict(zip(known, rank_odds([errors[place] for place in known], [*known.values()]), strict=True))
-    return [
-        _Ranked(candidate, 1 + errors.index(error), noise, odds.get(place))
-        for place, (candidate, error, noise) in enumerate(zip(ordered, errors, own, strict=True))
-    ]
-
-
-def _print(asked: _Asked, answer: _Answer, own: dict[str, float]) -> None:
-    n_labels, ranked, uncertainty, dataset = asked.n_labels, answer.ranked, answer.uncertainty, asked.dataset
+def _print(asked: _Asked, answer: Answer, own: dict[str, float]) -> None:
+    n_labels, ranked, dataset = asked.n_labels, answer.ranked, asked.dataset
     shown = ranked[: asked.top]
-    usual = max((one.candidate for one in ranked), key=lambda one: (one.predicted.basis[0], -one.predicted.basis[-1]))
-    kind = f"{usual.predicted.kind}; lower is better."
+    kind = f"{answer.usual.kind}; lower is better."
     if asked.budget is not None:
         click.echo("\n".join(map(wrapped, _translation(asked))) + "\n")
     title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrapped(title), bold=True) + "\n")
     basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
-    settings = [_SETTING[n] for n in basis]
+    settings = [SETTING_OF[n] for n in basis]
     headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *settings, "parameters", "dim", "licence"]
     rows = [
         [
-            _rank(one),
+            one.rank_text,
             one.candidate.card.id + (f" {WRONG}" if one.candidate.errata else ""),
             points(one.candidate.predicted.error),
-            *_odds(one),
+            one.interval_text,
+            one.best_text,
             *(points(one.candidate.curve[n]) if n in one.candidate.predicted.basis else "" for n in basis),
             short_number(one.candidate.card.architecture.n_parameters),
             str(one.candidate.card.representation.dim),
@@ -383,7 +247,7 @@ def _print(asked: _Asked, answer: _Answer, own: dict[str, float]) -> None:
         for row, one in zip(rows, shown, strict=True):
             row[-1:-1] = cost_cells(one.candidate.card, asked.constraints)
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    sure = [*_how_sure(usual.predicted, ranked, uncertainty, len(shown)), *_wider_gaps(shown, usual.predicted.basis)]
+    sure = [*how_sure(answer, len(shown)), *wider_gaps(shown, answer.usual.basis)]
     sure += [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
     click.echo("\n" + "\n".join(map(wrapped, sure)))
     gone = ", ".join(f"{len(encoders)} ({reason})" for reason, encoders in answer.left_out.items())
@@ -391,7 +255,7 @@ def _print(asked: _Asked, answer: _Answer, own: dict[str, float]) -> None:
     if asked.shows_costs:
         print_notes([cost_note(asked.constraints)])
     if dataset is not None:
-        place = {one.candidate.card.id: _rank(one) for one in ranked}
+        place = {one.candidate.card.id: one.rank_text for one in ranked}
         best = [
             f"{encoder} {points(error)} ({f'rank {place[encoder]}' if encoder in place else 'not ranked'})"
             for encoder, error in sorted(own.items(), key=lambda pair: pair[1])
@@ -408,7 +272,7 @@ def _translation(asked: _Asked) -> list[str]:
     if asked.too_few is not None:
         lines.append(
             f"An extrapolation to {asked.too_few:,} labels tells fewer than half of the encoders from the first: the "
-            f"order is that with {_FEWEST_MEASURED // N_CLASSES} labels a class, the fewest that were measured."
+            f"order is that with {FEWEST_MEASURED // N_CLASSES} labels a class, the fewest that were measured."
         )
     lines.append(
         f"Errors are those of {N_CLASSES:,} classes of photographs; with {budget.n_classes:,} classes of other images "
@@ -417,132 +281,17 @@ def _translation(asked: _Asked) -> list[str]:
     return lines
 
 
-def _three_shot(ranked: Sequence[_Ranked], n_shown: int) -> list[str]:
-    """A sentence on the order with the fewest labels that were measured, beside an extrapolation below them."""
-    known = [one.candidate for one in ranked if _FEWEST_MEASURED in one.candidate.curve]
-    first = [one.card.id for one in sorted(known, key=lambda one: one.curve[_FEWEST_MEASURED])[:n_shown]]
-    shown = {one.candidate.card.id for one in ranked[:n_shown]}
-    if not first:
-        return []
-    return [
-        f"With {_FEWEST_MEASURED:,} labels, the fewest measured, the first are {', '.join(first[:_N_FIRST])}; "
-        f"{len(shown & set(first))} of the {len(shown)} shown are among its first {len(first)}."
-    ]
-
-
-def _rank(one: _Ranked) -> str:
-    """The range of its rank, as 1-4."""
-    if one.odds is None:
-        return "?"
-    low, high = one.odds.lowest, one.odds.highest
-    return str(low) if low == high else f"{low}-{high}"
-
-
-def _odds(one: _Ranked) -> list[str]:
-    if one.noise is None or one.odds is None:
-        return ["?", "?"]
-    low, high = one.noise.interval(one.candidate.predicted.error)
-    best = "<1%" if 0 < one.odds.best < 0.005 else f"{one.odds.best:.0%}"
-    return [f"{points(low)}-{points(high)}", best]
-
-
 def _licence(card: EncoderCard) -> str:
     return "?" if isinstance(card.licence.weights, Missing) else card.licence.weights
 
 
-def _how_sure(
-    predicted: PredictedError, ranked: Sequence[_Ranked], uncertainty: HeldOutError | None, n_shown: int
-) -> list[str]:
-    """Sentences on where the numbers come from and how far to trust them."""
-    caution = "measured on ImageNet with the published probe; other data can rank encoders differently."
-    images = f"the choice of {N_VALIDATION_IMAGES:,} validation images"
-    if predicted.kind == "measured":
-        return [
-            f"As {caution}",
-            f"No intervals were published: those shown hold nine in ten errors and ranks under {images} alone. By how "
-            "much other draws of the labels and other trainings of the probe move them is not known.",
-            *_ties(ranked),
-        ]
-    *others, last = [f"{_SETTING[n]} ({n:,} labels)" for n in predicted.basis]
-    verb = "Continued from" if predicted.kind == "extrapolated" else "Interpolated between"
-    lines = [f"{verb} {', '.join(others)} and {last}, {caution}"]
-    parts = "such misses"
-    if uncertainty is not None:
-        lines.append(_misses(predicted, uncertainty))
-    if predicted.kind == "extrapolated":
-        laws = [abs(one.noise.law) for one in ranked if one.noise is not None]
-        if laws:
-            lines.append(
-                f"A power law with a floor differs by {sum(laws) / len(laws):.1f} points on average, and no "
-                "measurement tells which law is right."
-            )
-        parts = "such misses, the difference between the laws"
-    lines.append(
-        f"Intervals hold nine in ten errors and ranks under {parts} and {images}. Other draws of the labels and other "
-        "trainings of the probe count only as far as they show in those misses."
-    )
-    lines += _ties(ranked)
-    if predicted.kind == "extrapolated":
-        lines += _three_shot(ranked, n_shown)
-        lines.append("Extrapolation: nothing was measured with so few labels.")
-    return lines
-
-
-def _misses(predicted: PredictedError, trial: HeldOutError) -> str:
-    """Sentence on how far predictions missed known errors, and the miss to expect here."""
-    hidden = " and ".join(_SETTING[n] for n in trial.left_out)
-    target = _SETTING[trial.predicted]
-    which = f"{target} is hidden and" if hidden == target else f"{hidden} are hidden and {target} is"
-    mean, most = trial.mean_absolute_error, trial.percentile_90
-    if predicted.kind == "interpolated":
-        return (
-            f"Give or take {mean:.1f} points, the mean miss for {trial.n} encoders when {which} predicted; nine in ten "
-            f"are within {most:.1f}."
-        )
-    here = amplification(predicted.basis, predicted.n_labels)
-    there = amplification(trial.basis, trial.predicted)
-    scale = here / there
-    return (
-        f"Give or take {mean * scale:.1f} points, nine in ten within {most * scale:.1f}, for noise alone: the mean "
-        f"miss for {trial.n} encoders is {mean:.1f}, and nine in ten are within {most:.1f}, when {which} predicted, "
-        f"which multiplies the noise of the measurements by {there:.1f}; with {predicted.n_labels:,} labels it is "
-        f"{here:.1f}."
-    )
-
-
-def _ties(ranked: Sequence[_Ranked]) -> list[str]:
-    """Sentence on how many encoders may be the best."""
-    known = [one.odds for one in ranked if one.odds is not None]
-    ties = sum(odds.ties_with_first for odds in known)
-    if not known:
-        return []
-    limit = f"{(1 - LEVEL) / 2:.0%}"
-    if ties == 1:
-        return [f"The first is better than any other in at least {1 - (1 - LEVEL) / 2:.0%} of draws."]
-    return [
-        f"Ties: {ties} encoders share the first place; each other is better than the first in the table in over "
-        f"{limit} of draws."
-    ]
-
-
-def _wider_gaps(shown: Sequence[_Ranked], usual: Sequence[int]) -> list[str]:
-    """Sentences on encoders without one of the settings between which the others are interpolated."""
-    return [
-        f"{one.candidate.card.id} was not measured with {_SETTING[n]}: its number spans a wider gap and is less "
-        "certain."
-        for one in shown
-        for n in usual
-        if n not in one.candidate.curve
-    ]
-
-
-def _document(asked: _Asked, answer: _Answer) -> dict[str, Any]:
+def _document(asked: _Asked, answer: Answer) -> dict[str, Any]:
     records: list[dict[str, Any]] = []
     ranked, budget = answer.ranked, asked.budget
     for one in ranked[: asked.top]:
         candidate = one.candidate
         card, predicted = candidate.card, candidate.predicted
-        basis = [{"setting": _SETTING[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]
+        basis = [{"setting": SETTING_OF[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]
         facts = {
             "n_parameters": card.architecture.n_parameters,
             "z_dim": card.representation.dim,
@@ -563,7 +312,7 @@ def _document(asked: _Asked, answer: _Answer) -> dict[str, Any]:
         "n_candidates": len(ranked),
         "uncertainty": None if answer.uncertainty is None else asdict(answer.uncertainty),
         "interval_level": LEVEL,
-        "intervals_contain": _contained(ranked),
+        "intervals_contain": contained(ranked),
         "n_ties_with_first": sum(one.odds.ties_with_first for one in ranked if one.odds is not None),
         "left_out": [
             {"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in answer.left_out.items()
@@ -585,18 +334,7 @@ def _asked_record(asked: _Asked, budget: ImageNetBudget) -> dict[str, Any]:
     }
 
 
-def _contained(ranked: Sequence[_Ranked]) -> list[str]:
-    """Sources of error within the intervals; draws of labels and trainings of probes never are."""
-    known = [one.noise for one in ranked if one.noise is not None]
-    parts = {
-        "validation images": bool(known),
-        "misses of predictions": any(noise.prediction for noise in known),
-        "difference between laws": any(noise.law for noise in known),
-    }
-    return [name for name, is_in in parts.items() if is_in]
-
-
-def _uncertain(one: _Ranked) -> dict[str, Any]:
+def _uncertain(one: Ranked) -> dict[str, Any]:
     """Interval, rank and probabilities as JSON; null where the uncertainty is unknown."""
     noise, odds = one.noise, one.odds
     return {

@@ -11,9 +11,9 @@ import click
 
 from ..cards.schema import EncoderCard, Missing
 from ..results.facts import DOUBTFUL, REPORTED
-from ..results.reported_values import CARD, COLUMNS, PROTOCOLS, TOP_1, ReportedNumber
+from ..results.reported_values import COLUMNS, TOP_1, ReportedNumber
+from ..results.wording import how, kind, origin
 from .output import entry, print_json, print_notes, print_table, wrapped
-from .risks import setting_name
 
 _TITLE = "Reported (measured by none of our protocols, and mostly not comparable with one another)"
 _OF_CARD = {
@@ -22,7 +22,6 @@ _OF_CARD = {
     "top1_percent_with_5_shot": "with 5 labels a class",
 }
 _UNITS = {"percent": " %", "millimetres": " mm"}  # others stand in words, or need none
-_STANDINGS = {"reproduction": "who reproduced the method", "third party": "a third party", "second hand": "second hand"}
 
 
 def reported_lines(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list[str]:
@@ -38,29 +37,6 @@ def reported_lines(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list
         if absent:
             lines += entry(f"({reason.value})", ", ".join(absent))
     return lines
-
-
-def kind(one: ReportedNumber) -> str:
-    """The protocol in a word or two, with the labels if they are few."""
-    few = f", {setting_name(one.split)}" if one.protocol == "reported-few-labels" else ""
-    return PROTOCOLS[one.protocol].short + few
-
-
-def how(one: ReportedNumber) -> str:
-    """What the protocol leaves open, and the size of the images, as far as the source says them."""
-    size = f"{one.resolution} px" if one.resolution[:1].isdigit() else one.resolution and f"{one.resolution} size"
-    return ", ".join(text for text in (one.setting, size) if text)
-
-
-def origin(one: ReportedNumber) -> str:
-    """Who measured it and where it is printed, with what is known to be odd about it."""
-    standing = _STANDINGS.get(one.standing)
-    by = one.measured_by + (f" ({standing})" if standing else "")
-    where = "says the card" if one.source == CARD else f"{one.source}, {one.place}"
-    text = f"{by}: {where}"
-    if one.remark:
-        text += f"; {one.remark}"
-    return f"{text}; doubtful: {one.doubt}" if one.doubt else text
 
 
 def _what(one: ReportedNumber) -> str:

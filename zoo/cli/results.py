@@ -21,22 +21,20 @@ from ..results.facts import points
 from ..results.reported import reported_numbers
 from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, RiskDecomposition, SeedMean, Summary
+from ..results.wording import (
+    NEIGHBOURS,
+    PROBE,
+    interval,
+    is_by_labels,
+    of_plain_protocols,
+    setting_name,
+    shown_value,
+)
 from .facts import ASSUMED, WRONG, named
 from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, width
 from .reported import print_reported
-from .risks import (
-    NEIGHBOURS,
-    PART_HEADS,
-    PROBE,
-    distrust,
-    interval,
-    is_by_labels,
-    of_plain_protocols,
-    risk_record,
-    setting_name,
-    shown_value,
-)
+from .risks import PART_HEADS, distrust, risk_record
 
 if TYPE_CHECKING:
     from ..results.rows import Measurement

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +10,17 @@ import click
 from ..cards.schema import NOT_PUBLISHED, Missing
 from ..results.facts import points
 from ..results.values import SETTINGS, ResultErratum, RiskDecomposition, SeedMean, Summary
+from ..results.wording import (
+    NEIGHBOURS,
+    PROBE,
+    interval,
+    is_by_labels,
+    of_plain_protocols,
+    setting_name,
+    shown_value,
+)
 from .facts import WRONG
 from .output import entry, record, wrapped
-
-PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
 
 PART_HEADS = {  # metric -> head of its column
     "approximation": "approx",
@@ -23,68 +29,6 @@ PART_HEADS = {  # metric -> head of its column
     "probe_generalization": "probe_gen",
     "encoder_generalization": "enc_gen",
 }
-
-_SETTING_OF = {setting.split: setting.name for setting in SETTINGS}
-
-_TRAINED = re.compile(r"train (.+) -> val")
-
-_SMALLEST_WITH_ONE_DECIMAL = 2e-4  # below which decimals would hide the value
-
-
-def setting_name(split: str) -> str:
-    """Labels that a probe was trained on, in short.
-
-    >>> [setting_name(split) for split in ("train -> val", "train 1% -> val", "train 20 images -> val", "val")]
-    ['100%', '1%', '20 images', 'val']
-    """
-    found = _TRAINED.fullmatch(split)
-    return _SETTING_OF.get(split) or (found[1] if found and found[1] != "plus val" else split)
-
-
-def of_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
-    """Of each metric the rows of its plain protocol: with the fewest brackets, then the most encoders, then the
-    shortest.
-    """
-    counts: dict[str, dict[str, set[str]]] = {}
-    for mean in means:
-        counts.setdefault(mean.metric, {}).setdefault(mean.protocol, set()).add(mean.encoder)
-    chosen = {
-        metric: min(protocols, key=lambda name: (name.count("("), -len(protocols[name]), len(name), name))
-        for metric, protocols in counts.items()
-    }
-    return [mean for mean in means if mean.protocol == chosen[mean.metric]]
-
-
-def is_by_labels(split: str) -> bool:
-    """True if the split tests, on validation images, a probe that was trained with some number of labels."""
-    return split == "train -> val" or (
-        _TRAINED.fullmatch(split) is not None and "subset" not in split and "plus val" not in split
-    )
-
-
-def shown_value(value: float, mean: SeedMean) -> str:
-    """A value of that quantity as text."""
-    return points(value) if mean.unit.startswith("percent") else short_value(value)
-
-
-def short_value(value: float) -> str:
-    """A value with about three significant digits.
-
-    >>> [short_value(value) for value in (24.56, 0.0321, -0.391, 1346.0)]
-    ['24.6', '0.032', '-0.39', '1346']
-    """
-    if abs(value) >= 1000:
-        return f"{value:.0f}"
-    if abs(value) >= 1 or abs(value) < _SMALLEST_WITH_ONE_DECIMAL:
-        return points(value)
-    return f"{value:.2f}" if abs(value) >= 0.1 else f"{value:.3f}"
-
-
-def interval(mean: SeedMean) -> str:
-    """The interval of one seed, or the range of several."""
-    if mean.low is None or mean.high is None:
-        return ""
-    return f"{shown_value(mean.low, mean)} to {shown_value(mean.high, mean)}"
 
 
 def _with_interval(mean: SeedMean) -> str:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ..cards.catalogue import catalogue
 from ..errors import QueryError
 from .options import encoder_names, study_names
-from .output import hanging, json_option, print_json, print_notes, print_table, wrapped
+from .output import hanging, json_option, print_json, print_notes, print_table, steps, wrapped
 
 if TYPE_CHECKING:
     from ..analysis.columns import Estimate
     from ..studies.findings import Claim
-    from ..studies.running import Progress, Study, StudyRun
+    from ..studies.running import Study, StudyRun
 
 _EPILOG = """\b
 Examples:
@@ -81,7 +80,7 @@ def study_command(
         from ..studies.report import require_reportable, write_page, write_report
 
         require_reportable(folder, single_file=single_file)
-    with _progress() as progress:
+    with steps("reading the table") as progress:
         options = StudyOptions(seed=seed, tune=tune, n_trials=trials, n_workers=jobs, encoders=ids, progress=progress)
         runs = run_studies(
             chosen, corrected=corrected, with_mine=with_mine, compare=folder is not None, options=options
@@ -203,30 +202,3 @@ def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[
         readers = [study.name for study in studies().values() if "encoders" in study.options]
         lines.append(f"--encoder had no effect: it chooses the encoders of {' and '.join(readers)}")
     return lines
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """A progress line on a terminal; nothing in a pipe."""
-    if not sys.stderr.isatty():
-        from ..studies.running import no_progress
-
-        yield no_progress
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
-
-    columns: tuple[Any, ...] = (
-        BarColumn(20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading the table", total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield tell

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, access_words, advice, licence_remarks
-from ..cards.licences import commercial_words, plain_words, text_of
+from ..cards.gates import GATED, access_words, advice, licence_terms
+from ..cards.licences import commercial_words
 from ..cards.schema import EncoderCard, Missing
 from .output import entry
-
-
-def licence_terms(card: EncoderCard) -> dict[str, Any]:
-    """What the licence of the weights means, where its text is, and where another could be taken for it."""
-    licence = card.licence.weights
-    known = None if isinstance(licence, Missing) else licence
-    return {
-        "commercial_use": card.commercial_use,
-        "summary": known and plain_words(known),
-        "text": (known and text_of(known)) or None,
-        "remarks": licence_remarks(card.licence),
-    }
 
 
 def term_lines(card: EncoderCard, part: str) -> list[str]:

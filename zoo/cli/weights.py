@@ -1,4 +1,4 @@
-"""``zoo get``, ``mirror`` and ``export``: weights fetched, copied to a mirror, or written as a folder for the Hub."""
+"""``zoo get``, ``mirror`` and ``export``: weights fetched, copied to a mirror, or written for the Hub, like a site."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from ..weights.hosts import asking_once
 from ..weights.mirror import shown_mirror
 from ..weights.places import mirror_place, portable, shown, weights_folder
 from .facts import chosen
-from .options import encoder_names
+from .options import encoder_names, refuse_idle
 from .output import (
     NothingFound,
     announce,
     json_option,
     place_name,
+    print_command,
     print_json,
     print_notes,
     print_table,
@@ -37,6 +38,7 @@ from .output import (
     size,
     wrapped,
 )
+from .site_output import CONTENT_OPTIONS, content_options, document_of, made_site, print_made
 
 if TYPE_CHECKING:
     from ..loading import WeightsSource
@@ -494,27 +496,54 @@ _EXPORT_EXAMPLES = """\b
 Examples:
   zoo export dino_vitS16 --hub exports/dino_vitS16
   hf upload OWNER/dino_vitS16 exports/dino_vitS16
+  zoo export --space space --title 'Encoders of our lab' --only 'dino*' --with-mine
 """
 
 
 @click.command("export", epilog=_EXPORT_EXAMPLES)
-@click.argument("name", shell_complete=encoder_names)
+@click.argument("name", required=False, shell_complete=encoder_names)
 @click.option(
     "--hub",
     "folder",
-    required=True,
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write: absent, empty, or an untouched earlier export of the same encoder.",
+    help="Folder to write an encoder to: absent, empty, or an untouched earlier export of the same encoder.",
 )
+@click.option(
+    "--space",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder to write a site to, as a static Space: absent, empty, or an untouched earlier one.",
+)
+@content_options
 @json_option
-def export_command(name: str, folder: Path, as_json: bool) -> None:
-    """Write a folder for the Hugging Face Hub.
+def export_command(name: str | None, folder: Path | None, space: Path | None, as_json: bool, **content: Any) -> None:
+    """Write a folder for the Hugging Face Hub: an encoder, or the site as a Space.
 
-    It gets the converted weights, byte for byte; config.json with the facts that are needed to build and to use the
-    encoder, and the source of the weights; and a model card with the measured results. The weights are fetched first if
-    they are not there. Nothing is uploaded.
+    With NAME and --hub it gets the converted weights, byte for byte; config.json with the facts that are needed to
+    build and to use the encoder, and the source of the weights; and a model card with the measured results. The weights
+    are fetched first if they are not there.
+
+    With --space it gets the pages of zoo site, and a README.md that makes them a static Space; the options on what a
+    site shows are those of zoo site. Nothing is uploaded.
     """
+    if space is not None:
+        if name is not None or folder is not None:
+            got = f"the encoder {name}" if folder is None else "--hub"
+            raise click.UsageError(
+                f"Got --space and {got}, expected NAME --hub DIR for an encoder, or --space DIR alone for the site."
+            )
+        _export_space(space, content, as_json=as_json)
+        return
+    if folder is None:
+        raise click.UsageError("Missing option '--hub', expected NAME --hub DIR, or --space DIR for the site.")
+    if name is None:
+        raise click.UsageError("Missing argument 'NAME', expected the encoder to write to the folder of --hub.")
+    refuse_idle(CONTENT_OPTIONS, "they say what a site shows and an encoder is written", remedy=", or name --space")
+    _export_encoder(name, folder, as_json=as_json)
+
+
+def _export_encoder(name: str, folder: Path, *, as_json: bool) -> None:
     from ..hub.export import export_to_hub_folder, require_exportable
     from ..hub.modelcard import redistribution_note
 
@@ -534,3 +563,15 @@ def export_command(name: str, folder: Path, as_json: bool) -> None:
     click.echo(wrapped(f"Wrote {card.id} to {folder}: {listed}."))
     if note:
         click.secho(wrapped(note), fg="yellow", err=True)
+
+
+def _export_space(folder: Path, content: dict[str, Any], *, as_json: bool) -> None:
+    from ..hub.space import UPLOAD, space_files
+
+    made = made_site(folder, more=space_files, **content)
+    upload = UPLOAD.format(folder=shlex.quote(str(folder)))
+    if as_json:
+        print_json(document_of(made) | {"upload": upload})
+        return
+    print_made(made)
+    print_command("to upload it", upload)

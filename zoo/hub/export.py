@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 from collections.abc import Mapping
@@ -21,12 +20,12 @@ from typing import Any, BinaryIO
 from ..cards.representations import MARK, own_id
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused
-from ..files import ASIDE, replace_folder
+from ..files import replace_folder, restore_interrupted
 from ..loading import StoredWeights
 from ..version import __version__
-from ..weights.places import portable, shown
+from ..weights.places import portable, shown, without_keys
 from ..weights.store import Record, recorded_name
-from .modelcard import model_card, without_keys
+from .modelcard import model_card
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 FORMAT = "zoo-export-1"
@@ -63,29 +62,6 @@ def difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
     if config.get("model_card_sha256") != checksum:
         return f"{CARD} was changed since"
     return _difference_of_weights(folder / WEIGHTS, config.get("weights"))
-
-
-def restore_interrupted(target: Path) -> None:
-    """Restores an earlier export that a crash has left under its temporary name; several of them are refused."""
-    if os.path.lexists(target):
-        return
-    aside = re.compile(re.escape(f".{target.name}-") + r"[0-9a-f]{8}\.tmp" + re.escape(ASIDE))
-    try:
-        left = sorted(name for name in os.listdir(target.parent) if aside.fullmatch(name))
-        if len(left) == 1:
-            os.rename(target.parent / left[0], target)
-    except (FileNotFoundError, NotADirectoryError):  # nothing to restore, or another process has just done it
-        return
-    except OSError as error:
-        raise StoreError(
-            f"Cannot look in {target.parent} for what an interrupted export to {target.name} has left there "
-            f"({error.strerror or error}); make that folder readable and writable."
-        ) from error
-    if len(left) > 1:
-        raise QueryError(
-            f"{target} is absent and {len(left)} earlier exports lie beside it, left by interrupted ones "
-            f"({', '.join(left)}), expected one at most; rename the right one to {target.name} or remove them."
-        )
 
 
 def _is_untouched(content: bytes, config: dict[str, Any]) -> bool:
@@ -160,7 +136,7 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
             f"{card.id!r} is random by definition and has no weights to export; its id and a seed are all."
         )
     target = Path(os.path.realpath(folder))
-    restore_interrupted(target)
+    restore_interrupted(target, "export")
     if not os.path.lexists(folder):
         return
     if not target.is_dir():

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from ..cards.citing import STUDY, paper_entry
 from ..cards.gates import licence_remarks
 from ..cards.licences import LICENCES, commercial_words, text_of
-from ..cards.schema import COLUMNS, LAYERS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, fact_text
+from ..cards.schema import COLUMNS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, fact_text
+from ..cards.wording import described
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
 from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary
 from ..version import __version__
-from ..weights.places import portable, shown
+from ..weights.places import portable, shown, without_keys
 from ..weights.store import REGISTERED, Record
 
 with requires_extra("models", needed_for="Exporting an encoder"):
@@ -320,30 +322,9 @@ def _folded(licence: str) -> str:
     return licence.casefold().removesuffix("-only").removesuffix("-or-later")
 
 
-# to the end of the word or of a link in Markdown; punctuation at its end belongs to the sentence
-_ADDRESS = re.compile(r"https?://(?:(?!\]\()[^\s<>\"'`])*[^\s<>\"'`.,;:!?)\]}]", re.IGNORECASE)
-
-
-def without_keys(text: str) -> str:
-    """A text in which every address is as :func:`zoo.weights.places.shown` gives it.
-
-    >>> without_keys("From https://me:word@host/run.pth?dl=1&token=secret, converted.")
-    'From https://host/run.pth?dl=1, converted.'
-    """
-    return _ADDRESS.sub(lambda found: shown(found[0]), text)
-
-
 LIBRARY = "ssl-zoo"
 _HUB_DATASETS = {"ImageNet-1K": "imagenet-1k", "ImageNet-21K": "imagenet-21k", "ImageNet-22K": "imagenet-21k"}
 _MEANING = {column.field: column.meaning for column in COLUMNS}
-_STUDY = """\
-@inproceedings{dubois2023evaluating,
-  title = {Evaluating Self-Supervised Learning via Risk Decomposition},
-  author = {Dubois, Yann and Hashimoto, Tatsunori and Liang, Percy},
-  booktitle = {International Conference on Machine Learning},
-  year = {2023},
-  url = {https://arxiv.org/abs/2302.03068}
-}"""
 
 
 def model_card(card: EncoderCard, record: Record) -> ModelCard:
@@ -393,22 +374,7 @@ def _datasets(card: EncoderCard) -> list[str] | None:
 
 
 def _opening(card: EncoderCard) -> str:
-    mode, name = card.objective.mode, card.objective.name
-    how = "with labels" if mode == "supervised" else f"with a {mode} objective"
-    how = "" if isinstance(mode, Missing) else how
-    how += "" if isinstance(name, Missing) else f" ({_inline(name)})"
-    sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
-    named = [f"the data set {_inline(name)}" for name in sets if not isinstance(name, Missing)]
-    how += (" on " if named else "") + ", then on ".join(named)
-    layer = LAYERS[card.representation.layer].meaning.format(order=card.representation.order)
-    px, n = card.preprocess.crop_px, card.architecture.n_parameters
-    size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
-    network = f"`{_inline(card.architecture.exact)}`, {size}"
-    trained = f", trained {how.strip()}" if how else ""
-    text = (
-        f"An image encoder ({network}){trained}. It turns an image of {px} x {px} pixels into "
-        f"{card.representation.dim} features: {layer}."
-    )
+    text = described(card, code=lambda name: f"`{name}`", text=_inline)
     url = _web(card.provenance.url)
     if url is None:
         origin = "The weights are those of this page's publisher."
@@ -529,21 +495,9 @@ def _licence(card: EncoderCard) -> str:
 
 
 def _citation(card: EncoderCard, found: Measured) -> str:
-    entries = []
-    title, url = card.paper.title, card.paper.url
-    url = url if isinstance(url, Missing) else shown(url)
-    if not isinstance(title, Missing):
-        lines = [f"  title = {{{_inline(title)}}}"]
-        arxiv = None if isinstance(url, Missing) else re.search(r"arxiv\.org/abs/((\d\d)\d\d\.\d+)", url)
-        if arxiv:
-            lines += [f"  eprint = {{{arxiv[1]}}}", "  archivePrefix = {arXiv}", f"  year = {{20{arxiv[2]}}}"]
-        lines += [] if isinstance(url, Missing) else [f"  url = {{{url}}}"]
-        entries.append(f"@misc{{{card.id},\n" + ",\n".join(lines) + "\n}")
-    if found.is_published and found.top1_percent:
-        entries.append(_STUDY)
-    if not entries:
-        return ""
-    return "## Citation\n\n```bibtex\n" + "\n\n".join(entries) + "\n```"
+    study = STUDY if found.is_published and found.top1_percent else None
+    entries = [entry for entry in (paper_entry(card, address=shown, text=_inline), study) if entry]
+    return "## Citation\n\n```bibtex\n" + "\n\n".join(entries) + "\n```" if entries else ""
 
 
 def _provenance(card: EncoderCard, record: Record) -> str:

@@ -50,7 +50,7 @@ from .rows import Key, Measurement, checked_rows, key_of, read_rows, require_tab
 from .values import read_files
 from .vocabulary import COLUMNS, Row
 
-__all__ = ["PROVENANCE_KEYS", "Difference", "Recorded", "provenance_of", "record", "require_same_images"]
+__all__ = ["PROVENANCE_KEYS", "Difference", "Recorded", "provenance_of", "provenances", "record", "require_same_images"]
 
 PROVENANCE_KEYS = {
     "weights_hash": "of the weights of the encoder",
@@ -85,6 +85,13 @@ def provenance_of(measurement: Measurement) -> dict[str, Any] | None:
         if record_of_row == wanted:
             last = provenance
     return last
+
+
+def provenances(encoder: str) -> Iterator[tuple[dict[str, Any], Mapping[str, Any]]]:
+    """What every recorded number of an encoder was measured from, beside the columns that name its row."""
+    for _, record_of_row in _provenance_records(file_stem(catalogue().id_of(encoder))):
+        provenance = record_of_row.pop("provenance")
+        yield record_of_row, provenance
 
 
 def _provenance_line(row: Row, measurement: Measurement, provenance: Mapping[str, Any]) -> bytes:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, fields
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from ..cards.catalogue import Catalogue, catalogue
 from ..cards.schema import NOT_PUBLISHED
@@ -531,6 +531,7 @@ _ON_TRAINING_IMAGES = "train -> train"
 _HELD_OUT = "train minus subset -> subset"
 _RISKS = (_PROBE, _TWIN, "probe_generalization", "encoder_generalization")
 
+AnyRow = TypeVar("AnyRow", Row, Measurement)
 Risks = dict[tuple[str, str], tuple[float, str]]  # metric, split -> mean over seeds, protocol
 
 
@@ -574,12 +575,20 @@ def _summary(encoder: str, risks: Risks, known_errata: Iterable[ResultErratum]) 
     )
 
 
-def _risks_of_one_campaign(rows: Sequence[Row]) -> Risks:
-    """Means over seeds of one source and protocol: the published one, else the newest, else the last; {} if none."""
+def campaign_of(rows: Sequence[AnyRow]) -> AnyRow | None:
+    """The row whose source and protocol are those of an encoder's summary on one data set; None without a probe.
+
+    It is of the published campaign where there is one, else of the newest, else of the last.
+    """
     probes = [row for row in rows if row.metric == _PROBE]
-    if not probes:
+    return max(reversed(probes), key=lambda row: (row.source == PUBLISHED_SOURCE, row.date), default=None)
+
+
+def _risks_of_one_campaign(rows: Sequence[Row]) -> Risks:
+    """Means over seeds of one source and protocol; {} if there is no probe."""
+    best = campaign_of(rows)
+    if best is None:
         return {}
-    best = max(reversed(probes), key=lambda row: (row.source == PUBLISHED_SOURCE, row.date))
     values: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         if row.source == best.source and (row.metric != _PROBE or row.protocol == best.protocol):

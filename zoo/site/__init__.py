@@ -1,7 +1,9 @@
 """A static site of everything the zoo knows: pages that open from the disk and from any server, without network.
 
-:func:`write_site` gathers cards and results once (:mod:`~zoo.site.contents`), has every kind of page made
-(:mod:`~zoo.site.building`) and writes what changed (:mod:`~zoo.site.folder`).
+:func:`gather` reads cards and results once, :func:`site_files` has every kind of page made, and :func:`write_site`
+writes what changed::
+
+    write_site(site_files(gather()), Path("site"))
 """
 
 from typing import TYPE_CHECKING
@@ -12,11 +14,16 @@ if TYPE_CHECKING:
     from .building import site_files as site_files
     from .contents import Contents as Contents
     from .contents import gather as gather
+    from .folder import Written as Written
+    from .folder import write_site as write_site
+    from .rendering import File as File
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             "building": ["site_files"],
             "contents": ["Contents", "gather"],
+            "folder": ["Written", "write_site"],
+            "rendering": ["File"],
         },
     )

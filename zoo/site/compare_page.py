@@ -1,13 +1,572 @@
-"""Not made yet."""
+"""``compare.html``: up to six encoders side by side, only what differs.
+
+Which ones is in the address (``compare.html#e=ID,ID``). Every line is made here, with its texts, for all encoders; the
+page holds six of them, so that there is something to read without JavaScript, and ``scripts/70-compare.js`` shows
+others from the same lines. Bars and curves are drawn here too: the script moves what the page has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
-from .contents import Contents
-from .rendering import File, Renderer
+from ..cards.gates import access_words
+from ..cards.licences import commercial_words, plain_words
+from ..cards.schema import COLUMNS, EncoderCard, Missing, fact_text
+from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mark, short_number
+from ..results.reported_values import PROTOCOLS
+from ..results.values import IMAGENET, SETTINGS, SeedMean
+from ..results.vocabulary import METRICS
+from .contents import Contents, Entry, public
+from .drawing import Scale, element, linear_ticks, log_ticks, plain
+from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
+from .rendering import File, Renderer, encoder_page
+from .scatter import MARKS
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+PAGE = "compare.html"
+MOST = 6
+"""Encoders that are compared at most."""
+
+ASSUMED, WRONG = " (assumed)", " !"  # behind a number that is assumed, and one that an erratum says to leave out
+NOT_COMPARED = (
+    "encoder", "month", "year", "commercial_use", "availability", "gate", "reported", "approx_is_assumed", "is_wrong",
+)  # fmt: skip
+"""Columns of listings that another line says, in words or as marks of its numbers."""
+
+_LOW, _HIGH = "lowest", "highest"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines that belong together."""
+
+    title: str
+    note: str = ""
+
+
+SECTIONS = {
+    "errors": Section("Error of a linear probe on ImageNet-1K", "percent, lower is better"),
+    "components": Section(
+        "Components of the error with all labels",
+        f"percentage points, signed, lower is better; bars from {LEFT:g} to {RIGHT:g}",
+    ),
+    "elsewhere": Section(
+        "Measured beside the study",
+        "by the protocol and on the data set named; with 95 % intervals, or the range over seeds, and tied where they "
+        "overlap",
+    ),
+    "reported": Section(
+        "Reported by others",
+        "accuracies in percent, higher is better; * printed by somebody by a recipe of their own, *! and doubtful. "
+        "Recipes differ, so that no best one is marked",
+    ),
+    "network": Section("Network, features and cost"),
+    "method": Section("Method"),
+    "training": Section("Images and training"),
+    "licence": Section("Licence and access"),
+    "origin": Section("Where it comes from"),
+}
+_OF_PARTS = {  # section of zoo.cards.schema.COLUMNS -> section here
+    "ssl": "method",
+    "model": "network",
+    "representation": "network",
+    "optimization": "training",
+    "data": "training",
+    "metrics": "reported",
+    "meta": "origin",
+    "compute": "training",
+}
+_MOVED = {  # facts that stand elsewhere than their neighbours
+    **dict.fromkeys(("pred_dim", "projection_hid_width", "projection_hid_depth", "projection1_arch"), "method"),
+    **dict.fromkeys(("projection2_arch", "projection_same", "projection_nparameters"), "method"),
+    **dict.fromkeys(("img_size", "n_registers", "native_px", "size_step_px", "size_bytes", "gflops"), "network"),
+    **dict.fromkeys(("license", "licence_code", "licence_timm", "authors_access"), "licence"),
+    **dict.fromkeys(("domain", "magnification", "image_sets", "n_images", "n_samples_seen"), "training"),
+}
+_LABELS = {
+    "ssl_mode": "mode",
+    "is_stopgrad": "gradients stop",
+    "is_ema": "moving average",
+    "other": "variant",
+    "pred_dim": "projector, output",
+    "projection_hid_width": "projector, hidden width",
+    "projection_hid_depth": "projector, hidden layers",
+    "projection1_arch": "projector",
+    "projection2_arch": "projector of the other branch",
+    "projection_same": "the same projectors",
+    "projection_nparameters": "projector, parameters",
+    "architecture_exact": "network",
+    "architecture": "network, coarse",
+    "family": "kind of network",
+    "patch_size": "patch",
+    "img_size": "input",
+    "n_registers": "registers",
+    "native_px": "positions for",
+    "size_step_px": "step of sizes",
+    "n_parameters": "parameters",
+    "z_dim": "dimensions",
+    "z_layer": "features",
+    "size_bytes": "file",
+    "gflops": "operations",
+    "n_images": "images",
+    "n_samples_seen": "images seen",
+    "n_negatives": "negatives",
+    "n_classes": "classes",
+    "pretraining_data": "images of",
+    "finetuning_data": "then on",
+    "is_aug_invariant": "invariant to augmentations",
+    "where": "released at",
+    "n_pus": "processors",
+    "pu_type": "type of processor",
+    "time_hours": "duration",
+    "license": "licence",
+    "licence_code": "licence of the code",
+    "licence_timm": "licence at timm",
+    "authors_access": "authors' own copy",
+    "top1acc_in1k_official": "stated by the card",
+    "top1acc_in1k-1%_official": "with 1 % of the labels",
+    "top1acc_in1k-c5_official": "with 5 labels a class",
+    "approx": "approximation",
+    "approx_plus_usability": "approximation + usability",
+    "probe_gen": "probe generalization",
+    "enc_gen": "encoder generalization",
+    "n_errata": "errata",
+    "is_official": "by the method's authors",
+    "is_industry": "by a large company",
+    "is_our_extract": "other features than the authors'",
+} | {setting.column: f"{setting.name} ({setting.n_labels:,} labels)" for setting in SETTINGS}
+_BARS: dict[str, Colour] = {
+    SETTINGS[0].column: "sum",
+    "approx": "approximation",
+    "usability": "usability",
+    "approx_plus_usability": "together",
+    "probe_gen": "probe",
+    "enc_gen": "encoder",
+}
+_CHEAPER = ("n_parameters", "gflops", "size_bytes")  # facts of which less is better, all else being equal
+_COUNTED = ("n_parameters", "projection_nparameters", "size_bytes", "n_images", "n_samples_seen")  # with M and G
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What a line says of one encoder."""
+
+    text: str
+    value: float | None = None  # of a line with a direction or bars
+    is_missing: bool = False
+    contends: bool = True  # for the best: neither assumed nor wrong
+    reach: tuple[float, float] | None = None  # ends of its interval
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the comparison, of all encoders."""
+
+    name: str  # in CSV files
+    label: str
+    meaning: str
+    unit: str
+    section: str  # a key of SECTIONS
+    best: str  # "lowest", "highest", or "" where neither is better
+    colour: Colour | None  # of bars
+    cells: tuple[Cell, ...]
+
+    @property
+    def is_measured(self) -> bool:
+        """True for measurements, which are shown where there are any; others where they differ."""
+        return self.section in ("errors", "components", "elsewhere") and bool(self.best)
+
+
+def lines(entries: Sequence[Entry]) -> list[Line]:
+    """Every line, by section."""
+    found = [_of_fact(fact, entries) for fact in FACTS.values() if fact.name not in NOT_COMPARED]
+    found += [_of_words(name, *about, entries) for name, about in _WORDS.items()]
+    found += _elsewhere(entries)
+    places = list(SECTIONS)
+    return sorted(found, key=lambda line: places.index(line.section))
+
+
+def _of_fact(fact: Fact, entries: Sequence[Entry]) -> Line:
+    section = _section(fact)
+    best = _LOW if fact.is_risk or fact.name in _CHEAPER else ""
+    colour = _BARS.get(fact.name)
+    cells = tuple(_risk_cell(fact, entry) if fact.is_risk else _fact_cell(fact, entry.subject) for entry in entries)
+    unit = "" if section in ("errors", "components", "reported") else fact.unit
+    meaning = "" if section == "errors" else fact.meaning  # which heading and label say
+    label = _LABELS.get(fact.name) or (fact.other_name or fact.name).removeprefix("reported_").replace("_", " ")
+    return Line(fact.name, label, meaning, unit, section, best, colour, cells)
+
+
+def _section(fact: Fact) -> str:
+    if fact.is_risk:
+        return "errors" if fact.unit == "percent" else "components"
+    if fact.is_reported:
+        return "reported"
+    of_parts = {column.name: _OF_PARTS[column.section] for column in COLUMNS}
+    return _MOVED.get(fact.name) or of_parts.get(fact.name, "origin")
+
+
+def _fact_cell(fact: Fact, subject: Subject) -> Cell:
+    value = public(fact, subject)
+    if isinstance(value, Missing):
+        return Cell(value.value, is_missing=True)
+    if fact.is_reported and not isinstance(value, str):
+        one = next(one for name, one in subject.reported.items() if PROTOCOLS[name].column == fact.name)
+        return Cell(one.printed + reported_mark(one))
+    if isinstance(value, bool | str | tuple | list):
+        return Cell(fact_text(value))
+    if _section(fact) == "reported":
+        return Cell(f"{value}{REPORTED}")
+    if fact.name in _COUNTED:
+        return Cell(short_number(value), float(value))
+    return Cell(f"{value:g}" if isinstance(value, float) else fact_text(value), float(value))
+
+
+def _risk_cell(fact: Fact, entry: Entry) -> Cell:
+    """With what an erratum says to leave out, which is marked and takes no part in what is best."""
+    subject = entry.subject
+    seen = Subject(subject.id, subject.cards, subject.measured, subject.measured, subject.reported_by_all)
+    value = fact.of(seen)
+    if isinstance(value, Missing):
+        return Cell("not measured", is_missing=True)
+    assumed = fact.name == "approx" and seen.approximation_is_assumed
+    text = points(value) + ASSUMED * assumed + WRONG * subject.is_wrong
+    return Cell(text, float(value), contends=not (assumed or subject.is_wrong))
+
+
+def _licence_words(card: EncoderCard) -> str | Missing:
+    licence = card.licence.weights
+    return licence if isinstance(licence, Missing) else plain_words(licence)
+
+
+def _commercial_words(card: EncoderCard) -> str | Missing:
+    use = card.commercial_use
+    return use if isinstance(use, Missing) else commercial_words(use)
+
+
+def _result_errata(entry: Entry) -> str:
+    known = entry.summary.errata if entry.summary is not None else ()
+    return " ".join(f"{one.kind}: {one.reason}" for one in known) or "none"
+
+
+_Words = tuple[str, str, str, Callable[[Entry], str | Missing]]
+_WORDS: dict[str, _Words] = {  # lines that are no column of listings: section, label, meaning, text
+    "licence_words": (
+        "licence", "in plain words", "what that licence means; no legal advice: read its text",
+        lambda entry: _licence_words(entry.card),
+    ),
+    "commercial_words": (
+        "licence", "commercial use", "whether the licence of the weights allows it: yes, no, under conditions, unknown",
+        lambda entry: _commercial_words(entry.card),
+    ),
+    "access_words": (
+        "licence", "who is given the weights", "and where to ask", lambda entry: access_words(entry.card),
+    ),
+    "result_errata": (
+        "errors", "known faults", f"what is wrong or doubtful about these numbers; those to leave out have a{WRONG}",
+        _result_errata,
+    ),
+}  # fmt: skip
+
+
+def _of_words(
+    name: str,
+    section: str,
+    label: str,
+    meaning: str,
+    text: Callable[[Entry], str | Missing],
+    entries: Sequence[Entry],
+) -> Line:
+    told = [text(entry) for entry in entries]
+    cells = tuple(Cell(one.value, is_missing=True) if isinstance(one, Missing) else Cell(one) for one in told)
+    return Line(name, label, meaning, "", section, "", None, cells)
+
+
+_PROBE_METRICS = {
+    "linear_probe_error": "error",
+    "knn_error": "k-NN error",
+    "approximation": "approximation",
+    "usability": "usability",
+    "approximation_plus_usability": "approximation + usability",
+    "probe_generalization": "probe generalization",
+    "encoder_generalization": "encoder generalization",
+}
+_BY_LABELS = re.compile(r"train (?:-> val|(\S+(?:-shot|%)) -> val)")  # splits: all labels, a class, or a share
+_Quantity = tuple[str, str, str, str, str]  # data set, metric, split, protocol, source
+
+
+def _elsewhere(entries: Sequence[Entry]) -> list[Line]:
+    """Errors of probes and their components that are not of the published study, a line a quantity."""
+    found: dict[_Quantity, dict[str, tuple[SeedMean, bool]]] = {}
+    for entry in entries:
+        for mean in entry.means:
+            if mean.metric in _PROBE_METRICS and "(" not in mean.protocol and _BY_LABELS.fullmatch(mean.split):
+                key = (mean.dataset, mean.metric, mean.split, mean.protocol, mean.source)
+                found.setdefault(key, {})[entry.id] = (mean, mean in entry.own_means)
+    metrics = list(_PROBE_METRICS)
+
+    def order(key: _Quantity) -> tuple[Any, ...]:
+        dataset, metric, split, protocol, source = key
+        most = max(mean.n_train or 0 for mean, _ in found[key].values())
+        return dataset != IMAGENET, dataset, metrics.index(metric), protocol, source, -most, split
+
+    made = []
+    for key in sorted(found, key=order):
+        dataset, metric, split, protocol, source = key
+        setting = (match := _BY_LABELS.fullmatch(split)) and match[1]
+        label = f"{dataset}: {_PROBE_METRICS[metric]}" + (f", {setting}" if setting else "")
+        meaning = f"{METRICS[metric].meaning}; {protocol}, {source}"
+        cells = tuple(_mean_cell(found[key].get(entry.id)) for entry in entries)
+        made.append(Line("/".join(key), label, meaning, METRICS[metric].unit, "elsewhere", _LOW, None, cells))
+    return made
+
+
+def _mean_cell(found: tuple[SeedMean, bool] | None) -> Cell:
+    if found is None:
+        return Cell("not measured", is_missing=True)
+    mean, is_own = found
+    reach = None if mean.low is None or mean.high is None else (mean.low, mean.high)
+    interval = "" if reach is None else f" ({points(reach[0])} to {points(reach[1])})"
+    return Cell(points(mean.value) + interval + ", yours" * is_own, mean.value, reach=reach)
+
+
+# --- what of a line is shown for some encoders; the script has the same rules ---
+
+
+def is_shown(line: Line, chosen: Sequence[Cell]) -> bool:
+    """True if a line says something of these encoders: measurements wherever there are any, facts where they differ."""
+    if line.is_measured:
+        return any(not cell.is_missing for cell in chosen)
+    return len({cell.text for cell in chosen}) > 1
+
+
+def best_of(line: Line, chosen: Sequence[Cell]) -> list[str]:
+    """The mark of each cell: "lowest" or "highest", with ties, and "" where there is nothing to say.
+
+    Cells tie that show the same number, or whose interval overlaps that of the best one. No cell is marked if all tie.
+    """
+    known = [cell for cell in chosen if line.best and cell.value is not None and cell.contends]
+    if not known:
+        return [""] * len(chosen)
+    best = (min if line.best == _LOW else max)(known, key=lambda cell: cell.value or 0.0)
+    first = [cell for cell in known if cell.text == best.text or _overlap(cell.reach, best.reach)]
+    if len(first) == len(known):
+        return [""] * len(chosen)
+    mark = line.best + (", tied" if len(first) > 1 else "")
+    return [mark if cell in first else "" for cell in chosen]
+
+
+def _overlap(one: tuple[float, float] | None, other: tuple[float, float] | None) -> bool:
+    return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
+
+
+def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
+    """Each measured number minus the first encoder's, "" where one of them is missing, assumed or wrong.
+
+    >>> cells = [Cell("24.6", 24.56), Cell("34.0", 33.96), Cell("not measured", is_missing=True)]
+    >>> differences(Line("a", "a", "", "", "errors", "lowest", None, ()), cells)
+    ['', '+9.4', '']
+    """
+    first = chosen[0]
+    if not line.is_measured or first.value is None or not first.contends:
+        return [""] * len(chosen)
+    found = [""]
+    for cell in chosen[1:]:
+        if cell.value is None or not cell.contends:
+            found.append("")
+        else:
+            text = points(cell.value - first.value)
+            found.append(text if text.startswith(("-", "0.0")) else f"+{text}")
+    return found
+
+
+# --- the figure ---
+
+_WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 640.0, 330.0, 48.0, 272.0, 52.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where errors and labels are in the figure, for all encoders."""
+
+    across: Scale
+    up: Scale
+
+    def places(self, entry: Entry) -> list[str]:
+        """The points of an encoder's errors, in the order of labels; those to leave out are not drawn."""
+        if entry.right is None:
+            return []
+        known = [(one.n_labels, entry.right.errors[one.name]) for one in SETTINGS if one.name in entry.right.errors]
+        return [f"{self.across(n):.1f},{self.up(error):.1f}" for n, error in sorted(known)]
+
+
+def _frame(entries: Iterable[Entry]) -> _Frame:
+    errors = [error for entry in entries if entry.right is not None for error in entry.right.errors.values()]
+    labels = [setting.n_labels for setting in SETTINGS]
+    low, high = (min(errors), max(errors)) if errors else (0.0, 100.0)
+    return _Frame(
+        Scale(min(labels) / 1.3, max(labels) * 1.3, _SIDE, _WIDTH - 12, "log"),
+        Scale(max(0.0, low - 5), min(100.0, high + 5), _FLOOR, _TOP),
+    )
+
+
+def _curves(frame: _Frame, chosen: Sequence[Entry]) -> Markup:
+    """Errors against labels of the chosen encoders; the script gives the six curves other points."""
+    drawn = []
+    for n in log_ticks(frame.across.low, frame.across.high, 4):
+        at = frame.across(n)
+        drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{_TOP:g}V{_FLOOR:g}"}))
+        drawn.append(element("text", {"x": at, "y": _FLOOR + 23, "text-anchor": "middle"}, plain(n)))
+    for error in linear_ticks(frame.up.low, frame.up.high, 6):
+        at = frame.up(error)
+        drawn.append(element("path", {"class": "grid", "d": f"M{_SIDE:g},{at:.1f}H{_WIDTH - 12:g}"}))
+        drawn.append(element("text", {"x": _SIDE - 7, "y": at + 4, "text-anchor": "end"}, f"{error:g}"))
+    drawn.append(element("path", {"class": "axis", "d": f"M{_SIDE:g},{_TOP:g}V{_FLOOR:g}H{_WIDTH - 12:g}"}))
+    middle = (_SIDE + _WIDTH) / 2
+    drawn.append(element("text", {"x": middle, "y": _HEIGHT - 10, "text-anchor": "middle"}, "labels of ImageNet-1K"))
+    drawn.append(element("text", {"x": 4, "y": 28}, "error in percent, lower is better"))
+    for place in range(MOST):
+        found = frame.places(chosen[place]) if place < len(chosen) else []
+        mark = MARKS[place]
+        drawn.append(
+            element(
+                "g",
+                {"class": "curve", "data-mark": mark},
+                element("path", {"class": f"line s{place + 1}", "d": "M" + "L".join(found) if found else None}),
+                element("path", {"class": f"f{place + 1}", "d": "".join(f"M{at}{mark}" for at in found) or None}),
+            )
+        )
+    attributes: dict[str, object] = {"viewBox": f"0 0 {_WIDTH:g} {_HEIGHT:g}", "role": "img"}
+    return element("svg", {**attributes, "aria-labelledby": "curves-caption"}, *drawn)
+
+
+def swatch(place: int) -> Markup:
+    """Colour and shape of the encoder at that place."""
+    mark = element("path", {"class": f"f{place + 1}", "d": f"M8,8{MARKS[place]}"})
+    return element("svg", {"class": "swatch", "viewBox": "0 0 16 16", "aria-hidden": "true"}, mark)
+
+
+# --- the page ---
+
+
+def picked(contents: Contents) -> tuple[list[Entry], str]:
+    """The encoders that the page shows before anybody has chosen, and how they were chosen."""
+    best: dict[str, tuple[float, Entry]] = {}
+    for entry in contents.entries.values():
+        errors, mode = {} if entry.right is None else entry.right.errors, entry.card.objective.mode
+        if len(errors) == len(SETTINGS) and not isinstance(mode, Missing):
+            best[mode] = min(best.get(mode, (math.inf, entry)), (errors[SETTINGS[0].name], entry), key=itemgetter(0))
+    if len(best) >= 2:
+        ordered = [entry for _, entry in sorted(best.values(), key=itemgetter(0))][:MOST]
+        kinds = f"of each of {len(ordered)} kinds of training" + ", those that do best," * (len(best) > len(ordered))
+        return ordered, f"{kinds} the encoder with the smallest error with all labels of ImageNet-1K"
+    chosen = list(contents.entries.values())[:MOST]
+    return chosen, f"the first {len(chosen)} of the site"
+
+
+def shown_sections(
+    made: Sequence[Line], entries: Sequence[Entry], chosen: Sequence[Entry]
+) -> Iterator[Mapping[str, Any]]:
+    """What the table of the page says of the chosen encoders, by section."""
+    places = [entries.index(entry) for entry in chosen]
+    for key, section in SECTIONS.items():
+        rows = []
+        for line in made:
+            cells = [line.cells[place] for place in places]
+            if line.section != key or not is_shown(line, cells):
+                continue
+            marks, less = best_of(line, cells), differences(line, cells)
+            bars = [_bar(line.colour, cell) for cell in cells]
+            rows.append({"line": line, "cells": list(zip(cells, marks, less, bars, strict=True))})
+        if rows:
+            yield {"section": section, "rows": rows}
+
+
+def _bar(colour: Colour | None, cell: Cell) -> Markup | None:
+    return None if colour is None or cell.value is None else bar(Part(colour, cell.value))
+
+
+def script_data(
+    made: Sequence[Line], entries: Sequence[Entry], frame: _Frame, chosen: Sequence[Entry]
+) -> dict[str, Any]:
+    """Everything for the script: lines as columns, whose texts are listed once."""
+    shared: list[Any] = []
+    for line in made:
+        known: dict[Cell, int] = {}
+        at = [known.setdefault(cell, len(known)) for cell in line.cells]
+        cells = list(known)
+        shared.append(
+            [
+                line.name, line.label, line.meaning, line.unit, list(SECTIONS).index(line.section), line.best,
+                line.colour, int(line.is_measured), [cell.text for cell in cells],
+                [cell.value for cell in cells] if line.best else 0,
+                [place for place, cell in enumerate(cells) if cell.is_missing],
+                [place for place, cell in enumerate(cells) if not cell.contends],
+                [cell.reach for cell in cells] if any(cell.reach for cell in cells) else 0,
+                _runs(at),
+            ]
+        )  # fmt: skip
+    curves = {str(number): found for number, entry in enumerate(entries) if (found := frame.places(entry))}
+    return {
+        "id": [entry.id for entry in entries],
+        "file": {str(n): entry.file for n, entry in enumerate(entries) if entry.file != entry.id},
+        "mine": [n for n, entry in enumerate(entries) if entry.is_mine],
+        "own": [entries.index(entry) for entry in chosen],
+        "sections": [[one.title, one.note] for one in SECTIONS.values()],
+        "lines": shared,
+        "curves": curves,
+        "scale": [LEFT, RIGHT],
+    }
+
+
+def _runs(values: Sequence[int]) -> list[int]:
+    """Values with how often each is repeated: [value, n, value, n ...].
+
+    >>> _runs([0, 0, 0, 1, 2, 2])
+    [0, 3, 1, 1, 2, 2]
+    """
+    found: list[int] = []
+    for value in values:
+        if found and found[-2] == value:
+            found[-1] += 1
+        else:
+            found += [value, 1]
+    return found
 
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
-    """Nothing yet."""
-    yield from ()
+    """The page, and its data as a script."""
+    entries = list(contents.entries.values())
+    made, frame = lines(entries), _frame(entries)
+    chosen, how = picked(contents)
+    data = renderer.data("facts.js", "FACTS", script_data(made, entries, frame, chosen))
+    templates = [
+        (f"{colour}{'-cut' * (value > 0)}", bar(Part(colour, value)))
+        for colour in dict.fromkeys(_BARS.values())
+        for value in (0.0, RIGHT + 1)
+    ]
+    yield renderer.page(
+        "compare.html.jinja",
+        PAGE,
+        title="Compare",
+        kind="compare",
+        scripts=(data,),
+        chosen=[
+            (entry, encoder_page(entry), swatch(place), bool(frame.places(entry))) for place, entry in enumerate(chosen)
+        ],
+        how=how,
+        most=MOST,
+        n_encoders=len(entries),
+        sections=list(shown_sections(made, entries, chosen)),
+        curves=_curves(frame, chosen),
+        is_drawn=any(map(frame.places, chosen)),
+        templates=templates,
+        swatches=list(map(swatch, range(MOST))),
+    )

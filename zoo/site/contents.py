@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Any
 
 from ..cards.catalogue import catalogue
 from ..cards.costs import Cost, cost_of, shipped_costs
@@ -15,10 +16,11 @@ from ..cards.schema import EncoderCard
 from ..errors import QueryError
 from ..files import shipped_only
 from ..results.derived import seed_means
-from ..results.facts import Subject, subjects
+from ..results.facts import Fact, Subject, subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import ReportedNumber
 from ..results.values import SeedMean, Summary
+from ..weights.places import portable, shown
 
 TITLE = "SSL Zoo"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
@@ -71,6 +73,7 @@ class Contents:
     entries: dict[str, Entry]  # by id, in the order of the catalogue
     with_mine: bool
     only: tuple[str, ...]  # patterns that chose the encoders; () for all
+    with_studies: bool = True  # False leaves out the folder studies/, whose first run takes minutes
 
 
 def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TITLE) -> Contents:
@@ -96,6 +99,12 @@ def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TI
     if found is None:
         found = _entries(only, shipped, shipped_means)
     return Contents(title, {entry.id: entry for entry in found}, with_mine, tuple(only))
+
+
+def public(fact: Fact, subject: Subject) -> Any:
+    """A fact as everybody may read it: the page of a release without keys in its address, no path of this machine."""
+    value = fact.of(subject)
+    return shown(portable(value)) if fact.name == "where" and isinstance(value, str) else value
 
 
 def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Collection[SeedMean]) -> list[Entry]:

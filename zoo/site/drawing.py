@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-def element(name: str, attributes: dict[str, object] | None = None, *children: Markup | str) -> Markup:
+def element(name: str, attributes: Mapping[str, object] | None = None, *children: Markup | str) -> Markup:
     """An element; attributes and texts are escaped, attributes that are None are left out, and floats are rounded.
 
     >>> str(element("text", {"x": 1.23456, "class": None}, "a < b"))
@@ -70,13 +70,13 @@ def linear_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Powers of ten, with 2 and 5 times them, or 3 times them, where there is room.
+    """Powers of ten, with 1.5, 2, 3, 5 and 7 times them, or 2 and 5, or 3 times them, where there is room.
 
     >>> log_ticks(5e6, 1e9), log_ticks(1000, 1_281_167)
     ([10000000.0, 30000000.0, 100000000.0, 300000000.0, 1000000000.0], [1000.0, 10000.0, 100000.0, 1000000.0])
     """
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for factors in ((1, 2, 5), (1, 3), (1,)):
+    for factors in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         found = [factor * 10.0**power for power in powers for factor in factors]
         found = [value for value in found if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
         if len(found) <= most:

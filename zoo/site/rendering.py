@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -42,6 +42,7 @@ class Renderer:
 
     contents: Contents
     assets: dict[str, File] = field(default_factory=dict)  # by name without hash
+    tell: Callable[[str], None] = lambda what: None  # of what takes long, while it is made
 
     def asset(self, name: str, content: bytes) -> str:
         """Adds a file to ``assets/`` and returns its path, ``assets/NAME-HASH.SUFFIX``."""
@@ -66,7 +67,7 @@ class Renderer:
         root = "../" * path.count("/")
         text = self.environment.get_template(template).render(
             title=title, kind=kind, path=path, root=root, scripts=scripts, pages=PAGES, site=self.contents.title,
-            version=__version__, style=self.style, script=self.script, **values,
+            version=__version__, style=self.style, script=self.script, icon=self.icon, **values,
         )  # fmt: skip
         return File(path, text.encode() + b"\n")
 
@@ -93,6 +94,11 @@ class Renderer:
     def script(self) -> str:
         """Path of the site's own script: the files of ``scripts/`` in the order of their names."""
         return self.asset("site.js", _joined("scripts", ".js"))
+
+    @cached_property
+    def icon(self) -> str:
+        """Path of the icon, without which browsers ask for one outside the folder of the site."""
+        return self.asset("icon.svg", files(__package__).joinpath("icon.svg").read_bytes())
 
 
 def encoder_page(entry: Entry) -> str:

@@ -28,7 +28,8 @@ from ..evaluation.drawing import save, style
 from ..files import replace_folder, replaced
 from ..optional import requires_extra
 from ..version import __version__
-from .findings import Claim, Findings, Verdict, shown_verdict
+from .figure_data import csv_of
+from .findings import Findings, Verdict, shown_verdict
 from .running import Progress, StudyRun, no_progress
 
 VERDICTS: tuple[str, ...] = get_args(Verdict)
@@ -72,33 +73,32 @@ def verdict_counts(claims: Any) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
-def differing(run: StudyRun) -> dict[str, str]:
-    """By claim, what the other table says where it says something else."""
-    if run.other is None:
-        return {}
-    others = {claim.claim: claim for claim in run.other.claims}
-    different = {}
-    for claim in run.findings.claims:
-        other = others.get(claim.claim)
-        if other is None:
-            different[claim.claim] = "not available"
-        elif other.ours != claim.ours:
-            different[claim.claim] = other.ours
-    return different
+def other_side(findings: Findings) -> dict[str, Any]:
+    """What a second table has to say, as JSON can hold it: what is ours of each claim, and the numbers."""
+    return {"claims": {claim.claim: claim.ours for claim in findings.claims}, **_numbers(findings)}
+
+
+def with_other(study: Mapping[str, Any], name: str, other: Mapping[str, Any]) -> dict[str, Any]:
+    """A study of a document with what a second table says, :func:`other_side`, where that is something else."""
+    claims = []
+    for claim in study["claims"]:
+        ours = other["claims"].get(claim["claim"], "not available")
+        claims.append(claim if ours == claim["ours"] else claim | {"ours_on_other_table": ours})
+    numbers = {key: value for key, value in other.items() if key != "claims"}
+    return {**study, "claims": claims, "other_table": {"name": name, **numbers}}
 
 
 def figure_file(study: str, figure: str) -> str:
-    """Where a report has a figure, without suffix; there is one as .png and one as .svg."""
+    """Where a report has a figure, without suffix: as .png and as .svg, and its numbers as .csv."""
     return f"figures/{study}-{figure}"
 
 
 def _study(run: StudyRun) -> dict[str, Any]:
-    different = differing(run)
-    document = {
+    document: dict[str, Any] = {
         "name": run.study.name,
         "question": run.study.question,
         "verdicts": verdict_counts(run.findings.claims),
-        "claims": [_claim(claim, different.get(claim.claim)) for claim in run.findings.claims],
+        "claims": [asdict(claim) for claim in run.findings.claims],
         **_numbers(run.findings),
         "notes": list(run.findings.notes),
         "figures": [
@@ -111,14 +111,7 @@ def _study(run: StudyRun) -> dict[str, Any]:
             for figure in run.findings.figures
         ],
     }
-    if run.other is not None:
-        document["other_table"] = {"name": other_name(run), **_numbers(run.other)}
-    return document
-
-
-def _claim(claim: Claim, different: str | None) -> dict[str, Any]:
-    plain = asdict(claim)
-    return plain if different is None else plain | {"ours_on_other_table": different}
+    return document if run.other is None else with_other(document, other_name(run), other_side(run.other))
 
 
 def _numbers(findings: Findings) -> dict[str, Any]:
@@ -167,17 +160,17 @@ def html_page(
     )
     environment.filters["number"] = number
     template = environment.from_string(files(__package__).joinpath("report.html.jinja").read_text(encoding="utf-8"))
-    return template.render(title=TITLE, images=images, texts=texts or {}, **_shown(document)) + "\n"
+    return template.render(title=TITLE, images=images, texts=texts or {}, **shown(document)) + "\n"
 
 
 def markdown_page(document: Mapping[str, Any]) -> str:
     """The same content as Markdown, with the figures as PNG."""
-    shown = _shown(document)
-    lines = [f"# {TITLE}", "", shown["summary"], "", "## Verdicts by study", ""]
-    lines += _markdown_table(shown["count_headers"], [[one["name"], *one["counts"]] for one in shown["studies"]])
-    for verdict, rows in shown["open"].items():
+    content = shown(document)
+    lines = [f"# {TITLE}", "", content["summary"], "", "## Verdicts by study", ""]
+    lines += _markdown_table(content["count_headers"], [[one["name"], *one["counts"]] for one in content["studies"]])
+    for verdict, rows in content["open"].items():
         lines += [f"## {verdict.capitalize()}", "", *_markdown_table(_OPEN_HEADERS, rows)]
-    for study in shown["studies"]:
+    for study in content["studies"]:
         lines += [f"## {study['question']}", "", f"`zoo study {study['name']}`", ""]
         lines += _markdown_table(study["claim_headers"], study["claim_rows"])
         lines += [*(f"- {line}" for line in study["rows_lines"]), ""]
@@ -185,7 +178,7 @@ def markdown_page(document: Mapping[str, Any]) -> str:
             lines += [f"*{note}*", ""]
         for figure in study["figures"]:
             lines += [f"![{figure['title']}]({figure['file']}.png)", ""]
-            lines += [f"**{figure['title']}.** {figure['caption']}", ""]
+            lines += [f"**{figure['title']}.** {figure['caption']} [Data]({figure['file']}.csv)", ""]
         for table in study["tables"]:
             lines += [f"### {table['title']}", "", *_markdown_table(table["headers"], table["rows"])]
             lines += [table["note"], ""] if table["note"] else []
@@ -218,7 +211,8 @@ def number(value: float | int | None) -> str:
     return "–" if value is None else f"{value:.4g}"  # noqa: RUF001
 
 
-def _shown(document: Mapping[str, Any]) -> dict[str, Any]:
+def shown(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document as pages show it: everything as text, in tables."""
     verdicts = [*document["verdicts"]]
     return {
         "count_headers": ["study", *verdicts, "claims"],
@@ -455,11 +449,15 @@ def _draw(runs: Sequence[StudyRun], folder: Path, progress: Progress) -> None:
     with style():
         for position, (study, figure) in enumerate(figures):
             progress(f"drawing {figure.name}", position, len(figures))
-            save(figure.draw(), folder / figure_file(study, figure.name))
+            drawing = figure.draw()
+            save(drawing, folder / figure_file(study, figure.name))
+            data = folder / f"{figure_file(study, figure.name)}.csv"
+            data.write_text(csv_of(drawing), encoding="utf-8", newline="")
     progress("drawn", len(figures), len(figures))
 
 
 def _estimates_csv(runs: Sequence[StudyRun]) -> str:
+
     frames = []
     for run in runs:
         frame = estimates_frame(run.findings.estimates)

@@ -45,7 +45,8 @@ class StudyOptions:
     progress: Progress = no_progress
 
 
-_LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "shap", "statsmodels", "xgboost")  # of the extra
+LIBRARIES = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "statsmodels", "xgboost")
+"""Of the extra ``study``."""
 
 StudyFunction = Callable[[StudyTable, StudyOptions], Findings]
 
@@ -146,7 +147,7 @@ def load_study(study: Study) -> StudyFunction:
             spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         library = str(error.name).partition(".")[0]
-        if library not in _LIBRARIES:
+        if library not in LIBRARIES:
             raise
         raise MissingExtra(library, extra="study", needed_for=f"The study {study.name}") from error
     function = getattr(module, "study", None)
@@ -213,6 +214,12 @@ def run_studies(
         runs.append(StudyRun(study=study, table=table, findings=findings, other=other))
     settings.progress("done", len(chosen), len(chosen))
     return runs
+
+
+@one_thread()
+def findings_of(study: Study, table: StudyTable, options: StudyOptions | None = None) -> Findings:
+    """What one study says of the encoders of one table, which is compared with no other."""
+    return _answered(study, load_study(study)(table, options or StudyOptions()))
 
 
 def _in_study(options: StudyOptions, study: Study, position: int, total: int) -> StudyOptions:

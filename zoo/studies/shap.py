@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.drawing import SMALLEST, palette
+from ..evaluation.drawing import SMALLEST, name_points, palette
 from ..optional import requires_extra
 
 with requires_extra("study", needed_for="A figure"):
@@ -39,6 +39,7 @@ class Swarm:
     label: str
     x: Sequence[float]  # (n,), SHAP values; negative lowers the risk
     choices: Sequence[Any]  # (n,), numbers or texts; NaN where missing
+    names: Sequence[str] = ()  # (n,), the encoders, for the data of the figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ def beeswarm(
         colour = np.asarray([*_colours_of(swarm.choices, colours), None], dtype=object)[:-1]
         for mark, chosen in (("o", (low <= x) & (x <= high)), ("<", x < low), (">", x > high)):
             if chosen.any():
-                axes.scatter(
+                points = axes.scatter(
                     shown[chosen],
                     y[chosen],
                     s=size if mark == "o" else 2 * size,
@@ -144,6 +145,8 @@ def beeswarm(
                     zorder=2,
                     rasterized=rasterized,
                 )
+                if len(swarm.names):
+                    name_points(points, [swarm.names[place] for place in np.flatnonzero(chosen).tolist()])
     axes.set_xlim((low, high) if limit is None else (_LIMIT_MARGIN * low, _LIMIT_MARGIN * high))
     axes.set_ylim(len(swarms) - 0.5, -0.5)
     axes.set_yticks(range(len(swarms)), [swarm.label for swarm in swarms])

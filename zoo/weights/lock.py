@@ -13,18 +13,15 @@ line is there, and repeats.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import re
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import StoreError, WeightsRefused
-from ..files import cache_folder, expanded, locked, replaced, user_folder
+from ..files import expanded, one_at_a_time, replaced, user_folder
 
 _HEADER = "# SSL Zoo: sha256, bytes and place of every file of weights at its first download.\n"
 _ATTEMPTS = 50  # of writing a line that processes which write at the same moment overwrite
@@ -89,7 +86,7 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
                 break
             if not is_download and path == _of_user():
                 break
-            with _turn(path):
+            with one_at_a_time(path):
                 content = _content(path)
                 line = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
                 _replace(path, {place: line, **_entries(path, content)}, content)
@@ -99,16 +96,6 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
                 f"The lock file {path} does not keep the line of {place}, so many other processes write to it; "
                 "load it again."
             )
-
-
-@contextmanager
-def _turn(path: Path) -> Iterator[None]:
-    """One process at a time, as far as the cache can be written to and has locks."""
-    name = hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()
-    with ExitStack() as stack:
-        with suppress(OSError):  # a cache that cannot be written to
-            stack.enter_context(locked(cache_folder() / "locks" / f"{name[:16]}.lock"))
-        yield
 
 
 def _replace(path: Path, entries: dict[str, Entry], content: str) -> None:

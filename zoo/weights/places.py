@@ -214,6 +214,19 @@ def shown(place: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, urlencode(query), ""))
 
 
+# to the end of the word or of a link in Markdown; punctuation at its end belongs to the sentence
+ADDRESS = re.compile(r"https?://(?:(?!\]\()[^\s<>\"'`])*[^\s<>\"'`.,;:!?)\]}]", re.IGNORECASE)
+
+
+def without_keys(text: str) -> str:
+    """A text in which every address is as :func:`shown` gives it.
+
+    >>> without_keys("From https://me:word@host/run.pth?dl=1&token=secret, converted.")
+    'From https://host/run.pth?dl=1, converted.'
+    """
+    return ADDRESS.sub(lambda found: shown(found[0]), text)
+
+
 def is_path(place: str) -> bool:
     """True for a path of this machine, whether the file exists or not.
 

@@ -19,7 +19,7 @@ Zoo.state = {
 Zoo.element = (name, attributes = {}, ...children) => {
   const made = name.startsWith("svg:") ? document.createElementNS("http://www.w3.org/2000/svg", name.slice(4)) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) if (value != null && value !== false) made.setAttribute(key, value === true ? "" : value);
-  made.append(...children.flat().filter(child => child != null));
+  made.append(...children.flat().filter(child => child != null && child !== false));
   return made;
 };
 

@@ -1,0 +1,75 @@
+"""Every page in Chromium: no error, no request that leaves the folder, readable on a phone, by keyboard and by ear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.browser import inaccessible, unreached_by_keyboard
+from tests.site.conftest import OpenPage, Site
+
+IS_READY = "document.documentElement.classList.contains('js')"
+WIDTH = "document.scrollingElement.scrollWidth"
+MAIN = ("index.html", "choose.html", "compare.html", "encoders/dino_vitS16.html")
+
+
+def test_every_page_opens_from_the_disk_and_fits_a_phone(site: Site, open_page: OpenPage) -> None:
+    page, wide = open_page(width=360, height=640), []
+    for path in site.pages:
+        page.goto(site.address + path)
+        assert page.locator("h1").count() == 1, path
+        assert page.evaluate(IS_READY), path
+        if (width := page.evaluate(WIDTH)) > 360:
+            wide.append((path, width))
+    assert wide == []
+
+
+def test_every_kind_of_page_opens_from_a_server_below_a_path(site: Site, site_server: str, open_page: OpenPage) -> None:
+    page = open_page(address=site_server)
+    for path in site.one_of_each_kind:
+        page.goto(site_server + path)
+        assert page.evaluate(IS_READY), path
+
+
+def test_axe_finds_nothing_on_any_kind_of_page(site: Site, open_page: OpenPage) -> None:
+    page, found = open_page(width=360), {}
+    for path in site.one_of_each_kind:
+        page.emulate_media(color_scheme="light")
+        page.goto(site.address + path)
+        problems = inaccessible(page)  # at this width more of a page has to be scrolled
+        if path in MAIN:
+            page.emulate_media(color_scheme="dark")
+            problems += [f"dark: {one}" for one in inaccessible(page, colours_alone=True)]
+        if problems:
+            found[path] = problems
+    assert found == {}
+
+
+def test_the_keyboard_comes_everywhere_and_out_again(site: Site, open_page: OpenPage) -> None:
+    page = open_page()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == "#main"  # the link over the navigation is the first
+    for path in MAIN:
+        page.goto(site.address + path)
+        assert unreached_by_keyboard(page) == [], path
+
+
+def test_pages_are_complete_without_scripts(site: Site, open_page: OpenPage) -> None:
+    page = open_page(javascript=False)
+    for path in site.one_of_each_kind:
+        page.goto(site.address + path)
+        assert not page.evaluate(IS_READY)
+        assert page.locator(".js-only:visible").count() == 0, path
+        assert page.locator("table:visible, svg:visible").count() >= 1 or path == "about.html", path
+
+
+def test_screenshots_are_kept(site: Site, open_page: OpenPage, repository: Path) -> None:
+    folder = repository / "build" / "site-screenshots"
+    page = open_page()
+    for path in ("index.html", "choose.html", "encoders/dino_vitS16.html"):
+        page.goto(site.address + path)
+        for width in (360, 800, 1300):
+            page.set_viewport_size({"width": width, "height": 1600})
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                assert page.screenshot(path=folder / f"{Path(path).stem}-{width}-{scheme}.png")

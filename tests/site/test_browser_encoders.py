@@ -1,0 +1,94 @@
+"""Pages of encoders and the comparison in Chromium: copy buttons, what is added and removed, and the address of it."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from tests.site.conftest import OpenPage
+from tests.site.site_under_test import MINE, SCRIPT
+from zoo.results.derived import summaries
+from zoo.results.values import SETTINGS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+_LINES = """() => {
+  const rows = [...document.querySelectorAll("#compared tbody tr:not(.section)")];
+  const texts = rows.map(row => [...row.cells].map(cell => cell.firstChild?.textContent.trim() ?? ""));
+  return Object.fromEntries(texts.map(([name, ...cells]) => [name, cells]));
+}"""
+
+
+def compared(page: Page) -> list[str]:
+    """Ids at the head of the comparison."""
+    return page.locator("#compared thead th a").all_inner_texts()
+
+
+def add(page: Page, name: str) -> str:
+    """Asks for one more; returns what the page says to it."""
+    page.locator("#add").fill(name)
+    page.locator("#add").press("Enter")
+    return page.locator("#said").inner_text()
+
+
+def test_comparisons_are_made_changed_and_sent_as_a_link(open_page: OpenPage) -> None:
+    page = open_page("compare.html#e=dino_vitS16,dino_vitB16")
+    assert compared(page) == ["dino_vitS16", "dino_vitB16"]
+    different = page.evaluate(_LINES)
+    page.locator("#everything").check()
+    everything = page.evaluate(_LINES)
+    assert set(different) < set(everything)
+    for name in set(everything) - set(different):
+        assert len(set(everything[name])) == 1, name
+    page.locator("#everything").uncheck()
+
+    add(page, "mae_vitB16")
+    page.get_by_role("button", name="Remove dino_vitS16").click()
+    assert compared(page) == ["dino_vitB16", "mae_vitB16"]
+    assert "mae_vitB16" in page.url
+    for name in ("barlow_rn50", "swav_rn50", "clip_rn50", MINE[0]):
+        add(page, name)
+    assert len(compared(page)) == 6
+    assert "6" in add(page, "simclr_rn50") and len(compared(page)) == 6
+    again = open_page(f"compare.html#{urlsplit(page.url).fragment}")
+    assert compared(again) == compared(page) and again.evaluate(_LINES) == page.evaluate(_LINES)
+
+
+def test_what_is_compared_has_the_values_of_the_results(open_page: OpenPage) -> None:
+    ids = ["dino_vitS16", "barlow_rn50"]
+    page = open_page(f"compare.html#e={','.join(ids)}")
+    with page.expect_download() as expected:
+        page.locator("#csv").click()
+    with open(expected.value.path(), encoding="utf-8", newline="") as file:
+        lines = {row["fact"]: row for row in csv.DictReader(file)}
+    for encoder in ids:
+        summary = summaries()[encoder]
+        for setting in SETTINGS:
+            assert float(lines[setting.column][encoder]) == summary.errors[setting.name], (encoder, setting.name)
+
+
+def test_an_address_that_asks_for_nobody_is_answered_in_words(open_page: OpenPage) -> None:
+    page = open_page(f"compare.html#e={quote(SCRIPT)},dino_vitS16")
+    assert compared(page) == ["dino_vitS16"]
+    assert SCRIPT in page.locator("#said").inner_text()
+
+
+def test_copy_buttons_copy_what_stands_beside_them(open_page: OpenPage) -> None:
+    page = open_page("encoders/dino_vitS16.html")
+    buttons = page.locator("button.copy")
+    assert buttons.count() >= 2
+    other = open_page("index.html")
+    for place in range(buttons.count()):
+        page.bring_to_front()
+        code = page.locator(f"#{buttons.nth(place).get_attribute('data-copy')}").inner_text()
+        buttons.nth(place).click()
+        page.wait_for_function(
+            "place => document.querySelectorAll('button.copy')[place].textContent.startsWith('Copied')", arg=place
+        )
+        other.bring_to_front()
+        search = other.locator("#filters [name=q]")
+        search.fill("")
+        search.press("ControlOrMeta+v")
+        assert search.input_value().split() == code.split()  # a field of one line has spaces for lines

@@ -1,0 +1,150 @@
+"""The first page in Chromium: table, filters, plot, the address that holds them, and the CSV of what is shown."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+from tests.site.conftest import OpenPage, Site
+from tests.site.site_under_test import MINE
+from zoo.results.derived import summaries
+from zoo.results.values import SETTINGS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+_SHOWN = """name => {
+  const table = document.querySelector("table.encoders");
+  const at = [...table.tHead.rows[0].cells].findIndex(head => head.dataset.name === name);
+  return [...table.tBodies[0].rows].filter(row => row.checkVisibility())
+    .map(row => (row.cells[at].querySelector("a") ?? row.cells[at]).textContent.trim());
+}"""
+
+
+def shown(page: Page, column: str = "encoder") -> list[str]:
+    """Texts of a column of the table in the rows that are shown, in their order."""
+    return page.evaluate(_SHOWN, column)
+
+
+def choices(page: Page) -> dict[str, str]:
+    """What the address holds."""
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}
+
+
+def n_marks(page: Page) -> int:
+    """Points of the plot."""
+    return page.locator("#plot .marks > path:not(.interval)").count()
+
+
+def sort_by(page: Page, column: str, way: str) -> None:
+    """Clicks a heading until the table has that order."""
+    heading = page.locator(f"table.encoders th[data-name={column}]")
+    heading.hover()  # which has DataTables loaded
+    page.wait_for_function("performance.getEntriesByName('zoo-table').length")
+    for _ in range(3):
+        heading.click()
+        page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        if heading.get_attribute("aria-sort") == way:
+            return
+    raise AssertionError(f"{column} was never {way}")
+
+
+def test_sorting_filtering_and_searching_and_the_link_that_holds_them(open_page: OpenPage) -> None:
+    page = open_page()
+    everything = shown(page)
+    known = n_marks(page)
+    for way, sign in (("ascending", 1), ("descending", -1)):
+        sort_by(page, "error", way)
+        texts = shown(page, "error")
+        numbers = [float(text) for text in texts if text[0].isdigit()]
+        assert (
+            len(numbers) == known and texts[len(numbers) :] and numbers == sorted(numbers, key=lambda one: sign * one)
+        )
+        assert sorted(shown(page)) == sorted(everything)
+
+    page.locator("#filters [name=q]").fill("dino vit")
+    found = shown(page)
+    assert "dino_vitS16" in found and set(found) < set(everything)
+    assert str(len(found)) in page.locator("#count").inner_text()
+    page.locator("#filters [name=access]").select_option("open")
+    page.locator("#filters [name=measured]").check()
+    page.locator("#filters [name=max]").fill("50")
+    kept = shown(page)
+    assert kept and set(kept) < set(found) and n_marks(page) == len(kept)
+
+    again = open_page(f"index.html#{urlsplit(page.url).fragment}")
+    again.wait_for_function("performance.getEntriesByName('zoo-table').length")
+    assert shown(again) == kept and n_marks(again) == len(kept)
+    assert again.locator("#filters [name=q]").input_value() == "dino vit"
+    again.locator("#clear").click()
+    assert len(shown(again)) == len(everything) and choices(again).keys() <= {"order"}
+
+
+def test_the_csv_of_what_is_shown_has_the_values_of_the_results(site: Site, open_page: OpenPage) -> None:
+    page = open_page("index.html#measured=1", accept_downloads=True)
+    with page.expect_download() as expected:
+        page.locator("#download").click()
+    assert expected.value.suggested_filename.endswith(".csv")
+    with open(expected.value.path(), encoding="utf-8", newline="") as file:
+        table = {row["id"]: row for row in csv.DictReader(file)}
+    assert list(table) == shown(page)
+    shipped = {encoder: one for encoder, one in summaries(exclude_wrong=True).items() if encoder in table}
+    assert len(shipped) > 10 and set(table) - set(shipped) == set(MINE[:2])
+    for encoder, summary in shipped.items():
+        for setting in SETTINGS:
+            text = table[encoder][setting.name]
+            expected_error = summary.errors.get(setting.name)
+            assert (float(text) if text else None) == expected_error, (encoder, setting.name)
+
+
+def test_the_plot_answers_hover_brush_legend_and_keys(open_page: OpenPage) -> None:
+    page = open_page()
+    plot = page.locator("#plot svg[role=application]")
+    everything, tip = n_marks(page), page.locator("#plot .tip")
+    page.locator("#plot .marks > path").last.hover(force=True)
+    name, told = tip.locator("strong").inner_text(), tip.inner_text()
+    data = {row[0]: row for row in json.loads(page.evaluate("JSON.stringify(ENCODERS.rows)"))}
+    assert name in data and "%" in told
+
+    legend = page.locator("#plot .legend button")
+    size = int(legend.first.inner_text().rpartition("(")[2].rstrip(")"))
+    legend.first.click()
+    assert n_marks(page) == everything - size and choices(page)["off"]
+    assert legend.first.get_attribute("aria-pressed") == "false"
+    legend.first.press("Enter")
+    assert n_marks(page) == everything and choices(page) == {}
+
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.1, box["y"] + box["height"] * 0.5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.85, steps=3)
+    page.mouse.up()
+    inside = n_marks(page)
+    assert 0 < inside < everything
+    again = open_page(f"index.html#{urlsplit(page.url).fragment}")
+    assert n_marks(again) == inside
+    page.get_by_role("button", name="Reset zoom").click()
+    assert n_marks(page) == everything and choices(page) == {}
+
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    said = page.locator("#plot output").inner_text()
+    assert said.partition(",")[0] in data
+
+
+def test_points_and_rows_lead_to_the_pages_of_encoders(open_page: OpenPage) -> None:
+    page = open_page()
+    page.locator("table.encoders").get_by_role("link", name="dino_vitS16", exact=True).click()
+    page.wait_for_url("**/encoders/dino_vitS16.html")
+    page.go_back()
+    page.locator("#plot svg[role=application]").focus()
+    page.keyboard.press("Home")
+    name = page.locator("#plot .tip strong").inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/encoders/*.html")
+    assert page.locator("h1").inner_text().startswith(name)

@@ -1,0 +1,132 @@
+"""The comparison: which lines it has, what it marks, and that its data for the script say the same."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.result_rows import user_of
+from tests.site.whole import contents
+from zoo.results.facts import FACTS
+from zoo.site.compare_page import (
+    MOST,
+    NOT_COMPARED,
+    SECTIONS,
+    Cell,
+    Line,
+    best_of,
+    differences,
+    files,
+    lines,
+    picked,
+    shown_sections,
+)
+from zoo.site.contents import gather
+from zoo.site.rendering import Renderer
+
+
+@cache
+def all_lines() -> dict[str, Line]:
+    return {line.name: line for line in lines(list(contents().entries.values()))}
+
+
+def cells(name: str, *ids: str) -> list[Cell]:
+    places = list(contents().entries)
+    return [all_lines()[name].cells[places.index(one)] for one in ids]
+
+
+def texts(name: str, *ids: str) -> list[str]:
+    return [cell.text for cell in cells(name, *ids)]
+
+
+def test_every_column_of_listings_is_compared() -> None:
+    assert set(FACTS) - set(NOT_COMPARED) <= set(all_lines())
+    assert {line.section for line in all_lines().values()} == set(SECTIONS)
+
+
+def test_texts_are_those_of_the_command_line() -> None:
+    pair = ("dino_vitS16", "mae_vitB16")
+    assert texts("n_parameters", *pair) == ["21.7M", "85.8M"]
+    assert texts("patch_size", "dino_rn50") == ["not applicable"]
+    assert texts("time_hours", *pair) == ["194", "not published"]
+    assert texts("train_test", *pair) == ["24.6", "34.0"]
+    assert texts("reported_linear", *pair) == ["77.0*", "68.0*"]
+    assert texts("licence_words", "mae_vitB16") == ["no commercial use; name the authors and changes"]
+    assert differences(all_lines()["train_test"], cells("train_test", *pair)) == ["", "+9.4"]
+    assert texts("train_test", "uni_vitL16") == ["not measured"]
+
+
+def test_the_best_is_marked_with_its_direction_and_ties() -> None:
+    line = all_lines()["train_test"]
+    assert best_of(line, cells("train_test", "mae_vitB16", "dino_vitS16", "uni_vitL16")) == ["", "lowest", ""]
+    tie = [Cell("1.0", 1.04), Cell("1.0", 0.96), Cell("2.0", 2.0), Cell("0.0 (assumed)", 0.0, contends=False)]
+    assert best_of(line, tie) == ["lowest, tied", "lowest, tied", "", ""]
+    assert best_of(line, tie[:2]) == ["", ""]  # nothing to choose
+    near = [Cell("1.0 (0.5 to 2.0)", 1.0, reach=(0.5, 2.0)), Cell("1.5 (1.0 to 3.0)", 1.5, reach=(1.0, 3.0))]
+    assert best_of(line, [*near, Cell("4.0 (3.5 to 5.0)", 4.0, reach=(3.5, 5.0))]) == ["lowest, tied"] * 2 + [""]
+    assert not any(all_lines()[name].best for name in ("z_dim", "reported_linear", "epochs", "released", "n_errata"))
+
+
+def test_numbers_that_an_erratum_excludes_are_marked_and_take_no_part() -> None:
+    wrong, right = "deepcluster_rn50_bs512_ep200_mmselfsup", "dino_rn50"
+    assert texts("train_test", wrong)[0].endswith(" !")
+    assert texts("result_errata", wrong)[0].startswith("wrong weights: In all likelihood")
+    pair = cells("train_test", wrong, right)
+    assert best_of(all_lines()["train_test"], pair) == ["", ""]
+    assert differences(all_lines()["train_test"], pair) == ["", ""]
+
+
+def test_facts_are_shown_where_they_differ_and_measurements_where_there_are_any() -> None:
+    entries = list(contents().entries.values())
+    chosen = [contents().entries[one] for one in ("dino_vitS16", "dino_vitS16_last")]
+    shown = {
+        row["line"].name for part in shown_sections(list(all_lines().values()), entries, chosen) for row in part["rows"]
+    }
+    assert {"z_dim", "z_layer", "train_test", "approx"} <= shown
+    assert not {"n_parameters", "objective", "licence_words", "reported_knn"} & shown
+    unmeasured = [contents().entries[one] for one in ("uni_vitL16", "hibou_vitL14")]
+    titles = [part["section"].title for part in shown_sections(list(all_lines().values()), entries, unmeasured)]
+    assert SECTIONS["errors"].title not in titles
+
+
+def test_the_page_without_a_script_has_six_encoders_of_six_modes() -> None:
+    chosen, how = picked(contents())
+    assert len(chosen) == MOST == len({entry.card.objective.mode for entry in chosen})
+    assert "smallest error" in how
+    few, said = picked(gather(only=["uni_vitL16", "hibou*"]))
+    assert "uni_vitL16" in [entry.id for entry in few] and said == f"the first {len(few)} of the site"
+
+
+def test_the_data_of_the_script_are_small_and_say_what_the_page_says() -> None:
+    renderer = Renderer(contents())
+    [page] = files(contents(), renderer)
+    script = renderer.assets["facts.js"].content
+    assert len(gzip.compress(script)) < 120_000
+    data = json.loads(re.sub(rb"^const FACTS = |;\n$", b"", script))
+    assert data["id"] == list(contents().entries)
+    place = data["id"].index("dino_vitS16")
+    for name, label, _, _, section, best, _, measured, shared, values, missing, out, reach, runs in data["lines"]:
+        line = all_lines()[name]
+        at = [value for value, n in zip(runs[::2], runs[1::2], strict=True) for _ in range(n)]
+        cell, one = line.cells[place], at[place]
+        assert (label, list(SECTIONS)[section], best, bool(measured)) == (
+            line.label, line.section, line.best, line.is_measured,
+        )  # fmt: skip
+        assert (shared[one], one in missing, one in out) == (cell.text, cell.is_missing, not cell.contends)
+        assert not values or values[one] == cell.value
+        assert ((reach and reach[one]) or None) == (cell.reach and list(cell.reach))
+        assert len(at) == len(data["id"])
+    assert set(data["curves"]) == {str(n) for n, one in enumerate(contents().entries.values()) if one.right is not None}
+    assert page.path == "compare.html" and renderer.assets["facts.js"].path.encode() in page.content
+
+
+def test_own_measurements_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_of(tmp_path, monkeypatch)({"dataset": "birds", "n_train": "", "value": "12.5", "ci_low": "", "ci_high": ""})
+    [entry] = gather(only=["dino_vitS16"], with_mine=True).entries.values()
+    [line] = [line for line in lines([entry]) if line.name.startswith("birds/")]
+    assert [cell.text for cell in line.cells] == ["12.5, yours"] and line.meaning.endswith("mine, me")

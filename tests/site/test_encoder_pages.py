@@ -1,0 +1,180 @@
+"""The page of an encoder: what it says of the measured, the wrong, the gated, the untrained and the user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.card_text import VALID
+from tests.own_encoder import MINE, add_own_encoder
+from tests.result_rows import user_of
+from zoo.results.values import RiskDecomposition
+from zoo.site import encoder_pages
+from zoo.site.contents import gather
+from zoo.site.encoder_facts import linked
+from zoo.site.encoder_figures import LABELS, Frame, Line, Mark, Part, bar, chart, decomposition_bars, parts_of
+from zoo.site.label_curves import LabelCurves, curve_of
+from zoo.site.rendering import Renderer
+
+SHOWN = (
+    "dino_vitS16", "dino_vitS16_last", "msn_vits16_ep800", "pocket_simclr_rn_shapes", "uni_vitL16", "init_rn50",
+    "deepcluster_rn50_bs512_ep200_mmselfsup", "dinov2_vitS14", "npidpp_rn50w2",
+)  # fmt: skip
+
+
+def _pages(only: tuple[str, ...], *, with_mine: bool = False) -> Mapping[str, str]:
+    contents = gather(only=only, with_mine=with_mine)
+    return {Path(file.path).stem: file.content.decode() for file in encoder_pages.files(contents, Renderer(contents))}
+
+
+@cache
+def _shipped() -> Mapping[str, str]:
+    return _pages(SHOWN)
+
+
+def _text(markup: str) -> str:
+    """What stands on a page, in one line."""
+    inline = re.sub(r"</?(span|a|b|code)\b[^>]*>", "", markup)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", inline)).split())
+
+
+def _section(page: str, anchor: str) -> str:
+    return page.split(f'<section id="{anchor}">')[1].split("</section>")[0]
+
+
+def test_a_measured_encoder_has_its_components_its_curve_and_the_law() -> None:
+    page = _shipped()["dino_vitS16"]
+    error = _section(page, "error")
+    words = _text(error)
+    for part, points in (("usability", "6.0"), ("probe generalization", "13.5"), ("sum: the error", "24.6")):
+        assert f"{part} {points}" in words
+    assert "no interval" in words
+    assert "1,281,167 (100%) 24.6 measured" in words
+    assert re.search(r"1,000 78\.7 extrapolated 61\.8 to 95\.7 55\.3", words)  # as zoo recommend says it
+    assert 'class="line s1 dashed"' in error and 'class="line s6 dotted"' in error and "alpha 0.144" in words
+    assert "77.0*" in _text(_section(page, "reported"))
+    assert "eprint = {2104.14294}" in page and "dubois2023evaluating" in page
+    assert "projector.hidden_depth" in _section(page, "errata")
+
+
+def test_neighbours_are_of_the_network_of_the_method_and_near_in_error() -> None:
+    near = _section(_shipped()["dino_vitS16"], "near")
+    kinds = dict(zip(re.findall(r"<h3>([^(:]*)", near), re.split(r"<h3>", near)[1:], strict=True))
+    assert 'href="dino_vitS16_last.html"' in kinds["Variants of it"]
+    assert 'href="msn_vits16_ep800.html"' in kinds["Same network "]
+    assert re.search(r'href="dino_vitS16_last.html">.*?-0\.2 points', kinds["Nearest in measured error "])
+
+
+def test_what_an_erratum_excludes_has_its_mark_and_reason_and_no_curve() -> None:
+    page = _shipped()["deepcluster_rn50_bs512_ep200_mmselfsup"]
+    assert "wrong weights" in _text(page.split('class="warning"')[1][:900])
+    error = _section(page, "error")
+    assert "35.5 ! measured" in _text(error)
+    assert 'class="line' not in error and 'class="wrong"' in error
+    assert "scaling law" not in error
+    assert "pretrained=False" in _section(page, "load")
+
+
+def test_a_pocket_encoder_has_intervals_learning_curves_and_metrics_without_labels() -> None:
+    page = _shipped()["pocket_simclr_rn_shapes"]
+    assert "Nobody has measured this encoder on ImageNet-1K" in _text(_section(page, "error"))
+    shapes = _section(page, "set-1")
+    words = _text(shapes)
+    assert "usability 26.2 24.6 to 27.8" in words and "linear probe 30-shot 600 62.4 60.0 to 64.0 5" in words
+    assert "Learning curve on shapes: depth l1 error" in words and "trained from scratch" in words
+    assert re.search(r"RankMe 19\.8 dimensions higher is better", words)
+    assert "zoo-risk-logistic-2" in _section(page, "provenance") and "weights 4b735377" in page
+
+
+@pytest.mark.parametrize(
+    ("encoder", "anchor", "words"),
+    [
+        ("uni_vitL16", "load", "set HF_TOKEN"),
+        ("uni_vitL16", "load", "https://huggingface.co/MahmoodLab/UNI"),
+        ("uni_vitL16", "reported", "0.957* fraction"),
+        ("init_rn50", "load", "random ones, by the seed"),
+        ("init_rn50", "provenance", "Its weights are random"),
+        ("npidpp_rn50w2", "load", 'weights="PATH"'),
+        ("dinov2_vitS14", "error", "zoo evaluate dinov2_vitS14 IMAGES"),
+        ("dinov2_vitS14", "preprocessing", "Resize its shorter side to"),
+    ],
+)
+def test_a_page_says(encoder: str, anchor: str, words: str) -> None:
+    assert words in _text(_section(_shipped()[encoder], anchor))
+
+
+def test_missing_facts_have_their_reason() -> None:
+    facts = _text(_section(_shipped()["dino_vitS16"], "facts"))
+    assert "Not applicable: finetuning dataset, magnification." in facts
+    assert "Not published: top-1 accuracy, 1 % of the labels, top-1 accuracy, 5 labels a class." in facts
+    assert "Not recorded: n registers, native, size step." in facts
+
+
+def test_an_own_encoder_is_marked_and_its_texts_are_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_own_encoder(tmp_path, monkeypatch)
+    card = VALID.replace('"A paper"', '"<script>alert(1)</script>"')
+    card = card.replace('url = "https://example.org/models"', 'url = "/home/me/secret/run.pth"')
+    card = card.replace("https://arxiv.org/abs/2104.14294", "https://me:word@host/abs?token=secret")
+    (tmp_path / "metadata" / "mine.toml").write_text(card)
+    page = _pages((MINE,), with_mine=True)[MINE]
+    assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
+    assert "secret" not in page and "word@" not in page and 'href="https://host/abs"' in page
+    assert page.count('class="mine"') >= 2 and "registered on the machine" in page
+    words = _text(_section(page, "error"))
+    assert "usability 10.5" in words and "Measured by 'me'" in words
+    assert MINE not in gather().entries
+
+
+def test_rows_of_the_user_are_on_no_page_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_of(tmp_path, monkeypatch)({"protocol": "of mine", "source": "me"})
+    assert "of mine" in _pages(("dino_vitS16",), with_mine=True)["dino_vitS16"]
+    assert "of mine" not in _pages(("dino_vitS16",))["dino_vitS16"]
+
+
+def test_bars_are_signed_on_one_scale_and_cut_with_a_mark() -> None:
+    places = [re.search(r'<rect[^>]*x="([\d.]+)%"[^>]*width="([\d.]+)%"', bar(Part("usability", value))) for value in
+              (-7.0, 7.0, 88.0)]  # fmt: skip
+    found = [tuple(map(float, one.groups())) for one in places if one]
+    zero = 100 / 7  # 10 of 70 points
+    assert found == [pytest.approx(ends, abs=0.01) for ends in ((zero - 10, 10), (zero, 10), (zero, 100 - zero))]
+    assert bar(Part("sum", 88.0)).count('class="cut"') == 2 and "cut" not in bar(Part("sum", 60.0))
+    assert bar(Part("probe", 1.0, -99.0, 2.0)).count('class="interval"') == 2  # the end beyond the scale has no cap
+
+
+def test_bars_name_an_assumption_and_what_no_twin_tells_apart() -> None:
+    parts = RiskDecomposition(
+        approximation=0.0, usability=1.0, approximation_plus_usability=1.0, probe_generalization=2.0,
+        encoder_generalization=-0.5, approximation_assumed=True,
+    )  # fmt: skip
+    table = decomposition_bars(parts_of(parts), caption="a < b")
+    assert "assumed, not measured" in table and "a &lt; b" in table and ">-0.5<" in table
+    assert [part.label for part in parts_of(parts)][-1] == LABELS["sum"] and "interval" not in table
+
+
+def test_a_chart_cuts_what_lies_beyond_its_frame() -> None:
+    frame = Frame((10.0, 1000.0), (0.0, 50.0), "labels", "error")
+    drawn = chart(frame, lines=[Line([(10, 80), (1000, 25)], "s1", "")], marks=[Mark(100, 25, 20, 60)], description="x")
+    assert 'd="M0 0.0L1000 120.0"' in drawn
+    assert re.search(r'class="interval" x1="50.00%" x2="50.00%" y1="144" y2="0"', drawn)
+
+
+def test_expected_errors_pass_through_measurements_and_know_their_miss() -> None:
+    curves = LabelCurves()
+    summary = gather(only=["dino_vitS16"]).entries["dino_vitS16"].summary
+    assert summary is not None
+    curve = curve_of(summary)
+    found = {one.n_labels: one for one in curves.expected(curve, (1_000, 5_000, 100_000))}
+    assert found[5_000].error == curve[5_000] and found[5_000].kind == "measured"
+    assert found[1_000].kind == "extrapolated" and found[100_000].kind == "interpolated"
+    assert all(one.low is not None and one.low < one.error < (one.high or 0) for one in found.values())
+    assert curves.expected({5_000: 0.0}, (5_000,)) == [] and curves.expected({}, (5_000,)) == []
+
+
+def test_only_addresses_become_links() -> None:
+    assert linked("javascript:alert(1) ftp://a") == "javascript:alert(1) ftp://a"
+    assert linked('"http://a/?key=1"') == '&#34;<a href="http://a/">http://a/</a>&#34;'

@@ -1,0 +1,133 @@
+"""Pages of studies: everything a study found is there, as text; it is run once and kept until something changes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import html5lib
+import pytest
+
+from tests.shipped import shipped_table
+from tests.small_study import small_study
+from zoo.site import gather, study_cache, study_pages
+from zoo.site.rendering import File, Renderer
+from zoo.studies.running import Study, read_study
+
+HOSTILE = "<script>alert(1)</script>"
+CHANGES = (
+    ("A histogram", HOSTILE),
+    ("Is usability small?", "Is <i>usability</i> small?"),
+    (
+        '        axes[0].hist(found["usability"])\n',
+        '        axes[0].hist(found["usability"])\n'
+        "        scatter_groups(axes[0], [1.5, 2.5], [3, 4], ['g', 'g'], names=['first', 'second'])\n",
+    ),
+    ("import new_figure", "import new_figure, scatter_groups"),
+    ('rows=[["a", "1.0"]]', 'rows=[[str(one), "1.0"] for one in range(201)]'),
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """A study in a folder of its own, as the only one, with a cache of its own."""
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "analysis").mkdir()
+    found = read_study(small_study(tmp_path / "analysis", *CHANGES))
+    monkeypatch.setattr(study_cache, "_table", shipped_table)
+    monkeypatch.setattr(study_pages, "studies", lambda: {found.name: found})
+    return found
+
+
+def made(**changes: object) -> dict[str, bytes]:
+    """The files of studies by path, of a site of one encoder."""
+    contents = replace(gather(only=["dino_vitS16"]), **changes)  # type: ignore[arg-type]
+    files: list[File] = [*study_pages.files(contents, Renderer(contents))]
+    return {file.path: file.content for file in files}
+
+
+def test_a_study_has_a_page_figures_and_data_which_are_kept(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = made()
+    assert sorted(files) == [
+        "studies/data/small-estimates.csv",
+        "studies/data/small-table1.csv",
+        "studies/figures/small-histogram.csv",
+        "studies/figures/small-histogram.svg",
+        "studies/index.html",
+        "studies/small.html",
+    ]
+    for path in ("studies/index.html", "studies/small.html"):
+        page = files[path].decode()
+        html5lib.HTMLParser(strict=True).parse(page)
+        assert "<script>alert" not in page
+        assert "<i>usability" not in page
+        assert "all encoders that the zoo ships" in re.sub(r"\s+", " ", page)
+    page = files["studies/small.html"].decode()
+    for text in (
+        "&lt;b&gt;usability&lt;/b&gt;",
+        "All &amp; more",
+        "a note of the study",
+        "mean: ",
+        "the mean usability",
+    ):
+        assert text in page
+    for link in re.findall(r'(?:src|href)="((?:figures|data)/[^"]+)"', page):
+        assert f"studies/{link}" in files
+    assert page.count("<tr>") < 3 + 200 + 10  # of 201 rows of the table the page has 200
+    assert len(files["studies/data/small-table1.csv"].splitlines()) == 202
+
+    rows = list(csv.DictReader(io.StringIO(files["studies/figures/small-histogram.csv"].decode())))
+    points = [(row["series"], row["name"], row["x"], row["y"]) for row in rows if row["kind"] == "point"]
+    assert points == [("g (2)", "first", "1.5", "3"), ("g (2)", "second", "2.5", "4")]
+    assert sum(float(row["y_end"]) for row in rows if row["kind"] == "bar") == 146  # encoders with the component
+    svg = files["studies/figures/small-histogram.svg"].decode()
+    assert "prefers-color-scheme: dark" in svg
+    assert "<script" not in svg
+
+    monkeypatch.setattr(study_cache, "findings_of", None)  # nothing is run again
+    assert made() == files
+
+
+def test_what_is_kept_counts_for_the_same_study_and_content_alone(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first,) = study_cache.finished_studies([study])
+    (kept,) = (study_cache.cache_folder() / "studies").iterdir()
+    ran: list[str] = []
+
+    def counted(one: Study, *given: object, **named: object) -> object:
+        ran.append(one.name)
+        return findings_of(one, *given, **named)
+
+    findings_of = study_cache.findings_of
+    monkeypatch.setattr(study_cache, "findings_of", counted)
+    assert study_cache.finished_studies([study]) == [first]
+    assert ran == []
+    kept.write_bytes(kept.read_bytes().replace(b"other rows", b"other r0ws"))  # damaged
+    assert study_cache.finished_studies([study]) == [first]
+    assert ran == ["small", "small"]  # on two tables
+    study.path.write_text(study.path.read_text().replace("other rows", "more rows"))
+    (changed,) = study_cache.finished_studies([study])
+    assert ran == ["small"] * 4
+    assert "more rows" in json.dumps(changed.document)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "file"))
+    assert [one.study for one in study_cache.finished_studies([study])] == [study]
+
+
+def test_a_site_without_studies_names_the_questions_and_runs_nothing(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study_cache, "findings_of", None)
+    files = made(with_studies=False)
+    assert list(files) == ["studies/index.html"]
+    assert "Is &lt;i&gt;usability&lt;/i&gt; small?" in files["studies/index.html"].decode()

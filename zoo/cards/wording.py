@@ -1,0 +1,90 @@
+"""A card in words: its facts by part, what each is called and means, and what the encoder is in a sentence."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, get_type_hints
+
+from .schema import LAYERS, EncoderCard, Missing
+
+_LAST_PARTS = ("weights", "licence")
+_UNITS = {"_px": " px", "_bytes": " bytes", "_hours": " hours"}
+_LABELS = {
+    "top1_percent": ("top-1 accuracy", " %"),
+    "top1_percent_with_1_percent_labels": ("top-1 accuracy, 1 % of the labels", " %"),
+    "top1_percent_with_5_shot": ("top-1 accuracy, 5 labels a class", " %"),
+    "ema": ("one branch a moving average", ""),
+    "sha256": ("SHA-256", ""),
+    "url": ("URL", ""),
+}
+
+
+def facts_by_part(card: EncoderCard) -> dict[str, dict[str, Any]]:
+    """Facts by part of the card and by name; weights and licences last."""
+    parts = {field.name: getattr(card, field.name) for field in fields(card)}
+    nested = {
+        name: {field.name: getattr(part, field.name) for field in fields(part)}
+        for name, part in parts.items()
+        if is_dataclass(part)
+    }
+    return {name: nested[name] for name in [*(name for name in nested if name not in _LAST_PARTS), *_LAST_PARTS]}
+
+
+def label_of(name: str) -> tuple[str, str]:
+    """A fact's name in words, and its unit.
+
+    >>> label_of("patch_size_px"), label_of("n_images")
+    (('patch size', ' px'), ('n images', ''))
+    """
+    if name in _LABELS:
+        return _LABELS[name]
+    for suffix, unit in _UNITS.items():
+        if name.endswith(suffix):
+            return name.removesuffix(suffix).replace("_", " "), unit
+    return name.replace("_", " "), ""
+
+
+@cache
+def meanings() -> dict[str, str]:
+    """What every fact means, by its dotted name, as the comment beside it in the schema says it once.
+
+    >>> meanings()["representation.dim"]
+    'dimensions of the features'
+    """
+    parts = {name: hint for name, hint in get_type_hints(EncoderCard).items() if isinstance(hint, type)}
+    return {"released": "month of publication"} | {
+        f"{part}.{name}": meaning
+        for part, hint in parts.items()
+        if is_dataclass(hint)
+        for name, meaning in re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(hint), flags=re.MULTILINE)
+    }
+
+
+def described(card: EncoderCard, code: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+    """What the encoder is, in two sentences; ``code`` and ``text`` mark names and texts of the card.
+
+    >>> from .catalogue import catalogue
+    >>> described(catalogue()["dino_rn50"])  # doctest: +ELLIPSIS
+    'An image encoder (resnet50, 23.5 million parameters), trained with a clustering objective (dino) on the ...'
+    """
+    mode, name = card.objective.mode, card.objective.name
+    how = "with labels" if mode == "supervised" else f"with a {mode} objective"
+    how = "" if isinstance(mode, Missing) else how
+    how += "" if isinstance(name, Missing) else f" ({text(name)})"
+    sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
+    named = [f"the data set {text(name)}" for name in sets if not isinstance(name, Missing)]
+    how += (" on " if named else "") + ", then on ".join(named)
+    layer = LAYERS[card.representation.layer].meaning.format(order=card.representation.order)
+    px, n = card.preprocess.crop_px, card.architecture.n_parameters
+    size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
+    network = f"{code(text(card.architecture.exact))}, {size}"
+    trained = f", trained {how.strip()}" if how else ""
+    trained = ", untrained: with random weights" if card.is_untrained else trained
+    return (
+        f"An image encoder ({network}){trained}. It turns an image of {px} x {px} pixels into "
+        f"{card.representation.dim} features: {layer}."
+    )

@@ -1,0 +1,307 @@
+"""What a card says, as its page shows it: the main facts, all facts with their reasons, preprocessing, how to load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
+from ..cards.licences import commercial_words
+from ..cards.schema import LAYERS, NOT_RECORDED, EncoderCard, Missing, fact_text
+from ..cards.wording import described, facts_by_part, label_of, meanings
+from ..results.facts import points, reported_mark
+from ..results.reported_values import PROTOCOLS
+from ..weights.places import ADDRESS, portable, shown, without_keys
+from .contents import Contents, Entry
+from .drawing import element
+from .rendering import encoder_page
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+Text: TypeAlias = "Markup | str"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A fact with its name; ``is_missing`` where the text is the reason why there is no value."""
+
+    name: str
+    text: Text
+    meaning: str = ""
+    is_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The facts of one part of a card."""
+
+    title: str
+    known: tuple[Named, ...]
+    missing: tuple[tuple[str, tuple[Named, ...]], ...]  # by reason
+    unrecorded: tuple[Named, ...]  # which nobody has looked up
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Lines to copy."""
+
+    title: str
+    text: str
+
+
+def linked(text: str) -> Markup:
+    """A text whose addresses are links, without keys; everything else is text.
+
+    >>> str(linked("See https://host/a?token=secret, <b>."))
+    'See <a href="https://host/a">https://host/a</a>, &lt;b&gt;.'
+    """
+    parts: list[Text] = []
+    end = 0
+    for found in ADDRESS.finditer(text):
+        address = shown(found[0])
+        parts += [text[end : found.start()], element("a", {"href": address}, address)]
+        end = found.end()
+    return _joined(*parts, text[end:])
+
+
+def _joined(*parts: Text) -> Markup:
+    from markupsafe import Markup, escape
+
+    return Markup("").join(map(escape, parts))
+
+
+def opening(card: EncoderCard) -> str:
+    """What the encoder is, in two sentences."""
+    return without_keys(described(card))
+
+
+def relation(entry: Entry, contents: Contents) -> list[tuple[str, Markup]]:
+    """The encoders that an encoder descends from, or that are offered in its place or share its file."""
+    about = entry.card.provenance
+    found = [
+        ("Superseded by", about.superseded_by),
+        ("Trained further from", about.adapted_from),
+        ("Same file of weights as", entry.card.weights.same_file_as),
+    ]
+    return [(words, _encoder(one, contents)) for words, one in found if not isinstance(one, Missing)]
+
+
+def _encoder(one: str, contents: Contents) -> Markup:
+    known = contents.entries.get(one)
+    if known is None:
+        return element("span", {}, one)
+    return element("a", {"href": f"../{encoder_page(known)}"}, one)
+
+
+def main_facts(entry: Entry) -> list[Named]:
+    """The facts that people look for first."""
+    card, how = entry.card, entry.card.preprocess
+    architecture, data = card.architecture, card.pretraining
+    patch = architecture.patch_size_px
+    layer = LAYERS[card.representation.layer].meaning.format(order=card.representation.order)
+    facts: list[tuple[str, Text | Missing]] = [
+        ("Network", _joined(architecture.exact, " (", element("code", {}, architecture.backbone), ")")),
+        ("Parameters", f"{architecture.n_parameters:,}"),
+        ("Features", f"{card.representation.dim:,}: {layer}"),
+        ("Operations", NOT_RECORDED if entry.cost is None else f"{entry.cost.gflops:.3g} GFLOPs an image"),
+        (
+            "Input",
+            f"{how.crop_px} x {how.crop_px} px" + ("" if isinstance(patch, Missing) else f", patches of {patch} px"),
+        ),
+        ("Training", _training(card)),
+        ("Data", _data(card)),
+        ("Kind of images", data.domain),
+        ("Released", card.released),
+        ("Licence of the weights", _licence(card)),
+        ("Access", _access(card)),
+        ("Measured error", _measured(entry)),
+        ("Reported accuracy", _reported(entry)),
+    ]
+    return [
+        Named(name, value.value, is_missing=True) if isinstance(value, Missing) else Named(name, _clean(value))
+        for name, value in facts
+    ]
+
+
+def _clean(text: Text) -> Text:
+    return text if hasattr(text, "__html__") else without_keys(text)
+
+
+def _training(card: EncoderCard) -> str | Missing:
+    mode, name = card.objective.mode, card.objective.name
+    known = [one.replace("_", " ") for one in (mode, name) if not isinstance(one, Missing)]
+    if card.is_untrained:
+        return "none: random weights"
+    if not known:
+        return mode if isinstance(mode, Missing) else NOT_RECORDED
+    return ", ".join(dict.fromkeys(known))
+
+
+def _data(card: EncoderCard) -> str | Missing:
+    data = card.pretraining
+    if isinstance(data.dataset, Missing):
+        return data.dataset
+    text = data.dataset
+    if not isinstance(data.n_images, Missing):
+        text += f" ({data.n_images:,} images)"
+    return text if isinstance(data.finetuning_dataset, Missing) else f"{text}, then {data.finetuning_dataset}"
+
+
+def _licence(card: EncoderCard) -> Text | Missing:
+    licence = card.licence.weights
+    if isinstance(licence, Missing):
+        return licence
+    terms, use = licence_terms(card), card.commercial_use
+    words = "" if isinstance(use, Missing) else f" Commercial use: {commercial_words(use)}."
+    text = _joined(f"{licence}.{words} In plain words: {terms['summary']}")
+    if terms["text"]:
+        text = _joined(text, " (", element("a", {"href": terms["text"]}, "its text"), ")")
+    return _joined(text, *(linked(f". {remark.removesuffix('.')}") for remark in terms["remarks"]), ".")
+
+
+def _access(card: EncoderCard) -> Text | Missing:
+    availability = card.weights.availability
+    if isinstance(availability, Missing):
+        return availability
+    words = {
+        "open": "open: whoever agrees to the licence can load the weights",
+        "gone": "gone: their only place has them no more",
+        "unfit": "unfit: the published file is of another network",
+    }
+    told = access_words(card)
+    return linked(words.get(availability, told) if told == availability else told)
+
+
+def _measured(entry: Entry) -> str:
+    error = entry.summary.errors.get("100%") if entry.summary else None
+    if error is None:
+        sets = list(dict.fromkeys(mean.dataset for mean in entry.means))
+        return f"not on ImageNet-1K; on {', '.join(sets)}" if sets else "not measured"
+    if entry.right is None or "100%" not in entry.right.errors:
+        return f"{points(error)} %, but an erratum says that it is wrong"
+    return f"{points(error)} % of ImageNet-1K, by a linear probe with all labels"
+
+
+def _reported(entry: Entry) -> str | Missing:
+    preferred = entry.subject.reported
+    for name, protocol in PROTOCOLS.items():
+        if name in preferred:
+            one = preferred[name]
+            doubt = " (doubtful)" if reported_mark(one).endswith("!") else ""
+            return f"{one.printed} % {protocol.short}{doubt}, as somebody reports it for ImageNet-1K; not measured here"
+    if entry.reported:
+        return "none of ImageNet-1K; of other data sets and tasks below"
+    stated = entry.card.reported.top1_percent
+    return stated if isinstance(stated, Missing) else NOT_RECORDED
+
+
+_PLACES = {"url", "authors_url", "mirrors", "companions"}
+
+
+def sections(entry: Entry, contents: Contents) -> list[Section]:
+    """Every fact of the card, by part."""
+    card, known_meanings = entry.card, meanings()
+    found = [_section("card", {"family": card.family, "released": card.released}, known_meanings, contents)]
+    for part, facts in facts_by_part(card).items():
+        found.append(_section(part, facts, known_meanings, contents))
+    return found
+
+
+def _section(part: str, facts: Mapping[str, Any], known: Mapping[str, str], contents: Contents) -> Section:
+    present: list[Named] = []
+    absent: dict[str, list[Named]] = {}
+    for name, value in facts.items():
+        label, unit = label_of(name)
+        meaning = known.get(f"{part}.{name}", known.get(name, ""))
+        if isinstance(value, Missing):
+            absent.setdefault(value.value, []).append(Named(label, value.value, meaning, is_missing=True))
+        else:
+            present.append(Named(label, _value(name, value, unit, contents), meaning))
+    unrecorded = absent.pop(NOT_RECORDED.value, [])
+    missing = tuple((reason, tuple(some)) for reason, some in absent.items())
+    return Section(part.capitalize(), tuple(present), missing, tuple(unrecorded))
+
+
+def _value(name: str, value: Any, unit: str, contents: Contents) -> Text:
+    if name in ("superseded_by", "adapted_from", "same_file_as"):
+        return _encoder(value, contents)
+    if name in _PLACES:
+        places = [value] if isinstance(value, str) else list(value)
+        return linked(", ".join(shown(portable(place)) for place in places) or "none")
+    return linked(fact_text(value) + unit)
+
+
+def preprocessing(card: EncoderCard) -> list[str]:
+    """What happens to an image before the encoder sees it, step by step."""
+    how = card.preprocess
+    resized = (
+        f"Resize it to {how.resize_px} x {how.resize_px} px, whatever its shape"
+        if how.fit == "squash"
+        else f"Resize its shorter side to {how.resize_px} px"
+    )
+    return [
+        "Turn it as its EXIF orientation says, and make it RGB with 8 bits a channel.",
+        f"{resized} ({how.interpolation}, antialiased).",
+        f"Crop the centre of {how.crop_px} x {how.crop_px} px.",
+        "Divide the values by 255, so that they are from 0 to 1.",
+        f"Subtract the mean of each channel, {_numbers(how.mean)}, and divide by its standard deviation, "
+        f"{_numbers(how.std)}.",
+    ]
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return ", ".join(map(str, values))
+
+
+def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
+    """What has to be known or done before the encoder can be loaded."""
+    card = entry.card
+    availability = card.weights.availability
+    notes: list[str] = []
+    if availability in GATED:
+        notes.append(f"The weights are {availability}: {asks_at(card)}. Once you are admitted, set HF_TOKEN to a token "
+                     "of that account, or pass weights='PATH' with the file.")  # fmt: skip
+    elif availability == "gone":
+        notes.append(
+            "The weights are gone from the only place that had them: pass weights='PATH' if you have the file."
+        )
+    elif availability == "unfit":
+        notes.append("The published file is of another network, so that it is not loaded.")
+    elif isinstance(availability, Missing) and not card.is_untrained:
+        notes.append(f"Whether everybody is given the weights is {availability.value}.")
+    if card.is_untrained:
+        notes.append("There are no weights to fetch: the network is made with random ones, by the seed.")
+    elif not isinstance(card.weights.note, Missing):
+        notes.append(card.weights.note)
+    if entry.is_mine:
+        notes.append("This encoder is registered on the machine of whoever made this site, and no other has it.")
+    said = [linked(note) for note in notes]
+    if availability in GATED and (near := advice(card, entry.subject.cards)):
+        words, one, rest = near.split("'", 2)  # the id is quoted
+        said.append(_joined(f"{words[:1].upper()}{words[1:]}", _encoder(one, contents), f"{rest}."))
+    return said
+
+
+def loading(card: EncoderCard) -> list[Code]:
+    """How to load the encoder, to copy."""
+    px, dim = card.preprocess.crop_px, card.representation.dim
+    option = {"gone": ', weights="PATH"', "unfit": ", pretrained=False"}.get(str(card.weights.availability), "")
+    python = f"""\
+import zoo
+from PIL import Image
+
+encoder, preprocess = zoo.load("{card.id}"{option})
+image = preprocess(Image.open("photo.jpg"))  # (3, {px}, {px})
+features = encoder(image.unsqueeze(0))  # (1, {dim})"""
+    hub = f"""\
+import torch
+
+# in a clone; elsewhere "OWNER/ssl-zoo" instead of ".", without source
+encoder, preprocess = torch.hub.load(".", "{card.id}", source="local"{option})"""
+    if option:
+        return [Code("Python", python), Code("torch.hub", hub)]
+    get = [] if card.is_untrained else [f"zoo get {card.id}"]
+    command = "\n".join([*get, f"zoo evaluate {card.id} IMAGES  # a folder of labelled images"])
+    return [Code("Python", python), Code("torch.hub", hub), Code("Command line", command)]

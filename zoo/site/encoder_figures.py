@@ -1,0 +1,301 @@
+"""Figures of an encoder's page: components of its error as signed bars, and its error against the number of labels.
+
+Both have one scale for all encoders, so that pages can be held beside each other, and letters of one size however wide
+the page is: lengths are percentages of the width, texts stand outside of what is stretched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ..cards.schema import Missing
+from ..results.facts import points
+from ..results.values import RiskDecomposition, SeedMean
+from .drawing import Scale, element, linear_ticks, log_ticks, plain
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+LEFT, RIGHT = -10.0, 60.0
+"""Ends of the bars' scale in percentage points; what lies beyond is cut, with a mark, and its number is beside it."""
+_PLACES = Scale(LEFT, RIGHT, 0.0, 100.0)
+Colour: TypeAlias = Literal["approximation", "usability", "together", "probe", "encoder", "sum"]
+LABELS: dict[Colour, str] = {
+    "approximation": "approximation",
+    "usability": "usability",
+    "together": "approximation + usability",
+    "probe": "probe generalization",
+    "encoder": "encoder generalization",
+    "sum": "sum: the error",
+}
+MEANINGS: dict[Colour, str] = {
+    "approximation": "error of the architecture, trained with supervision, on its own training images",
+    "usability": "error that pretraining without labels adds on the training images",
+    "together": "error of the probe on its own training images",
+    "probe": "error from training the probe on finitely many labels",
+    "encoder": "error from pretraining the encoder on finitely many images",
+    "sum": "error of the linear probe with all labels",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component of an error, or the error itself, which is their sum."""
+
+    colour: Colour
+    value: float  # percentage points, signed; lower is better
+    low: float | None = None  # 95 % interval, where one was stated
+    high: float | None = None
+    note: str = ""  # beside the number: "assumed, not measured"
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        return LABELS[self.colour]
+
+
+def parts_of(decomposition: RiskDecomposition) -> list[Part]:
+    """The parts of a decomposition without intervals, as the published ones are, and their sum."""
+    approximation, usability = decomposition.approximation, decomposition.usability
+    if isinstance(approximation, Missing) or isinstance(usability, Missing):
+        no_twin = "no supervised twin tells them apart"
+        first = [Part("together", decomposition.approximation_plus_usability, note=no_twin)]
+    else:
+        assumed = "assumed, not measured" if decomposition.approximation_assumed else ""
+        first = [Part("approximation", approximation, note=assumed), Part("usability", usability)]
+    return [
+        *first,
+        Part("probe", decomposition.probe_generalization),
+        Part("encoder", decomposition.encoder_generalization),
+        Part("sum", decomposition.full_shot_error),
+    ]
+
+
+_OF_METRIC: dict[str, Colour] = {
+    "approximation": "approximation",
+    "usability": "usability",
+    "approximation_plus_usability": "together",
+    "probe_generalization": "probe",
+    "encoder_generalization": "encoder",
+    "linear_probe_error": "sum",
+}
+
+
+def measured_parts(means: Sequence[SeedMean]) -> list[Part]:
+    """The parts that one protocol measured on one data set, with their intervals; without components []."""
+    found: dict[Colour, Part] = {}
+    for mean in means:
+        if mean.metric in _OF_METRIC and mean.split == "train -> val":
+            colour = _OF_METRIC[mean.metric]
+            found.setdefault(colour, Part(colour, mean.value, mean.low, mean.high))
+    if "probe" not in found:
+        return []
+    if "approximation" in found and "usability" in found:
+        found.pop("together", None)
+    return [found[colour] for colour in LABELS if colour in found]
+
+
+def decomposition_bars(parts: Sequence[Part], *, caption: str, is_wrong: bool = False) -> Markup:
+    """A table with a signed bar a part on the common scale, its number, and the interval where it has one.
+
+    Colours are those of the components (classes ``f-approximation`` ...); widths are percentages, so that it fits any
+    column, and the numbers are text. With ``is_wrong`` they are marked as measured wrongly.
+    """
+    heads = [("part", None), (f"{LEFT:g} to {RIGHT:g} points", "bar"), ("points", "n")]
+    with_intervals = any(part.low is not None for part in parts)
+    heads += [("95 % interval", "n")] * with_intervals
+    rows = []
+    for part in parts:
+        cells = [
+            element("th", {"scope": "row", "title": MEANINGS[part.colour]}, part.label),
+            element("td", {"class": "bar"}, bar(part)),
+            element("td", {"class": "n"}, points(part.value) + (" !" if is_wrong else "")),
+        ]
+        if with_intervals:
+            cells.append(element("td", {"class": "n"}, _interval(part)))
+        if part.note:
+            cells[0] = element(
+                "th", {"scope": "row", "title": MEANINGS[part.colour]}, part.label, " ", _note(f"({part.note})")
+            )
+        rows.append(element("tr", {"class": "sum" if part.colour == "sum" else None}, *cells))
+    head = element("tr", {}, *(element("th", {"scope": "col", "class": name}, text) for text, name in heads))
+    foot = [element("td", {}, ""), element("td", {"class": "bar"}, _axis()), element("td", {}, "")]
+    foot += [element("td", {}, "")] * with_intervals
+    return element(
+        "table",
+        {"class": "bars wrong" if is_wrong else "bars"},
+        element("caption", {}, element("span", {}, caption)),
+        element("thead", {}, head),
+        element("tbody", {}, *rows),
+        element("tfoot", {"aria-hidden": "true"}, element("tr", {}, *foot)),
+    )
+
+
+def bar(part: Part) -> Markup:
+    """One bar on the common scale, as wide as what it stands in; the number beside it says the same."""
+    zero, end = _PLACES(0.0), _PLACES(_within(part.value))
+    drawn = [
+        *(_line(_PLACES(tick), "axis" if tick == 0 else "grid", 0, 20) for tick in _ticks()),
+        element(
+            "rect",
+            {
+                "class": f"f-{part.colour}",
+                "x": f"{min(zero, end):.2f}%",
+                "y": 4,
+                "width": f"{abs(end - zero):.2f}%",
+                "height": 12,
+            },
+        ),
+    ]
+    if part.value > RIGHT or part.value < LEFT:
+        at = 97.0 if part.value > RIGHT else 3.0
+        drawn += [_slant(at), _slant(at - 1.4)]
+    if part.low is not None and part.high is not None:
+        low, high = _PLACES(_within(part.low)), _PLACES(_within(part.high))
+        drawn.append(
+            element("line", {"class": "interval", "x1": f"{low:.2f}%", "x2": f"{high:.2f}%", "y1": 10, "y2": 10})
+        )
+        drawn += [
+            _line(at, "interval", 6, 14) for at, end in ((low, part.low), (high, part.high)) if _within(end) == end
+        ]
+    return element("svg", {"class": "bar", "aria-hidden": "true", "height": 20}, *drawn)
+
+
+def _axis() -> Markup:
+    texts = [
+        element("text", {"x": f"{_PLACES(tick):.2f}%", "y": 13, "text-anchor": "middle"}, f"{tick:g}")
+        for tick in _ticks()
+    ]
+    return element("svg", {"class": "bar", "height": 20}, *texts)
+
+
+def _ticks() -> list[float]:
+    return [tick for tick in linear_ticks(LEFT, RIGHT, 4) if LEFT < tick < RIGHT]
+
+
+def _within(value: float) -> float:
+    return min(max(value, LEFT), RIGHT)
+
+
+def _line(place: float, name: str, top: int, bottom: int) -> Markup:
+    return element("line", {"class": name, "x1": f"{place:.2f}%", "x2": f"{place:.2f}%", "y1": top, "y2": bottom})
+
+
+def _slant(place: float) -> Markup:
+    """Half of the mark of a bar that is cut."""
+    return element("line", {"class": "cut", "x1": f"{place:.2f}%", "x2": f"{place + 1:.2f}%", "y1": 18, "y2": 2})
+
+
+def _note(text: str) -> Markup:
+    return element("span", {"class": "note"}, text)
+
+
+def _interval(part: Part) -> str:
+    return "" if part.low is None or part.high is None else f"{points(part.low)} to {points(part.high)}"
+
+
+HEIGHT = 240
+"""Of the frame of a chart, in pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A curve of a chart."""
+
+    places: Sequence[tuple[float, float]]
+    name: str  # its class: colour and dashes
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A measured point of a chart."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    name: str = "f1"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The axes of a chart: ``x`` logarithmic in whole numbers, ``y`` linear."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    x_title: str
+    y_title: str
+
+
+def chart(
+    frame: Frame,
+    *,
+    lines: Sequence[Line] = (),
+    marks: Sequence[Mark] = (),
+    band: Sequence[tuple[float, float, float]] = (),
+    description: str,
+    readout: Sequence[tuple[float, float]] = (),
+) -> Markup:
+    """A chart as wide as its column, with letters of one size.
+
+    ``band`` has x, low and high of an area; ``readout`` the values that a script shows under the pointer. Whatever has
+    a place beyond the frame is cut at its edge.
+    """
+    across = Scale(*frame.x, 0.0, 100.0, "log")
+    along = Scale(*frame.x, 0.0, 1000.0, "log")
+    up = Scale(*frame.y, float(HEIGHT), 0.0)
+
+    def at(x: float, y: float) -> str:
+        return f"{along(x):.0f} {up(min(max(y, frame.y[0]), frame.y[1])):.1f}"
+
+    drawn: list[Markup] = []
+    for tick in linear_ticks(*frame.y, 6):
+        y = up(tick)
+        drawn.append(element("line", {"class": "grid", "x1": 0, "x2": "100%", "y1": y, "y2": y}))
+        drawn.append(element("text", {"x": -8, "y": y + 4, "text-anchor": "end"}, f"{tick:g}"))
+    for tick in log_ticks(*frame.x, 5):
+        x = f"{across(tick):.2f}%"
+        drawn.append(element("line", {"class": "axis", "x1": x, "x2": x, "y1": HEIGHT, "y2": HEIGHT + 5}))
+        drawn.append(element("text", {"x": x, "y": HEIGHT + 19, "text-anchor": "middle"}, plain(tick)))
+    drawn.append(element("line", {"class": "axis", "x1": 0, "x2": "100%", "y1": HEIGHT, "y2": HEIGHT}))
+    drawn.append(element("text", {"x": "50%", "y": HEIGHT + 38, "text-anchor": "middle"}, frame.x_title))
+    drawn.append(element("text", {"x": -36, "y": -10}, frame.y_title))
+    paths = []
+    if band:
+        there = [at(x, high) for x, _, high in band]
+        back = [at(x, low) for x, low, _ in reversed(band)]
+        paths.append(element("path", {"class": "band", "d": f"M{'L'.join(there + back)}Z"}))
+    paths += [
+        element("path", {"class": f"line {line.name}", "d": f"M{'L'.join(at(x, y) for x, y in line.places)}"})
+        for line in lines
+        if len(line.places) > 1
+    ]
+    stretched = {"width": "100%", "height": HEIGHT, "viewBox": f"0 0 1000 {HEIGHT}", "preserveAspectRatio": "none"}
+    drawn.append(element("svg", stretched, *paths))
+    for mark in marks:
+        x = f"{across(mark.x):.2f}%"
+        if mark.low is not None and mark.high is not None:
+            low, high = up(max(mark.low, frame.y[0])), up(min(mark.high, frame.y[1]))
+            drawn.append(element("line", {"class": "interval", "x1": x, "x2": x, "y1": low, "y2": high}))
+        drawn.append(element("circle", {"class": mark.name, "cx": x, "cy": up(mark.y), "r": 4}))
+    values = " ".join(f"{x:g}:{y:.1f}" for x, y in readout) or None
+    attributes = {"class": "chart", "role": "img", "aria-label": description, "data-values": values}
+    if values:
+        attributes |= {"data-low": f"{frame.x[0]:g}", "data-high": f"{frame.x[1]:g}"}
+    return element("svg", attributes, *drawn)
+
+
+def key_of(items: Sequence[tuple[str, str]]) -> Markup:
+    """What the marks of a chart mean: class and words of each."""
+    entries = []
+    for name, words in items:
+        if name.startswith(("line", "band")):
+            shape = element("path", {"class": name, "d": "M0 6H26" if name.startswith("line") else "M0 1H26V11H0Z"})
+        else:
+            shape = element("circle", {"class": name, "cx": 13, "cy": 6, "r": 4})
+        picture = element("svg", {"class": "key", "width": 26, "height": 12, "aria-hidden": "true"}, shape)
+        entries.append(element("li", {}, picture, " ", words))
+    return element("ul", {"class": "key"}, *entries)

@@ -1,0 +1,143 @@
+/* --- plot: takes over a figure of scatter.py; hover, arrow keys, zoom by brushing, a legend that filters ---
+ * Zoo.plot(figure, { points: [{id, label, href, x, y, group (1 to 8), low, high, hollow, note}], x and y: {label, kind, format, better},
+ *   groups: [names], off: [groups], zoom: [x0, x1, y0, y1] or null, selected: [ids], front: bool,
+ *   onChange({off, zoom}) }) returns { update(changes) }; axes are as in scatter.py */
+Zoo.ticks = (low, high, kind, most) => {
+  const places = (step, first = Math.ceil(low / step), n = Math.floor(high / step) - first + 1) => n > most ? [] : Array.from({ length: n }, (_, place) => +((first + place) * step).toPrecision(9));
+  const powers = Array.from({ length: 30 }, (_, place) => 10 ** (Math.floor(Math.log10(kind === "log" ? low : high - low)) - 2 + place));
+  for (const factors of kind === "log" ? [[1, 1.5, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]] : []) {
+    const found = powers.flatMap(power => factors.map(factor => +(factor * power).toPrecision(6))).filter(value => value >= low && value <= high);
+    if (found.length > 1 && found.length <= most) return found;
+  }
+  return powers.flatMap(power => [power, 2 * power, 5 * power]).map(step => places(step)).find(found => found.length) ?? [];
+};
+Zoo.count = value => {
+  const [size, letter] = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([size]) => value >= .9995 * size) ?? [1, ""];
+  return +(value / size).toPrecision(letter ? 3 : 4) + letter;
+};
+Zoo.shown = (value, { format }) => {
+  const months = Math.round(value * 12);
+  return format === "percent" ? value.toFixed(1) : format === "month" ? `${Math.floor(months / 12)}-${String(months % 12 + 1).padStart(2, "0")}` : format === "count" ? Zoo.count(value) : String(+value.toPrecision(4));
+};
+Zoo.marks = ["m-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z", "m-4.5,-4.5h9v9h-9z", "m0,-6l5.5,9.5h-11z", "m0,-6.2l6.2,6.2l-6.2,6.2l-6.2,-6.2z", "m0,6l5.5,-9.5h-11z",
+  "m-2,-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "m-6,-2.5l6,-3.5l6,3.5v5l-6,3.5l-6,-3.5z", "m-6,-3h12v6h-12z"];
+Zoo.plot = (figure, options) => {
+  const { element } = Zoo, svg = (name, attributes, ...inside) => element(`svg:${name}`, attributes, ...inside), clamp = (value, low, high) => Math.max(low, Math.min(high, value));
+  const path = (name, d) => svg("path", { class: name, d }), text = (words, x, y, anchor, name) => svg("text", { x, y, "text-anchor": anchor, class: name }, words);
+  const state = { points: [], groups: [], off: [], selected: [], zoom: null, ...options }, left = 48, top = 30;
+  const drawing = svg("svg", { tabindex: 0, role: "application", "aria-roledescription": "plot", "aria-label": `${figure.querySelector("svg")?.getAttribute("aria-label") ?? ""} Arrow keys visit points, Enter opens one, plus and minus zoom, 0 shows all.` });
+  const button = (act, attributes, ...inside) => { const made = element("button", { type: "button", ...attributes }, ...inside); made.onclick = act; return made; };
+  const tip = element("div", { class: "tip", hidden: true }), told = element("output", { class: "sr" }), legend = element("ul", { class: "legend" }), box = element("div", { class: "plot-box" }, drawing, tip);
+  const reset = button(() => zoom(null), {}, "Reset zoom"), tools = element("div", { class: "plot-tools" }, button(() => zoomBy(.6), { "aria-label": "Zoom in" }, "+"), button(() => zoomBy(1.6), { "aria-label": "Zoom out" }, "−"), reset);
+  figure.replaceChildren(box, tools, legend, told);
+  let current, drawn, across, up, right, floor, brush, width = box.clientWidth;
+
+  const scaled = (values, ends, start, end, kind) => {
+    const [to, from] = kind === "log" ? [Math.log, Math.exp] : [Number, Number], known = values.length ? values.map(to) : [0, 1];
+    let [low, high] = ends?.map(to) ?? [Math.min(...known), Math.max(...known)];
+    if (!ends) { const margin = (high - low) * .04 || Math.abs(low) * .04 || 1; low -= margin; high += margin; }
+    const back = place => from(low + (place - start) / (end - start) * (high - low));
+    return Object.assign(value => start + (to(value) - low) / (high - low) * (end - start), { low: from(low), high: from(high), back });
+  };
+  function draw() {
+    const { x, y, points, off, zoom: ends, selected } = state, known = points.filter(one => !off.includes(one.group)), marks = svg("g", { class: "marks" }), labels = [];
+    right = width - 14; floor = (width < 600 ? Math.min(width * 1.1, 420) : Math.min(width * .53, 520)) - 42;
+    drawing.setAttribute("viewBox", `0 0 ${width} ${floor + 42}`);
+    across = scaled(known.map(one => one.x), ends?.slice(0, 2), left, right, x.kind);
+    up = scaled(known.flatMap(one => [one.y, one.low ?? one.y, one.high ?? one.y]), ends?.slice(2), floor, top, y.kind);
+    drawn = known.filter(({ x, y }) => x >= across.low && x <= across.high && y >= up.low && y <= up.high).sort((a, b) => a.x - b.x || a.y - b.y);
+    const name = ({ label, better }) => label + (better ? `, ${better}er is better` : "");
+    const parts = [path("axis", `M${left},${top}V${floor}H${right}`), text(name(y), 2, 14, "start", "name"), text(name(x), right, floor + 36, "end", "name")];
+    for (const [axis, scale] of [[x, across], [y, up]]) for (const value of Zoo.ticks(scale.low, scale.high, axis.kind, width < 600 ? 5 : 7)) {
+      const isMonth = axis.format === "month", at = scale(value), words = isMonth || Math.abs(value) < 1e4 ? value : Zoo.count(value);
+      if (isMonth && value % 1) continue;
+      if (axis === x) parts.push(path("grid", `M${at},${top}V${floor}`), text(words, at, floor + 18, "middle"));
+      else parts.push(path("grid", `M${left},${at}H${right}`), text(words, left - 6, at + 4, "end"));
+    }
+    if (state.front) parts.push(path("front", frontOf(known)));
+    for (const one of drawn) {
+      const at = [across(one.x), up(one.y)], chosen = selected.includes(one.id), side = at[0] > width * .7;
+      if (one.low != null && one.high != null) marks.append(path(`interval s${one.group}`, `M${at[0]},${clamp(up(one.low), top, floor)}V${clamp(up(one.high), top, floor)}`));
+      marks.append(path(`${one.hollow ? "hollow s" : "f"}${one.group}${chosen ? " selected" : ""}`, `M${at}${Zoo.marks[one.group - 1]}`));
+      if (chosen) labels.push(text(one.label, at[0] + (side ? -9 : 9), at[1] - 7, side ? "end" : "start", "chosen"));
+    }
+    drawing.replaceChildren(...parts, marks, ...labels, ...drawn.length ? [] : [text("No encoder to show", width / 2, floor / 2, "middle")]);
+    const groups = [...new Set(points.map(one => one.group))].sort();
+    legend.replaceChildren(...groups.length < 2 ? [] : groups.map(group => element("li", {}, button(() => {
+      state.off = off.includes(group) ? off.filter(one => one !== group) : [...off, group];
+      changed();
+      legend.querySelector(`[data-group="${group}"]`).focus();
+    }, { "aria-pressed": String(!off.includes(group)), "data-group": group },
+    svg("svg", { class: "swatch", viewBox: "0 0 16 16", "aria-hidden": "true" }, path(`f${group}`, "M8,8" + Zoo.marks[group - 1])), `${state.groups[group - 1]} (${points.filter(one => one.group === group).length})`))));
+    reset.disabled = !ends;
+    show(drawn.find(one => one.id === current?.id));
+  }
+  /* Steps along the points that no other one beats in both directions. */
+  function frontOf(known) {
+    const [xWay, yWay] = [state.x, state.y].map(axis => axis.better === "high" ? -1 : 1), place = ({ x, y }) => [clamp(across(x), left, right), clamp(up(y), top, floor)];
+    const best = [...known].sort((a, b) => xWay * (a.x - b.x) || yWay * (a.y - b.y)).reduce((kept, one) => !kept.length || yWay * one.y < yWay * kept.at(-1).y ? [...kept, one] : kept, []);
+    return best.map((one, n) => n ? `H${place(one)[0]}V${place(one)[1]}` : `M${place(one)}`).join("");
+  }
+  const changed = () => { draw(); state.onChange?.({ off: state.off, zoom: state.zoom }); };
+  const zoom = ends => { state.zoom = ends && ends.map(value => +value.toPrecision(5)); changed(); };
+  const zoomBy = factor => {
+    const [x, y] = current ? [across(current.x), up(current.y)] : [(left + right) / 2, (top + floor) / 2], ends = (scale, at, ...places) => places.map(place => scale.back(at + (place - at) * factor));
+    zoom([...ends(across, x, left, right), ...ends(up, y, floor, top)]);
+  };
+  /* Shows what a point is, or hides the tooltip; aloud: to a screen reader too. */
+  function show(one, aloud) {
+    current = one;
+    tip.hidden = !one;
+    drawing.querySelector(".now")?.remove();
+    if (!one) return;
+    const x = across(one.x), y = up(one.y), range = one.low != null && one.high != null ? ` (${Zoo.shown(one.low, state.y)} to ${Zoo.shown(one.high, state.y)})` : "";
+    const lines = [`${state.y.label}: ${Zoo.shown(one.y, state.y)}${range}`, `${state.x.label}: ${Zoo.shown(one.x, state.x)}`, state.groups[one.group - 1], one.note].filter(Boolean);
+    tip.replaceChildren(element("strong", {}, one.label), ...lines.map(line => element("div", {}, line)));
+    drawing.append(svg("circle", { class: "now", cx: x, cy: y, r: 9 }));
+    tip.style.left = `${clamp(x + 12, 0, width - tip.offsetWidth - 4)}px`;
+    tip.style.top = `${y > floor / 2 ? y - tip.offsetHeight - 12 : y + 14}px`;
+    if (aloud) told.textContent = [one.label, ...lines].join(", ");
+  }
+  const open = one => { location.href = one.href; };
+  const place = event => { const area = drawing.getBoundingClientRect(); return [event.clientX - area.left, event.clientY - area.top].map(at => at * width / area.width); };
+  const nearest = ([x, y]) => {
+    const away = one => Math.hypot(across(one.x) - x, up(one.y) - y);
+    return drawn.reduce((best, one) => away(one) < (best ? away(best) : 26) ? one : best, undefined);
+  };
+  const stop = () => { brush?.mark?.remove(); brush = null; };
+  const heard = {
+    pointerdown(event) {
+      if (event.button) return;
+      brush = { from: place(event), was: current };
+      if (event.pointerType !== "touch") drawing.setPointerCapture(event.pointerId); // a finger scrolls the page
+    },
+    pointermove(event) {
+      const at = place(event);
+      if (!brush || event.pointerType === "touch") return show(nearest(at));
+      const [x, y] = [[left, right], [top, floor]].map((ends, side) => [brush.from[side], at[side]].map(value => clamp(value, ...ends)).sort((a, b) => a - b));
+      if (!brush.mark && x[1] - x[0] + y[1] - y[0] < 8) return;
+      show();
+      brush.mark?.remove();
+      Object.assign(brush, { x, y, mark: path("brush", `M${x[0]},${y[0]}H${x[1]}V${y[1]}H${x[0]}z`) });
+      drawing.append(brush.mark);
+    },
+    pointerup(event) {
+      const ended = brush, one = nearest(place(event));
+      stop();
+      if (!ended?.mark) ended && one && (event.pointerType !== "touch" || one === ended.was) ? open(one) : show(one);
+      else if (ended.x[1] - ended.x[0] > 8 && ended.y[1] - ended.y[0] > 8) zoom([...ended.x.map(across.back), ...ended.y.map(up.back).reverse()]);
+    },
+    pointercancel: stop, pointerleave() { if (!brush) show(); }, blur() { show(); },
+    keydown(event) {
+      const { key } = event, [axis, step] = { ArrowRight: ["x", 1], ArrowLeft: ["x", -1], ArrowUp: ["y", 1], ArrowDown: ["y", -1] }[key] ?? [], order = axis === "y" ? [...drawn].sort((a, b) => a.y - b.y) : drawn;
+      const acts = { Enter() { if (current) open(current); }, "+"() { zoomBy(.6); }, "-"() { zoomBy(1.6); }, 0() { zoom(null); }, Escape() { stop(); show(); }, Home() { show(drawn[0], true); }, End() { show(drawn.at(-1), true); } };
+      if (event.ctrlKey || event.metaKey || event.altKey || !step && !Object.hasOwn(acts, key)) return;
+      event.preventDefault();
+      if (step) show(order[current ? clamp(order.indexOf(current) + step, 0, order.length - 1) : 0], true); else acts[key]();
+    },
+  };
+  for (const [name, act] of Object.entries(heard)) drawing.addEventListener(name, act);
+  new ResizeObserver(() => { if (Math.abs(box.clientWidth - width) > 1) { width = box.clientWidth; draw(); } }).observe(box);
+  draw();
+  return { update(changes) { Object.assign(state, changes); draw(); } };
+};

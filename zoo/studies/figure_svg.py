@@ -1,0 +1,69 @@
+"""A figure as an SVG file that follows the light or dark colours of whoever looks at it.
+
+The file is a picture of its own, in light colours for any viewer; where a browser prefers dark ones, rules within the
+file exchange them. Text is text, which can be searched and copied. What is written onto coloured cells stays as it is.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import TYPE_CHECKING, Any
+
+from ..optional import requires_extra
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+_PAPER, _INK = "#14171b", "#e6e9ed"
+_ON_CELLS = "#000001"  # black that no rule exchanges
+_IN_THE_DARK = {
+    "#ffffff": _PAPER, "#000000": _INK, "#e6e6e6": "#3a424c", "#f3f3f3": "#1f242a", "#f5f5f5": "#1f242a",
+    "#444444": "#a3adb8", "#555555": "#a3adb8", "#777777": "#8b949e", "#808080": "#8b949e", "#888888": "#8b949e",
+    "#cccccc": "#57606a", "#0072b2": "#3b93d9", "#56b4e9": "#9bd3f5", "#009e73": "#2fc39a",
+    "#d55e00": "#ff8a3d", "#7a5c00": "#cfae55",
+}  # fmt: skip
+_RULES = (
+    "@media (prefers-color-scheme: dark) {"
+    f"text {{ fill: {_INK}; }}"
+    + "".join(
+        f':not(text)[style*="{what}: {light}"] {{ {what}: {dark} !important; }}'
+        f'text[style*="{what}: {light}"] {{ {what}: {dark} !important; }}'
+        if light != "#ffffff"
+        else f':not(text)[style*="{what}: {light}"] {{ {what}: {dark} !important; }}'
+        for light, dark in _IN_THE_DARK.items()
+        for what in ("fill", "stroke")
+    )
+    + "}"
+)
+_NUMBERS = re.compile(r' (?:d|x|y|x1|x2|y1|y2|points)="[^"]*"')
+_DECIMALS = re.compile(r"(\.\d\d)\d+")
+_SIZE = re.compile(r'<svg [^>]*?width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
+_PIXELS_A_POINT = 96 / 72
+
+
+def svg_of(drawing: Drawing, *, name: str) -> str:
+    """The figure as SVG; the same figure and name give the same text. ``name`` keeps its ids apart from others'."""
+    with requires_extra("study", needed_for="A figure"):
+        import matplotlib
+
+    for axes in drawing.axes:
+        if axes.images:
+            for written in axes.texts:
+                if written.get_color() in ("black", "k", "#000000"):
+                    written.set_color(_ON_CELLS)
+    file = io.StringIO()
+    metadata: Any = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        drawing.savefig(file, format="svg", metadata=metadata)
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", file.getvalue(), flags=re.DOTALL)
+    text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
+    return text.replace("<defs>", f"<style>{_RULES}</style>\n <defs>", 1)
+
+
+def size_of(svg: str) -> tuple[int, int]:
+    """Width and height of such a file in pixels of a page."""
+    found = _SIZE.search(svg)
+    if found is None:
+        raise ValueError("got an SVG without width and height in points, expected one of matplotlib")
+    return round(float(found[1]) * _PIXELS_A_POINT), round(float(found[2]) * _PIXELS_A_POINT)
