@@ -76,7 +76,10 @@ def content_checked_once() -> Iterator[None]:
         return stamps[path]
 
     merged, merged_facts = reading._Files.merged, {}
+    kept: set[int] = set()  # those of merged_facts, which nobody changes
     check_facts, checked_facts = reading.check_facts, {}
+    names_of, without_unrecorded, made = catalogue.names_of, catalogue._without_unrecorded, {}
+    checked_parts: set[int] = set()  # of checked_facts, which are kept
     rows_of, checked_rows = rows.rows_of, {}
 
     def merge_once(files: Any, encoder: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -85,13 +88,27 @@ def content_checked_once() -> Iterator[None]:
         key = encoder, id(files.documents[files.of[encoder]])  # which is kept, as _document is cached
         if key not in merged_facts:
             merged_facts[key] = merged(files, encoder)
+            kept.add(id(merged_facts[key]))
         return deepcopy(merged_facts[key]) if above else merged_facts[key]  # another card adds to what it is like
 
     def check_facts_once(where: str, facts: dict[str, Any]) -> dict[str, Any]:
-        key = where, repr(facts)
+        key = where, id(facts) if id(facts) in kept else repr(facts)
         if key not in checked_facts:
             checked_facts[key] = check_facts(where, facts)  # what is refused is refused every time
+            checked_parts.add(id(checked_facts[key]["architecture"]))
         return checked_facts[key]
+
+    def made_once(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def of_facts(facts: Any) -> Any:
+            part = id(facts["architecture"])
+            if part not in checked_parts:
+                return make(facts)
+            key = make, facts["id"], facts["family"], part
+            if key not in made:
+                made[key] = make(facts)
+            return made[key]
+
+        return of_facts
 
     def check_rows_once(
         path: Path, content: bytes, cards: Any, seen: dict[rows.Key, str], left_out: list[str]
@@ -111,6 +128,8 @@ def content_checked_once() -> Iterator[None]:
         patch.setattr(content, "_files_below", list_once)
         for module in (catalogue, derived, reported):
             patch.setattr(module, "stamp", stamp_once)
+        patch.setattr(catalogue, "names_of", made_once(names_of))
+        patch.setattr(catalogue, "_without_unrecorded", made_once(without_unrecorded))
         patch.setattr(reading, "_document", cache(reading._document))
         patch.setattr(reading._Files, "merged", merge_once)
         patch.setattr(reading, "check_facts", check_facts_once)
