@@ -22,6 +22,7 @@ from tests.warm import WarmPython
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 Run = Callable[..., subprocess.CompletedProcess[str]]
+SHIPPED = REPOSITORY / "metadata", REPOSITORY / "results"
 LIBRARIES = tuple(dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib")))
 
 
@@ -49,9 +50,30 @@ def content_checked_once() -> Iterator[None]:
     """Card files and shipped results files of the same content are parsed once a process, cards checked once.
 
     Hundreds of tests add a card or rows of the user's; each would check the 220 cards and 25,000 rows of the zoo again.
+    Tests never change the shipped files, so that they are also listed and looked at once: a card is asked for tens of
+    thousands of times, and each time finds them all unchanged.
     """
-    from zoo.cards import reading
-    from zoo.results import rows
+    from zoo import files as content
+    from zoo.cards import catalogue, reading
+    from zoo.results import derived, reported, rows
+
+    files_below, listed = content._files_below, {}
+    stamp, stamps = catalogue.stamp, {}
+
+    def list_once(folder: Path, suffix: str) -> list[Path]:
+        if folder not in SHIPPED:
+            return files_below(folder, suffix)
+        if (folder, suffix) not in listed:
+            listed[folder, suffix] = files_below(folder, suffix)
+        return [*listed[folder, suffix]]
+
+    def stamp_once(path: Path) -> Any:
+        if path not in stamps:
+            found = stamp(path)
+            if not any(map(path.is_relative_to, SHIPPED)):
+                return found
+            stamps[path] = found
+        return stamps[path]
 
     merged, merged_facts = reading._Files.merged, {}
     check_facts, checked_facts = reading.check_facts, {}
@@ -86,6 +108,9 @@ def content_checked_once() -> Iterator[None]:
         return [*found]
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(content, "_files_below", list_once)
+        for module in (catalogue, derived, reported):
+            patch.setattr(module, "stamp", stamp_once)
         patch.setattr(reading, "_document", cache(reading._document))
         patch.setattr(reading._Files, "merged", merge_once)
         patch.setattr(reading, "check_facts", check_facts_once)

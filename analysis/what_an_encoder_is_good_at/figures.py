@@ -57,6 +57,7 @@ def average_radar(profiles: Profiles) -> Radar:
 
 def figure_1(table: StudyTable, profiles: Profiles, chosen: Sequence[str], average: Radar, *, asked: bool) -> Figure:
     """The average and the chosen encoders, or those of the paper where a user asked for none."""
+    radars = [average, *(_radar(table, profiles, encoder) for encoder in chosen)]
     return Figure(
         name="figure1",
         title="Chosen encoders" if asked else "What encoders are good at (Figure 1)",
@@ -64,9 +65,8 @@ def figure_1(table: StudyTable, profiles: Profiles, chosen: Sequence[str], avera
         "out is better. Dashed: half way. Full-shot is the error of the linear probe on ImageNet-1K, the others are "
         "its components; a hollow corner is an approximation error that was assumed to be 0. Colours are types of "
         "objective.",
-        draw=lambda: radar_row(
-            [average, *(_radar(table, profiles, encoder) for encoder in chosen)], legend=_modes(table, chosen)
-        ),
+        draw=partial(radar_row, radars, legend=_modes(table, chosen)),
+        data=partial(radar_data, radars),
     )
 
 
@@ -85,9 +85,23 @@ def figure_26(table: StudyTable, profiles: Profiles, complete: Sequence[str], av
             "farther out is better. F full-shot, E encoder generalization, P probe generalization, U usability, A "
             "approximation, hollow where it was assumed to be 0. Dashed: half way.",
             draw=partial(radar_page, page, legend=_modes(table, shown)),
+            data=partial(radar_data, page),
         )
         figures.append(figure)
     return figures
+
+
+def radar_data(radars: Sequence[Radar]) -> list[list[object]]:
+    """Each place of each radar: 0 is the worst encoder of the scale, 1 its best; empty where it was not measured."""
+    rows: list[list[object]] = [["radar", "axis", "place", "assumed"]]
+    for radar in radars:
+        for axis in AXES:
+            place = radar.places.get(axis.column, math.nan)
+            cell = "" if math.isnan(place) else f"{place:.7g}"
+            rows.append(
+                [radar.title.replace("\n", " "), axis.label, cell, "yes" if axis.column in radar.assumed else "no"]
+            )
+    return rows
 
 
 def radar_row(radars: Sequence[Radar], *, legend: Mapping[str, str] | None = None) -> Drawing:

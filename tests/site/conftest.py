@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 OpenPage = Callable[..., "Page"]
 SUB_PATH = "/some/sub/path/"
+ENCODER_PAGES = tuple(f"encoders/{one}.html" for one in ("dino_vitS16", "pocket_simclr_rn_shapes", "hostile_script"))
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,10 @@ class Site:
 
     @property
     def one_of_each_kind(self) -> list[str]:
-        """Pages that differ in their kind, and encoders that differ in what is known of them."""
-        encoders = ("dino_vitS16", "pocket_simclr_rn_shapes", "uni_vitL16", "aim_1B14_dfn2b", "hostile_script")
-        studies = [page for page in self.pages if page.startswith("studies/") and page != "studies/index.html"][:1]
-        return (
-            [
-                page
-                for page in self.pages
-                if not page.startswith(("encoders/", "studies/")) or page == "studies/index.html"
-            ]
-            + [f"encoders/{one}.html" for one in encoders if f"encoders/{one}.html" in self.pages]
-            + studies
-        )
+        """Pages of different kinds; of encoders one of the study, one measured elsewhere and one of the user's."""
+        studies = [page for page in self.pages if page.startswith("studies/") and page != "studies/index.html"]
+        singles = [page for page in self.pages if not page.startswith(("encoders/", "studies/"))]
+        return [*singles, *studies[:1], *(page for page in self.pages if page == "studies/index.html"), *ENCODER_PAGES]
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import multiprocessing
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,3 +133,16 @@ def test_a_site_without_studies_names_the_questions_and_runs_nothing(
     files = made(with_studies=False)
     assert list(files) == ["studies/index.html"]
     assert "Is &lt;i&gt;usability&lt;/i&gt; small?" in files["studies/index.html"].decode()
+
+
+@pytest.mark.slow
+def test_processes_give_what_this_one_gives_and_are_gone_at_the_end(study: Study, tmp_path: Path) -> None:
+    second = tmp_path / "analysis" / "second.py"
+    second.write_text(study.path.read_text())
+    both = [study, read_study(second)]
+    told: list[str] = []
+    apart = study_cache.finished_studies(both, tell=told.append, n_processes=2)
+    assert told[1:] == ["small, 1 of 2", "second, 2 of 2"]
+    assert multiprocessing.active_children() == []
+    shutil.rmtree(study_cache.cache_folder())
+    assert study_cache.finished_studies(both, n_processes=1) == apart

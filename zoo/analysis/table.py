@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import Missing
+from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, UnknownName
 from ..optional import requires_extra
 from ..results.tables import measured_twice, published_rows, unpublished_rows
@@ -129,7 +129,8 @@ def study_table(
         everybody = unpublished_rows(as_published=not corrected, exclude_wrong=corrected)
         mine = _of(population, everybody)
         if population != "all":
-            left_out[UNKNOWN_MODE] = tuple(name for name in everybody if _population_of(name) is None)
+            cards = catalogue()
+            left_out[UNKNOWN_MODE] = tuple(name for name in everybody if _population_of(cards[name]) is None)
         left_out["your measurement of a published encoder, whose published row counts"] = tuple(measured_twice())
     return StudyTable(
         *_frames({**rows, **mine}),
@@ -154,12 +155,13 @@ def table_of(rows: Mapping[str, Mapping[str, Any]], *, corrected: bool = False) 
 
 
 def _of(population: str, rows: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {encoder: cells for encoder, cells in rows.items() if population in ("all", _population_of(encoder))}
+    cards = catalogue()  # once, for it looks after every card file
+    return {encoder: cells for encoder, cells in rows.items() if population in ("all", _population_of(cards[encoder]))}
 
 
-def _population_of(encoder: str) -> str | None:
+def _population_of(card: EncoderCard) -> str | None:
     """The population of an encoder; None if its card does not say how it was trained."""
-    mode = catalogue()[encoder].objective.mode
+    mode = card.objective.mode
     return None if isinstance(mode, Missing) else _MODES.get(mode, "self-supervised")
 
 

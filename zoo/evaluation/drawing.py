@@ -60,6 +60,7 @@ class Figure:
     title: str  # "Usability by type of objective (Figure 12)"
     caption: str  # what is shown, of how many encoders, in which unit, and which direction is better
     draw: Callable[[], Drawing]
+    data: Callable[[], Sequence[Sequence[object]]] | None = None  # its CSV, headers first, if not read from the drawing
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """``compare.html``: up to six encoders side by side, only what differs.
 
 Which ones is in the address (``compare.html#e=ID,ID``). Every line is made here, with its texts, for all encoders; the
-page holds six of them, so that there is something to read without JavaScript, and ``scripts/70-compare.js`` shows
+page holds six of them, so that there is something to read without JavaScript, and ``scripts/compare.js`` shows
 others from the same lines. Bars and curves are drawn here too: the script moves what the page has.
 """
 

@@ -61,13 +61,13 @@ class Renderer:
     ) -> File:
         """A page at ``path``.
 
-        ``kind`` is ``data-page`` of its body, which tells the site's script what to do; ``scripts`` are paths of assets
-        that are loaded before it. A template extends ``base.html.jinja`` and fills the block ``main``.
+        ``kind`` is ``data-page`` of its body, which tells the site's scripts what to do; ``scripts`` are paths of
+        assets that are loaded before these. A template extends ``base.html.jinja`` and fills the block ``main``.
         """
         root = "../" * path.count("/")
         text = self.environment.get_template(template).render(
             title=title, kind=kind, path=path, root=root, scripts=scripts, pages=PAGES, site=self.contents.title,
-            version=__version__, style=self.style, script=self.script, icon=self.icon, **values,
+            version=__version__, style=self.style, site_scripts=[*self.site_scripts(kind)], icon=self.icon, **values,
         )  # fmt: skip
         return File(path, text.encode() + b"\n")
 
@@ -90,9 +90,16 @@ class Renderer:
         """Path of the site's style sheet: the files of ``styles/`` in the order of their names."""
         return self.asset("site.css", _joined("styles", ".css"))
 
+    def site_scripts(self, kind: str) -> Iterator[str]:
+        """Paths of the site's own scripts: the shared one, and ``scripts/KIND.js`` if this kind of page has one."""
+        yield self.script
+        own = files(__package__).joinpath("scripts", f"{kind}.js")
+        if own.is_file():
+            yield self.asset(f"{kind}.js", own.read_bytes())
+
     @cached_property
     def script(self) -> str:
-        """Path of the site's own script: the files of ``scripts/`` in the order of their names."""
+        """Path of what all pages share: the files of ``scripts/`` that begin with a number, in their order."""
         return self.asset("site.js", _joined("scripts", ".js"))
 
     @cached_property
@@ -108,7 +115,10 @@ def encoder_page(entry: Entry) -> str:
 
 def _joined(folder: str, suffix: str) -> bytes:
     below = files(__package__).joinpath(folder)
-    parts = sorted((one for one in below.iterdir() if one.name.endswith(suffix)), key=lambda one: one.name)
+    parts = sorted(
+        (one for one in below.iterdir() if one.name[0].isdigit() and one.name.endswith(suffix)),
+        key=lambda one: one.name,
+    )
     return b"\n".join(one.read_bytes().strip() + b"\n" for one in parts)
 
 

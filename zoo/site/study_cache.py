@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..evaluation.drawing import style
 from ..files import cache_folder, content_folder, replaced, shipped_only
-from ..studies.figure_data import csv_of
+from ..studies.figure_data import data_of
 from ..studies.figure_svg import svg_of
 from ..studies.report import document_of, figure_file, other_side, with_other
 from ..studies.running import LIBRARIES, Study, StudyOptions, StudyRun, findings_of
@@ -150,7 +150,7 @@ def published_half(study: Study, n_workers: int) -> dict[str, Any]:
             for figure in findings.figures:
                 file = figure_file(study.name, figure.name)
                 drawing = figure.draw()
-                figures[file] = {"svg": svg_of(drawing, name=file), "csv": csv_of(drawing)}
+                figures[file] = {"svg": svg_of(drawing, name=file), "csv": data_of(figure, drawing)}
     return {"document": document_of([run]), "figures": figures}
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.drawing import names_of
+from ..evaluation.drawing import Figure, names_of
 from ..optional import requires_extra
 
 with requires_extra("study", needed_for="The data of a figure"):
@@ -52,6 +52,15 @@ class Mark:
     name: str = ""
 
 
+def data_of(figure: Figure, drawing: Drawing) -> str:
+    """The CSV of a figure: its own data if it has some, else :func:`csv_of` what was drawn."""
+    if figure.data is None:
+        return csv_of(drawing)
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(figure.data())
+    return file.getvalue()
+
+
 def csv_of(drawing: Drawing) -> str:
     """All marks of a figure that has been drawn or saved, under :data:`COLUMNS`."""
     file = io.StringIO()
@@ -75,7 +84,7 @@ def csv_of(drawing: Drawing) -> str:
 
 
 def _text(value: float | None) -> str:
-    return "" if value is None or not math.isfinite(value) else f"{value:.8g}"
+    return "" if value is None or not math.isfinite(value) else f"{value:.7g}"
 
 
 def _panel_name(axes: Axes) -> str:

@@ -57,8 +57,9 @@ def svg_of(drawing: Drawing, *, name: str) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         drawing.savefig(file, format="svg", metadata=metadata)
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", file.getvalue(), flags=re.DOTALL)
+    text = re.sub(r"\s*\n\s*", "\n", text)  # a tenth of it is indentation
     text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
-    return text.replace("<defs>", f"<style>{_RULES}</style>\n <defs>", 1)
+    return text.replace("<defs>", f"<style>{_RULES}</style>\n<defs>", 1)
 
 
 def size_of(svg: str) -> tuple[int, int]:

@@ -28,7 +28,7 @@ from ..evaluation.drawing import save, style
 from ..files import replace_folder, replaced
 from ..optional import requires_extra
 from ..version import __version__
-from .figure_data import csv_of
+from .figure_data import data_of
 from .findings import Findings, Verdict, shown_verdict
 from .running import Progress, StudyRun, no_progress
 
@@ -452,7 +452,7 @@ def _draw(runs: Sequence[StudyRun], folder: Path, progress: Progress) -> None:
             drawing = figure.draw()
             save(drawing, folder / figure_file(study, figure.name))
             data = folder / f"{figure_file(study, figure.name)}.csv"
-            data.write_text(csv_of(drawing), encoding="utf-8", newline="")
+            data.write_text(data_of(figure, drawing), encoding="utf-8", newline="")
     progress("drawn", len(figures), len(figures))
 
 

@@ -19,6 +19,7 @@ from tests.sources.resnet_forward import (
     SHAPES,
     Draw,
     State,
+    Window,
     assert_same,
     largest_difference,
     resnet_features,
@@ -69,21 +70,22 @@ def network(shape: str) -> State:
 
 @cache
 @torch.no_grad()
-def features(shape: str, source: Source) -> Tensor:
-    return resnet_features(network(shape), IMAGES, conv=source.conv)
+def features(shape: str, conv: Window) -> Tensor:
+    """Of a network, which sources compute with one of two convolutions."""
+    return resnet_features(network(shape), IMAGES, conv=conv)
 
 
 @pytest.mark.parametrize("source", FIRST, ids=lambda source: source.layout)
 def test_a_resnet50_has_the_features_that_its_source_computes(source: Source) -> None:
     encoder = loaded(CARDS[source.layout], source.file(network("resnet50 slim")))
-    assert_same(encoder(IMAGES), features("resnet50 slim", source))
+    assert_same(encoder(IMAGES), features("resnet50 slim", source.conv))
 
 
 def test_a_deeper_resnet_has_the_features_that_its_source_computes() -> None:
     source = BY_NAME["VISSL, training with LARS"]
     file = source.file(network("resnet101 slim"))
     encoder = loaded("simclr_rn101", file)
-    assert_same(encoder(IMAGES), features("resnet101 slim", source))
+    assert_same(encoder(IMAGES), features("resnet101 slim", source.conv))
 
 
 def test_the_class_of_wide_resnets_has_the_features_that_its_source_computes() -> None:
@@ -91,7 +93,7 @@ def test_the_class_of_wide_resnets_has_the_features_that_its_source_computes() -
     file = source.file(network("resnet50 slim"))
     reduced = {"backbone": "zoo:resnet50_wide", "options": {"width": 1}}
     encoder = loaded("swav_rn50w2", file, architecture=reduced, dim=2048)
-    assert_same(encoder(IMAGES), features("resnet50 slim", source))
+    assert_same(encoder(IMAGES), features("resnet50 slim", source.conv))
 
 
 @torch.no_grad()

@@ -31,6 +31,7 @@ from tests.evaluation.curves.curve_runs import (
 )
 from zoo.encoders import Encoder
 from zoo.errors import DataError, QueryError, StoreError, ZooError
+from zoo.evaluation.curves import runs
 from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.progress import CurveProgress
 from zoo.evaluation.curves.recipe import TASKS, Recipe
@@ -196,6 +197,18 @@ class Impatient(CurveProgress):
             raise KeyboardInterrupt
 
 
+@pytest.fixture
+def quick_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes have imported PyTorch already, for it does not matter here how they begin; nothing else is new.
+
+    They are forks of a process that holds nothing of this one, as one that was spawned holds nothing of it.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["zoo.evaluation.curves.runs", "tests.evaluation.curves.curve_runs"])
+    monkeypatch.setattr(runs, "_SPAWN", context)
+
+
+@pytest.mark.usefixtures("quick_to_start")
 def test_an_interrupt_ends_other_processes_at_once_and_what_was_finished_stays(tmp_path: Path) -> None:
     slow = replace(planted_candidate(), pretrained=slow_encoder)
     with pytest.raises(KeyboardInterrupt):
@@ -207,6 +220,7 @@ def test_an_interrupt_ends_other_processes_at_once_and_what_was_finished_stays(t
     assert len(calls(tmp_path / "log")) <= N_RUNS + 1  # of those under way, one may have been past its training
 
 
+@pytest.mark.usefixtures("quick_to_start")
 def test_a_process_that_dies_is_told_of_and_what_was_finished_stays(tmp_path: Path) -> None:
     dying = replace(planted_candidate(), pretrained=dying_encoder)
     with pytest.raises(StoreError, match=r"A process has died.*finished runs are kept in .*go on with fewer processes"):

@@ -118,7 +118,7 @@ Zoo.pages.choose = () => {
     const far = one => Math.abs(Math.log(one.labels / (state.labels > 0 ? state.labels : steps[start].labels)));
     for (const control of form.elements) {
       const value = state[control.name] || "";
-      if (control.type === "checkbox") control.checked = value.split("|").includes(control.value); else if (control.name) control.value = value;
+      if (control.type === "checkbox") control.checked = value.split("|").includes(control.value); else if (control.name) control.value = control.type === "number" && !(value > 0) ? "" : value;
       if (control.selectedIndex < 0) control.selectedIndex = 0;
     }
     form.step.value = steps.indexOf([...steps].sort((a, b) => far(a) - far(b))[0]);
