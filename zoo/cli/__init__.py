@@ -79,7 +79,7 @@ AFTER_INTERRUPT = {
     "metric": f"Finished features are kept, metrics are not{_GO_ON}",
     "curve": f"Finished runs are kept{_GO_ON}",
     "study": f"No part of a report was written{_AGAIN}",
-    "site": f"No part of a site was written{_AGAIN}",
+    "site": f"No part of a site was written, finished studies are kept{_GO_ON}",
     "get": f"Fetched encoders and the received part of a file are kept{_GO_ON}",
     "check": f"No weights were changed{_AGAIN}",
     "verify": f"Nothing was changed{_AGAIN}",
