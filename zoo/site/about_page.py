@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from ..analysis.label_budget import N_CLASSES
+from ..cards.wording import label_of, meanings
 from ..results.values import PUBLISHED_SOURCE, SETTINGS
 from ..version import __version__
 from .assets import ThirdParty, third_party
@@ -81,7 +82,16 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         software=list(_software(third_party())),
         bibtex=BIBTEX,
         made_with=_command(contents),
+        facts=[*_facts()],
     )
+
+
+def _facts() -> Iterator[tuple[str, str, str]]:
+    """Part of the card, name and meaning of every fact, as pages of encoders call them."""
+    for fact, meaning in meanings().items():
+        part, _, name = fact.rpartition(".")
+        label, unit = label_of(name)
+        yield part or "card", label, f"{meaning}, in{unit}" if unit else meaning
 
 
 def _software(found: list[ThirdParty]) -> Iterator[tuple[str, str, str, str]]:

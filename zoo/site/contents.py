@@ -12,6 +12,7 @@ from typing import Any
 
 from ..cards.catalogue import catalogue
 from ..cards.costs import Cost, cost_of, shipped_costs
+from ..cards.representations import MARK
 from ..cards.schema import EncoderCard
 from ..errors import QueryError
 from ..files import shipped_only
@@ -108,7 +109,9 @@ def public(fact: Fact, subject: Subject) -> Any:
 
 
 def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Collection[SeedMean]) -> list[Entry]:
-    ids = _chosen(only, list(catalogue()))
+    measured = dict.fromkeys(mean.encoder for mean in seed_means())
+    features = [one for one in measured if MARK in one]  # other features than a card's have cards too, unlisted ones
+    ids = _chosen(only, [*catalogue(), *features])
     means: dict[str, list[SeedMean]] = {}
     for mean in seed_means():
         means.setdefault(mean.encoder, []).append(mean)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
 from ..cards.licences import commercial_words
 from ..cards.schema import LAYERS, NOT_RECORDED, EncoderCard, Missing, fact_text
-from ..cards.wording import described, facts_by_part, label_of, meanings
+from ..cards.wording import described, facts_by_part, label_of
 from ..results.facts import points, reported_mark
 from ..results.reported_values import PROTOCOLS
 from ..weights.places import ADDRESS, portable, shown, without_keys
@@ -29,7 +29,6 @@ class Named:
 
     name: str
     text: Text
-    meaning: str = ""
     is_missing: bool = False
 
 
@@ -202,23 +201,20 @@ _PLACES = {"url", "authors_url", "mirrors", "companions"}
 
 def sections(entry: Entry, contents: Contents) -> list[Section]:
     """Every fact of the card, by part."""
-    card, known_meanings = entry.card, meanings()
-    found = [_section("card", {"family": card.family, "released": card.released}, known_meanings, contents)]
-    for part, facts in facts_by_part(card).items():
-        found.append(_section(part, facts, known_meanings, contents))
-    return found
+    card = entry.card
+    parts = {"card": {"family": card.family, "released": card.released}} | facts_by_part(card)
+    return [_section(part, facts, contents) for part, facts in parts.items()]
 
 
-def _section(part: str, facts: Mapping[str, Any], known: Mapping[str, str], contents: Contents) -> Section:
+def _section(part: str, facts: Mapping[str, Any], contents: Contents) -> Section:
     present: list[Named] = []
     absent: dict[str, list[Named]] = {}
     for name, value in facts.items():
         label, unit = label_of(name)
-        meaning = known.get(f"{part}.{name}", known.get(name, ""))
         if isinstance(value, Missing):
-            absent.setdefault(value.value, []).append(Named(label, value.value, meaning, is_missing=True))
+            absent.setdefault(value.value, []).append(Named(label, value.value, is_missing=True))
         else:
-            present.append(Named(label, _value(name, value, unit, contents), meaning))
+            present.append(Named(label, _value(name, value, unit, contents)))
     unrecorded = absent.pop(NOT_RECORDED.value, [])
     missing = tuple((reason, tuple(some)) for reason, some in absent.items())
     return Section(part.capitalize(), tuple(present), missing, tuple(unrecorded))

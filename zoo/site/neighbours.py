@@ -14,7 +14,7 @@ from ..cards.schema import Missing
 from ..results.facts import points, short_number
 from .contents import Contents, Entry
 
-MOST = 6
+MOST = 5
 """Of each kind that are named."""
 
 

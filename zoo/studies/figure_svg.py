@@ -23,19 +23,8 @@ _IN_THE_DARK = {
     "#cccccc": "#57606a", "#0072b2": "#3b93d9", "#56b4e9": "#9bd3f5", "#009e73": "#2fc39a",
     "#d55e00": "#ff8a3d", "#7a5c00": "#cfae55",
 }  # fmt: skip
-_RULES = (
-    "@media (prefers-color-scheme: dark) {"
-    f"text {{ fill: {_INK}; }}"
-    + "".join(
-        f':not(text)[style*="{what}: {light}"] {{ {what}: {dark} !important; }}'
-        f'text[style*="{what}: {light}"] {{ {what}: {dark} !important; }}'
-        if light != "#ffffff"
-        else f':not(text)[style*="{what}: {light}"] {{ {what}: {dark} !important; }}'
-        for light, dark in _IN_THE_DARK.items()
-        for what in ("fill", "stroke")
-    )
-    + "}"
-)
+_STYLED = re.compile(r'<(\w+)([^>]*?) style="([^"]*)"')
+_COLOUR = re.compile(r"(fill|stroke):(#[0-9a-f]{6})")
 _NUMBERS = re.compile(r' (?:d|x|y|x1|x2|y1|y2|points)="[^"]*"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
 _SIZE = re.compile(r'<svg [^>]*?width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
@@ -59,7 +48,28 @@ def svg_of(drawing: Drawing, *, name: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", file.getvalue(), flags=re.DOTALL)
     text = re.sub(r"\s*\n\s*", "\n", text)  # a tenth of it is indentation
     text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
-    return text.replace("<defs>", f"<style>{_RULES}</style>\n<defs>", 1)
+    return _with_classes(text)
+
+
+def _with_classes(text: str) -> str:
+    """Styles of elements as classes, each with its colours for light and for dark; half the size, too."""
+    classes: dict[tuple[bool, str], str] = {}
+
+    def named(found: re.Match[str]) -> str:
+        style = re.sub(r"([:;])\s+", r"\1", found[3])
+        name = classes.setdefault((found[1] == "text", style), f"z{len(classes)}")
+        return f'<{found[1]}{found[2]} class="{name}"'
+
+    text = _STYLED.sub(named, text)
+    light, dark = ["text{fill:#000000}"], [f"text{{fill:{_INK}}}"]
+    for (is_text, style), name in classes.items():
+        light.append(f".{name}{{{style}}}")
+        colours = [(what, colour, _IN_THE_DARK.get(colour, colour)) for what, colour in _COLOUR.findall(style)]
+        changed = [f"{what}:{to}" for what, of, to in colours if to != of and not (is_text and of == "#ffffff")]
+        if changed:
+            dark.append(f".{name}{{{';'.join(changed)}}}")
+    rules = f"{''.join(light)}@media (prefers-color-scheme:dark){{{''.join(dark)}}}"
+    return text.replace("<defs>", f"<style>{rules}</style>\n<defs>", 1)
 
 
 def size_of(svg: str) -> tuple[int, int]:
