@@ -110,4 +110,4 @@ def test_an_svg_is_the_same_every_time_has_text_and_follows_the_dark() -> None:
     texts = [text for element in root.iter() if element.tag.endswith("}text") for text in element.itertext()]
     assert "0.123456 <b>" in texts  # as it was written, which rounding leaves alone
     assert "@media (prefers-color-scheme: dark)" in svg
-    assert "fill: #000001" in svg  # on a coloured cell text stays dark
+    assert "fill:#000001" in svg  # on a coloured cell text stays dark

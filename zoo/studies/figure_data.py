@@ -84,7 +84,7 @@ def csv_of(drawing: Drawing) -> str:
 
 
 def _text(value: float | None) -> str:
-    return "" if value is None or not math.isfinite(value) else f"{value:.7g}"
+    return "" if value is None or not math.isfinite(value) else f"{value:.6g}"
 
 
 def _panel_name(axes: Axes) -> str:

@@ -23,6 +23,8 @@ _IN_THE_DARK = {
     "#cccccc": "#57606a", "#0072b2": "#3b93d9", "#56b4e9": "#9bd3f5", "#009e73": "#2fc39a",
     "#d55e00": "#ff8a3d", "#7a5c00": "#cfae55",
 }  # fmt: skip
+_GROUP = re.compile(r'<g id="[^"]*">')
+_NO_TURN = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
 _STYLED = re.compile(r'<(\w+)([^>]*?) style="([^"]*)"')
 _COLOUR = re.compile(r"(fill|stroke):(#[0-9a-f]{6})")
 _NUMBERS = re.compile(r' (?:d|x|y|x1|x2|y1|y2|points)="[^"]*"')
@@ -47,6 +49,7 @@ def svg_of(drawing: Drawing, *, name: str) -> str:
         drawing.savefig(file, format="svg", metadata=metadata)
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", file.getvalue(), flags=re.DOTALL)
     text = re.sub(r"\s*\n\s*", "\n", text)  # a tenth of it is indentation
+    text = _NO_TURN.sub("", _GROUP.sub("<g>", text))
     text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
     return _with_classes(text)
 
@@ -68,7 +71,7 @@ def _with_classes(text: str) -> str:
         changed = [f"{what}:{to}" for what, of, to in colours if to != of and not (is_text and of == "#ffffff")]
         if changed:
             dark.append(f".{name}{{{';'.join(changed)}}}")
-    rules = f"{''.join(light)}@media (prefers-color-scheme:dark){{{''.join(dark)}}}"
+    rules = f"{''.join(light)}@media (prefers-color-scheme: dark){{{''.join(dark)}}}"
     return text.replace("<defs>", f"<style>{rules}</style>\n<defs>", 1)
 
 
