@@ -90,8 +90,20 @@ def test_data_of_scripts_has_exact_errors_and_leaves_out_what_is_wrong() -> None
 
 
 def test_encoders_without_scores_have_a_page_without_a_plot() -> None:
-    text, rows = table(gather(only=("pocket_simclr_rn_shapes",)))
+    text, rows = table(gather(only=("beit3_vitB16",)))
     assert len(rows) == 1 and '<section aria-labelledby="score" hidden>' in text
+
+
+def test_encoders_measured_on_other_data_alone_are_listed_by_their_errors_there() -> None:
+    contents = gather(only=("pocket_simclr_rn*",))
+    text, rows = table(contents)
+    errors = {entry.id: entry.elsewhere["shapes"].errors["100%"] for entry in contents.entries.values()}
+    assert [row["encoder"] for row in rows] == sorted(errors, key=errors.__getitem__)
+    assert [row["error"] for row in rows] == [f"{errors[row['encoder']]:.1f}" for row in rows]
+    assert "Errors of a linear probe on shapes in percent" in text and "shapes: error with all labels, measured" in text
+    assert '<option value="on digits">error on digits, all labels (' in text
+    row = dict(zip(FIELDS, encoder_data(contents)["rows"][0], strict=True))
+    assert row["100%"] == errors[row["id"]] and row["elsewhere"]["shapes"] == row["100%"]
 
 
 def test_reported_accuracies_are_drawn_where_nothing_is_measured() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,14 +16,15 @@ from ..cards.representations import MARK
 from ..cards.schema import EncoderCard
 from ..errors import QueryError
 from ..files import shipped_only
-from ..results.derived import seed_means
+from ..results.derived import seed_means, summaries
 from ..results.facts import Fact, Subject, subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import ReportedNumber
-from ..results.values import SeedMean, Summary
+from ..results.values import IMAGENET, SeedMean, Summary
 from ..weights.places import portable, shown
 
 TITLE = "SSL Zoo"
+PROBE = "linear_probe_error"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # which Windows keeps for devices
 
@@ -39,6 +40,7 @@ class Entry:
     reported: tuple[ReportedNumber, ...]
     cost: Cost | None
     is_mine: bool  # the card is the user's
+    elsewhere: Mapping[str, Summary] = field(default_factory=dict)  # risks on other data sets, as ``right``
 
     @property
     def id(self) -> str:
@@ -118,6 +120,10 @@ def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Colle
     reported: dict[str, list[ReportedNumber]] = {}
     for number in reported_numbers():
         reported.setdefault(number.encoder, []).append(number)
+    probed = dict.fromkeys(
+        mean.dataset for some in means.values() for mean in some if mean.metric == PROBE and mean.dataset != IMAGENET
+    )
+    elsewhere = {dataset: summaries(exclude_wrong=True, dataset=dataset) for dataset in probed}
     costs = shipped_costs()
     files = file_names(ids)
     entries = []
@@ -133,6 +139,7 @@ def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Colle
                 reported=tuple(reported.get(one, ())),
                 cost=costs.get(one) or cost_of(subject.card),
                 is_mine=one not in shipped,
+                elsewhere={dataset: found[one] for dataset, found in elsewhere.items() if one in found},
             )
         )
     return entries

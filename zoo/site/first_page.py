@@ -10,10 +10,10 @@ from typing import TypeAlias
 from ..cards.schema import Missing, fact_text
 from ..results.facts import DOUBTFUL, FACTS, REPORTED, points, short_number
 from ..results.reported_values import PROTOCOLS
-from ..results.values import SETTINGS
+from ..results.values import IMAGENET, SETTINGS
 from .assets import datatables
 from .contents import Contents, Entry
-from .encoder_data import encoder_data_script, error_of, in_order
+from .encoder_data import encoder_data_script, error_of, in_order, main_dataset, risks_on
 from .rendering import File, Renderer, encoder_page
 from .scatter import Axis, Point, scatter
 
@@ -27,6 +27,8 @@ _COMMERCIAL = {
     "yes": "any use", "no": "not commercial", "conditions": "under conditions", "unknown": "unknown",
 }  # fmt: skip
 Offered: TypeAlias = dict[str, list[tuple[str, str, int]]]  # by kind: value, words and number of encoders
+NAMES = {IMAGENET: "ImageNet-1K"}
+ELSEWHERE = "on "  # begins a score that is an error on another data set
 _EXCLUDED = "excluded as wrong"
 _UNMEASURED = "not measured"
 
@@ -60,8 +62,9 @@ COLUMNS = (
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The page, and with it the assets that it names."""
     entries = in_order(contents)
-    groups = _groups(entries)
-    scores = _scores(entries)
+    dataset = main_dataset(contents)
+    groups = _groups(entries, dataset)
+    scores = _scores(entries, dataset)
     yield renderer.page(
         "index.html.jinja",
         "index.html",
@@ -69,12 +72,15 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         kind="index",
         scripts=(encoder_data_script(contents, renderer),),
         datatables=datatables(renderer),
-        plot=_plot(entries, groups, scores),
+        plot=_plot(entries, groups, scores, dataset),
         groups=[*groups, OTHER],
         columns=COLUMNS,
-        rows=[_row(entry) for entry in entries],
+        dataset=NAMES.get(dataset, dataset),
+        rows=[_row(entry, dataset) for entry in entries],
         n_encoders=len(entries),
-        n_measured=sum(any(error_of(entry, setting.name) is not None for setting in SETTINGS) for entry in entries),
+        n_measured=sum(
+            any(error_of(entry, setting.name, dataset) is not None for setting in SETTINGS) for entry in entries
+        ),
         scores=scores,
         choices=_choices(entries),
         has_mine=any(entry.is_mine for entry in entries),
@@ -89,9 +95,9 @@ def in_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _groups(entries: Sequence[Entry]) -> list[str]:
+def _groups(entries: Sequence[Entry], dataset: str) -> list[str]:
     """Training modes with a colour of their own, by their share of what is measured and of what is reported."""
-    measured = Counter(_mode(entry) for entry in entries if entry.right is not None)
+    measured = Counter(_mode(entry) for entry in entries if risks_on(entry, dataset) is not None)
     reported = Counter(_mode(entry) for entry in entries if entry.subject.reported)
     shares = {
         mode: measured[mode] / max(measured.total(), 1) + reported[mode] / max(reported.total(), 1)
@@ -106,14 +112,16 @@ def _mode(entry: Entry) -> str:
     return OTHER if isinstance(mode, Missing) else mode
 
 
-def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered) -> object:
+def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered, dataset: str) -> object:
     """What the page shows before anybody chooses: the first measured score, or the first reported one, against size."""
     if not any(scores.values()):
         return ""
     name, words, _ = (scores["measured"] or scores["reported"])[0]
     if scores["measured"]:
-        values = [(entry, error_of(entry, name)) for entry in entries]
-        axis, title = Axis(f"{words}, %", "log", "percent", "low"), f"ImageNet-1K: {words}, measured,"
+        if name.startswith(ELSEWHERE):
+            name, dataset = "100%", name.removeprefix(ELSEWHERE)
+        values = [(entry, error_of(entry, name, dataset)) for entry in entries]
+        axis, title = Axis(f"{words}, %", "log", "percent", "low"), f"{NAMES.get(dataset, dataset)}: {words}, measured,"
     else:
         [protocol] = (one.name for one in PROTOCOLS.values() if one.short == name)
         preferred = [(entry, entry.subject.reported.get(protocol)) for entry in entries]
@@ -143,15 +151,21 @@ def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered) -> objec
     )
 
 
-def _scores(entries: list[Entry]) -> Offered:
-    """What the plot can show: measured and reported apart."""
+def _scores(entries: list[Entry], dataset: str) -> Offered:
+    """What the plot can show: measured on the main data set and, with all labels, on others; and reported, apart."""
     measured = [
         (
             setting.name,
             f"error with {LABELS[setting.name]}",
-            sum(error_of(entry, setting.name) is not None for entry in entries),
+            sum(error_of(entry, setting.name, dataset) is not None for entry in entries),
         )
         for setting in SETTINGS
+    ]
+    others = Counter(
+        other for entry in entries for other in entry.elsewhere if error_of(entry, "100%", other) is not None
+    )
+    measured += [
+        (f"{ELSEWHERE}{other}", f"error on {other}, all labels", n) for other, n in others.items() if other != dataset
     ]
     counts = Counter(name for entry in entries for name in entry.subject.reported)
     reported = [
@@ -176,15 +190,15 @@ def _choices(entries: list[Entry]) -> Offered:
     }
 
 
-def _row(entry: Entry) -> Row:
+def _row(entry: Entry, dataset: str) -> Row:
     card = entry.card
     cells = (
         _training(entry),
         Cell(card.architecture.exact),
         Cell(short_number(card.architecture.n_parameters)),
         Cell(str(card.representation.dim)),
-        _error(entry, "100%"),
-        _error(entry, "1%"),
+        _error(entry, "100%", dataset),
+        _error(entry, "1%", dataset),
         _of_fact(FACTS["reported"].of(entry.subject)),
         _licence(entry),
         _of_fact(card.weights.availability),
@@ -204,11 +218,11 @@ def _training(entry: Entry) -> Cell:
     return Cell(", ".join(told)) if told else _of_fact(objective.mode)
 
 
-def _error(entry: Entry, setting: str) -> Cell:
-    error = error_of(entry, setting)
+def _error(entry: Entry, setting: str, dataset: str) -> Cell:
+    error = error_of(entry, setting, dataset)
     if error is not None:
         return Cell(points(error))
-    was_measured = entry.summary is not None and setting in entry.summary.errors
+    was_measured = dataset == IMAGENET and entry.summary is not None and setting in entry.summary.errors
     return Cell(_EXCLUDED if was_measured else _UNMEASURED, is_missing=True)
 
 

@@ -4,8 +4,8 @@ Zoo.pages.index = () => {
   const [filters, axes, count, bar, note] = ["filters", "axes", "count", "comparison", "score-note"].map(id => document.getElementById(id));
   const figure = document.querySelector(".plot"), body = document.querySelector(".encoders tbody"), most = 6;
   const all = Zoo.encoders(), byId = new Map(all.map(one => [one.id, one])), words = text => text.replaceAll("_", " ");
-  const modes = figure.parentNode.dataset.groups.split("|"), measured = ["100%", "30-shot", "1%", "5-shot", "3-shot"];
-  const kinds = [...axes.score.options].map(one => one.value).filter(name => !measured.includes(name)), equal = ["mode", "family", "commercial", "access"];
+  const modes = figure.parentNode.dataset.groups.split("|"), measured = ["100%", "30-shot", "1%", "5-shot", "3-shot"], isOther = name => name.startsWith("on ");
+  const kinds = [...axes.score.options].map(one => one.value).filter(name => !measured.includes(name) && !isOther(name)), equal = ["mode", "family", "commercial", "access"];
   const defaults = { score: axes.score.value, x: axes.x.value }, notes = { true: note.textContent, false: note.dataset.reported };
   const xs = { parameters: ["n_parameters", "count", "log"], dim: ["dim", "count", "log"], gflops: ["gflops", "number", "log"], released: ["released", "month", "linear"] };
   const textOf = one => one.text ??= [one.id, one.mode, one.method, one.card_family, one.network, one.licence, one.domain, ...one.image_sets ?? []].join(" ").toLowerCase();
@@ -14,10 +14,10 @@ Zoo.pages.index = () => {
 
   const save = () => Zoo.state.write({ ...choices, e: chosen.join() }, defaults);
   function draw() {
-    const { score, x } = axes, [field, format, kind] = xs[x.value] ?? xs.parameters, isMeasured = measured.includes(score.value), isMonth = format === "month";
+    const { score, x } = axes, [field, format, kind] = xs[x.value] ?? xs.parameters, isMeasured = measured.includes(score.value) || isOther(score.value), isMonth = format === "month";
     const points = [], labelOf = control => (control.selectedOptions[0]?.textContent ?? "").replace(/ \([\d,]+\)$/, "");
     for (const one of kept) {
-      const printed = one.reported[score.value], y = isMeasured ? one[score.value] : printed && parseFloat(printed), at = isMonth && one[field] ? +one[field].slice(0, 4) + (one[field].slice(5) - 1) / 12 : one[field];
+      const printed = one.reported[score.value], y = isOther(score.value) ? one.elsewhere[score.value.slice(3)] : isMeasured ? one[score.value] : printed && parseFloat(printed), at = isMonth && one[field] ? +one[field].slice(0, 4) + (one[field].slice(5) - 1) / 12 : one[field];
       if (y && at) points.push({ id: one.id, label: one.id, href: `encoders/${one.file}.html`, x: at, y, group: modes.indexOf(one.mode) + 1 || modes.length, hollow: one.mine, note: isMeasured ? one.mine && "yours" : `printed: ${printed}` });
     }
     const zoom = list(choices.zoom).map(Number);
@@ -32,7 +32,7 @@ Zoo.pages.index = () => {
   }
   function filter() {
     const asked = (choices.q ?? "").toLowerCase().split(/\s+/), max = choices.max ? choices.max * 1e6 : Infinity;
-    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.measured || measured.some(name => one[name] !== null)) && asked.every(word => !word || textOf(one).includes(word));
+    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.measured || measured.some(name => one[name] !== null) || Object.keys(one.elsewhere).length) && asked.every(word => !word || textOf(one).includes(word));
     const here = all.map(keep);
     kept = all.filter((_, place) => here[place]);
     count.textContent = `${table.filter(place => here[place]).toLocaleString("en")} of ${all.length.toLocaleString("en")} encoders`;
