@@ -48,6 +48,22 @@ def label_of(name: str) -> tuple[str, str]:
     return name.replace("_", " "), ""
 
 
+def features_in_words(card: EncoderCard) -> str:
+    """Which features are taken, of a card's own ones and of those that a name asks for (``NAME@cls:9+10``).
+
+    >>> from .catalogue import catalogue
+    >>> features_in_words(catalogue()["dino_vitB16"]), features_in_words(catalogue()["dino_vitB16@avg:9+10"])
+    ('the class token and the mean of the patch tokens, interleaved', 'the tokens or pools avg of the blocks 9, 10')
+    """
+    layer = card.representation.layer
+    if layer in LAYERS:
+        return LAYERS[layer].meaning.format(order=card.representation.order)
+    words, _, blocks = layer.partition(":")
+    return (
+        f"the tokens or pools {words} of the block{'s' * ('+' in blocks)} {blocks.replace('+', ', ') or 'at the end'}"
+    )
+
+
 @cache
 def meanings() -> dict[str, str]:
     """What every fact means, by its dotted name, as the comment beside it in the schema says it once.
@@ -78,7 +94,7 @@ def described(card: EncoderCard, code: Callable[[str], str] = str, text: Callabl
     sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
     named = [f"the data set {text(name)}" for name in sets if not isinstance(name, Missing)]
     how += (" on " if named else "") + ", then on ".join(named)
-    layer = LAYERS[card.representation.layer].meaning.format(order=card.representation.order)
+    layer = features_in_words(card)
     px, n = card.preprocess.crop_px, card.architecture.n_parameters
     size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
     network = f"{code(text(card.architecture.exact))}, {size}"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
 from ..cards.licences import commercial_words
-from ..cards.schema import LAYERS, NOT_RECORDED, EncoderCard, Missing, fact_text
-from ..cards.wording import described, facts_by_part, label_of
+from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text
+from ..cards.wording import described, facts_by_part, features_in_words, label_of
 from ..results.facts import points, reported_mark
 from ..results.reported_values import PROTOCOLS
 from ..weights.places import ADDRESS, portable, shown, without_keys
@@ -99,7 +99,7 @@ def main_facts(entry: Entry) -> list[Named]:
     card, how = entry.card, entry.card.preprocess
     architecture, data = card.architecture, card.pretraining
     patch = architecture.patch_size_px
-    layer = LAYERS[card.representation.layer].meaning.format(order=card.representation.order)
+    layer = features_in_words(card)
     facts: list[tuple[str, Text | Missing]] = [
         ("Network", _joined(architecture.exact, " (", element("code", {}, architecture.backbone), ")")),
         ("Parameters", f"{architecture.n_parameters:,}"),

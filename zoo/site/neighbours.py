@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ..cards.families import networks
+from ..cards.representations import own_id
 from ..cards.schema import Missing
 from ..results.facts import points, short_number
 from .contents import Contents, Entry
@@ -49,9 +50,13 @@ class Neighbours:
         self._by_network = _grouped(everybody, _network)
         self._by_method = _grouped(everybody, lambda entry: entry.card.objective.name)
         self._variants: dict[str, tuple[str, ...]] = {}
+        of_own: dict[str, list[str]] = {}  # other features are of the network of the encoder itself
+        for one in contents.entries:
+            of_own.setdefault(own_id(one), []).append(one)
         if everybody:
-            for group in networks(everybody[0].subject.cards, list(contents.entries)):
-                self._variants.update(dict.fromkeys(group, group))
+            for group in networks(everybody[0].subject.cards, list(of_own)):
+                variants = tuple(one for own in group for one in of_own[own])
+                self._variants.update(dict.fromkeys(variants, variants))
         self._errors = sorted((error, entry.id) for entry in everybody if (error := full_shot_error(entry)) is not None)
 
     def of(self, entry: Entry) -> list[Near]:

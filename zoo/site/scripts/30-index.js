@@ -32,7 +32,7 @@ Zoo.pages.index = () => {
   }
   function filter() {
     const asked = (choices.q ?? "").toLowerCase().split(/\s+/), max = choices.max ? choices.max * 1e6 : Infinity;
-    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.measured || measured.some(name => one[name] !== null) || Object.keys(one.elsewhere).length) && asked.every(word => !word || textOf(one).includes(word));
+    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.measured || measured.some(name => one[name] !== null)) && asked.every(word => !word || textOf(one).includes(word));
     const here = all.map(keep);
     kept = all.filter((_, place) => here[place]);
     count.textContent = `${table.filter(place => here[place]).toLocaleString("en")} of ${all.length.toLocaleString("en")} encoders`;
@@ -84,9 +84,9 @@ Zoo.pages.index = () => {
   bar.querySelector("button").onclick = () => { choose([]); save(); draw(); };
   document.getElementById("clear").onclick = () => { filters.reset(); filters.oninput(); };
   document.getElementById("download").onclick = () => {
-    const fields = ENCODERS.fields.filter(name => !["file", "reported"].includes(name)), cell = value => Array.isArray(value) ? value.join("; ") : value;
-    const heads = [...fields, ...kinds.map(kind => `reported_${kind}`)];
-    Zoo.download("encoders.csv", Zoo.csv([heads, ...table.shown().map(place => [...fields.map(name => cell(all[place][name])), ...kinds.map(kind => all[place].reported[kind])])]));
+    const fields = ENCODERS.fields.filter(name => !["file", "reported", "elsewhere"].includes(name)), others = [...axes.score.options].map(one => one.value).filter(isOther), cell = value => Array.isArray(value) ? value.join("; ") : value;
+    const heads = [...fields, ...others.map(name => `error_${name.replace(" ", "_")}`), ...kinds.map(kind => `reported_${kind}`)];
+    Zoo.download("encoders.csv", Zoo.csv([heads, ...table.shown().map(place => [...fields.map(name => cell(all[place][name])), ...others.map(name => all[place].elsewhere[name.slice(3)]), ...kinds.map(kind => all[place].reported[kind])])]));
   };
   Zoo.state.watch(next => { show(next); table.order(next.order ?? ""); });
   show(Zoo.state.read());
