@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ..files import shipped_only
 from ..results.facts import points, reported_mark
 from ..results.reported_values import PROTOCOLS
 from ..results.wording import PROBE
@@ -38,7 +36,7 @@ class Badge:
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """A badge of every encoder."""
-    with nullcontext() if contents.with_mine else shipped_only():
+    with contents.reading():
         records = Records()
     for entry in contents.entries.values():
         yield File(badge_path(entry), drawn(badge_of(entry, records), entry.id).encode() + b"\n")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -41,7 +40,6 @@ from ..choosing.budget_ranking import (
 )
 from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, Filter, filters
 from ..choosing.figures import pareto
-from ..files import shipped_only
 from ..results.facts import points, short_number
 from ..results.values import SETTINGS
 from .contents import Contents
@@ -159,7 +157,7 @@ class _Zoo:
     """Candidates of a site, beside all other encoders, whose misses say how sure predictions are."""
 
     def __init__(self, contents: Contents) -> None:
-        with nullcontext() if contents.with_mine else shipped_only():
+        with contents.reading():
             everyone = {card.id: (card, summary) for card, summary in measured_encoders()}
         for entry in contents.entries.values():
             if entry.summary is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -21,10 +22,10 @@ from ..results.facts import Fact, Subject, subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SeedMean, Summary
+from ..results.wording import PROBE
 from ..weights.places import portable, shown
 
 TITLE = "SSL Zoo"
-PROBE = "linear_probe_error"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # which Windows keeps for devices
 
@@ -77,6 +78,12 @@ class Contents:
     with_mine: bool
     only: tuple[str, ...]  # patterns that chose the encoders; () for all
     with_studies: bool = True  # False leaves out the folder studies/, whose first run takes minutes
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What pages read of cards and results in the block is what the site shows: the user's too, or shipped ones."""
+        with nullcontext() if self.with_mine else shipped_only():
+            yield
 
 
 def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TITLE) -> Contents:

@@ -11,7 +11,6 @@ import io
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -144,7 +143,7 @@ _LOWER = "lower is better"
 
 def tables(contents: Contents) -> list[Table]:
     """Every table, of the encoders of the site and what was measured of them; the vocabularies last."""
-    with nullcontext() if contents.with_mine else shipped_only():
+    with contents.reading():
         known = errata()
         rows = [row for row in read_rows() if own_id(row.encoder) in contents.entries]
         return [

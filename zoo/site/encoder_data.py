@@ -63,7 +63,6 @@ def encoder_data_script(contents: Contents, renderer: Renderer) -> str:
 def in_order(contents: Contents) -> list[Entry]:
     """First what was measured with all labels, the lowest error first; then what somebody reported an accuracy on
     ImageNet-1K of, the newest first; then all others, the newest first; of one month by name."""
-
     dataset = main_dataset(contents)
 
     def key(entry: Entry) -> tuple[float, int, str]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..cards.citing import STUDY, paper_entry
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Missing
-from ..files import shipped_only
 from ..results.values import PUBLISHED_SOURCE
 from ..weights.places import portable, shown, without_keys
 from . import encoder_facts, encoder_results
@@ -43,7 +41,7 @@ class _Shared:
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The pages of all encoders of the site."""
-    with nullcontext() if contents.with_mine else shipped_only():  # rows of the user's are read here or not at all
+    with contents.reading():
         curves = LabelCurves()
         curves.prepare()
         shared = _Shared(Records(), curves, Neighbours(contents))
