@@ -14,6 +14,7 @@ from zoo.cli import VERBS
 ORDER = (
     ("errors", "version", "optional"),
     ("files", "progress"),
+    ("storage", "execution"),
     ("cards",),
     ("results",),
     ("weights", "datasets"),

@@ -1,0 +1,106 @@
+"""What every executor does: pieces of work in any order, tried again where they fail, outcomes as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, Literal, Protocol, TypeVar
+
+from ..errors import DataError, MissingExtra, QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
+
+W = TypeVar("W")
+R = TypeVar("R")
+
+N_TRIES = 4
+"""Times that a piece of work is tried: once, and three times more, each on another worker where there is one."""
+
+NOT_TRIED_AGAIN = (QueryError, MissingExtra, WeightsUnavailable, WeightsRefused)
+"""Errors that another worker would meet too."""
+
+_KINDS = (QueryError, DataError, StoreError, MissingExtra, WeightsUnavailable, WeightsRefused)
+
+
+class Wait(Enum):
+    """Says that there is no work before another outcome."""
+
+    WAIT = "wait"
+
+
+WAIT = Wait.WAIT
+"""What an iterator of work yields when its next piece depends on an outcome that is not there yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one piece of work takes."""
+
+    n_cpus: int = 1  # threads, too, so that its numbers do not depend on how many pieces run at once
+    n_gpus: float = 0.0  # 0.5: two at once on each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a piece of work could not be done, in a form that passes between processes."""
+
+    kind: str  # class of the error, or "WorkerDied"
+    text: str  # the sentence
+    is_final: bool  # another worker would meet it too
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """The failure that an error is."""
+        return cls(
+            kind=type(error).__name__, text=str(error) or repr(error), is_final=isinstance(error, NOT_TRIED_AGAIN)
+        )
+
+    def error(self) -> ZooError:
+        """The failure as an error to raise."""
+        return next((kind for kind in _KINDS if kind.__name__ == self.kind), ZooError)(self.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Generic[W, R]):
+    """What became of a piece of work."""
+
+    work: W
+    value: R | None  # None if it failed
+    failures: tuple[Failure, ...]  # of the tries that failed, in their order
+    worker: str  # of the last try: host and process id
+    seconds: float  # of the last try
+
+    @property
+    def failed(self) -> bool:
+        """True if no try succeeded."""
+        return self.value is None
+
+
+class Executor(Protocol):
+    """Does work on workers."""
+
+    @property
+    def n_workers(self) -> int:
+        """Pieces that run at once, at most."""
+
+    def map_unordered(
+        self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
+    ) -> Iterator[Outcome[W, R]]:
+        """Outcomes of all pieces of work, in the order in which they end.
+
+        Function and work must be picklable, and a value is small and not None: what is large goes to storage. ``work``
+        is asked for its next piece when a worker is free; it may yield :data:`WAIT`, and is then asked again after the
+        next outcome. A piece that fails, or whose worker dies, is tried again on another worker, :data:`N_TRIES` times
+        in all. When the iterator is closed, no work is left running.
+        """
+
+    def close(self) -> None:
+        """Ends the workers; what they are at is lost."""
+
+
+_TRY: ContextVar[int] = ContextVar("try", default=1)
+
+
+def current_try() -> int:
+    """Which try of its piece of work the calling function is: 1 for the first."""
+    return _TRY.get()
