@@ -25,7 +25,7 @@ class Place(Protocol):
         """The place below this one."""
 
     def names(self) -> list[str]:
-        """Names of the files directly in it, sorted; empty if there is no such place. Half-written ones do not count."""
+        """Names of the files directly in it, sorted; none if there is no such place. Half-written ones do not count."""
 
     def places(self) -> list[str]:
         """Names of the places directly in it, sorted."""

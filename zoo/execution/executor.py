@@ -19,7 +19,7 @@ N_TRIES = 4
 NOT_TRIED_AGAIN = (QueryError, MissingExtra, WeightsUnavailable, WeightsRefused)
 """Errors that another worker would meet too."""
 
-_KINDS = (QueryError, DataError, StoreError, MissingExtra, WeightsUnavailable, WeightsRefused)
+_KINDS: tuple[type[ZooError], ...] = (QueryError, DataError, StoreError, WeightsUnavailable, WeightsRefused)
 
 
 class Wait(Enum):
