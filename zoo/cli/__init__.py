@@ -45,7 +45,7 @@ VERBS = {
     "choose": Verb("choose", "Find the encoder for your labelled images."),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
     "predict": Verb("predict", "Classify images by a saved probe."),
-    "features": Verb("evaluate", "Compute features of labelled images, once."),
+    "features": Verb("features", "Compute features of labelled images, once."),
     "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),
     "decompose": Verb("evaluate", "Show where the full-shot error comes from."),
