@@ -269,7 +269,11 @@ _OPTIONS = (
         show_default=True,
         help="Of the encoder's forward pass.",
     ),
-    click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them."),
+    click.option(
+        "--skip-corrupt/--no-skip-corrupt",
+        default=None,
+        help="Go on without images that cannot be read, and name them.  [default: with --on and --part]",
+    ),
 )
 
 TABLE_OPTIONS = ("label_columns", "multi_label", "split_column", "group")
@@ -329,7 +333,8 @@ def featurising(options: dict[str, Any]) -> Featurising:
     """How features are computed, from the options."""
     from ..evaluation.evaluating import Featurising
 
-    return Featurising(**{name: options[name] for name in FEATURE_OPTIONS})
+    given = {name: options[name] for name in FEATURE_OPTIONS}
+    return Featurising(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
 
 
 _LISTED_DIFFERENCES = 10  # --json has all

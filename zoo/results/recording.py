@@ -37,7 +37,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -46,11 +46,21 @@ from ..cards.catalogue import Catalogue, catalogue
 from ..cards.writing import keep
 from ..errors import ResultsError, warn
 from ..files import content_folder, locked, replaced, user_folder
-from .rows import Key, Measurement, checked_rows, key_of, read_rows, require_table, row_of, rows_of
+from .rows import Key, Measurement, checked_rows, key_of, measurement_of, read_rows, require_table, row_of, rows_of
 from .values import read_files
 from .vocabulary import COLUMNS, Row
 
-__all__ = ["PROVENANCE_KEYS", "Difference", "Recorded", "provenance_of", "provenances", "record", "require_same_images"]
+__all__ = [
+    "PROVENANCE_KEYS",
+    "Difference",
+    "Recorded",
+    "files_of",
+    "measured_in",
+    "provenance_of",
+    "provenances",
+    "record",
+    "require_same_images",
+]
 
 PROVENANCE_KEYS = {
     "weights_hash": "of the weights of the encoder",
@@ -189,9 +199,11 @@ def _plain(value: Any, named: str) -> Any:
 
 def _provenance_records(stem: str, *, containing: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and content of every line of provenance of an encoder, or of all, that contains a text."""
-    for where, line in _provenance_lines(stem):
-        if containing not in line:
-            continue
+    return _parsed((where, line) for where, line in _provenance_lines(stem) if containing in line)
+
+
+def _parsed(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for where, line in lines:
         try:
             recorded = json.loads(line)
             if not isinstance(recorded["provenance"], Mapping):
@@ -323,6 +335,44 @@ def record(
         ) from error
     n_known = len(measured) - n_new - len(differences)
     return Recorded(paths=tuple(by_file), n_new=n_new, n_known=n_known, differences=tuple(differences))
+
+
+def files_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> tuple[bytes, bytes]:
+    """A results file with these rows alone, and the file of provenance beside it, as :func:`record` writes them.
+
+    The rows are checked as those that are recorded; ResultsError if one of them is wrong.
+    """
+    entries = _entries(measured, catalogue()).values()
+    table = _csv_line(COLUMNS).encode() + b"".join(entry.line for entry in entries)
+    return table, b"".join(entry.provenance for entry in entries)
+
+
+def measured_in(where: str, table: bytes, beside: bytes) -> dict[Measurement, dict[str, Any]]:
+    """The rows of a results file with their provenance, as :func:`record` takes them; ``where`` is for messages.
+
+    ResultsError if a row is wrong or has no provenance.
+    """
+    left_out: list[str] = []
+    rows = rows_of(Path(where), table, catalogue(), {}, left_out)
+    if left_out:
+        raise ResultsError(left_out[0])
+    last: dict[str, dict[str, Any]] = {}
+    numbered = enumerate(beside.decode("utf-8", "replace").split("\n"), start=1)
+    lines = ((f"the provenance of {where}, line {number}", line) for number, line in numbered if line)
+    for _, recorded in _parsed(lines):
+        provenance = recorded.pop("provenance")
+        last[json.dumps(recorded, sort_keys=True)] = provenance
+    found = {}
+    for row in rows:
+        measurement = measurement_of(row)
+        identity = json.dumps(_identity(row, measurement), sort_keys=True)
+        if identity not in last:
+            raise ResultsError(
+                f"{where}: {row.metric!r} of {row.encoder!r}, {row.split!r} has no provenance; remove the file, and "
+                "measure it again."
+            )
+        found[measurement] = last[identity]
+    return found
 
 
 def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[str, dict[str, dict[str, str]]]]:

@@ -456,14 +456,15 @@ def measurements(
         rows = [row for row in rows if row.encoder in ids]
     if exclude_wrong:
         rows = without_wrong(rows, errata())
-    return [_measurement(row) for row in rows]
+    return [measurement_of(row) for row in rows]
 
 
 def _names(given: str | Iterable[str]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _measurement(row: Row) -> Measurement:
+def measurement_of(row: Row) -> Measurement:
+    """A checked row with its numbers as numbers."""
     return Measurement(
         encoder=row.encoder,
         metric=row.metric,
