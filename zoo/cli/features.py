@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import click
 
 from ..cards.catalogue import catalogue
+from .default_command import CommandWithVerbs, Verb
 from .engine_options import engine_of, engine_options
 from .measure_options import (
     IMAGES_HELP,
@@ -34,24 +34,10 @@ Examples:
   zoo features dino_vitS16 mae_vitB16 ./birds --to /shared/features --part 7/64
 """
 
-SUB_VERBS: dict[str, str] = {}
-"""Modules of the verbs below this one, which no encoder is named like; each defines ``VERB_command``."""
+VERBS = {"export": Verb("features_export", "Write features as Parquet, for others.")}
 
 
-class _WithSubVerbs(click.Command):
-    """A command whose first argument may name a verb below it; everything else is its own."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        if args and args[0] in SUB_VERBS:
-            module = import_module(f".{SUB_VERBS[args[0]]}", __package__)
-            command: click.Command = getattr(module, f"{args[0]}_command")
-            return command.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
-        return super().make_context(info_name, args, parent=parent, **extra)
-
-
-@click.command("features", cls=_WithSubVerbs, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
+@click.command("features", cls=CommandWithVerbs, verbs=VERBS, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
 @click.argument("images", metavar="IMAGES")
 @image_options
