@@ -48,6 +48,12 @@ class Place(Protocol):
     def modified_s(self, name: str) -> float | None:
         """When a file was written, in seconds since 1970 by the clock of the place; None if it is missing."""
 
+    def states(self) -> dict[str, tuple[int, str]]:
+        """Bytes of each file directly in it, and a text that is another one when the file has changed, by one listing.
+
+        The text is empty where the place says nothing that would change, and -1 stands for an unknown size.
+        """
+
 
 def place_at(where: str | Path) -> Place:
     """The place of a path or an address; QueryError if it is neither."""

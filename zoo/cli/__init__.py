@@ -4,8 +4,9 @@ Every verb prints a table, or one JSON document with ``--json``. Exit codes: 0 f
 found, or something outside of the command line failed, such as the network, a full disk or a damaged file; 2 the
 command line cannot be understood; 130 interrupted.
 
-A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`. Verbs do not import
-each other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks``,
+A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`; a verb below another
+is a ``VERB_SUB_command``, and a line in the ``verbs`` of that one (``default_command``). Verbs do not import each
+other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks``,
 ``evaluation_output``, ``prediction_output`` and ``site_output``.
 """
 
@@ -17,8 +18,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import click
@@ -26,15 +25,7 @@ import click
 from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError
 from ..version import __version__
 from ..weights.hosts import asking_once
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """The module of this package that defines a verb, as ``VERB_command``, and its line in ``zoo --help``."""
-
-    module: str
-    line: str
-
+from .default_command import Verb, command_of
 
 VERBS = {
     "list": Verb("list", "List encoders: filter, sort, choose columns."),
@@ -125,9 +116,7 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        module = import_module(f".{VERBS[cmd_name].module}", __name__)
-        command: click.Command = getattr(module, f"{cmd_name}_command")
-        return command
+        return command_of(VERBS[cmd_name], f"{cmd_name}_command")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

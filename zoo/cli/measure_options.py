@@ -213,12 +213,14 @@ DATA_OPTIONS = (
     click.option(
         "--image-column",
         metavar="COLUMN",
-        help="Of a Hugging Face data set that has several, or of a CSV file.  [default: path, file, image or filename]",
+        help="Of a Hugging Face data set or parquet files that have several, or of a CSV file; of tar files the ending "
+        "of images.  [default: path, file, image or filename]",
     ),
     click.option(
         "--label-column",
         metavar="COLUMN",
-        help="Of a Hugging Face data set that has several, or of a CSV file.  [default: label, class or target]",
+        help="Of a Hugging Face data set or parquet files that have several, or of a CSV file; of tar files an entry of "
+        "their .json.  [default: label, class or target]",
     ),
     click.option(
         "--label-columns",
@@ -298,8 +300,8 @@ def refuse_idle_columns(images: str) -> None:
     """Refuses options of columns where the source of images has none."""
     if is_table(images):
         return
-    if not images.startswith("huggingface:"):
-        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set or CSV file, and has no columns")
+    if not images.startswith(("huggingface:", "webdataset:", "parquet:")):
+        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set, shards or CSV file, and has no columns")
     refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
 
 

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Literal
@@ -346,7 +346,7 @@ def _read_asked(place: Place) -> Asked | None:
 
 def now() -> str:
     """This moment by the clock here, to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _told(failure: Failure) -> str:

@@ -6,8 +6,9 @@ that a process that died here is gone on from by any other, with other workers o
 
 from __future__ import annotations
 
+import json
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -15,23 +16,35 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from ..datasets import ImageData, ImageSet
-from ..errors import ZooError
+from ..errors import QueryError, ZooError
 from ..execution.executor import WAIT, Executor, Failure, Outcome, Resources, Wait
-from ..execution.journal import Journal
+from ..execution.journal import Asked, Journal, now
 from ..execution.part import PartOf
+from ..execution.versions import versions
 from ..progress import Progress
 from ..storage import place_at
-from .items import Item, Setting, alone, complete, compute_item, features_place, parse_done, plan
-from .store import read_index
+from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
+from .origin import CODE_NUMBER
+from .store import INDEX, damaged, read_index
 
 Piece: TypeAlias = Callable[[], Any]
 """More work for the workers: a picklable function without arguments, whose value is small and not None."""
+HOW = "how.json"
+"""File beside the shards of features that says by which batches and threads they are computed, which moves last bits."""
 
 GIVEN_UP = 3
 """Failed items after which the others of an encoder are left out: what is wrong is the encoder, or the place."""
 ROUNDS = 3
 """Times that an item all of whose workers died is handed out, and that items are planned again for lost shards."""
 _NAMED = 20  # images that could not be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class More:
+    """A piece of work that follows from complete features."""
+
+    encoder: str
+    do: Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +140,19 @@ def run_features(
         Is called here, with the id, once all parts of an encoder are complete. Pieces of work that it returns are done
         by the workers before the items that are left.
     on_outcome : callable, optional
-        Is called here with the outcomes of those pieces.
+        Is called here with the outcomes of those pieces, whose work is a :class:`More`.
 
     Returns
     -------
     RunReport
         Failures are in it; nothing is raised for them.
+
+    Raises
+    ------
+    QueryError
+        If features of an encoder were begun with other batches or threads.
     """
+    require_one_setting(setting, names, data, parts, resources)
     share = None
     if isinstance(executor, PartOf):
         share, executor = (executor.k, executor.n), executor.executor
@@ -147,9 +166,99 @@ def run_features(
     return run.done_by(executor, resources)
 
 
-def _do(setting: Setting, work: Item | Piece) -> Any:
+def _do(setting: Setting, work: Item | More) -> Any:
     """What a worker does."""
-    return compute_item(setting, work) if isinstance(work, Item) else work()
+    return compute_item(setting, work) if isinstance(work, Item) else work.do()
+
+
+def asked_for(
+    setting: Setting,
+    names: Sequence[str],
+    data: ImageData,
+    parts: Sequence[str],
+    *,
+    resources: Resources,
+    verb: str = "features",
+    command: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
+) -> Asked:
+    """What is asked for, as a journal begins with it.
+
+    ``command`` are arguments of the command line that ask the same again, without place and engine; ``more`` settings
+    decide what else is computed, as JSON values.
+    """
+    how = setting.how
+    features = []
+    for name in names:
+        for part in parts:
+            images: ImageSet = getattr(data, part)
+            size = setting.shard_size
+            path = features_path(name, images, precision=how.precision, stored=setting.stored)
+            facts = {"encoder": name, "part": part, "folder": "/".join(path), "n_images": len(images)}
+            features.append({**facts, "n_shards": -(-len(images) // size)})
+    settings = {
+        "encoders": sorted(names),
+        "dataset": data.name,
+        "images": {part: setting.fingerprints[part] for part in sorted(parts)},
+        "precision": how.precision,
+        "device": how.device,
+        "skip_corrupt": how.skip_corrupt,
+        "shard_size": setting.shard_size,
+        **_moving(setting, resources),
+        **(more or {}),
+    }
+    return Asked(
+        verb=verb,
+        command=tuple(command),
+        settings=settings,
+        features=tuple(features),
+        versions=versions(code=CODE_NUMBER),
+        group_bytes=0,
+        started=now(),
+    )
+
+
+def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
+    """Settings that move the last bits of features."""
+    return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
+
+
+_IN_WORDS = {"batch_size": "batches of {} images", "n_threads": "{} threads a worker", "stored": "{} stored"}
+_AT_ONCE = 16  # folders of features that are looked at
+
+
+def require_one_setting(
+    setting: Setting, names: Sequence[str], data: ImageData, parts: Sequence[str], resources: Resources
+) -> None:
+    """Refuses features that were begun with other batches or threads, and notes those of features that begin.
+
+    Shards of both would be whole and right, but which of them an index lists would depend on who was first.
+    """
+    wanted = _moving(setting, resources)
+    root = place_at(setting.place)
+    text = json.dumps(wanted).encode()
+
+    def look(name: str, part: str) -> None:
+        images: ImageSet = getattr(data, part)
+        place = features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
+        if place.size(INDEX) is not None or place.write_new(HOW, text):
+            return
+        try:
+            there = json.loads(place.read(HOW) or b"{}")
+            differing = [name for name in wanted if there[name] != wanted[name]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise damaged(place, HOW, error) from error
+        if differing:
+            words = (" and ".join(_IN_WORDS[one].format(facts[one]) for one in differing) for facts in (there, wanted))
+            begun, got = words
+            raise QueryError(
+                f"The features in {place.shown} were begun with {begun}, got {got}; ask for the same, name another "
+                "place, or remove these features."
+            )
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        for looked in [threads.submit(look, name, part) for name in names for part in parts]:
+            looked.result()
 
 
 class _Run:
@@ -172,7 +281,7 @@ class _Run:
     ) -> None:
         self._setting, self._data, self._journal, self._progress = setting, data, journal, progress
         self._is_part = is_part
-        self._items, self._more = iter(items), deque[Item | Piece]()
+        self._items, self._more = iter(items), deque[Item | More]()
         self._report = RunReport(run=journal.run, n_items=len(items))
         self._n_open = 0  # pieces without an outcome
         self._left = Counter((name, item.part) for item in items for name in item.encoders)
@@ -211,7 +320,7 @@ class _Run:
         self._report.incomplete = [(name, part) for name, wanted in self._wanted.items() for part in sorted(wanted)]
         return self._report
 
-    def _work(self) -> Iterator[Item | Piece | Literal[Wait.WAIT]]:
+    def _work(self) -> Iterator[Item | More | Literal[Wait.WAIT]]:
         """What is to be done next: first what follows from outcomes, then the items."""
         while True:
             piece = self._more.popleft() if self._more else next(self._items, None)
@@ -240,7 +349,8 @@ class _Run:
 
     def _take(self, outcome: Outcome[Any, Any]) -> None:
         if not isinstance(outcome.work, Item):
-            self._journal.outcome(outcome, getattr(outcome.work, "label", {"encoders": []}), is_item=False)
+            label = {"encoders": [outcome.work.encoder], "part": None, "number": None}
+            self._journal.outcome(outcome, label, is_item=False)
             if self.on_outcome is not None:
                 self.on_outcome(outcome)
         elif outcome.value is None:
@@ -336,7 +446,7 @@ class _Run:
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
         self._wanted[name].discard(part)
         if not self._wanted[name] and self.on_complete is not None:
-            self._more.extend(self.on_complete(name) or ())
+            self._more.extend(More(encoder=name, do=piece) for piece in self.on_complete(name) or ())
 
     def _plan_again(self, name: str, part: str) -> None:
         """Plans the items of shards that were damaged, or of other features, and are gone now."""
