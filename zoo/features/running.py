@@ -110,7 +110,7 @@ def run_features(
     progress: Progress,
     *,
     resources: Resources,
-    on_complete: Callable[[str], Iterable[Piece] | None] | None = None,
+    on_complete: Callable[[str], Iterable[More] | None] | None = None,
     on_outcome: Callable[[Outcome[Any, Any]], Iterable[More] | None] | None = None,
 ) -> RunReport:
     """Computes the features of some encoders on workers, and writes the index of each as soon as its shards are there.
@@ -264,7 +264,7 @@ def require_one_setting(
 class _Run:
     """The state of one call of :func:`run_features`."""
 
-    on_complete: Callable[[str], Iterable[Piece] | None] | None
+    on_complete: Callable[[str], Iterable[More] | None] | None
     on_outcome: Callable[[Outcome[Any, Any]], Iterable[More] | None] | None
 
     def __init__(
@@ -446,7 +446,7 @@ class _Run:
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
         self._wanted[name].discard(part)
         if not self._wanted[name] and self.on_complete is not None:
-            self._more.extend(More(encoder=name, do=piece) for piece in self.on_complete(name) or ())
+            self._more.extend(self.on_complete(name) or ())
 
     def _plan_again(self, name: str, part: str) -> None:
         """Plans the items of shards that were damaged, or of other features, and are gone now."""
