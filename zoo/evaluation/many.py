@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from hashlib import blake2b
@@ -28,18 +29,22 @@ from ..execution.part import PartOf
 from ..features import Features, load_features
 from ..features.computing import of_rows
 from ..features.items import Setting, features_place, opened, path_part
+from ..features.origin import code_version
 from ..features.running import More, RunReport, run_features
 from ..features.store import Index, read_index
 from ..optional import requires_extra
 from ..progress import Progress
 from ..results.recording import files_of, measured_in, sidecar_of
+from ..results.vocabulary import feature_metric
 from ..storage import Place, place_at
 from .evaluating import (
     PARTS,
     SOURCE,
     Evaluation,
+    Featurising,
     Request,
     Rows,
+    Tell,
     evaluate,
     evaluations_folder,
     full_shot_kind,
@@ -48,6 +53,8 @@ from .evaluating import (
     rows_of_evaluation,
     runs_folder,
 )
+from .label_free.inputs import Inputs, inputs_of
+from .label_free.measuring import Measured, measure, rows_of_measured
 from .tagging import TagEvaluation, evaluate_tags, rows_of_tags
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
@@ -92,7 +99,7 @@ def measure_one(measuring: Measuring, name: str) -> bytes:
     DataError if its features, or those of its twin, are not complete.
     """
     setting = measuring.setting
-    data = opened(setting.source)
+    data = _opened(setting.source, setting.fingerprints)
     indexes = _indexes(measuring, name, data)
     at, key = _rows_place(setting, name), _key(measuring, data, indexes)
     if at.size(f"{key}.csv") is None:
@@ -155,7 +162,7 @@ class ManyMeasured:
     measured: list[MeasuredEncoder]  # by this request, whoever did it, in the order of the names
     failed: dict[str, Failure]  # by encoder
     still_open: list[str]  # encoders whose features are not complete, or that nobody has measured yet
-    run: RunReport  # of the features
+    run: RunReport | None = None  # of the features, if they were computed by themselves
 
 
 def evaluate_many(
@@ -296,6 +303,21 @@ class _Queue:
         return 0
 
 
+def _opened(source: Callable[[], ImageData], fingerprints: Mapping[str, str]) -> ImageData:
+    data = opened(source)
+    for part in PARTS:
+        _require_same(getattr(data, part), fingerprints.get(part))
+    return data
+
+
+def _require_same(images: ImageSet, fingerprint: str | None) -> None:
+    if fingerprint is not None and images.fingerprint != fingerprint:
+        raise DataError(
+            f"This worker sees other images of {images.name!r} ({images.split}) than the process that began, with the hash "
+            f"{images.fingerprint[:12]}, expected {fingerprint[:12]}; give all machines the same files."
+        )
+
+
 def _features(setting: Setting, name: str, data: ImageData, part: str) -> Features:
     """Features of a part as :func:`zoo.features.featurise` returns them: with what is known of the images here."""
     images: ImageSet = getattr(data, part)
@@ -351,3 +373,112 @@ def _kind(request: Request, index: Index) -> str:
 
 def _hash(content: bytes) -> str:
     return blake2b(content, digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringMetrics:
+    """What a worker needs to know to compute metrics of an encoder; small, picklable, the same for all of a run."""
+
+    images: Callable[[], ImageData]  # opens the images, once in a process
+    fingerprints: Mapping[str, str]  # of "train", "val" and "target"; a worker that sees other images refuses
+    place: str  # folder or address of all evaluations
+    metrics: tuple[str, ...]
+    target: Callable[[], ImageData] | None = None  # opens the data set to transfer to
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by metric
+    taken: Mapping[str, Any] = field(default_factory=dict)  # part, n_images, n, q, seed, recipe of ``inputs_of``
+    how: Featurising = field(default_factory=Featurising)
+    source: str = SOURCE
+    day: date | None = None
+    describe: Callable[[Inputs, Sequence[Measured]], Mapping[str, Any]] | None = None
+
+
+def metrics_of(
+    measuring: MeasuringMetrics,
+    name: str,
+    *,
+    progress: Callable[[str], Progress] | None = None,
+    tell: Tell | None = None,
+) -> tuple[Inputs, list[Measured]]:
+    """Metrics of an encoder, with what they were computed from, in this process.
+
+    The features are kept below the place, or, where that is an address, in the cache of this machine: views are made
+    by the augmentations of one encoder's training, so that nobody else could use them.
+    """
+    data, target = _opened(measuring.images, measuring.fingerprints), None
+    if measuring.target is not None:
+        target = opened(measuring.target)
+        _require_same(target.train, measuring.fingerprints.get("target"))
+    seed = measuring.taken.get("seed", 0)
+    inputs = inputs_of(
+        name,
+        data,
+        {feature_metric(one).needs for one in measuring.metrics},
+        target=target,
+        root=place_at(measuring.place).folder or evaluations_folder(),
+        how=measuring.how,
+        progress=progress,
+        **measuring.taken,
+    )
+    found = []
+    for one in measure(measuring.metrics, inputs, seed=seed, options=measuring.options):
+        if tell is not None:
+            tell(f"{one.metric.title}, {one.seconds_computing:.1f} s")
+        found.append(one)
+    return inputs, found
+
+
+def measure_metrics(measuring: MeasuringMetrics, name: str) -> bytes:
+    """Computes metrics of an encoder and writes the rows, unless they are there; returns the hash in their name."""
+    at, key = _metrics_at(measuring, name)
+    if at.size(f"{key}.csv") is None:
+        inputs, found = metrics_of(measuring, name)
+        rows = rows_of_measured(found, inputs, source=measuring.source, day=measuring.day)
+        write_measured(at, key, rows, {} if measuring.describe is None else measuring.describe(inputs, found))
+    return key.encode()
+
+
+def metrics_before(measuring: MeasuringMetrics, name: str) -> MeasuredEncoder | None:
+    """What a worker has computed of an encoder by this request; None if nobody has."""
+    return read_measured(*_metrics_at(measuring, name), name)
+
+
+def metrics_many(
+    measuring: MeasuringMetrics,
+    names: Sequence[str],
+    executor: Executor,
+    journal: Journal,
+    progress: Progress,
+    *,
+    resources: Resources,
+) -> ManyMeasured:
+    """Metrics of some encoders on workers, one piece of work an encoder.
+
+    Parameters and result are those of :func:`evaluate_many`.
+    """
+    journal.planned(len(names))
+    progress.start("metrics", len(names), 0)
+    failed: dict[str, Failure] = {}
+    try:
+        with closing(executor.map_unordered(partial(measure_metrics, measuring), names, resources)) as outcomes:  # type: ignore[type-var]
+            for outcome in outcomes:
+                journal.outcome(outcome, {"encoders": [outcome.work], "part": None, "number": None})
+                progress.advance(1)
+                if outcome.failed:
+                    failed[outcome.work] = outcome.failures[-1]
+    finally:
+        progress.end()
+    found = {name: metrics_before(measuring, name) for name in names if name not in failed}
+    return ManyMeasured(
+        measured=[one for one in found.values() if one is not None],
+        failed=failed,
+        still_open=[name for name, one in found.items() if one is None],
+    )
+
+
+def _metrics_at(measuring: MeasuringMetrics, name: str) -> tuple[Place, str]:
+    """Where the rows of an encoder are, and the hash of everything that they follow from, but for rounding."""
+    how = [measuring.how.precision, measuring.how.skip_corrupt, code_version()]
+    asked = [sorted(measuring.metrics), measuring.options, measuring.taken, measuring.source, how]
+    facts = [_FORMAT, asked, measuring.fingerprints, repr(catalogue()[name])]
+    key = _hash(json.dumps(facts, sort_keys=True, default=repr).encode())
+    return place_at(measuring.place).below(path_part(name)).below("rows"), key
