@@ -30,7 +30,7 @@ from .store import INDEX, damaged, read_index
 Piece: TypeAlias = Callable[[], Any]
 """More work for the workers: a picklable function without arguments, whose value is small and not None."""
 HOW = "how.json"
-"""File beside the shards of features that says by which batches and threads they are computed, which moves last bits."""
+"""File beside the shards of features: by which batches and threads they are computed, which moves last bits."""
 
 GIVEN_UP = 3
 """Failed items after which the others of an encoder are left out: what is wrong is the encoder, or the place."""
