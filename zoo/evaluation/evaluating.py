@@ -74,6 +74,7 @@ class Request:
     n_subsets: int = N_SUBSETS  # of the decomposition
     seed: int = 0
     probe: str = "auto"  # "logistic", "streamed", or "auto": the first where it fits in memory
+    memory_bytes: int | None = None  # that "auto" reckons with; None: what this machine has
     changed: Mapping[str, Any] = field(default_factory=dict)  # settings of the linear probe, which then is another
     neighbours: bool = True
     decompose: bool = False
@@ -238,7 +239,9 @@ def _chosen(train: Features, request: Request) -> Choice:
     kind, reason = request.probe, f"{request.probe}: as asked for"
     if kind == "auto":
         n_classes = len(train.classes) or int(train.y.max()) + 1
-        kind, reason = full_shot_kind(len(train.y), train.dim, n_classes, device=request.device)
+        kind, reason = full_shot_kind(
+            len(train.y), train.dim, n_classes, memory_bytes=request.memory_bytes, device=request.device
+        )
     known = PROTOCOLS[_LINEAR[kind]].settings
     if unknown := sorted(request.changed.keys() - known.keys()):
         raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
