@@ -360,7 +360,7 @@ def features_command(name: str, images: str, parts: str, root: Path | None, as_j
     records = [
         {
             "part": part,
-            "folder": str(features.folder),
+            "folder": features.where,
             "n_images": len(features.y),
             "dim": features.dim,
             "skipped": [skipped.image for skipped in features.skipped],
@@ -380,7 +380,7 @@ def features_command(name: str, images: str, parts: str, root: Path | None, as_j
             }
         )
         return
-    rows = [[part, f"{len(one.y):,}", f"{one.dim:,}", str(one.folder)] for part, one in found.items()]
+    rows = [[part, f"{len(one.y):,}", f"{one.dim:,}", one.where] for part, one in found.items()]
     print_table(["part", "images", "dimensions", "folder"], rows, right=[1, 2])
     notes = notes_on([data.train if part == "train" else data.val for part in wanted]) + copies_notes(copies)
     notes += groups_notes(groups, has_intervals=False)
