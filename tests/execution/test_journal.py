@@ -149,5 +149,5 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
     with begun(place_at(tmp_path), asked()) as journal:
         pass
     (tmp_path / RUNS / journal.run / "other-1.json").write_text("{")
-    with pytest.raises(DataError, match="other-1.json: .*remove it, it decides nothing"):
+    with pytest.raises(DataError, match=r"other-1.json: .*remove it, it decides nothing"):
         records(place_at(tmp_path))
