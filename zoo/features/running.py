@@ -110,8 +110,8 @@ def run_features(
     progress: Progress,
     *,
     resources: Resources,
-    on_complete: Callable[[str], Iterable[Piece] | None] | None = None,
-    on_outcome: Callable[[Outcome[Any, Any]], None] | None = None,
+    on_complete: Callable[[str], Iterable[More] | None] | None = None,
+    on_outcome: Callable[[Outcome[Any, Any]], Iterable[More] | None] | None = None,
 ) -> RunReport:
     """Computes the features of some encoders on workers, and writes the index of each as soon as its shards are there.
 
@@ -140,7 +140,7 @@ def run_features(
         Is called here, with the id, once all parts of an encoder are complete. Pieces of work that it returns are done
         by the workers before the items that are left.
     on_outcome : callable, optional
-        Is called here with the outcomes of those pieces, whose work is a :class:`More`.
+        Is called here with the outcomes of those pieces, whose work is a :class:`More`; may return others.
 
     Returns
     -------
@@ -264,8 +264,8 @@ def require_one_setting(
 class _Run:
     """The state of one call of :func:`run_features`."""
 
-    on_complete: Callable[[str], Iterable[Piece] | None] | None
-    on_outcome: Callable[[Outcome[Any, Any]], None] | None
+    on_complete: Callable[[str], Iterable[More] | None] | None
+    on_outcome: Callable[[Outcome[Any, Any]], Iterable[More] | None] | None
 
     def __init__(
         self,
@@ -352,7 +352,7 @@ class _Run:
             label = {"encoders": [outcome.work.encoder], "part": None, "number": None}
             self._journal.outcome(outcome, label, is_item=False)
             if self.on_outcome is not None:
-                self.on_outcome(outcome)
+                self._more.extend(self.on_outcome(outcome) or ())
         elif outcome.value is None:
             self._take_failed(outcome)
         else:
@@ -446,7 +446,7 @@ class _Run:
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
         self._wanted[name].discard(part)
         if not self._wanted[name] and self.on_complete is not None:
-            self._more.extend(More(encoder=name, do=piece) for piece in self.on_complete(name) or ())
+            self._more.extend(self.on_complete(name) or ())
 
     def _plan_again(self, name: str, part: str) -> None:
         """Plans the items of shards that were damaged, or of other features, and are gone now."""
