@@ -194,8 +194,8 @@ class _Again:
     def measured(self, one: Found) -> Recomputed:
         try:
             now = self._row(one)
-        except _PassedOverError as reason:
-            return Recomputed(found=one, state="passed over", reason=str(reason))
+        except _PassedOverError as why:
+            return Recomputed(found=one, state="passed over", reason=str(why))
         except _OtherError as other:
             return Recomputed(found=one, state="other", reason=str(other))
         except ZooError as error:
