@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from ..cards.catalogue import catalogue
-from .default_command import CommandWithVerbs
+from .default_command import CommandWithVerbs, Verb
 from .engine_options import (
     Engine,
     command_again,
@@ -49,8 +49,10 @@ Examples:
   zoo features dino_vitS16 mae_vitB16 ./birds --to /shared/features --part 7/64
 """
 
+VERBS = {"export": Verb("features_export", "Write features as Parquet, for others.")}
 
-@click.command("features", cls=CommandWithVerbs, verbs={}, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
+
+@click.command("features", cls=CommandWithVerbs, verbs=VERBS, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
 @click.argument("images", metavar="IMAGES")
 @image_options
