@@ -210,8 +210,8 @@ def _refuse_with_workers(engine: Engine) -> None:
     if idle := [given[name] for name in ("judged", "saved", "exports") if name in given]:
         where = "a folder" if engine.folder is None else str(engine.folder)
         raise QueryError(
-            f"Got {' and '.join(idle)} for work on workers, which keep no probe; leave it out, and then run the command "
-            f"with it, --to {where} and without --on, --part and --store: features and measured probes are found there."
+            f"Got {' and '.join(idle)} for work on workers, which keep no probe; leave it out, and then run it again "
+            f"with that, --to {where}, but without --on, --part and --store: features and probes are found there."
         )
 
 
@@ -223,30 +223,23 @@ def described(found: Evaluation | TagEvaluation) -> dict[str, Any]:
 
 
 def _evaluate_by_workers(
-    ids: list[str],
-    images: str,
-    data: ImageData,
-    request: Request,
-    supervised: str | None,
-    engine: Engine,
-    options: dict[str, Any],
-    source: str | None,
-    as_json: bool,
+    ids: list[str], data: ImageData, request: Request, engine: Engine, options: dict[str, Any]
 ) -> None:
-    """Measures encoders item by item, with a record; ``source`` is None where nothing goes to the user's results."""
+    """Measures encoders item by item, with a record."""
     from ..datasets.imagefiles import notes_on
-    from ..evaluation.evaluating import PARTS, SOURCE
+    from ..evaluation.evaluating import PARTS
     from ..evaluation.many import Measuring, evaluate_many
     from ..features.running import asked_for
     from ..progress import Bar
 
+    images, supervised, as_json = options["images"], options["supervised"], options["as_json"]
     known = as_number(supervised)
     measuring = Measuring(
         setting=setting_of(images, data, options, engine),
         request=replace(request, supervised=known),
         twin=None if supervised is None or known is not None else catalogue().id_of(supervised),
         describe=described,
-        source=source or SOURCE,
+        source=options["source"],
     )
     resources = engine.resources(options["device"])
     ask = partial(asked_for, measuring.setting, data=data, resources=resources)
@@ -263,7 +256,7 @@ def _evaluate_by_workers(
         sys.stdout.flush()
     found, problems = [], []
     for one in done.measured:
-        recorded = None if source is None else recording(lambda rows=one.rows: rows)  # type: ignore[misc]
+        recorded = recording(lambda rows=one.rows: rows) if options["record"] else None  # type: ignore[misc]
         problem = recorded.problem if recorded else ""
         problems += [f"{one.encoder}: {problem}"] * bool(problem)
         more = {"saved": None, "images": images_document(data), "recorded": recorded.document if recorded else None}

@@ -24,12 +24,13 @@ from ..cards.catalogue import catalogue
 from ..datasets import ImageData, ImageSet
 from ..errors import DataError, QueryError
 from ..execution.executor import Executor, Failure, Outcome, Resources
-from ..execution.journal import Journal
+from ..execution.journal import Asked, Journal, now
 from ..execution.part import PartOf
+from ..execution.versions import versions
 from ..features import Features, load_features
 from ..features.computing import of_rows
 from ..features.items import Setting, features_place, opened, path_part
-from ..features.origin import code_version
+from ..features.origin import CODE_NUMBER, code_version
 from ..features.running import More, RunReport, run_features
 from ..features.store import Index, read_index
 from ..optional import requires_extra
@@ -321,7 +322,7 @@ def _opened(source: Callable[[], ImageData], fingerprints: Mapping[str, str]) ->
 def _require_same(images: ImageSet, fingerprint: str | None) -> None:
     if fingerprint is not None and images.fingerprint != fingerprint:
         raise DataError(
-            f"This worker sees other images of {images.name!r} ({images.split}) than the process that began: their hash is "
+            f"This worker sees other images of {images.name!r} ({images.split}) than who began the run: their hash is "
             f"{images.fingerprint[:12]}, expected {fingerprint[:12]}; give all machines the same files."
         )
 
@@ -446,6 +447,39 @@ def measure_metrics(measuring: MeasuringMetrics, name: str) -> bytes:
 def metrics_before(measuring: MeasuringMetrics, name: str) -> MeasuredEncoder | None:
     """What a worker has computed of an encoder by this request; None if nobody has."""
     return read_measured(*_metrics_at(measuring, name), name)
+
+
+def metrics_asked(
+    measuring: MeasuringMetrics,
+    names: Sequence[str],
+    data: ImageData,
+    *,
+    resources: Resources,
+    command: Sequence[str] = (),
+) -> Asked:
+    """What is asked for, as a journal begins with it; ``command`` as in :func:`zoo.features.running.asked_for`."""
+    how = measuring.how
+    settings = {
+        "encoders": sorted(names),
+        "dataset": data.name,
+        "images": dict(measuring.fingerprints),
+        "metrics": list(measuring.metrics),
+        "options": {name: dict(one) for name, one in measuring.options.items()},
+        "taken": dict(measuring.taken),
+        "source": measuring.source,
+        "precision": how.precision,
+        "device": how.device,
+        "skip_corrupt": how.skip_corrupt,
+        "batch_size": how.batch_size,
+        "n_threads": resources.n_cpus,
+    }
+    return Asked(
+        verb="metric",
+        command=tuple(command),
+        settings=settings,
+        versions=versions(code=CODE_NUMBER),
+        started=now(),
+    )
 
 
 def metrics_many(
