@@ -160,9 +160,8 @@ def evaluate_command(
     if record:
         refuse_other_images(data)
     if by_workers:
-        _evaluate_by_workers(
-            ids, images, data, request, supervised, engine, options, source if record else None, as_json
-        )
+        options |= {"images": images, "supervised": supervised, "source": source, "record": record, "as_json": as_json}
+        _evaluate_by_workers(ids, data, request, engine, options)
         return
     assert engine.folder is not None
     folder, how = engine.folder, featurising(options)

@@ -267,8 +267,8 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
     of named arrays.
 
     With --on or --part, or at an address, each encoder is one piece of work: its views are made by its own
-    augmentations, so that encoders have no decoding to share. A worker writes the rows to NAME/rows below the place, and
-    this process adds them to your results.
+    augmentations, so that encoders have no decoding to share. A worker writes the rows to NAME/rows below the place; from
+    there this process adds them to your results.
     """
     if listing:
         refuse_idle(given_options().keys() - {"listing", "as_json"}, "--list shows all metrics")
@@ -436,7 +436,7 @@ def _by_workers(
     problems: list[str] = []
     found = []
     for one in done.measured:
-        make_rows = partial(dict, one.rows) if options["record"] else None
+        make_rows = (lambda rows=one.rows: rows) if options["record"] else None  # type: ignore[misc]
         found.append(_told(one.document, data, make_rows, problems, as_json=as_json))
     tell_many(done, found, engine, as_json=as_json, key="encoders")
     if done.failed:
