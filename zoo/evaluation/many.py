@@ -28,8 +28,8 @@ from ..execution.journal import Asked, Journal, now
 from ..execution.part import PartOf
 from ..execution.versions import versions
 from ..features import Features, load_features
-from ..features.computing import of_rows
-from ..features.items import Setting, features_place, opened, path_part
+from ..features.computing import memory_of, of_rows
+from ..features.items import Featurising, Setting, features_place, opened, path_part
 from ..features.origin import CODE_NUMBER, code_version
 from ..features.running import More, RunReport, run_features
 from ..features.store import Index, read_index
@@ -42,14 +42,12 @@ from .evaluating import (
     PARTS,
     SOURCE,
     Evaluation,
-    Featurising,
     Request,
     Rows,
     Tell,
     evaluate,
     evaluations_folder,
     full_shot_kind,
-    memory_of,
     path_bytes,
     rows_of_evaluation,
     runs_folder,
