@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
+from ..files import local_folder
 from .measure_options import featurising, source_options, with_options
 from .options import ARGUMENTS, refuse_idle
 from .output import print_json, print_notes
@@ -114,7 +115,7 @@ class Engine:
     @property
     def folder(self) -> Path | None:
         """The folder that features go to; None if it is an address."""
-        return None if "://" in str(self.where) else Path(self.where)
+        return self.where if isinstance(self.where, Path) else local_folder(self.where)
 
     @property
     def is_used(self) -> bool:
