@@ -63,12 +63,13 @@ VERBS = {
 
 _AGAIN = "; run the same command again."
 _GO_ON = "; run the same command again to go on."
+_GO_ON_OR_RESUME = "; run the same command again to go on, or zoo runs resume if it had workers."
 AFTER_INTERRUPT = {
     "choose": f"Fetched weights and finished features are kept{_GO_ON}",
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
     "predict": f"No predictions were written{_AGAIN}",
-    "features": f"Finished shards of features are kept{_GO_ON}",
-    "runs": f"Finished shards of features are kept{_GO_ON}",
+    "features": f"Finished shards of features are kept{_GO_ON_OR_RESUME}",
+    "runs": f"Finished shards of features are kept{_GO_ON_OR_RESUME}",
     "layers": f"Finished features and tuned probes are kept{_GO_ON}",
     "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
     "decompose": f"The features are unchanged, no probe is stored{_AGAIN}",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
+from ..files import local_folder
 from .measure_options import featurising, source_options, with_options
 from .options import ARGUMENTS, refuse_idle
 from .output import print_notes
@@ -113,7 +114,7 @@ class Engine:
     @property
     def folder(self) -> Path | None:
         """The folder that features go to; None if it is an address."""
-        return None if "://" in str(self.where) else Path(self.where)
+        return self.where if isinstance(self.where, Path) else local_folder(self.where)
 
     @property
     def is_used(self) -> bool:
@@ -162,7 +163,9 @@ class Engine:
         """The workers, which end with the block."""
         from ..execution.opening import open_executor
 
-        with closing(open_executor(self.on, resources=self.resources(device), part=self.part)) as workers:
+        with closing(
+            open_executor(self.on, resources=self.resources(device), part=self.part, mixed_versions=self.mixed_versions)
+        ) as workers:
             yield workers
 
 
@@ -224,7 +227,7 @@ def recorded_run(engine: Engine, asked: Asked, device: str | None = None) -> Ite
             engine=engine.shown,
             n_workers=workers.n_workers,
             part=engine.part,
-            mixed_versions=engine.mixed_versions,
+            mixed_versions=engine.mixed_versions or not engine.is_used,
         )
         with journal:
             yield workers, journal

@@ -44,9 +44,10 @@ from .prediction_output import kept_document, print_kept, print_tag_evaluation, 
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
-    from ..evaluation.evaluating import Evaluation, Featurising, Request
+    from ..evaluation.evaluating import Evaluation, Request
     from ..evaluation.keeping import Kept
     from ..evaluation.tagging import TagEvaluation
+    from ..features.items import Featurising
 
 
 _EVALUATE_EXAMPLES = """\b
