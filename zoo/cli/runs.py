@@ -13,6 +13,7 @@ import click
 
 from ..errors import QueryError
 from ..execution.journal import CLOCKS_DIFFER_S, Record, Writer, record_named, records
+from ..files import local_folder
 from ..storage import Place, place_at
 from .engine_options import PROCESS_OPTIONS
 from .measure_options import with_options
@@ -85,7 +86,7 @@ def why(given: tuple[str, ...], as_json: bool) -> None:
 @(lambda command: with_options(command, PROCESS_OPTIONS))
 @json_option
 @click.pass_context
-def resume(ctx: click.Context, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Go on with a run, with any number of workers, by any engine.
 
     It runs the command of the run again, which computes what is missing; --cpus-each and all other options that may
@@ -126,7 +127,8 @@ def _is_run(text: str) -> bool:
 
 
 def _absolute(where: str) -> str:
-    return where if "://" in where else str(Path(where).absolute())
+    folder = local_folder(where)
+    return where if folder is None else str(folder)
 
 
 def _chosen(given: Sequence[str], *, unfinished: bool = False) -> tuple[Place, Record]:
