@@ -148,7 +148,9 @@ def written(repository: Path) -> Iterator[tuple[str, str]]:
     yield "zoo --help", command_line.get_help(context)
     for verb in VERBS:
         own = command_line.get_command(context, verb)
-        yield f"zoo {verb} --help", own.get_help(click.Context(own, info_name=verb, parent=context))
+        below = {f"{verb} {name}": own.verb(name) for name in getattr(own, "verbs", ())}
+        for name, command in {verb: own, **below}.items():
+            yield f"zoo {name} --help", command.get_help(click.Context(command, info_name=name, parent=context))
 
 
 def command_lines(text: str) -> list[str]:
@@ -164,6 +166,8 @@ def encoders_of(line: str) -> list[str]:
     context = click.Context(command_line, info_name="zoo")
     command = command_line.get_command(context, verb)
     assert command is not None, line
+    if arguments and arguments[0] in getattr(command, "verbs", ()):
+        command = command.verb(arguments.pop(0))
     parser = command.make_parser(click.Context(command, info_name=verb, parent=context))
     try:
         values, _, _ = parser.parse_args(arguments)

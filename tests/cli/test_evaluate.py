@@ -168,7 +168,7 @@ def test_bad_input_is_one_sentence(
 
 def test_features_of_another_encoder_or_the_same_images_are_refused(folders: dict[str, str], tmp_path: Path) -> None:
     few = "shapes:classes=4,train=24,val=16,size_px=16"
-    other = document("features", "pocket_simclr_rn_shapes_d24", few, "--part", "val", "--out", str(tmp_path))[
+    other = document("features", "pocket_simclr_rn_shapes_d24", few, "--split", "val", "--out", str(tmp_path))[
         "features"
     ][0]["folder"]
     assert "encoder" in run("probe", folders["train"], other, code=1).output
@@ -178,9 +178,9 @@ def test_features_of_another_encoder_or_the_same_images_are_refused(folders: dic
 
 
 def test_what_is_kept_lies_in_the_cache_unless_a_folder_is_named(tmp_path: Path) -> None:
-    found = document("features", ENCODER, IMAGES, "--part", "val")["features"][0]
+    found = document("features", ENCODER, IMAGES, "--split", "val")["features"][0]
     assert Path(found["folder"]).is_relative_to(evaluations_folder())
-    elsewhere = document("features", ENCODER, IMAGES, "--part", "val", "--out", str(tmp_path))["features"][0]
+    elsewhere = document("features", ENCODER, IMAGES, "--split", "val", "--out", str(tmp_path))["features"][0]
     assert Path(elsewhere["folder"]).is_relative_to(tmp_path)
 
 
@@ -310,7 +310,7 @@ class TestOptionsWithoutEffect:
             (("metric", "rankme", ENCODER, "digits", "--views-of", "5"), "--views-of 5"),
             (("metric", "rankme", ENCODER, "digits", "--target", "shapes"), "--target shapes"),
             (("metric", "lidar", ENCODER, "digits", "--n-images", "50"), "--n-images 50"),
-            (("metric", "rotation_accuracy", ENCODER, "digits", "--part", "val"), "--part val"),
+            (("metric", "rotation_accuracy", ENCODER, "digits", "--split", "val"), "--split val"),
             (("metric", "rankme", ENCODER, "digits", "--no-record", "--source", "me"), "--source me"),
             (("metric", "rankme", "z.npy", "--seed", "1"), "--seed 1"),
             (("metric", "rankme", "z.npy", "--val", "other.npy"), "--val other.npy"),

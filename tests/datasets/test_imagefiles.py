@@ -90,7 +90,7 @@ def test_features_of_turned_copies_are_those_of_the_upright_images(tmp_path: Pat
         stored(Image.fromarray(grey), orientation).save(path.with_suffix(".png"), exif=exif(orientation))
 
     names = {"upright": folder_of(tmp_path / "upright", in_8_bits), "turned": folder_of(tmp_path / "turned", turned)}
-    found = {name: document("features", ENCODER, str(root), "--part", "val") for name, root in names.items()}
+    found = {name: document("features", ENCODER, str(root), "--split", "val") for name, root in names.items()}
     from zoo.features import load_features
 
     x = {name: np.asarray(load_features(one["features"][0]["folder"]).x) for name, one in found.items()}

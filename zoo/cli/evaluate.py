@@ -1,4 +1,4 @@
-"""``zoo evaluate``, ``features``, ``probe``, ``decompose``: features, tuned probes, and the risk decomposition."""
+"""``zoo evaluate``, ``probe``, ``decompose``: tuned probes on features, and the risk decomposition."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ from .measure_options import (
     IMAGES_HELP,
     PART_NAMES,
     as_number,
-    copies_between,
     copies_document,
     copies_notes,
     device_option,
     featurising,
-    groups_between,
     groups_document,
     groups_notes,
     image_options,
@@ -38,11 +36,10 @@ from .measure_options import (
     refuse_other_images,
     request_of,
     setting_options,
-    skipped_notes,
     with_options,
 )
 from .options import encoder_names, refuse_idle
-from .output import json_option, print_json, print_notes, print_table, say, wrapped
+from .output import json_option, print_json, print_notes, say, wrapped
 from .prediction_output import kept_document, print_kept, print_tag_evaluation, tag_document
 
 if TYPE_CHECKING:
@@ -308,84 +305,6 @@ def _twin_to_featurise(supervised: str | None, data: ImageData, root: Path, how:
     return featurise_data(supervised, data, root=root, how=how, parts=("train",), progress=lambda part: Bar("images"))[
         "train"
     ]
-
-
-_FEATURES_EXAMPLES = """\b
-Examples:
-  zoo features pocket_simclr_rn_shapes shapes
-  zoo features dino_vitS16@cls+avg /data/imagenet --dataset imagenet-1k --out features --workers 8
-"""
-
-
-@click.command("features", epilog=f"{IMAGES_HELP}\n\n{_FEATURES_EXAMPLES}")
-@click.argument("name", metavar="NAME", shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES")
-@image_options
-@click.option(
-    "--part",
-    "parts",
-    type=click.Choice(["train", "val", "both"]),
-    default="both",
-    show_default=True,
-    help="Which images.",
-)
-@click.option(
-    "--out",
-    "root",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the folders of features go.  [default: in the cache]",
-)
-@json_option
-def features_command(name: str, images: str, parts: str, root: Path | None, as_json: bool, **options: Any) -> None:
-    """Compute features of labelled images, once.
-
-    The features of an encoder are written shard by shard; the same command goes on where it was if it was stopped, and
-    does nothing if all is there. `zoo probe` and `zoo decompose` take the folders.
-    """
-    from ..datasets.imagefiles import notes_on
-    from ..evaluation.evaluating import PARTS, evaluations_folder, featurise_data
-    from ..progress import Bar
-
-    data = opened(images, options)
-    wanted = PARTS if parts == "both" else (parts,)
-    found = featurise_data(
-        name,
-        data,
-        root=root or evaluations_folder(),
-        how=featurising(options),
-        parts=wanted,
-        progress=lambda part: Bar("images"),
-    )
-    records = [
-        {
-            "part": part,
-            "folder": features.where,
-            "n_images": len(features.y),
-            "dim": features.dim,
-            "skipped": [skipped.image for skipped in features.skipped],
-        }
-        for part, features in found.items()
-    ]
-    copies, groups = copies_between(data), groups_between(data)
-    if as_json:
-        print_json(
-            {
-                "encoder": found[wanted[0]].origin.encoder,
-                "dataset": data.name,
-                "features": records,
-                "images": images_document(data),
-                "copies": copies_document(copies),
-                "groups": groups_document(groups),
-            }
-        )
-        return
-    rows = [[part, f"{len(one.y):,}", f"{one.dim:,}", one.where] for part, one in found.items()]
-    print_table(["part", "images", "dimensions", "folder"], rows, right=[1, 2])
-    notes = notes_on([data.train if part == "train" else data.val for part in wanted]) + copies_notes(copies)
-    notes += groups_notes(groups, has_intervals=False)
-    skipped = [f"{part}: {one.image}" for part, features in found.items() for one in features.skipped]
-    print_notes(notes + skipped_notes(skipped, n_named=10))
 
 
 _PROBE_EXAMPLES = """\b

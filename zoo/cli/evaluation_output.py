@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,89 @@ def _print_errors(evaluation: Evaluation, predicted: dict[str, LabelPrediction])
         name = f"full, {run.report['k']} nearest neighbours"
         rows.append([name, f"{run.n_train:,}", *_points(evaluation.neighbours.error), "1"] + ["", ""] * bool(predicted))
     print_table(headers, rows, right=[1, 2, 3, 4, 5, 6][: len(headers) - 1])
+
+
+_MOST_WITH_INTERVALS = 8  # encoders in a table
+
+
+def print_many(documents: Sequence[Mapping[str, Any]], *, on_images: Sequence[str] = ()) -> None:
+    """Prints what was measured of many encoders, a line each, from documents as ``zoo evaluate`` gives them."""
+    first = documents[0]
+    click.echo(
+        click.style(f"\n{len(documents)} encoders on {first['dataset']}", bold=True)
+        + f": {first['n_train']:,} training and {first['n_test']:,} test images\n"
+    )
+    with_intervals = len(documents) <= _MOST_WITH_INTERVALS
+    errors = [_errors_by_name(document) for document in documents]
+    names = list(dict.fromkeys(name for one in errors for name in one))
+    _print_points("dimensions", [f"{one['dim']:,}" for one in documents], documents, names, errors, with_intervals)
+    unit = "percent, higher is better" if "metrics" in first else "percent of the test images, lower is better"
+    beside = "with 95 % intervals" if with_intervals else "95 % intervals with --json"
+    protocols = ", ".join(dict.fromkeys(document["protocol"] for document in documents))
+    notes = [f"{unit}; {beside}; protocol {protocols}"]
+    risks = [document.get("decomposition") for document in documents]
+    if any(risks):
+        click.echo("\nWhere the full-shot errors come from, in percentage points\n")
+        parts = [
+            {}
+            if risk is None
+            else {PARTS[part]: found for part, found in risk["parts"].items() if found}
+            | {"full-shot error": risk["full_shot_error"]}
+            for risk in risks
+        ]
+        shown = [words for words in (*PARTS.values(), "full-shot error") if any(words in one for one in parts)]
+        _print_points(
+            "order", [risk["order"] if risk else "" for risk in risks], documents, shown, parts, with_intervals
+        )
+        notes += sorted({risk["warning"] or risk["assumption"] for risk in risks if risk})
+    for document in documents:
+        name = document["encoder"]
+        notes += [f"{name}: {one} was left out: {why}" for one, why in document["left_out"].items()]
+        if not_kept := document.get("not_kept"):
+            notes.append(f"{name}: {len(not_kept)} measured probes could not be stored: {not_kept[0]}")
+        skipped = [f"{part}: {image}" for part, images in document["skipped"].items() for image in images]
+        notes += [f"{name}: {note}" for note in skipped_notes(skipped, n_named=2)]
+        runs = [run for result in _results_in(document) for run in result["runs"]]
+        n_open = sum(run["report"].get("converged") is False for run in runs) + len(document.get("not_converged", ()))
+        notes += [f"{name}: {n_open} probes did not converge; see their reports with --json"] * bool(n_open)
+    print_notes([*notes, *on_images])
+
+
+def _results_in(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Label settings of a document, and nearest neighbours, with their runs; none of images with tags."""
+    return [*document.get("errors", ()), *([document["neighbours"]] if document.get("neighbours") else ())]
+
+
+def _errors_by_name(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Value and interval of everything that has a column in a table of many encoders."""
+    if "errors" not in document:
+        found = document["metrics"]["metrics"].get("tag_average_precision")
+        return {} if found is None else {"mean average precision": found}
+    by_name = {one["setting"]: one for one in document["errors"]}
+    return by_name | ({"nearest neighbours": document["neighbours"]} if document["neighbours"] else {})
+
+
+def _print_points(
+    what: str,
+    cells: Sequence[str],
+    documents: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    found: Sequence[Mapping[str, Mapping[str, Any]]],
+    with_intervals: bool,
+) -> None:
+    """One line an encoder: its name, a cell, and a value a column, with its interval if that is wanted."""
+
+    def point(one: Mapping[str, Any] | None) -> str:
+        if one is None:
+            return ""
+        ends = _ends(one["ci_low"], one["ci_high"]) if with_intervals else ""
+        return f"{one['value']:.1f}" + (f" ({ends})" if ends else "")
+
+    rows = [
+        [document["encoder"], cell, *(point(one.get(column)) for column in columns)]
+        for document, cell, one in zip(documents, cells, found, strict=True)
+    ]
+    print_table(["encoder", what, *columns], rows, right=range(1, len(columns) + 2))
 
 
 def print_risk(report: RiskReport) -> None:

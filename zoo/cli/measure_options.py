@@ -213,12 +213,14 @@ DATA_OPTIONS = (
     click.option(
         "--image-column",
         metavar="COLUMN",
-        help="Of a Hugging Face data set that has several, or of a CSV file.  [default: path, file, image or filename]",
+        help="Of a Hugging Face data set or parquet files that have several, or of a CSV file; of tar files the ending "
+        "of images.  [default: path, file, image or filename]",
     ),
     click.option(
         "--label-column",
         metavar="COLUMN",
-        help="Of a Hugging Face data set that has several, or of a CSV file.  [default: label, class or target]",
+        help="Of a Hugging Face data set or parquet files that have several, or of a CSV file; of tar files an entry of "
+        "their .json.  [default: label, class or target]",
     ),
     click.option(
         "--label-columns",
@@ -267,7 +269,11 @@ _OPTIONS = (
         show_default=True,
         help="Of the encoder's forward pass.",
     ),
-    click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them."),
+    click.option(
+        "--skip-corrupt/--no-skip-corrupt",
+        default=None,
+        help="Go on without images that cannot be read, and name them.  [default: with --on and --part]",
+    ),
 )
 
 TABLE_OPTIONS = ("label_columns", "multi_label", "split_column", "group")
@@ -294,8 +300,8 @@ def refuse_idle_columns(images: str) -> None:
     """Refuses options of columns where the source of images has none."""
     if is_table(images):
         return
-    if not images.startswith("huggingface:"):
-        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set or CSV file, and has no columns")
+    if not images.startswith(("huggingface:", "webdataset:", "parquet:")):
+        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set, shards or CSV file, and has no columns")
     refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
 
 
@@ -327,7 +333,8 @@ def featurising(options: dict[str, Any]) -> Featurising:
     """How features are computed, from the options."""
     from ..evaluation.evaluating import Featurising
 
-    return Featurising(**{name: options[name] for name in FEATURE_OPTIONS})
+    given = {name: options[name] for name in FEATURE_OPTIONS}
+    return Featurising(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
 
 
 _LISTED_DIFFERENCES = 10  # --json has all

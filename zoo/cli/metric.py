@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError
+from ..cards.catalogue import catalogue
+from ..errors import QueryError, ZooError
 from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, feature_metric
 from .measure_options import (
     IMAGES_HELP,
@@ -176,7 +177,7 @@ _WITH_VALIDATION = frozenset({"rotations", "labelled", "pixels"})
 _ONLY_OF = (  # options, the needs that they have an effect on, and what else metrics are measured on
     (("q", "augmentations"), {"views"}, "no views"),
     (("n",), {"views", "rotations"}, "no views and no turned images"),
-    (("part",), {"features", "labels", "views"}, "both parts"),
+    (("split",), {"features", "labels", "views"}, "both parts"),
     (("n_images",), {"features", "labels", "labelled", "source and target", "pixels"}, "views or turned images alone"),
     (("target",), {"source and target"}, "no data set to transfer to"),
 )
@@ -195,12 +196,11 @@ Examples:
 
 @click.command("metric", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
 @click.argument("metrics", metavar="METRIC", required=False, shell_complete=metric_names)
-@click.argument("name", metavar="NAME|FEATURES", required=False, shell_complete=encoder_names)
-@click.argument("images", metavar="[IMAGES]", required=False)
+@click.argument("words", metavar="NAME... IMAGES|FEATURES", nargs=-1, shell_complete=encoder_names)
 @click.option("--list", "listing", is_flag=True, help="Show all metrics, what they need and where they come from.")
 @image_options
 @click.option(
-    "--part",
+    "--split",
     type=click.Choice(["train", "val"]),
     default="train",
     show_default=True,
@@ -259,9 +259,7 @@ Examples:
 )
 @recording_options
 @json_option
-def metric_command(
-    metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
-) -> None:
+def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, as_json: bool, **options: Any) -> None:
     """Measure how good features are, without labels or without training a probe.
 
     RankMe, LiDAR, what CLID is made of, and what they are compared with; and scores of features with their labels:
@@ -278,16 +276,17 @@ def metric_command(
             raise QueryError(f"Got --list and {metrics!r}, expected one of them; --list shows all metrics.")
         _list(as_json)
         return
-    if metrics is None or name is None:
+    if metrics is None or not words:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
     everything = metrics == "all"
     wanted = list(FEATURE_METRICS) if everything else [feature_metric(one).name for one in metrics.split(",")]
-    _refuse_idle_options(name, of_file=images is None)
-    _refuse_idle_beside(wanted, metrics, options, of_file=images is None)
-    if images is None:
-        metrics_of_file(wanted, Path(name), options, as_json, everything=everything)
+    *names, last = words
+    _refuse_idle_options(names[0] if names else last, of_file=not names)
+    _refuse_idle_beside(wanted, metrics, options, of_file=not names)
+    if names:
+        _of_encoders(wanted, names, last, options, as_json)
     else:
-        _of_encoder(wanted, name, images, options, as_json)
+        metrics_of_file(wanted, Path(last), options, as_json, everything=everything)
 
 
 def _refuse_idle_options(name: str, *, of_file: bool) -> None:
@@ -352,54 +351,102 @@ def _about(one: FeatureMetric) -> Record:
     return {"metric": one.name, "title": one.title, "unit": one.unit, "better": BETTER[one.higher_is_better]}
 
 
-def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
-    from ..evaluation.label_free.inputs import inputs_of
-    from ..evaluation.label_free.measuring import check_options, measure
-    from ..progress import Bar
+def _of_encoders(wanted: Sequence[str], names: Sequence[str], images: str, options: Record, as_json: bool) -> None:
+    from ..evaluation.label_free.measuring import check_options
 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)
+    ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     data: ImageData = opened(images, options)
     if options["record"]:
         refuse_other_images(data)
     target = None if options["target"] is None else _target(options["target"], options["scale"])
-    needs = {feature_metric(one).needs for one in wanted}
+    asked = {name: options[name] for name in ("n_images", "n", "q", "seed", "root")}
+    asked |= {"part": options["split"], "recipe": options["augmentations"], "how": featurising(options)}
+    found: list[Record] = []
+    failed: list[tuple[str, ZooError]] = []
+    problems: list[str] = []
+    for name in ids:
+        try:
+            inputs, measured = _measured(name, data, target, wanted, chosen, asked)
+        except ZooError as error:
+            if len(ids) == 1:
+                raise
+            failed.append((name, error))
+            click.echo(f"{name}: {error}", err=True)
+            continue
+        document = metrics_document(inputs, measured)
+        make_rows = partial(_rows, measured, inputs, source=options["source"])
+        found.append(_told(document, data, make_rows if options["record"] else None, problems, as_json=as_json))
+    failures = [{"encoder": name, "error": str(error)} for name, error in failed]
+    if as_json:
+        print_json(found[0] if len(ids) == 1 else {"encoders": found, "failed": failures})
+    if failed:
+        problems.append(f"{len(failed)} of {len(ids)} encoders could not be measured; see above.")
+    if problems:
+        raise click.ClickException(" ".join(problems))
+    refuse_nothing([record for document in found for record in document["metrics"]])
+
+
+def _measured(
+    name: str,
+    data: ImageData,
+    target: ImageData | None,
+    wanted: Sequence[str],
+    chosen: Mapping[str, Mapping[str, Any]],
+    asked: Record,
+) -> tuple[Inputs, list[Measured]]:
+    """One encoder in this process."""
+    from ..evaluation.label_free.inputs import inputs_of
+    from ..evaluation.label_free.measuring import measure
+    from ..progress import Bar
+
     say(f"{name}: features of {data.name}")
-    inputs = inputs_of(
-        name,
-        data,
-        needs,
-        target=target,
-        recipe=options["augmentations"],
-        **{name: options[name] for name in ("part", "n_images", "n", "q", "seed", "root")},
-        how=featurising(options),
-        progress=lambda label: Bar("images"),
-    )
+    needs = {feature_metric(one).needs for one in wanted}
+    inputs = inputs_of(name, data, needs, target=target, progress=lambda label: Bar("images"), **asked)
     found = []
-    for one in measure(wanted, inputs, seed=options["seed"], options=chosen):
+    for one in measure(wanted, inputs, seed=asked["seed"], options=chosen):
         say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
         found.append(one)
+    return inputs, found
+
+
+def metrics_document(inputs: Inputs, found: Sequence[Measured]) -> Record:
+    """Metrics of an encoder as JSON."""
     records = [_record(one) for one in found]
+    return {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": list(inputs.notes), "metrics": records}
+
+
+def _told(
+    document: Record,
+    data: ImageData,
+    make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]] | None,
+    problems: list[str],
+    *,
+    as_json: bool,
+) -> Record:
+    """Prints and records what was measured of an encoder; returns its document with what became of that."""
     copies, groups = copies_between(data), groups_between(data)
-    notes = [*inputs.notes, *copies_notes(copies), *groups_notes(groups, has_intervals=False)]
+    notes = [*document["notes"], *copies_notes(copies), *groups_notes(groups, has_intervals=False)]
     if not as_json:  # before anything can go wrong with the results
-        click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
-        print_metrics(records, notes)
-    recorded = None
-    if options["record"]:
-        recorded = recording(partial(_rows, found, inputs, options["source"]))
-    problem = recorded.problem if recorded else ""
-    if as_json:
-        document: Record = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": notes}
-        document |= {"images": images_document(data), "copies": copies_document(copies)}
-        document |= {"groups": groups_document(groups)}
-        done = recorded.document if recorded else None
-        print_json(document | {"metrics": records, "recorded": done, "not_recorded": problem or None})
-    elif recorded:
+        click.echo(click.style(f"\n{document['encoder']}", bold=True) + f" on {document['dataset']}\n")
+        print_metrics(document["metrics"], notes)
+    recorded = None if make_rows is None else recording(make_rows)
+    if recorded and not as_json:
         print_notes(recorded.notes)
-    if problem:
-        raise click.ClickException(problem)
-    refuse_nothing(records)
+    problem = recorded.problem if recorded else ""
+    problems += [problem] * bool(problem)
+    return {
+        "encoder": document["encoder"],
+        "dataset": document["dataset"],
+        "notes": notes,
+        "images": images_document(data),
+        "copies": copies_document(copies),
+        "groups": groups_document(groups),
+        "metrics": document["metrics"],
+        "recorded": recorded.document if recorded else None,
+        "not_recorded": problem or None,
+    }
 
 
 def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
@@ -419,7 +466,7 @@ def _record(one: Measured) -> Record:
     return _about(one.metric) | value | counts | seconds | {"details": dict(one.details), "notes": list(one.notes)}
 
 
-def _rows(found: Sequence[Measured], inputs: Inputs, source: str) -> Mapping[Any, Mapping[str, Any]]:
+def _rows(found: Sequence[Measured], inputs: Inputs, *, source: str) -> Mapping[Any, Mapping[str, Any]]:
     from ..evaluation.label_free.measuring import rows_of_measured
 
     return rows_of_measured(found, inputs, source=source)

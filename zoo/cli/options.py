@@ -10,6 +10,10 @@ import click
 from click.core import ParameterSource
 
 from ..errors import QueryError
+from .default_command import CommandWithVerbs
+
+ARGUMENTS = "zoo.arguments"
+"""Name of the arguments of the running verb, as they were given, among what the context of click carries along."""
 
 
 def given_options() -> dict[str, str]:
@@ -55,14 +59,16 @@ def dataset_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes ids of encoders; none if the cards cannot be read."""
+    """Completes ids of encoders, of which there are none if the cards cannot be read, or first a verb of the verb."""
     from ..cards.catalogue import catalogue
     from ..errors import ZooError
 
+    below = ctx.command.verbs if isinstance(ctx.command, CommandWithVerbs) else ()
+    verbs = [] if ctx.params.get(str(parameter.name)) else _beginning(incomplete, below)
     try:
-        return _beginning(incomplete, catalogue())
+        return verbs + _beginning(incomplete, catalogue())
     except ZooError:
-        return []
+        return verbs
 
 
 def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

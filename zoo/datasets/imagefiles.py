@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError
@@ -174,6 +175,16 @@ def stored_in(opened: ImageFile.ImageFile) -> Stored:
     )
 
 
+def head_of(open_one: Callable[[], ImageFile.ImageFile]) -> Stored | None:
+    """What the head of an image says if it is not just 8-bit pixels; None if it is, or cannot be read."""
+    try:
+        with open_one() as opened:
+            stored = stored_in(opened)
+    except DECODING_ERRORS:
+        return None
+    return stored if stored.orientation > 1 or stored.values or stored.has_frames else None
+
+
 def files_reading(paths: Sequence[str], names: Sequence[str], *, image_set: str, scale: Scale | None = None) -> Reading:
     """How image files are read, by their heads and a sample of their values; ``names`` are those in the image set."""
     dicoms = {i: Stored(values=DICOM) for i, path in enumerate(paths) if is_dicom(path)}
@@ -195,16 +206,23 @@ def files_reading(paths: Sequence[str], names: Sequence[str], *, image_set: str,
 
 
 def reading_of(
-    names: Sequence[str], open_one: Opener, *, image_set: str, scale: Scale | None = None, turned_by: str = ""
+    names: Sequence[str],
+    open_one: Opener,
+    *,
+    image_set: str,
+    scale: Scale | None = None,
+    turned_by: str = "",
+    heads: Iterable[tuple[int, Stored]] | None = None,
 ) -> Reading:
     """How images that Pillow opens are read, by their heads and a sample of their values.
 
     ``open_one`` returns the result of ``PIL.Image.open`` of the image with a number; ``turned_by`` is the library that
-    turns the images before, if one does. Values without a range are refused if there is no scale.
+    turns the images before, if one does; ``heads`` has what :func:`head_of` returned on each image, by its number, if
+    that is known already. Values without a range are refused if there is no scale.
     """
     scale = None if scale is None else checked_scale(scale)
     by_number = {}
-    for i, stored in _heads(len(names), open_one):
+    for i, stored in _heads(len(names), open_one) if heads is None else heads:
         turned = turned_by if turned_by and stored.orientation > 1 else stored.turned_by
         by_number[i] = stored._replace(turned_by=turned if stored.orientation > 1 else "")
     spread = {}
@@ -314,12 +332,8 @@ def _heads(n: int, open_one: Opener) -> list[tuple[int, Stored]]:
     def look(numbers: range) -> list[tuple[int, Stored]]:
         heads = []
         for i in numbers:
-            try:
-                with open_one(i) as opened:
-                    stored = stored_in(opened)
-            except DECODING_ERRORS:
-                continue
-            if stored.orientation > 1 or stored.values or stored.has_frames:
+            stored = head_of(partial(open_one, i))
+            if stored is not None:
                 heads.append((i, stored))
         return heads
 

@@ -129,6 +129,37 @@ def _huggingface(asked: Request) -> ImageData:
     return huggingface_data(Path(asked.rest), **options)
 
 
+def _webdataset(asked: Request) -> ImageData:
+    if not asked.rest:
+        raise QueryError(
+            f"The image set {asked.text!r} is not complete; expected webdataset:PATTERN, such as "
+            "webdataset:/data/train-{000..127}.tar."
+        )
+    from .webdataset_sets import webdataset_data
+
+    return webdataset_data(asked.rest, **_of_shards(asked))
+
+
+def _parquet(asked: Request) -> ImageData:
+    if not asked.rest:
+        raise QueryError(
+            f"The image set {asked.text!r} is not complete; expected parquet:PATH, a file, a folder or a pattern."
+        )
+    from .parquet_sets import parquet_data
+
+    return parquet_data(asked.rest, **_of_shards(asked))
+
+
+def _of_shards(asked: Request) -> dict[str, Any]:
+    """Arguments of the functions that open shards; the name is that of the folder of the first of them."""
+    folder, _, last = asked.rest.partition(",")[0].rstrip("/").rpartition("/")
+    if last and not any(mark in last for mark in ("*", "?", "[", "{", ".tar", ".tgz", ".parquet")):
+        folder = last
+    name = asked.name or folder.partition("{")[0].rstrip("/").rpartition("/")[2] or "images"
+    options = asked.folder_options() | {"name": name}
+    return options | {"image_column": asked.image_column, "label_column": asked.label_column}
+
+
 def _idx(asked: Request) -> ImageData:
     from .idx import DEBIAN, idx_data
 
@@ -166,6 +197,8 @@ KINDS: dict[str, Kind[ImageData]] = {
     "kmnist:PATH": Kind("the same of Kuzushiji-MNIST", _idx),
     "torchvision:NAME:ROOT": Kind("a data set of torchvision on the disk", _torchvision),
     "huggingface:PATH": Kind("what save_to_disk of the library datasets wrote", _huggingface),
+    "webdataset:PATTERN": Kind("tar files, {000..127}.tar or TRAIN,VAL, also at an address", _webdataset),
+    "parquet:PATH": Kind("parquet files with a column of images, as on the Hub, also at an address", _parquet),
 }
 """What :func:`open_images` takes; what is written in capitals stands for a text of the user's."""
 

@@ -75,6 +75,7 @@ class Request:
     n_subsets: int = N_SUBSETS  # of the decomposition
     seed: int = 0
     probe: str = "auto"  # "logistic", "streamed", or "auto": the first where it fits in memory
+    memory_bytes: int | None = None  # that "auto" reckons with; None: what this machine has
     changed: Mapping[str, Any] = field(default_factory=dict)  # settings of the linear probe, which then is another
     neighbours: bool = True
     decompose: bool = False
@@ -239,7 +240,9 @@ def _chosen(train: Features, request: Request) -> Choice:
     kind, reason = request.probe, f"{request.probe}: as asked for"
     if kind == "auto":
         n_classes = len(train.classes) or int(train.y.max()) + 1
-        kind, reason = full_shot_kind(len(train.y), train.dim, n_classes, device=request.device)
+        kind, reason = full_shot_kind(
+            len(train.y), train.dim, n_classes, memory_bytes=request.memory_bytes, device=request.device
+        )
     known = PROTOCOLS[_LINEAR[kind]].settings
     if unknown := sorted(request.changed.keys() - known.keys()):
         raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
@@ -270,7 +273,7 @@ def full_shot_kind(
     'streamed: the path solver would need 77.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
     """
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    memory = memory_bytes if memory_bytes is not None else _memory_bytes(torch.device(chosen))
+    memory = memory_bytes if memory_bytes is not None else memory_of(torch.device(chosen))
     needed = path_bytes(n, dim, n_classes)
     fits = needed <= SHARE_OF_MEMORY * memory
     kind = "logistic" if fits else "streamed"
@@ -294,7 +297,8 @@ def path_bytes(n: int, dim: int, n_classes: int) -> int:
     return int(4 * (n * dim + 1.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + squares
 
 
-def _memory_bytes(device: torch.device) -> int:
+def memory_of(device: torch.device) -> int:
+    """Bytes that the machine or its control group has, or the GPU if it is the device."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
     if not hasattr(os, "sysconf"):  # Windows

@@ -1,29 +1,24 @@
-"""Computes features: an image set through an encoder, in memory or shard by shard into a folder.
+"""Computes features: an image set through the encoders of a group, in memory or shard by shard into a folder.
 
-Images are decoded ahead of the forward pass. Without worker processes one thread decodes and preprocesses the next
-batches while the encoder computes: Pillow and torch release the interpreter for nearly all of their work. It takes one
-core and no more, for a second team of torch's threads would take turns with that of the forward pass.
+A group has one preprocessing, so that every batch is decoded once. What an encoder gives is the same to the last bit
+whether it is alone or in a group, and whichever shards are computed in one go: every shard begins a batch.
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, TypeAlias
 
 from ..datasets import ImageSet
 from ..drift import full_precision
-from ..errors import CorruptImage, DataError, PlaceError, QueryError
+from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from ..storage import Place, place_at
+from .decoding import Batch, Decoding, Preprocess, decoded, died, is_death
 from .origin import Origin, code_version, run_hash
 from .shards import Skipped, write_shard
 from .store import (
@@ -48,137 +43,6 @@ with requires_extra("models", needed_for="Computing features"):
     import numpy as np
     import torch
 
-Preprocess: TypeAlias = Callable[[Any], torch.Tensor]
-
-_N_AHEAD = 2  # decoded batches that wait in memory
-_DEATH_NOTICED_S = 0.5  # within which torch notices that a worker was killed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Images that are ready for the encoder."""
-
-    positions: list[int]  # in the image set, of the images that could be read
-    pixels: torch.Tensor | None  # (b, 3, px, px); None if none could be read
-    unreadable: list[Skipped]
-    refusal: str = ""  # why none of them is of use
-
-    def pin_memory(self) -> Batch:
-        """The same in memory from which a GPU copies by itself; torch's loader calls it."""
-        return self if self.pixels is None else replace(self, pixels=self.pixels.pin_memory())
-
-
-class Decoding:
-    """Image set and preprocessing as a data set of batches; a class so that worker processes can unpickle it."""
-
-    def __init__(self, images: ImageSet, preprocess: Preprocess) -> None:
-        self.images = images
-        self.preprocess = preprocess
-
-    def __getitem__(self, positions: Sequence[int]) -> Batch:
-        """The batch of images at some positions."""
-        tensors: list[torch.Tensor] = []
-        read: list[int] = []
-        unreadable: list[Skipped] = []
-        for position in positions:
-            try:
-                tensors.append(self.preprocess(self.images[position][0]))
-                read.append(position)
-            except CorruptImage as error:  # as a value: the others of the batch are wanted
-                unreadable.append(Skipped(image=error.image, position=position, reason=str(error)))
-            except DataError as error:  # and would make several lines of this one
-                return Batch([], None, [], refusal=str(error))
-        for position, tensor in zip(read, tensors, strict=True):
-            if tensor.shape != tensors[0].shape:
-                names = self.images.names
-                refusal = (
-                    f"The preprocessing makes {tuple(tensors[0].shape)} of image {names[read[0]]!r} and "
-                    f"{tuple(tensor.shape)} of {names[position]!r}; expected one shape for all images, so resize and "
-                    "crop them to one size."
-                )
-                return Batch([], None, [], refusal=refusal)
-        return Batch(read, torch.stack(tensors) if tensors else None, unreadable)
-
-
-@contextmanager
-def decoded(
-    decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
-) -> Iterator[Iterator[Batch]]:
-    """The batches of images at these positions, in order, some of them ahead of time.
-
-    ``n_workers`` processes decode; with none, a thread of this process. ``pin``: into memory from which a GPU copies by
-    itself.
-    """
-    if n_workers:
-        with closing(_in_processes(decoding, batches, n_workers=n_workers, pin=pin)) as loaded:
-            yield loaded
-        return
-    with ThreadPoolExecutor(1, thread_name_prefix="zoo-decoding") as thread:
-        n_threads = torch.get_num_threads()
-        thread.submit(torch.set_num_threads, 1).result()  # of that thread; but torch also sets the number
-        torch.set_num_threads(n_threads)  # of threads that are started later, which must not change
-        waiting: deque[Future[Batch]] = deque()
-        try:
-            yield _ahead(thread, waiting, decoding, iter(batches), pin=pin)
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def _in_processes(
-    decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
-) -> Generator[Batch, None, None]:
-    """A generator, for the loader ends its processes when nothing refers to it: at the latest when this is closed."""
-    loader: torch.utils.data.DataLoader[Batch] = torch.utils.data.DataLoader(
-        decoding,  # type: ignore[arg-type]
-        sampler=batches,
-        batch_size=None,
-        num_workers=n_workers,
-        pin_memory=pin,
-        generator=torch.Generator(),  # or each run would draw from the user's
-    )
-    try:
-        yield from loader
-        return
-    except (RuntimeError, OSError, EOFError) as error:  # a dying process may leave no error
-        if str(error).startswith("Caught "):  # of a living process, raised by images or preprocessing
-            raise
-        reason = str(error) or type(error).__name__
-        # torch notices a death by a signal, and raises a RuntimeError at any point of the code: wait for it here,
-        # before the loader is taken down
-        with suppress(RuntimeError):
-            time.sleep(_DEATH_NOTICED_S)
-    # here nothing refers to the error any more, and through it to the loader and its processes
-    raise died(reason)
-
-
-def died(reason: str) -> DataError:
-    """The error about a worker process that died."""
-    return DataError(
-        f"A process that decodes images died ({reason.partition(chr(10))[0].rstrip('. ')}), perhaps for want of memory "
-        "or shared memory; finished shards stay, run the same again with fewer workers (n_workers)."
-    )
-
-
-def _ahead(
-    thread: ThreadPoolExecutor,
-    waiting: deque[Future[Batch]],
-    decoding: Decoding,
-    batches: Iterator[Sequence[int]],
-    *,
-    pin: bool,
-) -> Iterator[Batch]:
-    def fetch(positions: Sequence[int]) -> Batch:
-        batch = decoding[positions]
-        return batch.pin_memory() if pin else batch
-
-    waiting.extend(thread.submit(fetch, positions) for positions in islice(batches, _N_AHEAD))
-    while waiting:
-        batch = waiting.popleft().result()
-        waiting.extend(thread.submit(fetch, positions) for positions in islice(batches, 1))
-        yield batch
-
-
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """Types of autocast by name."""
 
@@ -186,20 +50,29 @@ _LEAST_CONVOLUTIONS = 4  # of a convolutional encoder, not counting 1 x 1 and pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Forward:
-    """An encoder, the images for it, and how to compute."""
+class Network:
+    """An encoder of a group."""
 
     encoder: torch.nn.Module
     name: str
+    autocast: torch.dtype | None
+    channels_last: bool | None = None  # of its images; by default where it helps
+    stays: bool = False  # as it was changed for computing: on its device and in its layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Forward:
+    """The encoders of a group, the images for them, and how to compute."""
+
+    networks: tuple[Network, ...]  # whose names differ
     decoding: Decoding
     device: torch.device
-    autocast: torch.dtype | None
-    channels_last: bool | None
     batch_size: int
     n_workers: int
     shard_size: int
     skip_corrupt: bool
     progress: Progress
+    careful: bool = False  # images may end the process that decodes them
 
     @property
     def images(self) -> ImageSet:
@@ -216,8 +89,9 @@ class Forward:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Computed:
-    """The features of one shard of images."""
+    """The features of one shard of images under one encoder."""
 
+    name: str  # of the encoder
     number: int
     positions: list[int]  # of its rows, in the image set
     x: np.ndarray  # float32 (rows, dim)
@@ -264,66 +138,125 @@ def number_type(encoder: torch.nn.Module, precision: str) -> tuple[str, torch.dt
     return f"{stored} weights", None
 
 
-def compute(forward: Forward, numbers: Iterable[int], keep: Callable[[Computed], None]) -> None:
-    """Computes some shards, in order, and gives each to ``keep`` as soon as it is finished."""
+def compute(
+    forward: Forward,
+    numbers: Iterable[int],
+    keep: Callable[[Computed], None],
+    *,
+    failed: Callable[[str, Exception], None] | None = None,
+) -> None:
+    """Computes some shards, in order, and gives each to ``keep`` as soon as it is finished, one for every encoder.
+
+    If an encoder fails, ``failed`` is called with its name and the error, and the others go on; without ``failed`` the
+    error is raised.
+    """
     steps = [(number, start) for number in numbers for start in forward.span(number)[:: forward.batch_size]]
     cuts = [range(start, min(start + forward.batch_size, forward.span(number).stop)) for number, start in steps]
     pin = forward.device.type == "cuda"
-    encoder = forward.encoder.to(forward.device).eval()
-    stored = _stored(encoder)
+    running = dict.fromkeys(forward.networks)  # in order, without those that failed
+    fillings: dict[Network, _Filling] = {}
+
+    @contextmanager
+    def watched(network: Network) -> Iterator[None]:
+        try:
+            yield
+        except (ZooError, RuntimeError, MemoryError) as error:
+            if failed is None or is_death(error):
+                raise
+            del running[network]
+            fillings.pop(network, None)
+            failed(network.name, error.with_traceback(None))  # which would keep tensors alive
+
+    with _deaths_told(), ExitStack() as stack:
+        layouts = {network: stack.enter_context(_ready(network, forward.device)) for network in forward.networks}
+        batches = stack.enter_context(
+            decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin, careful=forward.careful)
+        )
+        stack.enter_context(torch.inference_mode())
+        stack.enter_context(full_precision())
+        for (number, start), batch in zip(steps, batches, strict=True):
+            if not fillings:
+                fillings.update({network: _Filling(forward, network, number) for network in running})
+            if batch.refusal:
+                raise DataError(batch.refusal)
+            if batch.unreadable and not forward.skip_corrupt:
+                raise CorruptImage(batch.unreadable[0].image, batch.unreadable[0].reason)
+            is_last = start + forward.batch_size >= forward.span(number).stop
+            finished: list[Computed] = []
+            for network in list(running):
+                with watched(network):
+                    fillings[network].take(batch, _output(forward, network, layouts[network], batch))
+                    if is_last:
+                        finished.append(fillings.pop(network).finished())
+            for computed in finished:
+                keep(computed)
+            if not running:
+                return
+            forward.progress.advance(len(batch.positions) + len(batch.unreadable))
+
+
+@contextmanager
+def _ready(network: Network, device: torch.device) -> Iterator[torch.memory_format]:
+    """The encoder on its device, in the memory layout of its images."""
+    encoder = network.encoder.to(device).eval()
+    with in_layout(encoder, network.channels_last, stays=network.stays) as layout:
+        yield layout
+
+
+def _output(forward: Forward, network: Network, layout: torch.memory_format, batch: Batch) -> object:
+    """What an encoder makes of a batch; None if it has no image."""
+    if batch.pixels is None:
+        return None
+    device, dtype, pin = forward.device, _stored(network.encoder), forward.device.type == "cuda"
+    is_shared = len(forward.networks) > 1  # and an encoder may change what it is given
+    pixels = batch.pixels.to(device, dtype, non_blocking=pin, copy=is_shared, memory_format=layout)
+    with torch.autocast(device.type, dtype=network.autocast, enabled=network.autocast is not None):
+        return network.encoder(pixels)  # (b, dim)
+
+
+@contextmanager
+def _deaths_told() -> Iterator[None]:
     try:
-        with (
-            in_layout(encoder, forward.channels_last) as layout,
-            decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin) as batches,
-            torch.inference_mode(),
-            torch.autocast(forward.device.type, dtype=forward.autocast, enabled=forward.autocast is not None),
-            full_precision(),
-        ):
-            filling: _Filling | None = None
-            for (number, start), batch in zip(steps, batches, strict=True):
-                if filling is None:
-                    filling = _Filling(forward, number)
-                filling.require_readable(batch)
-                output = None
-                if batch.pixels is not None:
-                    pixels = batch.pixels.to(forward.device, stored, non_blocking=pin, memory_format=layout)
-                    output = encoder(pixels)  # (b, dim)
-                filling.take(batch, output)
-                if start + forward.batch_size >= forward.span(number).stop:
-                    keep(filling.finished())
-                    filling = None
-                forward.progress.advance(len(batch.positions) + len(batch.unreadable))
-    except torch.OutOfMemoryError as error:
-        raise QueryError(
-            f"{forward.batch_size} images at once do not fit into the memory of {str(forward.device)!r}; ask for a "
-            "smaller batch_size, finished shards stay."
-        ) from error
+        yield
     except RuntimeError as error:
-        if not str(error).startswith("DataLoader worker"):  # torch has no class of its own for this
+        if not is_death(error):
             raise
         raise died(str(error)) from error
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """True if an encoder failed because its batch does not fit into the memory."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or _NO_MEMORY in str(error)
+
+
+_NO_MEMORY = "DefaultCPUAllocator"  # torch has no class of its own for this
+
+
+@contextmanager
+def memory_told(forward: Forward) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise QueryError(
+            f"{forward.batch_size} images at once do not fit into the memory of {str(forward.device)!r}; ask for a "
+            "smaller batch_size, finished shards stay."
+        ) from error
+
+
 class _Filling:
-    """One shard while its batches come in.
+    """One shard of an encoder while its batches come in.
 
     On a GPU the features of a batch are fetched after the next one was submitted, so that the GPU need not wait.
     """
 
-    def __init__(self, forward: Forward, number: int) -> None:
-        self._forward, self._number = forward, number
+    def __init__(self, forward: Forward, network: Network, number: int) -> None:
+        self._forward, self._network, self._number = forward, network, number
         self._positions: list[int] = []
         self._skipped: list[Skipped] = []
         self._x: np.ndarray | None = None  # (rows, dim), from the first batch on
         self._waiting: tuple[list[int], torch.Tensor] | None = None
-
-    def require_readable(self, batch: Batch) -> None:
-        """Refuses a batch with a damaged image, unless such are skipped."""
-        if batch.refusal:
-            raise DataError(batch.refusal)
-        if batch.unreadable and not self._forward.skip_corrupt:
-            first = batch.unreadable[0]
-            raise CorruptImage(first.image, first.reason)
 
     def take(self, batch: Batch, output: object) -> None:
         """Takes the output of the encoder for a batch; None if it had no image."""
@@ -337,7 +270,13 @@ class _Filling:
     def finished(self) -> Computed:
         self._fetch()
         x = np.empty((0, 0), np.float32) if self._x is None else self._x[: len(self._positions)]
-        return Computed(number=self._number, positions=self._positions, x=x, skipped=tuple(self._skipped))
+        return Computed(
+            name=self._network.name,
+            number=self._number,
+            positions=self._positions,
+            x=x,
+            skipped=tuple(self._skipped),
+        )
 
     def _checked(self, output: object, n_images: int) -> torch.Tensor:
         dim = None if self._x is None else self._x.shape[1]
@@ -348,7 +287,7 @@ class _Filling:
                 return output
             got = f"{output.dtype} {tuple(output.shape)}"
         raise DataError(
-            f"The encoder {self._forward.name!r} gives {got} for {n_images} images; expected floating-point numbers of "
+            f"The encoder {self._network.name!r} gives {got} for {n_images} images; expected floating-point numbers of "
             f"shape ({n_images}, {dim or 'dim'}), one vector an image."
         )
 
@@ -372,13 +311,15 @@ class _Filling:
         others = f", and {n_broken - 1} more of its batch," if n_broken > 1 else ""
         raise DataError(
             f"The image {images.names[first]!r} of {images.name!r} (number {first}){others} has features that are not "
-            f"finite under {self._forward.name!r}; check the image, the weights and the precision."
+            f"finite under {self._network.name!r}; check the image, the weights and the precision."
         )
 
 
 @contextmanager
-def in_layout(encoder: torch.nn.Module, channels_last: bool | None) -> Iterator[torch.memory_format]:
-    """The encoder with the memory layout that its images will have; it is restored at the end."""
+def in_layout(
+    encoder: torch.nn.Module, channels_last: bool | None, *, stays: bool = False
+) -> Iterator[torch.memory_format]:
+    """The encoder with the memory layout that its images will have; it is restored at the end, unless it stays."""
     if channels_last is None:
         channels_last = is_convolutional(encoder)
     if not channels_last:
@@ -388,7 +329,8 @@ def in_layout(encoder: torch.nn.Module, channels_last: bool | None) -> Iterator[
     try:
         yield torch.channels_last
     finally:
-        encoder.to(memory_format=torch.contiguous_format)
+        if not stays:
+            encoder.to(memory_format=torch.contiguous_format)
 
 
 def is_convolutional(encoder: torch.nn.Module) -> bool:
@@ -495,12 +437,9 @@ def featurise(
         code_version=code_version(),
     )
     forward = Forward(
-        encoder=encoder,
-        name=name,
+        networks=(Network(encoder=encoder, name=name, autocast=autocast, channels_last=channels_last),),
         decoding=Decoding(images, preprocess),
         device=place,
-        autocast=autocast,
-        channels_last=channels_last,
         batch_size=batch_size,
         n_workers=n_workers,
         shard_size=shard_size,
@@ -621,11 +560,12 @@ def index_of(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> In
 
 @contextmanager
 def reported(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]:
-    """Begins and ends the progress of a run."""
+    """Begins and ends the progress of a run; says so if its batches are too large."""
     name = f"{origin.encoder}, {origin.dataset} ({origin.split})"
     forward.progress.start(name, len(forward.images), n_done)
     try:
-        yield
+        with memory_told(forward):
+            yield
     finally:
         forward.progress.end()
 

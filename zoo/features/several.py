@@ -18,8 +18,8 @@ from ..progress import Progress, Silent
 from ..storage import Place
 from .computing import (
     Computed,
-    Decoding,
     Forward,
+    Network,
     compute,
     device_for,
     index_of,
@@ -28,6 +28,7 @@ from .computing import (
     reported,
     require_wanted,
 )
+from .decoding import Decoding
 from .origin import Origin, code_version, run_hash
 from .shards import write_shard
 from .store import (
@@ -108,12 +109,9 @@ def featurise_parts(
         raise DataError(f"The image set {images.name!r} holds no image; there is nothing to featurise.")
     precision_name, autocast = number_type(wide, precision)
     forward = Forward(
-        encoder=wide,
-        name=parts[0].name,
+        networks=(Network(encoder=wide, name=parts[0].name, autocast=autocast),),
         decoding=Decoding(images, preprocess),
         device=device_for(wide, device),
-        autocast=autocast,
-        channels_last=None,
         batch_size=batch_size,
         n_workers=n_workers,
         shard_size=shard_size_of(max(column for part in parts for column in part.columns) + 1),

@@ -1,0 +1,259 @@
+"""Options of the verbs that compute features: where they go, and the workers that compute them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import QueryError
+from .measure_options import featurising, source_options, with_options
+from .options import ARGUMENTS, refuse_idle
+from .output import print_notes
+
+if TYPE_CHECKING:
+    from ..datasets import ImageData
+    from ..execution.executor import Executor, Resources
+    from ..execution.journal import Asked, Journal
+    from ..features.items import Setting
+    from ..features.running import RunReport
+    from ..storage import Place
+
+_SPLITS = ("train", "val", "both")
+
+
+def _part(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    """K and N of K/N."""
+    if text is None:
+        return None
+    if text in _SPLITS:
+        raise QueryError(f"Got --part {text}, expected K/N, a part of the work by number; write --split {text}.")
+    from ..execution.opening import parse_part
+
+    return parse_part(text)
+
+
+PLACE_OPTION = click.option(
+    "--to",
+    "--out",
+    "root",
+    metavar="PLACE",
+    help="Where features and what is made of them are kept: a folder, or an address as s3://bucket/folder.  "
+    "[default: in the cache]",
+)
+
+PROCESS_OPTIONS = (
+    click.option(
+        "--on",
+        metavar="ENGINE",
+        help="local: one process a core or GPU; local:N processes; ray: a cluster on this machine; ray:HOST:PORT or "
+        "ray:auto, one that runs.  [default: this process]",
+    ),
+    click.option("--part", metavar="K/N", callback=_part, help="Only part K of N of the work, as of a Slurm array."),
+    click.option(
+        "--gpus-each",
+        type=click.FloatRange(0, 64),
+        help="GPUs of a worker; 0.5: two workers on each.  [default: 1 where there are GPUs]",
+    ),
+    click.option("--mixed-versions", is_flag=True, help="Also workers with other versions of what may change numbers."),
+)
+"""Options of the process that hands out work, which change no number."""
+
+_NUMBER_OPTIONS = (
+    click.option(
+        "--cpus-each",
+        type=click.IntRange(1, 1024),
+        default=1,
+        show_default=True,
+        help="Threads of a worker; other numbers of them round otherwise.",
+    ),
+    click.option(
+        "--store",
+        "stored",
+        type=click.Choice(["float32", "float16"]),
+        default="float32",
+        show_default=True,
+        help="Numbers in the files of features; float16 takes half the room.",
+    ),
+)
+
+_OF_PROCESS = ("--on", "--part", "--gpus-each", "--to", "--out")  # and their values: they move no number
+_FLAGS_OF_PROCESS = ("--mixed-versions", "--json")
+_OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
+ENGINE_NAMES = ("root", "on", "part", "cpus_each", "gpus_each", "stored", "mixed_versions")
+
+
+def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--to``, ``--on``, ``--part``, ``--cpus-each``, ``--gpus-each``, ``--store`` and ``--mixed-versions``.
+
+    The command gets them by the names of :data:`ENGINE_NAMES` in its ``**options``, from which :func:`engine_of` makes
+    an :class:`Engine`.
+    """
+    return with_options(command, (PLACE_OPTION, *PROCESS_OPTIONS, *_NUMBER_OPTIONS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """Where features go, and the workers that compute them, as the options say."""
+
+    where: str | Path  # a folder, or an address
+    on: str | None
+    part: tuple[int, int] | None
+    cpus_each: int
+    gpus_each: float | None
+    stored: str
+    mixed_versions: bool
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that features go to; None if it is an address."""
+        return None if "://" in str(self.where) else Path(self.where)
+
+    @property
+    def is_used(self) -> bool:
+        """True if work is to be done item by item, with so many threads each, on whatever workers.
+
+        Without it this process computes with all its threads, as a library function would.
+        """
+        return self.on is not None or self.part is not None or self.folder is None
+
+    @property
+    def place(self) -> Place:
+        """The place of the features; QueryError if there is none of this name."""
+        from ..storage import place_at
+
+        return place_at(self.where)
+
+    def writable_place(self) -> Place:
+        """The place, in which a file can be written; refused before anything is computed."""
+        from ..storage import require_writable
+
+        place = self.place
+        require_writable(place)
+        return place
+
+    def resources(self, device: str | None) -> Resources:
+        """What a worker takes; of a GPU one where there is one, unless ``device`` or ``--gpus-each`` say otherwise."""
+        import torch
+
+        from ..execution.executor import Resources
+
+        n_gpus = self.gpus_each
+        if n_gpus is None:
+            wants = torch.cuda.is_available() if device is None else device.startswith("cuda")
+            n_gpus = 1.0 if wants and self.is_used else 0.0
+        n_cpus = self.cpus_each if self.is_used else torch.get_num_threads()
+        return Resources(n_cpus=n_cpus, n_gpus=n_gpus)
+
+    @property
+    def shown(self) -> str:
+        """The engine in a word or two."""
+        part = "" if self.part is None else f", part {self.part[0]}/{self.part[1]}"
+        return f"{self.on or 'this process'}{part}"
+
+    @contextmanager
+    def executor(self, device: str | None = None) -> Iterator[Executor]:
+        """The workers, which end with the block."""
+        from ..execution.opening import open_executor
+
+        with closing(open_executor(self.on, resources=self.resources(device), part=self.part)) as workers:
+            yield workers
+
+
+def engine_of(options: dict[str, Any]) -> Engine:
+    """Takes the engine's options out of those of a verb; refuses those without effect.
+
+    ``skip_corrupt`` becomes True or False: by default images that cannot be read are left out where an engine is used.
+    """
+    from ..evaluation.evaluating import evaluations_folder
+
+    own = {name: options.pop(name) for name in ENGINE_NAMES}
+    engine = Engine(where=own.pop("root") or evaluations_folder(), **own)
+    if not engine.is_used:
+        refuse_idle(_OF_WORKERS, "this process computes by itself", remedy=", or add --on")
+    if options.get("skip_corrupt", False) is None:
+        options["skip_corrupt"] = engine.is_used
+    return engine
+
+
+def setting_of(images: str, data: ImageData, options: Mapping[str, Any], engine: Engine) -> Setting:
+    """What all items of a run have in common, from the arguments of a verb that has them all."""
+    from ..datasets import open_images
+    from ..features.items import Setting
+
+    return Setting(
+        source=partial(open_images, images, **source_options(dict(options))),
+        place=str(engine.where),
+        fingerprints={"train": data.train.fingerprint, "val": data.val.fingerprint},
+        how=featurising(dict(options)),
+        stored=engine.stored,
+    )
+
+
+def command_again(images: str) -> tuple[str, ...]:
+    """The verb and arguments of the running command without place and engine; a path to the images is absolute."""
+    context = click.get_current_context()
+    found, given = [str(context.info_name)], iter(context.meta.get(ARGUMENTS, ())[1:])
+    for argument in given:
+        name, equals, _ = argument.partition("=")
+        if name in _OF_PROCESS:
+            if not equals:
+                next(given, None)
+        elif argument not in _FLAGS_OF_PROCESS:
+            is_path = argument == images and os.path.exists(images)
+            found.append(os.path.abspath(images) if is_path else argument)
+    return tuple(found)
+
+
+@contextmanager
+def recorded_run(engine: Engine, asked: Asked, device: str | None = None) -> Iterator[tuple[Executor, Journal]]:
+    """Workers and the journal of a run; both end with the block. What is odd about the record is told then."""
+    from ..execution.journal import Journal
+
+    place = engine.writable_place()
+    with engine.executor(device) as workers:
+        journal = Journal(
+            place,
+            asked,
+            engine=engine.shown,
+            n_workers=workers.n_workers,
+            part=engine.part,
+            mixed_versions=engine.mixed_versions,
+        )
+        with journal:
+            yield workers, journal
+    problem = f"the record of the run could not be written: {journal.problem}" if journal.problem else ""
+    print_notes(note for note in (journal.clock_note, problem) if note)
+
+
+def report_notes(report: RunReport, engine: Engine) -> list[str]:
+    """Sentences on what was odd in a run, and on what is left."""
+    counts = (
+        (report.n_retried, "done again after a failure"),
+        (report.n_nondeterministic, "computed again, for two workers made different features of the same images"),
+        (report.n_halved, "computed in smaller batches, for the memory was too small"),
+    )
+    notes = [f"{n:,} {'item was' if n == 1 else 'items were'} {what}" for n, what in counts if n]
+    if notes:
+        notes.append(f"what and why: zoo runs why {engine.where} {report.run}")
+    if report.incomplete and not report.failures:
+        n_all = len(report.complete) + len(report.incomplete)
+        notes.append(f"{len(report.incomplete):,} of {n_all:,} features wait for shards of other parts of the work")
+    return notes
+
+
+def failure_sentence(report: RunReport, n_encoders: int, engine: Engine) -> str:
+    """What failed in a run, in one sentence; "" if nothing did."""
+    if not report.failures:
+        return ""
+    first = report.failures[0]
+    return (
+        f"{len(report.failed)} of {n_encoders} encoders could not be finished; the first, {first.encoder!r} "
+        f"({first.part}): {first.sentence.rstrip('.')}. See them all with: zoo runs why {engine.where} {report.run}"
+    )
