@@ -3,8 +3,8 @@
     python benchmarks/scale.py [--quick] [--only digests overhead ...] [--json benchmarks/scale.json]
 
 Real runs of :func:`zoo.features.running.run_features` on this machine, over JPEG files of 500 x 375 px in tar shards,
-into new folders: encoders of the pocket, and a ResNet-50 with random weights. Ray runs on several nodes of this machine,
-with a core each, which ``ray.cluster_utils`` starts.
+into new folders: encoders of the pocket, and a ResNet-50 with random weights. Ray runs on several nodes of this
+machine, with a core each, which ``ray.cluster_utils`` starts.
 
 * ``digests``: one digest of all that an index promises, for this process, processes, parts of the work, and Ray with
   1, 2 and 4 nodes. Goal: one.
@@ -42,8 +42,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 
@@ -61,6 +60,7 @@ from zoo.features.store import load_features
 from zoo.progress import Silent
 from zoo.storage import place_at
 
+ROOT = Path(__file__).resolve().parent.parent
 POCKET = (
     "pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_simclr_vit_shapes", "pocket_dino_vit_shapes",
     "pocket_vicreg_rn_shapes", "pocket_rotnet_rn_shapes", "pocket_mae_vit_shapes", "pocket_sup_rn_shapes",
