@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
+from time import monotonic
 from typing import Generic, Literal, Protocol, TypeVar
 
 from ..errors import DataError, MissingExtra, QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
@@ -50,10 +53,11 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """The failure that an error is."""
-        return cls(
-            kind=type(error).__name__, text=str(error) or repr(error), is_final=isinstance(error, NOT_TRIED_AGAIN)
-        )
+        """The failure that an error is; one that nobody has worded says where it was raised."""
+        text = str(error) or repr(error)
+        if not isinstance(error, ZooError) and (frames := traceback.extract_tb(error.__traceback__)):
+            text = f"{type(error).__name__}: {text} ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
+        return cls(kind=type(error).__name__, text=text, is_final=isinstance(error, NOT_TRIED_AGAIN))
 
     def error(self) -> ZooError:
         """The failure as an error to raise."""
@@ -90,8 +94,8 @@ class Executor(Protocol):
 
         Function and work must be picklable, and a value is small and not None: what is large goes to storage. ``work``
         is asked for its next piece when a worker is free; it may yield :data:`WAIT`, and is then asked again after the
-        next outcome. A piece that fails, or whose worker dies, is tried again on another worker, :data:`N_TRIES` times
-        in all. When the iterator is closed, no work is left running.
+        next outcome, for which some piece must be under way. A piece that fails, or whose worker dies, is tried again
+        on another worker, :data:`N_TRIES` times in all. When the iterator is closed, no work is left running.
         """
 
     def close(self) -> None:
@@ -104,3 +108,26 @@ _TRY: ContextVar[int] = ContextVar("try", default=1)
 def current_try() -> int:
     """Which try of its piece of work the calling function is: 1 for the first."""
     return _TRY.get()
+
+
+def attempt(function: Callable[[W], R], work: W, number: int) -> tuple[R | None, Failure | None, float]:
+    """Try ``number`` of a piece of work in this process: its value or why there is none, and seconds.
+
+    What is no failure of the piece, such as an interrupt, passes.
+    """
+    began, token = monotonic(), _TRY.set(number)
+    try:
+        value = function(work)
+        if value is not None:
+            return value, None, monotonic() - began
+        failure = Failure(kind="TypeError", text=f"{function} gave None, which is no value of work.", is_final=True)
+    except Exception as error:  # whatever it is, the other pieces go on
+        failure = Failure.of(error)
+    finally:
+        _TRY.reset(token)
+    return None, failure, monotonic() - began
+
+
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
