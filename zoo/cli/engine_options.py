@@ -16,10 +16,11 @@ from ..errors import QueryError
 from ..files import local_folder
 from .measure_options import featurising, source_options, with_options
 from .options import ARGUMENTS, refuse_idle
-from .output import print_notes
+from .output import print_json, print_notes
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
+    from ..evaluation.many import ManyMeasured
     from ..execution.executor import Executor, Resources
     from ..execution.journal import Asked, Journal
     from ..features.items import Setting
@@ -260,3 +261,23 @@ def failure_sentence(report: RunReport, n_encoders: int, engine: Engine) -> str:
         f"{len(report.failed)} of {n_encoders} encoders could not be finished; the first, {first.encoder!r} "
         f"({first.part}): {first.sentence.rstrip('.')}. See them all with: zoo runs why {engine.where} {report.run}"
     )
+
+
+def tell_many(done: ManyMeasured, found: list[dict[str, Any]], engine: Engine, *, as_json: bool, key: str) -> None:
+    """Tells what failed of measuring many encoders, and what is left; as JSON with the documents under ``key``."""
+    for name, failure in done.failed.items():
+        click.echo(f"{name}: {failure.text}", err=True)
+    if as_json:
+        failed = [{"encoder": name, "error": failure.text} for name, failure in done.failed.items()]
+        run = {"run": done.name, "place": str(engine.where), "engine": engine.shown}
+        run |= {} if done.features is None else done.features.as_dict()
+        print_json({key: found, "failed": failed, "open": done.still_open, "run": run})
+        return
+    notes = [] if done.features is None else report_notes(done.features, engine)
+    if done.still_open:
+        shown = ", ".join(done.still_open[:3]) + f" and {len(done.still_open) - 3} more" * (len(done.still_open) > 3)
+        notes.append(
+            f"not measured yet, for other parts of the work are not done: {shown}; go on with: zoo runs resume "
+            f"{engine.where} {done.name}"
+        )
+    print_notes(notes)
