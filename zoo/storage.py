@@ -41,6 +41,10 @@ _BLOCK = 1024**2  # bytes copied at a time
 _SECRET = re.compile(r"(^(?!.*://)|://)(?=[^/]*[:@])(.*)@", re.DOTALL)  # not the @ of hf://datasets/owner/name@branch
 _WHOLE = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss", "memory", "hf"}  # and need no folders
 _IN_MEMORY = threading.Lock()  # of writers to memory://
+_STATES = (  # what file systems call a tag of the content, or else a time of change, best first
+    *("ETag", "etag", "md5Hash", "content_md5", "blob_id", "LastModified", "last_modified", "mtime", "updated"),
+    *("modified", "modify", "created"),
+)
 _N_CONFLICTS = 4  # tries of a conditional PUT that met another one in the same moment, as S3 asks for
 
 
@@ -230,6 +234,14 @@ class LocalPlace:
         status = self._status(name)
         return None if status is None else status.st_mtime
 
+    def states(self) -> dict[str, tuple[int, str]]:
+        found = {}
+        for name in self.names():
+            status = self._status(name)
+            if status is not None:  # removed meanwhile
+                found[name] = (status.st_size, f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}")
+        return found
+
     def _path(self, name: str) -> Path:
         return self.folder / _inside(name)
 
@@ -319,9 +331,7 @@ class _Address:
         return list(self.sizes())
 
     def sizes(self) -> dict[str, int]:
-        files = [entry for entry in self._entries() if entry["type"] != "directory"]
-        found = {_last(entry): -1 if entry["size"] is None else int(entry["size"]) for entry in files}
-        return {name: found[name] for name in sorted(found) if name and not _is_half(name)}
+        return {name: size for name, (size, _) in self.states().items()}
 
     def places(self) -> list[str]:
         return sorted({_last(entry) for entry in self._entries() if entry["type"] == "directory"} - {""})
@@ -396,6 +406,16 @@ class _Address:
                 return float(files.modified(path).timestamp())
             except FileNotFoundError:
                 return None
+
+    def states(self) -> dict[str, tuple[int, str]]:
+        entries = {_last(entry): entry for entry in self._entries() if entry["type"] != "directory"}
+        found = {}
+        for name in sorted(entries):
+            if name and not _is_half(name):
+                entry = entries[name]
+                state = next((f"{key} {entry[key]}" for key in _STATES if entry.get(key)), "")
+                found[name] = (-1 if entry["size"] is None else int(entry["size"]), state)
+        return found
 
     def _at(self, name: str, doing: str) -> tuple[Any, str]:
         files, root = self.files.opened(doing)

@@ -164,7 +164,9 @@ class Engine:
         """The workers, which end with the block."""
         from ..execution.opening import open_executor
 
-        with closing(open_executor(self.on, resources=self.resources(device), part=self.part)) as workers:
+        with closing(
+            open_executor(self.on, resources=self.resources(device), part=self.part, mixed_versions=self.mixed_versions)
+        ) as workers:
             yield workers
 
 
@@ -226,7 +228,7 @@ def recorded_run(engine: Engine, asked: Asked, device: str | None = None) -> Ite
             engine=engine.shown,
             n_workers=workers.n_workers,
             part=engine.part,
-            mixed_versions=engine.mixed_versions,
+            mixed_versions=engine.mixed_versions or not engine.is_used,
         )
         with journal:
             yield workers, journal

@@ -36,8 +36,11 @@ OBJECT_STORE_BYTES = 200_000_000
 """Of a cluster that is started here; nothing large passes through it."""
 
 DEFAULT_PORT = 6379
+_STATUS = re.compile(rb"grpc-status(\x01\d|\x02\d\d)")
+_UNAUTHENTICATED = b"\x0216"
+NO_TOKEN = "the token is missing or another one"
 _ANSWER_S = 5.0  # in which a port must take a connection
-_CONNECT_S = 30.0  # in which Ray must be connected to a port that does
+_CONNECT_S = 20.0  # in which Ray must be connected to a port that does
 _START_S = 120.0  # in which a cluster of this machine must have started
 _PATIENCE_S = 120.0  # without any worker, after which a run ends
 _LOST_S = 15.0  # after which a cluster that does not answer counts as lost
@@ -402,7 +405,8 @@ class Ray:
             return None, Failure(kind=type(error.cause).__name__, text=_last_line(error), is_final=False), seconds
         except self._ray.exceptions.RayError as error:
             self._end(slot)
-            text = f"The worker {slot.name} died {seconds:.1f} s after it began ({_last_line(error)})"
+            memory = " because the memory of its node ran out" if "low on memory" in str(error) else ""
+            text = f"The worker {slot.name} was killed, crashed or lost its node after {seconds:.1f} s{memory}."
             return None, Failure(kind="WorkerDied", text=text, is_final=False), seconds
         if len(answer) > _INLINE_BYTES:
             self.stored_bytes += len(answer)
@@ -418,10 +422,12 @@ class _Connection:
         self._ended = threading.Event()
         self._environment: dict[str, str | None] = {}
         self._folder: Path | None = None
+        self._token = ""
+        self._say: Callable[..., None] | None = None
         self.is_open = self._is_ours = False
         self.answered = monotonic()
         if ray.is_initialized():
-            self.address = ray.get_runtime_context().gcs_address
+            self.address, self._token = ray.get_runtime_context().gcs_address, _token()
             if address not in (None, "auto", self.address):
                 raise QueryError(
                     f"This process is connected to the Ray cluster at {self.address} and cannot be to {address!r}, "
@@ -444,7 +450,7 @@ class _Connection:
     def answers(self) -> bool:
         """True if the port of the cluster takes connections."""
         host, port = _host_port(self.address)
-        if refusal(host, port):
+        if refusal(host, port, token=self._token):
             return False
         self.answered = monotonic()
         return True
@@ -457,6 +463,8 @@ class _Connection:
         atexit.unregister(self.close)
         if self._is_ours:
             self._ray.shutdown()
+            if self._say is not None:
+                self._ray._private.worker.print_to_stdstream = self._say
             self._ended.set()
             for name, value in self._environment.items():
                 if value is None:
@@ -496,7 +504,7 @@ class _Connection:
                 _temp_dir=str(self._folder),
             ),
         )
-        self.address = self._ray.get_runtime_context().gcs_address
+        self.address, self._token = self._ray.get_runtime_context().gcs_address, _token()
         elsewhere = {node["NodeManagerAddress"] for node in self._ray.nodes()} - {_LOOPBACK}
         if elsewhere or _host_port(self.address)[0] != _LOOPBACK:
             raise QueryError(
@@ -516,16 +524,22 @@ class _Connection:
                 ) from None
         host, port = _host_port(address)
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        why = refusal(host, port)
+        self._set()
+        if "RAY_AUTH_MODE" not in os.environ and _token(ignore_mode=True):
+            self._set(RAY_AUTH_MODE="token")
+        self._token = _token()
+        why = refusal(host, port, token=self._token)
+        if why == NO_TOKEN:
+            raise QueryError(
+                f"The Ray cluster at {self.address} lets nobody in without its token, and here {NO_TOKEN}; put it into "
+                "~/.ray/auth_token or into a file that RAY_AUTH_TOKEN_PATH names."
+            )
         if why:
             raise QueryError(
                 f"No Ray cluster answers at {self.address} ({why}); look whether 'ray start --head' runs there and its "
                 "port can be reached from this machine."
             )
-        self._set()
         self._keep_to_loopback(_is_loopback(host) and self._is_on_loopback_alone(port))
-        if "RAY_AUTH_MODE" not in os.environ and _has_token():
-            self._set(RAY_AUTH_MODE="token")
         self._within(
             _CONNECT_S,
             f"the Ray cluster at {self.address}",
@@ -551,23 +565,28 @@ class _Connection:
             is_there.set()
             self._ended.wait()
 
+        said, breakpoints = self._ray._private.worker, "PYTHONBREAKPOINT"
+        self._say, said.print_to_stdstream = said.print_to_stdstream, _say_nothing
+        self._environment.setdefault(breakpoints, os.environ.get(breakpoints))
         threading.Thread(target=run, name="connection to Ray", daemon=True).start()
         if not is_there.wait(seconds):
-            raise QueryError(f"Could not start or reach {what} within {seconds:.0f} s; 'ray status' tells more.")
+            raise QueryError(
+                f"Could not start or join {what} within {seconds:.0f} s; join one from a machine of its own, where "
+                "'ray start --address=HOST:PORT' has run."
+            )
         error = outcome[0]
         if isinstance(error, self._ray.exceptions.AuthenticationError):
             raise QueryError(
-                f"Could not enter {what} without its token; put the token into ~/.ray/auth_token or a file that "
-                "RAY_AUTH_TOKEN_PATH names, on this machine, too."
+                f"RAY_AUTH_MODE is 'token', and there is no token for {what}; put it into ~/.ray/auth_token or into a "
+                "file that RAY_AUTH_TOKEN_PATH names."
             ) from error
         if error is not None:
-            raise QueryError(f"Could not start or reach {what}: {_last_line(error)}") from error
+            raise QueryError(f"Could not start or join {what}: {_last_line(error)}") from error
 
     def _set(self, **variables: str | None) -> None:
         """Sets variables of the environment until this is closed; what Ray has read of them is read again."""
         always = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
-        unless_set = {"RAY_BACKEND_LOG_LEVEL": os.environ.get("RAY_BACKEND_LOG_LEVEL", "error")}
-        for name, value in [*always.items(), *unless_set.items(), *variables.items()]:
+        for name, value in [*always.items(), *variables.items()]:
             self._environment.setdefault(name, os.environ.get(name))
             if value is None:
                 os.environ.pop(name, None)
@@ -585,17 +604,45 @@ class _Connection:
         return bool(refusal(self._ray.util.get_node_ip_address(), port))
 
 
-def refusal(host: str, port: int) -> str:
-    """Why nobody answers at a port in the way that servers of Ray do, empty if one does."""
+def refusal(host: str, port: int, *, token: str = "") -> str:
+    """Why no server of Ray answers at a port, empty if one does; asked as gRPC does, but in a second and silently.
+
+    ``token`` is what goes into the header ``authorization``.
+    """
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": "/ray.rpc.NodeInfoGcsService/GetClusterId",
+        ":authority": f"{host}:{port}",
+        "te": "trailers",
+        "content-type": "application/grpc",
+        "authorization": token,
+    }
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items() if value]
+    block = b"".join(b"\0%c%b%c%b" % (len(name), name, len(value), value) for name, value in pairs if len(value) < 127)
+    question = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(4, 0, 0, b"") + _frame(1, 4, 1, block)
+    answer, until = b"", monotonic() + _ANSWER_S
     try:
         with socket.create_connection((host, port), timeout=_ANSWER_S) as connection:
-            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
-            head = connection.recv(9)
+            connection.sendall(question + _frame(0, 1, 1, bytes(5)))
+            while not _STATUS.search(answer) and monotonic() < until:
+                part = connection.recv(4096)
+                if not part:
+                    break
+                answer += part
     except TimeoutError:
         return f"no answer within {_ANSWER_S:.0f} s"
     except OSError as error:
         return error.strerror or str(error)
-    return "" if head[3:4] == b"\4" else "what answers is no server of Ray"  # which begins with its settings
+    status = _STATUS.search(answer)
+    if status is None:
+        return "what answers there is not Ray"
+    return NO_TOKEN if status[1] == _UNAUTHENTICATED else ""
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    """A frame of HTTP/2."""
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
 
 def _import_ray() -> Any:
@@ -619,10 +666,18 @@ def _read_again() -> None:
     compiled.AuthenticationTokenLoader.instance().reset_cache()  # type: ignore[attr-defined]
 
 
-def _has_token() -> bool:
+def _token(*, ignore_mode: bool = False) -> str:
+    """What this user's requests to a cluster have in their header ``authorization``."""
     from ray import _raylet as compiled
 
-    return bool(compiled.AuthenticationTokenLoader.instance().has_token(ignore_auth_mode=True))  # type: ignore[attr-defined]
+    tokens = compiled.AuthenticationTokenLoader.instance()  # type: ignore[attr-defined]
+    if not tokens.has_token(ignore_auth_mode=True) or not (ignore_mode or os.environ.get("RAY_AUTH_MODE") == "token"):
+        return ""
+    return str(next(iter(tokens.get_token_for_http_header().values()), "a token"))
+
+
+def _say_nothing(*_: object, **__: object) -> None:
+    """In place of what prints every death of a worker on standard output, where results go."""
 
 
 def _raise(error: Exception, work: object) -> None:

@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from ..datasets import ImageData, ImageSet
-from ..errors import QueryError, ZooError
+from ..errors import QueryError, StoreError, ZooError
 from ..execution.executor import WAIT, Executor, Failure, Outcome, Resources, Wait
 from ..execution.journal import Asked, Journal, now
 from ..execution.part import PartOf
 from ..execution.versions import versions
 from ..progress import Progress
-from ..storage import place_at
+from ..storage import Place, place_at
 from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
 from .origin import CODE_NUMBER
 from .store import INDEX, damaged, read_index
@@ -151,6 +151,8 @@ def run_features(
     ------
     QueryError
         If features of an encoder were begun with other batches or threads.
+    StoreError
+        If the run was begun with other versions of what may change numbers, and there is work left.
     """
     require_one_setting(setting, names, data, parts, resources)
     share = None
@@ -161,6 +163,8 @@ def run_features(
     )
     if share is not None:
         items = items[share[0] - 1 :: share[1]]
+    if items and journal.refusal:
+        raise StoreError(journal.refusal)
     run = _Run(setting, names, data, parts, items, journal, progress, is_part=share is not None)
     run.on_complete, run.on_outcome = on_complete, on_outcome
     return run.done_by(executor, resources)
@@ -218,6 +222,12 @@ def asked_for(
     )
 
 
+def place_of(setting: Setting, name: str, images: ImageSet) -> Place:
+    """Where the features of a part under an encoder are."""
+    root = place_at(setting.place)
+    return features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
+
+
 def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
     """Settings that move the last bits of features."""
     return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
@@ -235,12 +245,10 @@ def require_one_setting(
     Shards of both would be whole and right, but which of them an index lists would depend on who was first.
     """
     wanted = _moving(setting, resources)
-    root = place_at(setting.place)
     text = json.dumps(wanted).encode()
 
     def look(name: str, part: str) -> None:
-        images: ImageSet = getattr(data, part)
-        place = features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
+        place = place_of(setting, name, getattr(data, part))
         if place.size(INDEX) is not None or place.write_new(HOW, text):
             return
         try:
@@ -359,6 +367,7 @@ class _Run:
             self._take_done(outcome, outcome.work)
 
     def _take_done(self, outcome: Outcome[Any, Any], item: Item) -> None:
+        assert outcome.value is not None  # or it would have failed
         done, label = parse_done(outcome.value), _label(item)
         n_images = len(item.encoders) * self._n_images(item)
         self._journal.outcome(
@@ -437,10 +446,7 @@ class _Run:
     def _take_complete(self, name: str, part: str) -> None:
         self._journal.complete(name, part)
         self._report.complete.append((name, part))
-        images = self._images(part)
-        how = self._setting.how
-        place = place_at(self._setting.place)
-        index = read_index(features_place(place, name, images, precision=how.precision, stored=self._setting.stored))
+        index = read_index(place_of(self._setting, name, self._images(part)))
         if index is not None and index.skipped:
             self._report.n_skipped = max(self._report.n_skipped, len(index.skipped))
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
