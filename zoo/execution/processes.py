@@ -312,11 +312,12 @@ class _Worker:
 def _end(workers: list[_Worker], some: Sequence[_Worker] | None = None) -> None:
     """Ends all workers, or some of them, and takes them out of the list."""
     ending = [*(workers if some is None else some)]
-    for worker in ending:
-        worker.ask_to_end()
-    for worker in ending:
-        worker.end()
-        workers.remove(worker)
+    with _uninterrupted():  # whoever is impatient interrupts twice
+        for worker in ending:
+            worker.ask_to_end()
+        for worker in ending:
+            worker.end()
+            workers.remove(worker)
 
 
 def worker_name(pid: int | None = None) -> str:
