@@ -401,7 +401,7 @@ def _not_converged(evaluation: Evaluation) -> list[str]:
 
 
 def _folder(features: Any) -> str | None:
-    return None if features.folder is None else str(features.folder)
+    return features.where or None
 
 
 def _plain(value: Any) -> Any:

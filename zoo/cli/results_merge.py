@@ -75,7 +75,8 @@ def _print(done: Merged, *, dry_run: bool) -> None:
     listed = [*map(str, done.contradictions), *(one.sentence for one in done.wrong)]
     for sentence in listed[:_LISTED]:
         click.echo(f"- {sentence}", err=True)
-    notes = [f"{len(done.files)} files read; rows in {done.folder}"]
+    n = len(done.files)
+    notes = [f"{n} file{'s' * (n != 1)} read; rows {'would be ' * dry_run}in {done.folder}"]
     if len(listed) > _LISTED:
         notes.append(f"and {len(listed) - _LISTED} more; see them with --json")
     if done.cards:

@@ -81,7 +81,8 @@ def submit_command(
     left = len(done.standings) - _LISTED
     would = "would be" if done.commit is None else "are"
     notes = [f"and {left} more numbers"] * (left > 0)
-    notes.append(f"{done.n_rows:,} rows of {len(done.encoders)} encoders by {done.source} {would} on {done.branch}")
+    of = done.encoders[0] if len(done.encoders) == 1 else f"{len(done.encoders)} encoders"
+    notes.append(f"{done.n_rows:,} rows of {of} by {done.source} {would} on the branch {done.branch}")
     notes += [f"{done.n_known:,} rows are there already"] * bool(done.n_known)
     notes += [f"{done.n_bare:,} rows without provenance were left out"] * bool(done.n_bare)
     notes += [f"cards go along: {', '.join(done.cards)}"] * bool(done.cards)

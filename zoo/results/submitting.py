@@ -188,9 +188,10 @@ def _clean_clone(folder: Path) -> Path:
     try:
         root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
     except StoreError as error:
+        said = str(error).partition(": ")[2].partition("; mend")[0]
         raise QueryError(
-            f"{folder} is no work tree of a git repository, expected a clone of a results repository; make it with git "
-            f"clone, or git init ({error})."
+            f"{folder} is no work tree of a git repository ({said}), expected a clone of a results repository; make it "
+            "with git clone, or git init."
         ) from error
     if changed := _git(root, "status", "--porcelain", "--untracked-files=normal").splitlines():
         raise QueryError(
@@ -315,7 +316,7 @@ def readme(submission: Submission, facts: Mapping[str, Any]) -> str:
     lines = [
         f"# {submission.n_rows} rows by {submission.source}",
         "",
-        f"{facts['date']}, zoo {facts['zoo']}; {len(submission.encoders)} encoders: {', '.join(submission.encoders)}.",
+        f"{facts['date']}, zoo {facts['zoo']}; of {', '.join(submission.encoders)}.",
         "",
         "Checked when it was prepared:",
         "",
