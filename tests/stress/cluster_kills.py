@@ -147,10 +147,11 @@ class _Killer:
 def _features(folder: Path, executor: Executor) -> Done:
     """Features of two encoders by any executor."""
     from zoo.datasets import open_images
-    from zoo.execution.journal import Journal
+    from zoo.execution.journal import Journal, records
     from zoo.features.items import Featurising, Setting
     from zoo.features.running import asked_for, place_of, run_features
     from zoo.progress import Silent
+    from zoo.storage import place_at
 
     source = partial(open_images, _IMAGES)
     data = source()
@@ -162,8 +163,6 @@ def _features(folder: Path, executor: Executor) -> Done:
         how=Featurising(batch_size=8, device="cpu"),
         shard_size=_SHARD_SIZE,
     )
-    from zoo.storage import place_at
-
     asked = asked_for(setting, _ENCODERS, data, parts, resources=ONE)
     with Journal(place_at(folder), asked, engine="ray", n_workers=2) as journal:
         report = run_features(setting, _ENCODERS, data, parts, executor, journal, Silent(), resources=ONE)
@@ -173,7 +172,7 @@ def _features(folder: Path, executor: Executor) -> Done:
             place = place_of(setting, name, getattr(data, part))
             for file in sorted(place.names()):
                 digest.update(f"{name} {part} {file}\n".encode() + (place.read(file) or b""))
-    n_deaths = journal.record.total("deaths")
+    n_deaths = records(place_at(folder))[0].total("deaths")
     sentences = "; ".join(one.sentence for one in report.failures)
     return Done(digest=digest.hexdigest(), n_items=report.n_items, n_deaths=n_deaths, failures=sentences)
 
