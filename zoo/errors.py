@@ -11,6 +11,7 @@
     ├── WeightsUnavailable      the trained weights of an encoder are not available
     ├── WeightsRefused          a file of weights is not exactly what it must be, or is not safe to read
     ├── StoreError              the cache of weights, the lock file or a mirror cannot be read or written
+    │   └── PlaceError          files of a folder or an address cannot be read or written; says why
     ├── BuildError              an architecture cannot be built from its card
     ├── DataError               images, labels or features are not what a function needs
     │   └── CorruptImage        a file of an image set cannot be read as an image; names it
@@ -24,7 +25,8 @@ A wrong entry in the user's cards and results stops nothing else: it is left out
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 
 class ContentWarning(UserWarning):
@@ -111,6 +113,24 @@ class WeightsRefused(ZooError, ValueError):
 
 class StoreError(ZooError):
     """The cache of weights, the lock file, a mirror or the disk below them cannot be read or written."""
+
+
+class PlaceError(StoreError):
+    """Files of a folder or an address cannot be read or written.
+
+    Attributes
+    ----------
+    reason : str
+        What the system or the library below says, without the password of an address.
+    """
+
+    def __init__(self, sentence: str, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(sentence)
+
+    def __reduce__(self) -> tuple[Callable[..., PlaceError], tuple[str]]:
+        """Pickles both arguments, for workers send it to their process."""
+        return partial(type(self), reason=self.reason), (str(self),)
 
 
 class BuildError(ZooError):

@@ -48,6 +48,7 @@ from .encoders.sizes import at_size, card_at, preprocess_at
 from .errors import DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from .files import user_folder
 from .optional import requires_extra
+from .storage import shown_place
 from .version import __version__
 from .weights import lock, mirror, store
 from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
@@ -322,7 +323,7 @@ def obtain(
         place = mirror_place()
         if place and not given and not _come_with_the_zoo(choices):
             raise WeightsUnavailable(
-                f"The mirror {mirror.shown_mirror(place)} (ZOO_MIRROR) has no weights of {card.id!r} that fit this "
+                f"The mirror {shown_place(place)} (ZOO_MIRROR) has no weights of {card.id!r} that fit this "
                 f"version of the zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
             )
         try:

@@ -1,13 +1,51 @@
 """A place for files: a folder of this machine, or any address that fsspec understands, such as s3://bucket/folder.
 
 Files are written whole or not at all, and a file can be written only if there is none of its name. Nothing is locked.
-Every failure of a library below becomes a :class:`~zoo.errors.StoreError` that names the place without its password.
+Every failure of a library below becomes a :class:`~zoo.errors.PlaceError` that names the place without its password.
+
+What an address can promise is what its file system does:
+
+* Object stores (S3, Google Cloud, Azure, Hugging Face) and ``memory://`` show a file when all of it is there. Other
+  file systems get a file under another name first, if they can rename it; the few that cannot, such as WebDAV, may
+  leave half a file where a process is killed, which readers notice by its size and its hash.
+* A file is new only: on S3 by a conditional PUT (``If-None-Match``), which the server decides, as Google Cloud does; in
+  ``memory://`` by a lock of this process. Elsewhere fsspec has nothing but to look first, so that of two writers in
+  the same moment both may succeed, and the file of the later one stays, whole. A server of S3 that knows no conditional
+  PUT refuses it with an error.
 """
 
 from __future__ import annotations
 
+import inspect
+import os
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
+from urllib.parse import unquote
+
+from .errors import PlaceError, QueryError, ZooError
+from .files import local_folder, replaced
+from .optional import requires_extra
+
+ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")  # values of environment variables
+
+_Found = TypeVar("_Found")
+
+_BLOCK = 1024**2  # bytes copied at a time
+_SECRET = re.compile(r"(^(?!.*://)|://)(?=[^/]*[:@])(.*)@", re.DOTALL)  # not the @ of hf://datasets/owner/name@branch
+_WHOLE = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss", "memory", "hf"}  # and need no folders
+_IN_MEMORY = threading.Lock()  # of writers to memory://
+_STATES = (  # what file systems call a tag of the content, or else a time of change, best first
+    *("ETag", "etag", "md5Hash", "content_md5", "blob_id", "LastModified", "last_modified", "mtime", "updated"),
+    *("modified", "modify", "created"),
+)
+_N_CONFLICTS = 4  # tries of a conditional PUT that met another one in the same moment, as S3 asks for
 
 
 class Place(Protocol):
@@ -27,20 +65,29 @@ class Place(Protocol):
     def names(self) -> list[str]:
         """Names of the files directly in it, sorted; none if there is no such place. Half-written ones do not count."""
 
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the files directly in it by their names, sorted, as :meth:`names` has them: one listing."""
+
     def places(self) -> list[str]:
         """Names of the places directly in it, sorted."""
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None if it is missing."""
+        """Bytes of a file, -1 if they are not known; None if it is missing."""
 
     def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
-        """A file or a part of it; None if it is missing."""
+        """A file or a part of it, which may be cut by its end; None if it is missing."""
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """A file piece by piece; PlaceError if it is missing."""
 
     def write(self, name: str, content: bytes | Path) -> None:
         """Writes a file, in place of one that is there: one PUT of an object store."""
 
     def write_new(self, name: str, content: bytes | Path) -> bool:
-        """Writes a file unless one of its name is there, or appears meanwhile; False if so."""
+        """Writes a file unless one of its name is there, or appears meanwhile; False if so.
+
+        An answer that a network loses is asked for again, so that False may also mean that the first try succeeded.
+        """
 
     def remove(self, name: str) -> None:
         """Removes a file, if it is there."""
@@ -55,6 +102,447 @@ class Place(Protocol):
         """
 
 
-def place_at(where: str | Path) -> Place:
-    """The place of a path or an address; QueryError if it is neither."""
-    raise NotImplementedError
+def place_at(where: str | Path | Place) -> Place:
+    """The place of a path or an address; a place is returned as it is.
+
+    >>> place_at("memory://bucket/a").below("b").shown, place_at("file:///data").folder
+    ('memory://bucket/a/b', PosixPath('/data'))
+
+    Raises
+    ------
+    PlaceError
+        If it is the address of another machine and ``ZOO_OFFLINE`` is set, or its library fails.
+    QueryError
+        If it is neither; a library that it needs and that is not installed is named.
+    """
+    if not isinstance(where, str | Path):
+        return where
+    folder = where.absolute() if isinstance(where, Path) else local_folder(where)
+    if folder is not None:
+        return LocalPlace(folder)
+    files = _Files(str(where))
+    files.opened("read")
+    return _Address(files)
+
+
+def require_writable(place: Place) -> None:
+    """Refuses a place in which nothing can be written or removed, by a small file that is gone afterwards.
+
+    Raises
+    ------
+    PlaceError
+        Says why.
+    """
+    name = f".zoo-probe-{os.urandom(8).hex()}.tmp"
+    place.write(name, b"may be removed\n")
+    place.remove(name)
+
+
+def is_offline() -> bool:
+    """True if ``ZOO_OFFLINE`` says that no socket may be opened; an unknown word counts as yes."""
+    return os.environ.get("ZOO_OFFLINE", "").strip().casefold() not in OFF
+
+
+def shown_place(where: str) -> str:
+    """A folder or an address as it may be printed: without the user, the password and the query of an address.
+
+    >>> shown_place("ftp://me:secret@host/mirror"), shown_place("hf://datasets/me/mirror@main")
+    ('ftp://***@host/mirror', 'hf://datasets/me/mirror@main')
+    """
+    if "://" not in where and "::" not in where:  # a folder
+        return where
+    address, query, _ = without_password(where).partition("?")
+    return f"{address}?***" if query else address
+
+
+def without_password(address: str) -> str:
+    """An address, or a proxy that has no scheme, as it may be printed, even if it is malformed.
+
+    >>> without_password("http://me:secret@proxy.org:3128"), without_password("localhost,.org")
+    ('http://***@proxy.org:3128', 'localhost,.org')
+    """
+    return _SECRET.sub(r"\1***@", address)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlace:
+    """A folder of this machine, as :class:`Place` says; it is made when the first file is written."""
+
+    folder: Path
+
+    @property
+    def shown(self) -> str:
+        return str(self.folder)
+
+    def below(self, name: str) -> LocalPlace:
+        return LocalPlace(self.folder / _inside(name))
+
+    def names(self) -> list[str]:
+        return list(self.sizes())
+
+    def sizes(self) -> dict[str, int]:
+        found = {}
+        for entry in self._entries():
+            if not _is_half(entry.name):
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    if entry.is_file():
+                        found[entry.name] = entry.stat().st_size
+        return dict(sorted(found.items()))
+
+    def places(self) -> list[str]:
+        return sorted(entry.name for entry in self._entries() if entry.is_dir() and not _is_half(entry.name))
+
+    def size(self, name: str) -> int | None:
+        status = self._status(name)
+        return None if status is None else status.st_size
+
+    def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
+        with self._told("read"):
+            try:
+                with open(self._path(name), "rb") as file:
+                    file.seek(start)
+                    return file.read(-1 if n_bytes is None else n_bytes)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        with self._told("read"), open(self._path(name), "rb") as file:
+            while block := file.read(_BLOCK):
+                yield block
+
+    def write(self, name: str, content: bytes | Path) -> None:
+        self._write(name, content, must_be_new=False)
+
+    def write_new(self, name: str, content: bytes | Path) -> bool:
+        path = self._path(name)
+        if path.is_file():
+            return False
+        try:
+            self._write(name, content, must_be_new=True)
+        except PlaceError as error:
+            if isinstance(error.__cause__, FileExistsError) and path.is_file():
+                return False
+            raise
+        return True
+
+    def remove(self, name: str) -> None:
+        with self._told("written"):
+            try:
+                self._path(name).unlink(missing_ok=True)
+            except NotADirectoryError:
+                return
+
+    def modified_s(self, name: str) -> float | None:
+        status = self._status(name)
+        return None if status is None else status.st_mtime
+
+    def states(self) -> dict[str, tuple[int, str]]:
+        found = {}
+        for name in self.names():
+            status = self._status(name)
+            if status is not None:  # removed meanwhile
+                found[name] = (status.st_size, f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}")
+        return found
+
+    def _path(self, name: str) -> Path:
+        return self.folder / _inside(name)
+
+    def _write(self, name: str, content: bytes | Path, *, must_be_new: bool) -> None:
+        with self._told("written"):
+            opened = content.open("rb") if isinstance(content, Path) else BytesIO(content)
+            with opened as source, replaced(self._path(name), must_be_new=must_be_new) as target:
+                shutil.copyfileobj(source, target, _BLOCK)
+
+    def _status(self, name: str) -> os.stat_result | None:
+        with self._told("read"):
+            try:
+                return self._path(name).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def _entries(self) -> list[os.DirEntry[str]]:
+        with self._told("read"):
+            try:
+                with os.scandir(self.folder) as entries:
+                    return list(entries)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise _failure(self.shown, doing, error.strerror or str(error)) from error
+
+
+@dataclass(slots=True, eq=True)
+class _Files:
+    """The file system of an address, opened once a process; copies in other processes open it anew."""
+
+    address: str
+    _opened: tuple[int, Any, str] | None = field(default=None, compare=False, repr=False)  # process, fsspec's, root
+
+    def __reduce__(self) -> tuple[type[_Files], tuple[str]]:
+        return type(self), (self.address,)
+
+    def opened(self, doing: str) -> tuple[Any, str]:
+        """fsspec's file system and the path of the address in it."""
+        is_here = self.address.startswith("memory://") and "::" not in self.address
+        if is_offline() and not is_here:
+            reason = "ZOO_OFFLINE forbids to reach it: unset that, or use a folder of this machine"
+            raise _failure(shown_place(self.address), doing, reason)
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = (os.getpid(), *self._open(doing))
+        return self._opened[1:]
+
+    def _open(self, doing: str) -> tuple[Any, str]:
+        with requires_extra("models", needed_for="An address of files"):
+            import fsspec  # not at the top, for showing a place does not need it
+        with _foreign(self.address, doing):
+            try:
+                files, root = fsspec.core.url_to_fs(self.address)
+            except (ValueError, TypeError, ImportError) as error:
+                words, cause = _message(error, self.address)
+                name = shown_place(self.address)
+                raise QueryError(
+                    f"The place {name!r} is neither a folder nor an address that works: {words}."
+                ) from cause
+        return files, str(root).rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """Files below an address, as :class:`Place` says."""
+
+    files: _Files
+    inner: str = ""  # path below the address
+
+    @property
+    def folder(self) -> None:
+        return None
+
+    @property
+    def shown(self) -> str:
+        return "/".join(part for part in (shown_place(self.files.address).rstrip("/"), self.inner) if part)
+
+    def below(self, name: str) -> _Address:
+        return replace(self, inner="/".join(part for part in (self.inner, _inside(name)) if part))
+
+    def names(self) -> list[str]:
+        return list(self.sizes())
+
+    def sizes(self) -> dict[str, int]:
+        return {name: size for name, (size, _) in self.states().items()}
+
+    def places(self) -> list[str]:
+        return sorted({_last(entry) for entry in self._entries() if entry["type"] == "directory"} - {""})
+
+    def size(self, name: str) -> int | None:
+        info = self._info(name)
+        if info is None or info.get("type") == "directory":
+            return None
+        return -1 if info["size"] is None else int(info["size"])
+
+    def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
+        if n_bytes == 0:
+            return b"" if self.size(name) is not None else None
+        part = {} if (start, n_bytes) == (0, None) else {"start": start, "end": n_bytes and start + n_bytes}
+        return self._found(lambda files, path: bytes(files.cat_file(path, **part)), name)
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        files, path = self._at(name, "read")
+        with _foreign(self.files.address, "read", self.shown), files.open(path, "rb") as file:
+            while block := file.read(_BLOCK):
+                yield block
+
+    def write(self, name: str, content: bytes | Path) -> None:
+        files, path = self._at(name, "written")
+        with _foreign(self.files.address, "written", self.shown):
+            if _is_whole(files):
+                _put(files, path, content)
+                return
+            parent, _, last = path.rpartition("/")
+            files.makedirs(parent, exist_ok=True)
+            if not _renames(files):
+                _put(files, path, content)
+                return
+            half = f"{parent}/.{last[:100]}-{os.urandom(8).hex()}.tmp"
+            try:
+                _put(files, half, content)
+                if files.exists(path):  # some servers rename to no name that is taken
+                    files.rm_file(path)
+                files.mv(half, path)
+            except BaseException:
+                with suppress(Exception):  # the first error is the one to tell
+                    files.rm_file(half)
+                raise
+
+    def write_new(self, name: str, content: bytes | Path) -> bool:
+        files, path = self._at(name, "written")
+        is_here = "memory" in _protocols(files)
+        with _IN_MEMORY if is_here else nullcontext():
+            if self.size(name) is not None:
+                return False
+            if not _creates(files):
+                self.write(name, content)
+                return True
+            with _foreign(self.files.address, "written", self.shown):
+                if not _is_whole(files):
+                    files.makedirs(path.rpartition("/")[0], exist_ok=True)
+                return _created(lambda: _put(files, path, content, mode="create"))
+
+    def remove(self, name: str) -> None:
+        files, path = self._at(name, "written")
+        with _foreign(self.files.address, "written", self.shown):
+            try:
+                files.rm_file(path)
+            except FileNotFoundError:
+                return
+
+    def modified_s(self, name: str) -> float | None:
+        files, path = self._at(name, "read")
+        with _foreign(self.files.address, "read", self.shown):
+            try:
+                files.invalidate_cache()
+                return float(files.modified(path).timestamp())
+            except FileNotFoundError:
+                return None
+
+    def states(self) -> dict[str, tuple[int, str]]:
+        entries = {_last(entry): entry for entry in self._entries() if entry["type"] != "directory"}
+        found = {}
+        for name in sorted(entries):
+            if name and not _is_half(name):
+                entry = entries[name]
+                state = next((f"{key} {entry[key]}" for key in _STATES if entry.get(key)), "")
+                found[name] = (-1 if entry["size"] is None else int(entry["size"]), state)
+        return found
+
+    def _at(self, name: str, doing: str) -> tuple[Any, str]:
+        files, root = self.files.opened(doing)
+        return files, "/".join(part for part in (root, self.inner, _inside(name)) if part)
+
+    def _info(self, name: str) -> dict[str, Any] | None:
+        """What fsspec knows of a file, asked anew; None if missing (its ``exists`` takes any failure for that)."""
+        return self._found(lambda files, path: dict(files.info(path)), name)
+
+    def _entries(self) -> list[dict[str, Any]]:
+        files, root = self.files.opened("read")
+        path = "/".join(part for part in (root, self.inner) if part)
+        with _foreign(self.files.address, "read", self.shown):
+            try:
+                files.invalidate_cache()
+                found = files.ls(path, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return [entry for entry in found if str(entry["name"]).strip("/") != path.strip("/")]  # or it is a file
+
+    def _found(self, ask: Callable[[Any, str], _Found], name: str) -> _Found | None:
+        files, path = self._at(name, "read")
+        with _foreign(self.files.address, "read", self.shown):
+            try:
+                files.invalidate_cache()
+                return ask(files, path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+
+def _put(files: Any, path: str, content: bytes | Path, **how: str) -> None:
+    if isinstance(content, Path):
+        files.put_file(str(content), path, **how)
+    else:
+        files.pipe_file(path, content, **how)
+
+
+def _created(put: Callable[[], None]) -> bool:
+    """Does a conditional PUT; False if there is such a file."""
+    for n_left in reversed(range(_N_CONFLICTS)):
+        try:
+            put()
+            return True
+        except FileExistsError:
+            return False
+        except OSError as error:
+            code = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code")
+            if code == "PreconditionFailed":
+                return False
+            if code != "ConditionalRequestConflict" or not n_left:
+                raise
+    return False
+
+
+def _protocols(files: Any) -> set[str]:
+    protocol = files.protocol
+    return {protocol} if isinstance(protocol, str) else set(protocol)
+
+
+def _is_whole(files: Any) -> bool:
+    """True if a file can be seen only when all of it is there; such stores have no folders that must be made."""
+    return bool(_protocols(files) & _WHOLE)
+
+
+def _creates(files: Any) -> bool:
+    """True if the file system itself writes only new files, if asked to."""
+    return all(
+        "mode" in inspect.signature(getattr(files, f"_{name}", getattr(files, name))).parameters
+        for name in ("pipe_file", "put_file")
+    )
+
+
+def _renames(files: Any) -> bool:
+    """True if the file system has a rename of its own; fsspec's copies and removes."""
+    from fsspec import AbstractFileSystem
+
+    return type(files).mv is not AbstractFileSystem.mv
+
+
+def _last(entry: dict[str, Any]) -> str:
+    return str(entry["name"]).rstrip("/").rpartition("/")[2]
+
+
+def _is_half(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".tmp")
+
+
+def _inside(name: str) -> str:
+    """A name that stays in its place."""
+    if name.startswith("/") or "\\" in name or ".." in name.split("/"):
+        raise QueryError(f"The name {name!r} leads out of its place; expected one below it, such as 'a/b.json'.")
+    return name.strip("/")
+
+
+def _failure(shown: str, doing: str, reason: str) -> PlaceError:
+    advice = "make it writable, or name another place" if doing == "written" else "check the place and your access"
+    return PlaceError(f"The place {shown} cannot be {doing} ({reason}); {advice}.", reason=reason)
+
+
+@contextmanager
+def _foreign(address: str, doing: str, shown: str = "") -> Iterator[None]:
+    """Turns any error of fsspec and of the libraries below it into a PlaceError; ZooErrors pass.
+
+    The address decides which library that is, fsspec need not know it, and the errors of many (httpx, ftplib, zipfile)
+    are no OSError: no list of classes can be complete. So every Exception counts, around these calls alone.
+    """
+    try:
+        yield
+    except ZooError:
+        raise
+    except Exception as error:
+        words, cause = _message(error, address)
+        raise _failure(shown or shown_place(address), doing, words) from cause
+
+
+def _message(error: Exception, address: str) -> tuple[str, Exception | None]:
+    """The text of a library's error, on one line, and the error; only its class if it repeats a part of the password.
+
+    Libraries split an address at odd characters of the password, and quote the pieces.
+    """
+    match = _SECRET.search(address)
+    secret = "" if match is None else match[2].partition(":")[2] or match[2]
+    pieces = [piece for piece in re.split("[/?#@:]", secret) if piece]
+    text, name = str(error).strip(), type(error).__name__
+    if not text or any(form in text for piece in pieces for form in (piece, unquote(piece))):
+        return name, None
+    line = text.splitlines()[0].rstrip(".")
+    return (line if " " in line else f"{name}: {line}"), error  # without a space it is only a path or a key

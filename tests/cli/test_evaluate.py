@@ -310,7 +310,7 @@ class TestOptionsWithoutEffect:
             (("metric", "rankme", ENCODER, "digits", "--views-of", "5"), "--views-of 5"),
             (("metric", "rankme", ENCODER, "digits", "--target", "shapes"), "--target shapes"),
             (("metric", "lidar", ENCODER, "digits", "--n-images", "50"), "--n-images 50"),
-            (("metric", "rotation_accuracy", ENCODER, "digits", "--part", "val"), "--part val"),
+            (("metric", "rotation_accuracy", ENCODER, "digits", "--split", "val"), "--split val"),
             (("metric", "rankme", ENCODER, "digits", "--no-record", "--source", "me"), "--source me"),
             (("metric", "rankme", "z.npy", "--seed", "1"), "--seed 1"),
             (("metric", "rankme", "z.npy", "--val", "other.npy"), "--val other.npy"),

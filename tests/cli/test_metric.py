@@ -109,7 +109,7 @@ def test_scores_of_labelled_features_come_from_files_and_are_recorded_by_their_p
     assert grouped[1]["value"] == values["h_score"]
     np.savez(tmp_path / "alone.npz", z=z)
     assert "y is missing" in run("metric", "logme", str(tmp_path / "alone.npz"), code=2).output
-    document("metric", "gbc,h_score", ENCODER, IMAGES, "--n-images", "100", "--part", "val", "--set", "gbc.floor=0.01")
+    document("metric", "gbc,h_score", ENCODER, IMAGES, "--n-images", "100", "--split", "val", "--set", "gbc.floor=0.01")
     rows = {row.metric: row for row in measurements() if row.dataset == DATASET}
     assert rows["gbc"].protocol == "zoo-transferability-1 (floor=0.01, n_images=100)" and rows["gbc"].split == "val"
     assert rows["h_score"].protocol == "zoo-transferability-1 (n_images=100)" and rows["h_score"].n_train is None

@@ -104,10 +104,10 @@ def test_image_sets_of_the_zoo_are_taken_by_their_part(saved: tuple[Path, dict[s
     found = document("predict", folder, IMAGES, "--device", "cpu")
     assert found["n_images"] == 40 and not found["trained_on_these"]
     assert found["metrics"]["metrics"] == saved[1]["metrics"]["metrics"]
-    both = document("predict", folder, IMAGES, "--part", "both", "--device", "cpu")
+    both = document("predict", folder, IMAGES, "--split", "both", "--device", "cpu")
     assert both["n_images"] == 160 and both["trained_on_these"]
     assert {one["path"].partition("/")[0] for one in both["predictions"]} == {"train", "val"}
-    text = run("predict", folder, IMAGES, "--part", "train", "--device", "cpu").output
+    text = run("predict", folder, IMAGES, "--split", "train", "--device", "cpu").output
     assert "trained on these very images" in text
     other = document("predict", folder, "shapes:classes=6,train=12,val=6,size_px=16", "--device", "cpu")
     assert other["metrics"] is None and "are no classes of the probe" in other["note"]
@@ -171,7 +171,7 @@ def test_what_is_not_there_and_what_has_no_image_is_refused(saved: tuple[Path, d
     two = ("predict", folder, str(saved[0] / "confusion.png"), "nowhere")
     assert "There is no file or folder 'nowhere'" in run(*two, code=2).output
     assert "holds no image" in run("predict", folder, str(tmp_path), code=1).output
-    assert "--part both" in run("predict", folder, folder, "--part", "both", code=2).output  # a folder with pictures
+    assert "--split both" in run("predict", folder, folder, "--split", "both", code=2).output  # a folder with pictures
     (tmp_path / "notes.txt").write_text("mine")
     refused = run("evaluate", ENCODER, IMAGES, *QUICK, "--save", str(tmp_path), code=2).output
     assert "holds 'notes.txt', which is of no saved probe" in refused

@@ -28,9 +28,10 @@ from ..cards.gates import GATED, domain_of
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError
 from ..optional import requires_extra
+from ..storage import is_offline
 from ..weights import care
 from ..weights.lock import known as in_lock
-from ..weights.places import is_installed, is_offline, is_path, mirror_place, package_file, shipped_file, source
+from ..weights.places import is_installed, is_path, mirror_place, package_file, shipped_file, source
 from ..weights.store import REGISTERED, recorded_name
 from .constraints import Constraints, Filter, LeftOut, filtered, filters
 from .expectations import Expected, expected_errors, saw_labels

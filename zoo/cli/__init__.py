@@ -2,7 +2,7 @@
 
 Every verb prints a table, or one JSON document with ``--json``. Exit codes: 0 fine; 1 a problem was found, nothing was
 found, or something outside of the command line failed, such as the network, a full disk or a damaged file; 2 the
-command line cannot be understood; 130 interrupted.
+command line cannot be understood; 130 interrupted by Ctrl-C, 143 by SIGTERM.
 
 A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`; a verb below another
 is a ``VERB_SUB_command``, and a line in the ``verbs`` of that one (``default_command``). Verbs do not import each
@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +28,7 @@ from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError
 from ..version import __version__
 from ..weights.hosts import asking_once
 from .default_command import Verb, command_of
+from .options import ARGUMENTS
 
 VERBS = {
     "list": Verb("list", "List encoders: filter, sort, choose columns."),
@@ -38,11 +41,13 @@ VERBS = {
     "predict": Verb("predict", "Classify images by a saved probe."),
     "features": Verb("features", "Compute features of labelled images, once."),
     "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
+    "runs": Verb("runs", "Show what is done, running or failed of work on many workers."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),
     "decompose": Verb("evaluate", "Show where the full-shot error comes from."),
     "metric": Verb("metric", "Measure how good features are, without labels."),
     "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
+    "submit": Verb("submit", "Prepare your rows for a shared results repository."),
     "site": Verb("site", "Write a static site of everything the zoo knows."),
     "get": Verb("weights", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
@@ -59,11 +64,13 @@ VERBS = {
 
 _AGAIN = "; run the same command again."
 _GO_ON = "; run the same command again to go on."
+_GO_ON_OR_RESUME = "; run the same command again to go on, or zoo runs resume if it had workers."
 AFTER_INTERRUPT = {
     "choose": f"Fetched weights and finished features are kept{_GO_ON}",
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
     "predict": f"No predictions were written{_AGAIN}",
-    "features": f"Finished shards of features are kept{_GO_ON}",
+    "features": f"Finished shards of features are kept{_GO_ON_OR_RESUME}",
+    "runs": f"Finished shards of features are kept{_GO_ON_OR_RESUME}",
     "layers": f"Finished features and tuned probes are kept{_GO_ON}",
     "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
     "decompose": f"The features are unchanged, no probe is stored{_AGAIN}",
@@ -130,8 +137,9 @@ class VerbGroup(click.Group):
             formatter.write_dl([(name, verb.line) for name, verb in VERBS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
+        ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)
         try:
-            with _warnings_in_a_line(), asking_once():
+            with _warnings_in_a_line(), asking_once(), _stopped_by_sigterm():
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
             raise Refusal(str(error)) from error
@@ -140,10 +148,35 @@ class VerbGroup(click.Group):
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             above = "\n" if sys.stderr.isatty() else ""  # which shows the key that was pressed
             click.echo(f"{above}Stopped. {AFTER_INTERRUPT.get(ctx.invoked_subcommand or '', '')}".rstrip(), err=True)
-            ctx.exit(130)
+            ctx.exit(143 if isinstance(error, Terminated) else 130)
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM, as by Slurm or a cluster: it stops as after Ctrl-C."""
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the block by :class:`Terminated`; a child that was forked in it dies of it as before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    here = os.getpid()
+
+    def stop(number: int, frame: object) -> None:
+        if os.getpid() == here:
+            raise Terminated
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

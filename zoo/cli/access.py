@@ -18,11 +18,12 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..errors import ZooError
 from ..progress import Bar
+from ..storage import is_offline
 from ..weights.access import ask, host_to_ask, located
 from ..weights.answers import Answer, Recorded
 from ..weights.hosts import asking_once, why_unreachable
 from ..weights.lock import known
-from ..weights.places import is_offline, shown
+from ..weights.places import shown
 from ..weights.store import recorded_name
 from .facts import matching
 from .output import NothingFound, print_json, print_notes, print_table, size

@@ -48,5 +48,7 @@ class CommandWithVerbs(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
+        if not self.verbs:
+            return
         with formatter.section("Verbs"):
             formatter.write_dl([(f"{ctx.info_name} {name}", verb.line) for name, verb in self.verbs.items()])

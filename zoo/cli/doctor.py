@@ -20,9 +20,9 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
 from ..errors import ZooError
 from ..files import NO_HOME, cache_folder, content_folder, user_folder
+from ..storage import OFF, ON, is_offline, shown_place, without_password
 from ..version import __version__
-from ..weights.mirror import shown_mirror, without_password
-from ..weights.places import OFF, ON, is_offline, mirror_place, weights_folder
+from ..weights.places import mirror_place, weights_folder
 from ..weights.reach import host_of, unreachable
 from .options import encoder_names
 from .output import NothingFound, entry, json_option, print_json
@@ -208,7 +208,7 @@ def caches() -> Iterator[Check]:
     yield _cache("zoo", "ZOO_CACHE", cache_folder)
     yield _cache("weights", "ZOO_CACHE or TORCH_HOME", weights_folder)
     if place := mirror_place():
-        yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{shown_mirror(place)}: every load comes from there")
+        yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{shown_place(place)}: every load comes from there")
     yield _cache("torch.hub", "TORCH_HOME", lambda: _home("TORCH_HOME", "torch") / "hub", is_needed=False)
     yield _cache("hf", "HF_HOME", lambda: _home("HF_HOME", "huggingface"))
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import QueryError
-from .measure_options import with_options
-from .options import refuse_idle
+from ..files import local_folder
+from .measure_options import featurising, source_options, with_options
+from .options import ARGUMENTS, refuse_idle
+from .output import print_json, print_notes
 
 if TYPE_CHECKING:
+    from ..datasets import ImageData
+    from ..evaluation.many import ManyMeasured
     from ..execution.executor import Executor, Resources
+    from ..execution.journal import Asked, Journal
+    from ..features.items import Setting
+    from ..features.running import RunReport
     from ..storage import Place
 
 _SPLITS = ("train", "val", "both")
@@ -41,7 +50,7 @@ PLACE_OPTION = click.option(
     "[default: in the cache]",
 )
 
-_ENGINE = (
+PROCESS_OPTIONS = (
     click.option(
         "--on",
         metavar="ENGINE",
@@ -50,16 +59,21 @@ _ENGINE = (
     ),
     click.option("--part", metavar="K/N", callback=_part, help="Only part K of N of the work, as of a Slurm array."),
     click.option(
+        "--gpus-each",
+        type=click.FloatRange(0, 64),
+        help="GPUs of a worker; 0.5: two workers on each.  [default: 1 where there are GPUs]",
+    ),
+    click.option("--mixed-versions", is_flag=True, help="Also workers with other versions of what may change numbers."),
+)
+"""Options of the process that hands out work, which change no number."""
+
+_NUMBER_OPTIONS = (
+    click.option(
         "--cpus-each",
         type=click.IntRange(1, 1024),
         default=1,
         show_default=True,
         help="Threads of a worker; other numbers of them round otherwise.",
-    ),
-    click.option(
-        "--gpus-each",
-        type=click.FloatRange(0, 64),
-        help="GPUs of a worker; 0.5: two workers on each.  [default: 1 where there are GPUs]",
     ),
     click.option(
         "--store",
@@ -69,9 +83,10 @@ _ENGINE = (
         show_default=True,
         help="Numbers in the files of features; float16 takes half the room.",
     ),
-    click.option("--mixed-versions", is_flag=True, help="Also workers with other versions of what may change numbers."),
 )
 
+_OF_PROCESS = ("--on", "--part", "--gpus-each", "--to", "--out")  # and their values: they move no number
+_FLAGS_OF_PROCESS = ("--mixed-versions", "--json")
 _OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
 ENGINE_NAMES = ("root", "on", "part", "cpus_each", "gpus_each", "stored", "mixed_versions")
 
@@ -82,7 +97,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     The command gets them by the names of :data:`ENGINE_NAMES` in its ``**options``, from which :func:`engine_of` makes
     an :class:`Engine`.
     """
-    return with_options(command, (PLACE_OPTION, *_ENGINE))
+    return with_options(command, (PLACE_OPTION, *PROCESS_OPTIONS, *_NUMBER_OPTIONS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +115,7 @@ class Engine:
     @property
     def folder(self) -> Path | None:
         """The folder that features go to; None if it is an address."""
-        return None if "://" in str(self.where) else Path(self.where)
+        return self.where if isinstance(self.where, Path) else local_folder(self.where)
 
     @property
     def is_used(self) -> bool:
@@ -138,12 +153,20 @@ class Engine:
         n_cpus = self.cpus_each if self.is_used else torch.get_num_threads()
         return Resources(n_cpus=n_cpus, n_gpus=n_gpus)
 
+    @property
+    def shown(self) -> str:
+        """The engine in a word or two."""
+        part = "" if self.part is None else f", part {self.part[0]}/{self.part[1]}"
+        return f"{self.on or 'this process'}{part}"
+
     @contextmanager
     def executor(self, device: str | None = None) -> Iterator[Executor]:
         """The workers, which end with the block."""
         from ..execution.opening import open_executor
 
-        with closing(open_executor(self.on, resources=self.resources(device), part=self.part)) as workers:
+        with closing(
+            open_executor(self.on, resources=self.resources(device), part=self.part, mixed_versions=self.mixed_versions)
+        ) as workers:
             yield workers
 
 
@@ -161,3 +184,100 @@ def engine_of(options: dict[str, Any]) -> Engine:
     if options.get("skip_corrupt", False) is None:
         options["skip_corrupt"] = engine.is_used
     return engine
+
+
+def setting_of(images: str, data: ImageData, options: Mapping[str, Any], engine: Engine) -> Setting:
+    """What all items of a run have in common, from the arguments of a verb that has them all."""
+    from ..datasets import open_images
+    from ..features.items import Setting
+
+    return Setting(
+        source=partial(open_images, images, **source_options(dict(options))),
+        place=str(engine.where),
+        fingerprints={"train": data.train.fingerprint, "val": data.val.fingerprint},
+        how=featurising(dict(options)),
+        stored=engine.stored,
+    )
+
+
+def command_again(images: str) -> tuple[str, ...]:
+    """The verb and arguments of the running command without place and engine; a path to the images is absolute."""
+    context = click.get_current_context()
+    found, given = [str(context.info_name)], iter(context.meta.get(ARGUMENTS, ())[1:])
+    for argument in given:
+        name, equals, _ = argument.partition("=")
+        if name in _OF_PROCESS:
+            if not equals:
+                next(given, None)
+        elif argument not in _FLAGS_OF_PROCESS:
+            is_path = argument == images and os.path.exists(images)
+            found.append(os.path.abspath(images) if is_path else argument)
+    return tuple(found)
+
+
+@contextmanager
+def recorded_run(engine: Engine, asked: Asked, device: str | None = None) -> Iterator[tuple[Executor, Journal]]:
+    """Workers and the journal of a run; both end with the block. What is odd about the record is told then."""
+    from ..execution.journal import Journal
+
+    place = engine.writable_place()
+    with engine.executor(device) as workers:
+        journal = Journal(
+            place,
+            asked,
+            engine=engine.shown,
+            n_workers=workers.n_workers,
+            part=engine.part,
+            mixed_versions=engine.mixed_versions or not engine.is_used,
+        )
+        with journal:
+            yield workers, journal
+    problem = f"the record of the run could not be written: {journal.problem}" if journal.problem else ""
+    print_notes(note for note in (journal.clock_note, problem) if note)
+
+
+def report_notes(report: RunReport, engine: Engine) -> list[str]:
+    """Sentences on what was odd in a run, and on what is left."""
+    counts = (
+        (report.n_retried, "done again after a failure"),
+        (report.n_nondeterministic, "computed again, for two workers made different features of the same images"),
+        (report.n_halved, "computed in smaller batches, for the memory was too small"),
+    )
+    notes = [f"{n:,} {'item was' if n == 1 else 'items were'} {what}" for n, what in counts if n]
+    if notes:
+        notes.append(f"what and why: zoo runs why {engine.where} {report.run}")
+    if report.incomplete and not report.failures:
+        n_all = len(report.complete) + len(report.incomplete)
+        notes.append(f"{len(report.incomplete):,} of {n_all:,} features wait for shards of other parts of the work")
+    return notes
+
+
+def failure_sentence(report: RunReport, n_encoders: int, engine: Engine) -> str:
+    """What failed in a run, in one sentence; "" if nothing did."""
+    if not report.failures:
+        return ""
+    first = report.failures[0]
+    return (
+        f"{len(report.failed)} of {n_encoders} encoders could not be finished; the first, {first.encoder!r} "
+        f"({first.part}): {first.sentence.rstrip('.')}. See them all with: zoo runs why {engine.where} {report.run}"
+    )
+
+
+def tell_many(done: ManyMeasured, found: list[dict[str, Any]], engine: Engine, *, as_json: bool, key: str) -> None:
+    """Tells what failed of measuring many encoders, and what is left; as JSON with the documents under ``key``."""
+    for name, failure in done.failed.items():
+        click.echo(f"{name}: {failure.text}", err=True)
+    if as_json:
+        failed = [{"encoder": name, "error": failure.text} for name, failure in done.failed.items()]
+        run = {"run": done.name, "place": str(engine.where), "engine": engine.shown}
+        run |= {} if done.features is None else done.features.as_dict()
+        print_json({key: found, "failed": failed, "open": done.still_open, "run": run})
+        return
+    notes = [] if done.features is None else report_notes(done.features, engine)
+    if done.still_open:
+        shown = ", ".join(done.still_open[:3]) + f" and {len(done.still_open) - 3} more" * (len(done.still_open) > 3)
+        notes.append(
+            f"not measured yet, for other parts of the work are not done: {shown}; go on with: zoo runs resume "
+            f"{engine.where} {done.name}"
+        )
+    print_notes(notes)

@@ -87,7 +87,7 @@ _MOST_WITH_INTERVALS = 8  # encoders in a table
 
 
 def print_many(documents: Sequence[Mapping[str, Any]], *, on_images: Sequence[str] = ()) -> None:
-    """Prints what was measured of many encoders, a line each: documents of :func:`document_of` or of images with tags."""
+    """Prints what was measured of many encoders, a line each, from documents as ``zoo evaluate`` gives them."""
     first = documents[0]
     click.echo(
         click.style(f"\n{len(documents)} encoders on {first['dataset']}", bold=True)
@@ -97,7 +97,7 @@ def print_many(documents: Sequence[Mapping[str, Any]], *, on_images: Sequence[st
     errors = [_errors_by_name(document) for document in documents]
     names = list(dict.fromkeys(name for one in errors for name in one))
     _print_points("dimensions", [f"{one['dim']:,}" for one in documents], documents, names, errors, with_intervals)
-    unit = "percent, higher is better" if "metrics" in first else "percent of the test images, lower is better"
+    unit = "percent, higher is better" if "tags" in first else "percent of the test images, lower is better"
     beside = "with 95 % intervals" if with_intervals else "95 % intervals with --json"
     protocols = ", ".join(dict.fromkeys(document["protocol"] for document in documents))
     notes = [f"{unit}; {beside}; protocol {protocols}"]
@@ -119,9 +119,8 @@ def print_many(documents: Sequence[Mapping[str, Any]], *, on_images: Sequence[st
     for document in documents:
         name = document["encoder"]
         notes += [f"{name}: {one} was left out: {why}" for one, why in document["left_out"].items()]
-        notes += [f"{name}: {len(kept)} measured probes could not be stored: {kept[0]}"] * bool(
-            kept := document.get("not_kept", [])
-        )
+        if not_kept := document.get("not_kept"):
+            notes.append(f"{name}: {len(not_kept)} measured probes could not be stored: {not_kept[0]}")
         skipped = [f"{part}: {image}" for part, images in document["skipped"].items() for image in images]
         notes += [f"{name}: {note}" for note in skipped_notes(skipped, n_named=2)]
         runs = [run for result in _results_in(document) for run in result["runs"]]
@@ -402,7 +401,7 @@ def _not_converged(evaluation: Evaluation) -> list[str]:
 
 
 def _folder(features: Any) -> str | None:
-    return None if features.folder is None else str(features.folder)
+    return features.where or None
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError
+from ..cards.catalogue import catalogue
+from ..errors import QueryError, ZooError
 from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, feature_metric
+from .engine_options import Engine, command_again, engine_of, engine_options, recorded_run, setting_of, tell_many
 from .measure_options import (
     IMAGES_HELP,
     copies_between,
     copies_document,
     copies_notes,
-    featurising,
     groups_between,
     groups_document,
     groups_notes,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.label_free.inputs import Inputs
     from ..evaluation.label_free.measuring import Measured
+    from ..evaluation.many import MeasuringMetrics
 
 BETTER = {True: "higher", False: "lower", None: "neither"}
 Record = dict[str, Any]
@@ -176,7 +178,7 @@ _WITH_VALIDATION = frozenset({"rotations", "labelled", "pixels"})
 _ONLY_OF = (  # options, the needs that they have an effect on, and what else metrics are measured on
     (("q", "augmentations"), {"views"}, "no views"),
     (("n",), {"views", "rotations"}, "no views and no turned images"),
-    (("part",), {"features", "labels", "views"}, "both parts"),
+    (("split",), {"features", "labels", "views"}, "both parts"),
     (("n_images",), {"features", "labels", "labelled", "source and target", "pixels"}, "views or turned images alone"),
     (("target",), {"source and target"}, "no data set to transfer to"),
 )
@@ -190,17 +192,17 @@ Examples:
   zoo metric logme,leave_one_out_ridge dino_vitS16 ./birds --n-images 2000
   zoo metric h_score labelled.npz    # with z, y and, if images belong together, groups
   zoo metric lidar views.npy --set lidar.delta=1e-4
+  zoo metric rankme,lidar dino_vitS16 mae_vitB16 ./birds --to /shared/features --on local:4
 """
 
 
 @click.command("metric", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
 @click.argument("metrics", metavar="METRIC", required=False, shell_complete=metric_names)
-@click.argument("name", metavar="NAME|FEATURES", required=False, shell_complete=encoder_names)
-@click.argument("images", metavar="[IMAGES]", required=False)
+@click.argument("words", metavar="NAME... IMAGES|FEATURES", nargs=-1, shell_complete=encoder_names)
 @click.option("--list", "listing", is_flag=True, help="Show all metrics, what they need and where they come from.")
 @image_options
 @click.option(
-    "--part",
+    "--split",
     type=click.Choice(["train", "val"]),
     default="train",
     show_default=True,
@@ -250,18 +252,10 @@ Examples:
     multiple=True,
     help="An option of a metric, as cluster_learnability.k=5; named in the protocol. Repeatable.",
 )
-@click.option(
-    "--out",
-    "root",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where features are kept.  [default: in the cache]",
-)
+@engine_options
 @recording_options
 @json_option
-def metric_command(
-    metrics: str | None, name: str | None, images: str | None, listing: bool, as_json: bool, **options: Any
-) -> None:
+def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, as_json: bool, **options: Any) -> None:
     """Measure how good features are, without labels or without training a probe.
 
     RankMe, LiDAR, what CLID is made of, and what they are compared with; and scores of features with their labels:
@@ -271,6 +265,10 @@ def metric_command(
     featurised once and kept, views are made by the augmentations of its training, and the numbers go to your results.
     Without, FEATURES is a folder of features, an .npy file of z, (n, dim) or (n_images, n_views, dim), or an .npz file
     of named arrays.
+
+    With --on or --part, or at an address, an encoder is one piece of work, for its views are made by its own
+    augmentations, so that encoders have no decoding to share. A worker writes the rows to NAME/rows below the place,
+    and this process adds them to your results.
     """
     if listing:
         refuse_idle(given_options().keys() - {"listing", "as_json"}, "--list shows all metrics")
@@ -278,16 +276,17 @@ def metric_command(
             raise QueryError(f"Got --list and {metrics!r}, expected one of them; --list shows all metrics.")
         _list(as_json)
         return
-    if metrics is None or name is None:
+    if metrics is None or not words:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
     everything = metrics == "all"
     wanted = list(FEATURE_METRICS) if everything else [feature_metric(one).name for one in metrics.split(",")]
-    _refuse_idle_options(name, of_file=images is None)
-    _refuse_idle_beside(wanted, metrics, options, of_file=images is None)
-    if images is None:
-        metrics_of_file(wanted, Path(name), options, as_json, everything=everything)
+    *names, last = words
+    _refuse_idle_options(names[0] if names else last, of_file=not names)
+    _refuse_idle_beside(wanted, metrics, options, of_file=not names)
+    if names:
+        _of_encoders(wanted, names, last, options, as_json)
     else:
-        _of_encoder(wanted, name, images, options, as_json)
+        metrics_of_file(wanted, Path(last), options, as_json, everything=everything)
 
 
 def _refuse_idle_options(name: str, *, of_file: bool) -> None:
@@ -352,54 +351,138 @@ def _about(one: FeatureMetric) -> Record:
     return {"metric": one.name, "title": one.title, "unit": one.unit, "better": BETTER[one.higher_is_better]}
 
 
-def _of_encoder(wanted: Sequence[str], name: str, images: str, options: Record, as_json: bool) -> None:
-    from ..evaluation.label_free.inputs import inputs_of
-    from ..evaluation.label_free.measuring import check_options, measure
+def _of_encoders(wanted: Sequence[str], names: Sequence[str], images: str, options: Record, as_json: bool) -> None:
+    from ..evaluation.label_free.measuring import check_options
+    from ..evaluation.many import MeasuringMetrics, metrics_of
     from ..progress import Bar
 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)
+    engine = engine_of(options)
+    refuse_idle(("stored",), "what metrics read of features is kept in float32")
+    ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     data: ImageData = opened(images, options)
     if options["record"]:
         refuse_other_images(data)
-    target = None if options["target"] is None else _target(options["target"], options["scale"])
-    needs = {feature_metric(one).needs for one in wanted}
-    say(f"{name}: features of {data.name}")
-    inputs = inputs_of(
-        name,
-        data,
-        needs,
+    target = None if options["target"] is None else partial(_target, options["target"], options["scale"])
+    taken = {name: options[name] for name in ("n_images", "n", "q", "seed")}
+    setting = setting_of(images, data, options, engine)
+    fingerprints = dict(setting.fingerprints) | ({} if target is None else {"target": target().train.fingerprint})
+    measuring = MeasuringMetrics(
+        images=setting.source,
         target=target,
-        recipe=options["augmentations"],
-        **{name: options[name] for name in ("part", "n_images", "n", "q", "seed", "root")},
-        how=featurising(options),
-        progress=lambda label: Bar("images"),
+        fingerprints=fingerprints,
+        place=setting.place,
+        metrics=tuple(wanted),
+        options=chosen,
+        taken=taken | {"part": options["split"], "recipe": options["augmentations"]},
+        how=setting.how,
+        source=options["source"],
+        describe=metrics_document,
     )
-    found = []
-    for one in measure(wanted, inputs, seed=options["seed"], options=chosen):
-        say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
-        found.append(one)
-    records = [_record(one) for one in found]
-    copies, groups = copies_between(data), groups_between(data)
-    notes = [*inputs.notes, *copies_notes(copies), *groups_notes(groups, has_intervals=False)]
-    if not as_json:  # before anything can go wrong with the results
-        click.echo(click.style(f"\n{inputs.card.id}", bold=True) + f" on {inputs.dataset}\n")
-        print_metrics(records, notes)
-    recorded = None
-    if options["record"]:
-        recorded = recording(partial(_rows, found, inputs, options["source"]))
-    problem = recorded.problem if recorded else ""
+    if engine.is_used:
+        _by_workers(measuring, ids, data, images, engine, options, as_json=as_json)
+        return
+    found: list[Record] = []
+    failed: list[tuple[str, ZooError]] = []
+    problems: list[str] = []
+    for name in ids:
+        try:
+            say(f"{name}: features of {data.name}")
+            inputs, measured = metrics_of(
+                measuring, name, progress=lambda label: Bar("images"), tell=partial(_say_of, name)
+            )
+        except ZooError as error:
+            if len(ids) == 1:
+                raise
+            failed.append((name, error))
+            click.echo(f"{name}: {error}", err=True)
+            continue
+        document = metrics_document(inputs, measured)
+        make_rows = partial(_rows, measured, inputs, source=options["source"])
+        found.append(_told(document, data, make_rows if options["record"] else None, problems, as_json=as_json))
+    failures = [{"encoder": name, "error": str(error)} for name, error in failed]
     if as_json:
-        document: Record = {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": notes}
-        document |= {"images": images_document(data), "copies": copies_document(copies)}
-        document |= {"groups": groups_document(groups)}
-        done = recorded.document if recorded else None
-        print_json(document | {"metrics": records, "recorded": done, "not_recorded": problem or None})
-    elif recorded:
+        print_json(found[0] if len(ids) == 1 else {"encoders": found, "failed": failures})
+    if failed:
+        problems.append(f"{len(failed)} of {len(ids)} encoders could not be measured; see above.")
+    if problems:
+        raise click.ClickException(" ".join(problems))
+    refuse_nothing([record for document in found for record in document["metrics"]])
+
+
+def _say_of(name: str, text: str) -> None:
+    say(f"{name}: {text}")
+
+
+def _by_workers(
+    measuring: MeasuringMetrics,
+    ids: list[str],
+    data: ImageData,
+    images: str,
+    engine: Engine,
+    options: Record,
+    *,
+    as_json: bool,
+) -> None:
+    """Measures encoders on workers, with a record."""
+    from ..evaluation.many import metrics_asked, metrics_many
+    from ..progress import Bar
+
+    resources = engine.resources(options["device"])
+    asked = metrics_asked(measuring, ids, data, resources=resources, command=command_again(images))
+    with recorded_run(engine, asked, options["device"]) as (workers, journal):
+        done = metrics_many(measuring, ids, workers, journal, Bar("encoders"), resources=resources)
+    problems: list[str] = []
+    found = []
+    for one in done.measured:
+        make_rows = (lambda rows=one.rows: rows) if options["record"] else None  # type: ignore[misc]
+        found.append(_told(one.document, data, make_rows, problems, as_json=as_json))
+    tell_many(done, found, engine, as_json=as_json, key="encoders")
+    if done.failed:
+        problems.append(f"{len(done.failed)} of {len(ids)} encoders could not be measured; see above.")
+    if problems:
+        raise click.ClickException(" ".join(problems))
+    if found:
+        refuse_nothing([record for document in found for record in document["metrics"]])
+
+
+def metrics_document(inputs: Inputs, found: Sequence[Measured]) -> Record:
+    """Metrics of an encoder as JSON."""
+    records = [_record(one) for one in found]
+    return {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": list(inputs.notes), "metrics": records}
+
+
+def _told(
+    document: Record,
+    data: ImageData,
+    make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]] | None,
+    problems: list[str],
+    *,
+    as_json: bool,
+) -> Record:
+    """Prints and records what was measured of an encoder; returns its document with what became of that."""
+    copies, groups = copies_between(data), groups_between(data)
+    notes = [*document["notes"], *copies_notes(copies), *groups_notes(groups, has_intervals=False)]
+    if not as_json:  # before anything can go wrong with the results
+        click.echo(click.style(f"\n{document['encoder']}", bold=True) + f" on {document['dataset']}\n")
+        print_metrics(document["metrics"], notes)
+    recorded = None if make_rows is None else recording(make_rows)
+    if recorded and not as_json:
         print_notes(recorded.notes)
-    if problem:
-        raise click.ClickException(problem)
-    refuse_nothing(records)
+    problem = recorded.problem if recorded else ""
+    problems += [problem] * bool(problem)
+    return {
+        "encoder": document["encoder"],
+        "dataset": document["dataset"],
+        "notes": notes,
+        "images": images_document(data),
+        "copies": copies_document(copies),
+        "groups": groups_document(groups),
+        "metrics": document["metrics"],
+        "recorded": recorded.document if recorded else None,
+        "not_recorded": problem or None,
+    }
 
 
 def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
@@ -419,7 +502,7 @@ def _record(one: Measured) -> Record:
     return _about(one.metric) | value | counts | seconds | {"details": dict(one.details), "notes": list(one.notes)}
 
 
-def _rows(found: Sequence[Measured], inputs: Inputs, source: str) -> Mapping[Any, Mapping[str, Any]]:
+def _rows(found: Sequence[Measured], inputs: Inputs, *, source: str) -> Mapping[Any, Mapping[str, Any]]:
     from ..evaluation.label_free.measuring import rows_of_measured
 
     return rows_of_measured(found, inputs, source=source)

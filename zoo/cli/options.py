@@ -12,6 +12,9 @@ from click.core import ParameterSource
 from ..errors import QueryError
 from .default_command import CommandWithVerbs
 
+ARGUMENTS = "zoo.arguments"
+"""Name of the arguments of the running verb, as they were given, among what the context of click carries along."""
+
 
 def given_options() -> dict[str, str]:
     """Options on the command line of the running verb, as they are written, by name."""

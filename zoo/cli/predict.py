@@ -66,7 +66,8 @@ def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Where path, predicted class and the probability of each class go.  [default: a short table is printed]",
 )
 @click.option(
-    "--part",
+    "--split",
+    "part",
     type=click.Choice(list(_PARTS)),
     default="val",
     show_default=True,

@@ -18,10 +18,10 @@ from ..cards.gates import GATED
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
 from ..files import cache_folder, content_folder, local_folder, user_folder
+from ..storage import shown_place
 from ..version import __version__
 from ..weights import care, store
 from ..weights.hosts import asking_once
-from ..weights.mirror import shown_mirror
 from ..weights.places import mirror_place, portable, shown, weights_folder
 from .facts import chosen
 from .options import encoder_names, refuse_idle
@@ -81,7 +81,7 @@ class Outcome:
             return None
         mirror = mirror_place()
         if mirror and self.state != "there":
-            return shown_mirror(mirror)
+            return shown_place(mirror)
         url = self.card.weights.url
         if self.record is not None:
             return shown(self.record.origins[0].place)
@@ -243,7 +243,7 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     fetched = sum(one.size_bytes or 0 for one in outcomes if one.state == "fetched")
     parts = {"to fetch": shared, "fetched": f" ({size(fetched)})"}
     mirror = mirror_place()
-    kept = f"loads come from {shown_mirror(mirror)}" if mirror else f"kept in {weights_folder()}"
+    kept = f"loads come from {shown_place(mirror)}" if mirror else f"kept in {weights_folder()}"
     said = [f"{n} {state}{parts.get(state, '')}" for state, n in counts.items()]
     return f"{', '.join(said)}    {kept}"
 
@@ -316,7 +316,7 @@ def _require_elsewhere(destination: str) -> None:
     current = mirror_place()
     if current is not None and _same(destination, current):
         raise QueryError(
-            f"The mirror {shown_mirror(destination)} is what ZOO_MIRROR names, so loads come from it; unset ZOO_MIRROR."
+            f"The mirror {shown_place(destination)} is what ZOO_MIRROR names, so loads come from it; unset ZOO_MIRROR."
         )
     if here is None:
         return
@@ -474,7 +474,7 @@ def _as_named(destination: str) -> str:
 
 def _mirror_document(destination: str, done: Sequence[tuple[Outcome, int]]) -> dict[str, Any]:
     return {
-        "mirror": str(local_folder(destination) or shown_mirror(destination)),
+        "mirror": str(local_folder(destination) or shown_place(destination)),
         "copied_bytes": sum(n for _, n in done),
         "n_failed": sum(outcome.state == "failed" for outcome, _ in done),
         "encoders": [

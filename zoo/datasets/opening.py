@@ -151,9 +151,10 @@ def _parquet(asked: Request) -> ImageData:
 
 
 def _of_shards(asked: Request) -> dict[str, Any]:
-    """Arguments of the functions that open shards; the name is that of the folder of the first pattern."""
-    first = asked.rest.partition(",")[0].rstrip("/")
-    folder = first.rpartition("/")[0] if "." in first.rpartition("/")[2] or "{" in first else first
+    """Arguments of the functions that open shards; the name is that of the folder of the first of them."""
+    folder, _, last = asked.rest.partition(",")[0].rstrip("/").rpartition("/")
+    if last and not any(mark in last for mark in ("*", "?", "[", "{", ".tar", ".tgz", ".parquet")):
+        folder = last
     name = asked.name or folder.partition("{")[0].rstrip("/").rpartition("/")[2] or "images"
     options = asked.folder_options() | {"name": name}
     return options | {"image_column": asked.image_column, "label_column": asked.label_column}

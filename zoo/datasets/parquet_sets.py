@@ -13,7 +13,7 @@ from ..optional import requires_extra
 from .imagefiles import reason_of
 from .images import ImageData
 from .rgb import Scale
-from .sharded import Index, OfThread, SequentialFile, Shard, found_parts, indexed, sharded_data, take
+from .sharded import Index, OfThread, SequentialFile, Shard, found_parts, indexed, require_unchanged, sharded_data, take
 
 with requires_extra("images", needed_for="An image set in parquet files"):
     import numpy as np
@@ -121,6 +121,7 @@ def _opened(shard: Shard) -> Iterator[Any]:
         with pq.ParquetFile(pa.PythonFile(SequentialFile(shard, ahead=_AHEAD), mode="r"), pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
+        require_unchanged(shard)
         raise DataError(
             f"The parquet file {shard.shown} is cut off or damaged ({reason_of(error)}); put it there again."
         ) from error
@@ -148,7 +149,8 @@ def _image_column(schema: Any, wanted: str | None, shard: Shard) -> tuple[str, d
     columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
     if wanted is not None:
         raise DataError(
-            f"{shard.shown} has no column {wanted!r} of encoded images, binary or a struct with bytes; it has {columns}."
+            f"{shard.shown} has no column {wanted!r} of encoded images, binary or a struct with bytes; expected one of "
+            f"{columns}."
         )
     advice = "say which with --image-column, or image_column= in Python" if fitting else "write the bytes of its files"
     raise DataError(

@@ -20,9 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import BytesIO
-from itertools import islice, product
+from itertools import islice, product, takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..errors import CorruptImage, DataError, QueryError, StoreError
 from ..files import cache_folder, locked, replaced
@@ -102,7 +102,7 @@ class Index:
         return index
 
 
-Parts = dict[Literal["train", "val", "all"], list[Shard]]
+Parts = dict[str, list[Shard]]
 
 
 def found_parts(text: str, suffixes: Sequence[str]) -> Parts:
@@ -120,8 +120,9 @@ def found_parts(text: str, suffixes: Sequence[str]) -> Parts:
             "and one of validation images (a comma in a name is written {,} with braces around it)."
         )
     files = [_files(pattern, suffixes) for pattern in patterns]
-    common = os.path.commonprefix([where.split("/") for found in files for where, _, _, _ in found])
-    shards = [[_shard(one, len(common)) for one in found] for found in files]
+    levels = zip(*(where.split("/") for found in files for where, _, _, _ in found), strict=False)
+    n_common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
+    shards = [[_shard(one, n_common) for one in found] for found in files]
     if len(shards) == 2:
         twice = {(shard.where, shard.file) for shard in shards[0]} & {(shard.where, shard.file) for shard in shards[1]}
         if twice:
@@ -162,7 +163,7 @@ def indexed(shards: Sequence[Shard], look: Callable[[Shard], Index], *, what: st
 
 def sharded_data(
     parts: Parts,
-    indexes: Mapping[str, list[Index]],
+    indexes: dict[str, list[Index]],
     reader: Callable[..., Callable[[int], bytes]],
     *,
     kind: str,
@@ -273,6 +274,15 @@ def range_of(shard: Shard, start: int, n_bytes: int) -> bytes:
         what = "is not there any more" if found is None else "has become shorter"
         raise DataError(f"The shard {shard.shown} {what}; restore it, or open the image set again as it is now.")
     return found
+
+
+def require_unchanged(shard: Shard) -> None:
+    """Refuses a shard that is not the one that was listed; for what cannot be read."""
+    if shard.place.states().get(shard.file) != (shard.size, shard.state):
+        raise DataError(
+            f"The shard {shard.shown} has changed since the image set was opened; open it again, and leave its shards "
+            "as they are while they are read."
+        )
 
 
 class SequentialFile:

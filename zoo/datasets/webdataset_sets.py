@@ -69,7 +69,7 @@ def webdataset_data(
 
 
 class Members:
-    """Encoded images of tar files by their number; from an address, with the images behind them while all are wanted."""
+    """Encoded images of tar files by their number; from an address, those behind them come along."""
 
     def __init__(self, shards: Sequence[Shard], indexes: Sequence[Index]) -> None:
         self.shards = list(shards)
@@ -232,8 +232,8 @@ def _samples(shard: Shard, file: SequentialFile) -> Iterator[_Sample]:
                         f"The shard {shard.shown} has {ending!r} of the key {key!r} twice; expected each once."
                     )
                 sample.members[ending] = (member.offset_data, member.size)
-                tar.members = []  # type: ignore[attr-defined]  # or all of them would be kept
-            end = tar.offset  # type: ignore[attr-defined]
+                tar.members = []  # or all of them would be kept
+            end = tar.offset
         file.seek(end)
         if file.read(_BLOCK) != bytes(_BLOCK):  # where tarfile stops without a word at a damaged header
             raise tarfile.ReadError(f"it breaks off at byte {end:,} without the mark of its end")

@@ -11,8 +11,6 @@ happens to be free, so that the same machine always measures by the same protoco
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -30,6 +28,8 @@ from ..datasets.images import Copies, copies_of
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..features import featurise as compute_features
+from ..features.computing import memory_of
+from ..features.items import Featurising, features_path, path_part
 from ..files import cache_folder
 from ..optional import requires_extra
 from ..progress import Progress
@@ -58,7 +58,6 @@ with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import torch
 
 SHARE_OF_MEMORY = 0.5  # that the path solver may take
-_CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _MODULES = {"LogisticProbe": "logistic", "StreamedProbe": "streamed", "NeighbourProbe": "neighbours"}
 _LINEAR = {"logistic": "zoo-logistic-2", "streamed": "zoo-streamed-1"}
 _RISK_PROTOCOLS = {"logistic": "zoo-risk-logistic-2", "streamed": "zoo-risk-streamed-1"}
@@ -75,6 +74,7 @@ class Request:
     n_subsets: int = N_SUBSETS  # of the decomposition
     seed: int = 0
     probe: str = "auto"  # "logistic", "streamed", or "auto": the first where it fits in memory
+    memory_bytes: int | None = None  # that "auto" reckons with; None: what this machine has
     changed: Mapping[str, Any] = field(default_factory=dict)  # settings of the linear probe, which then is another
     neighbours: bool = True
     decompose: bool = False
@@ -239,7 +239,9 @@ def _chosen(train: Features, request: Request) -> Choice:
     kind, reason = request.probe, f"{request.probe}: as asked for"
     if kind == "auto":
         n_classes = len(train.classes) or int(train.y.max()) + 1
-        kind, reason = full_shot_kind(len(train.y), train.dim, n_classes, device=request.device)
+        kind, reason = full_shot_kind(
+            len(train.y), train.dim, n_classes, memory_bytes=request.memory_bytes, device=request.device
+        )
     known = PROTOCOLS[_LINEAR[kind]].settings
     if unknown := sorted(request.changed.keys() - known.keys()):
         raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
@@ -270,7 +272,7 @@ def full_shot_kind(
     'streamed: the path solver would need 77.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
     """
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    memory = memory_bytes if memory_bytes is not None else _memory_bytes(torch.device(chosen))
+    memory = memory_bytes if memory_bytes is not None else memory_of(torch.device(chosen))
     needed = path_bytes(n, dim, n_classes)
     fits = needed <= SHARE_OF_MEMORY * memory
     kind = "logistic" if fits else "streamed"
@@ -294,19 +296,6 @@ def path_bytes(n: int, dim: int, n_classes: int) -> int:
     return int(4 * (n * dim + 1.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + squares
 
 
-def _memory_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    if not hasattr(os, "sysconf"):  # Windows
-        raise QueryError("This system does not say how much memory it has: choose 'logistic' or 'streamed' probes.")
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in _CONTROL_GROUPS:
-        text = limit.read_text().strip() if limit.is_file() else ""
-        if text.isdecimal():  # "max" where there is no limit
-            sizes.append(int(text))
-    return min(sizes)
-
-
 def _n_labels(setting: LabelSetting, train: Features) -> float:
     if setting.n_per_class is not None:
         return float(setting.n_per_class * max(len(train.classes), 1))
@@ -316,17 +305,6 @@ def _n_labels(setting: LabelSetting, train: Features) -> float:
 PARTS = ("train", "val")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Featurising:
-    """How features are computed; only precision and skipping change them beyond rounding."""
-
-    batch_size: int = 64
-    n_workers: int = 0
-    device: str | None = None  # a GPU where there is one
-    precision: str = "float32"
-    skip_corrupt: bool = False
-
-
 def evaluations_folder() -> Path:
     """Default folder of features and measured probes."""
     return cache_folder() / "evaluations"
@@ -334,14 +312,12 @@ def evaluations_folder() -> Path:
 
 def features_folder(root: Path, name: str, images: ImageSet, *, precision: str) -> Path:
     """Folder of the features of one part, by encoder, data set, part, images and precision."""
-    suffix = "" if precision == "float32" else f"-{precision}"
-    folder = f"{_path_part(images.name)}-{_path_part(images.split)}-{images.fingerprint[:12]}{suffix}"
-    return root / _path_part(name) / "features" / folder
+    return root.joinpath(*features_path(name, images, precision=precision))
 
 
 def runs_folder(root: Path, name: str) -> Path:
     """Folder of the measured probes of an encoder."""
-    return root / _path_part(name) / "probes"
+    return root / path_part(name) / "probes"
 
 
 def featurise_data(
@@ -379,11 +355,6 @@ def featurise_data(
             **asdict(chosen),
         )
     return found
-
-
-def _path_part(text: str) -> str:
-    """A text as a part of a path on every system."""
-    return re.sub(r"[^\w.+-]", "_", text) or "_"
 
 
 SOURCE = "measured"

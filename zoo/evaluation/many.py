@@ -10,9 +10,12 @@ which worker did it, in which order, changes nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -20,11 +23,20 @@ from typing import Any
 from ..cards.catalogue import catalogue
 from ..datasets import ImageData, ImageSet
 from ..errors import DataError, QueryError
+from ..execution.executor import Executor, Failure, Outcome, Resources
+from ..execution.journal import Asked, Journal, now
+from ..execution.part import PartOf
+from ..execution.versions import versions
 from ..features import Features, load_features
-from ..features.computing import of_rows
-from ..features.items import Setting, features_place, opened, path_part
+from ..features.computing import memory_of, of_rows
+from ..features.items import Featurising, Setting, features_place, opened, path_part
+from ..features.origin import CODE_NUMBER, code_version
+from ..features.running import More, RunReport, run_features
 from ..features.store import Index, read_index
+from ..optional import requires_extra
+from ..progress import Progress
 from ..results.recording import files_of, measured_in, sidecar_of
+from ..results.vocabulary import feature_metric
 from ..storage import Place, place_at
 from .evaluating import (
     PARTS,
@@ -32,15 +44,27 @@ from .evaluating import (
     Evaluation,
     Request,
     Rows,
+    Tell,
     evaluate,
     evaluations_folder,
+    full_shot_kind,
+    path_bytes,
     rows_of_evaluation,
     runs_folder,
 )
+from .label_free.inputs import Inputs, inputs_of
+from .label_free.measuring import Measured, measure, rows_of_measured
 from .tagging import TagEvaluation, evaluate_tags, rows_of_tags
 
+with requires_extra("evaluate", needed_for="Measuring an encoder"):
+    import torch
+
 _FORMAT = "zoo-measured-1"
-_NOT_IN_KEY = ("device", "supervised")  # of a request: rounding alone, and the twin, which is there by itself
+_ASKED = (  # of a request; the device and the memory change rounding and the kind of probe alone
+    *("settings", "n_seeds", "n_subsets", "seed", "probe", "changed", "neighbours", "decompose", "order", "n_refits"),
+    *("supervised", "n_bootstrap"),
+)
+_SHARE_OF_MEMORY = 0.8  # of a machine, that probes may take at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +82,12 @@ class Measuring:
         if isinstance(self.request.supervised, Features):
             raise QueryError("Many encoders are measured with a twin by its name (twin=), got features of one.")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """A piece of work: measure an encoder, whose features are complete."""
-
-    encoder: str  # id
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What is to be measured, as JSON values: what decides it beside the features."""
+        asked = {name: getattr(self.request, name) for name in _ASKED} | {"source": self.source, "twin": self.twin}
+        found: dict[str, Any] = json.loads(json.dumps(asked, default=repr))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +105,7 @@ def measure_one(measuring: Measuring, name: str) -> bytes:
     DataError if its features, or those of its twin, are not complete.
     """
     setting = measuring.setting
-    data = opened(setting.source)
+    data = _opened(setting.source, setting.fingerprints)
     indexes = _indexes(measuring, name, data)
     at, key = _rows_place(setting, name), _key(measuring, data, indexes)
     if at.size(f"{key}.csv") is None:
@@ -137,6 +161,170 @@ def read_measured(at: Place, key: str, name: str) -> MeasuredEncoder | None:
     return MeasuredEncoder(encoder=name, rows=measured_in(where, table, provenance), document=told)
 
 
+@dataclass(slots=True, kw_only=True)
+class ManyMeasured:
+    """What became of measuring many encoders, as far as this process is concerned."""
+
+    measured: list[MeasuredEncoder]  # by this request, whoever did it, in the order of the names
+    failed: dict[str, Failure]  # by encoder
+    still_open: list[str]  # encoders whose features are not complete, or that nobody has measured yet
+    name: str  # of the run
+    features: RunReport | None = None  # if they were computed by themselves
+
+
+def evaluate_many(
+    measuring: Measuring,
+    names: Sequence[str],
+    data: ImageData,
+    executor: Executor,
+    journal: Journal,
+    progress: Progress,
+    *,
+    resources: Resources,
+) -> ManyMeasured:
+    """Features and measurements of some encoders on workers; each is measured as soon as its features are complete.
+
+    Numbers do not depend on the workers: a piece of work has a fixed number of threads, and the kind of probe goes by
+    the memory of this machine, of which probes on its workers take no more than it has. With a part of the work by
+    number, an encoder is measured by the part that completes its features, and one that was complete before by the
+    part that its place among the names falls to.
+
+    Parameters
+    ----------
+    measuring : Measuring
+    names : sequence of str
+        Ids of encoders.
+    data : ImageData
+        The images of the setting, as they are opened here.
+    executor, journal, progress, resources
+        As for :func:`zoo.features.running.run_features`.
+
+    Raises
+    ------
+    QueryError, DataError
+        If the features of the twin cannot be computed; what fails of the other encoders is in the result.
+    """
+    run = partial(run_features, measuring.setting, data=data, executor=executor, journal=journal, resources=resources)
+    if measuring.twin is not None:
+        of_twin = run(names=[measuring.twin], parts=("train",), progress=progress)
+        if of_twin.failures:
+            raise DataError(
+                f"The features of the supervised twin {measuring.twin!r} could not be computed, and without "
+                f"them nothing is measured: {of_twin.failures[0].sentence}"
+            )
+    queue = _Queue(_with_memory(measuring, resources), names, data, executor, resources)
+    report = run(names=names, parts=PARTS, progress=progress, on_complete=queue.complete, on_outcome=queue.ended)
+    failed = {one.encoder: Failure(kind="DataError", text=one.sentence, is_final=False) for one in report.failures}
+    failed |= queue.failed
+    measured, still_open = [], []
+    for name in names:
+        if name in failed:
+            continue
+        found = measured_before(queue.measuring, name, data)
+        if found is None:
+            still_open.append(name)
+        else:
+            measured.append(found)
+    return ManyMeasured(measured=measured, failed=failed, still_open=still_open, name=journal.run, features=report)
+
+
+def _with_memory(measuring: Measuring, resources: Resources) -> Measuring:
+    """The same with the memory that the kind of probe goes by, so that it is one kind on all workers.
+
+    Only where they compute on GPUs and there is none here, each goes by its own.
+    """
+    request = measuring.request
+    if request.memory_bytes is not None:
+        return measuring
+    device = request.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if resources.n_gpus and device == "cpu":
+        return measuring
+    return replace(measuring, request=replace(request, memory_bytes=memory_of(torch.device(device))))
+
+
+class _Queue:
+    """Encoders that are to be measured: so many at once as memory allows."""
+
+    def __init__(
+        self,
+        measuring: Measuring,
+        names: Sequence[str],
+        data: ImageData,
+        executor: Executor,
+        resources: Resources,
+    ) -> None:
+        self.measuring, self.failed = measuring, dict[str, Failure]()
+        self._data, self._waiting, self._open = data, deque[tuple[str, int]](), dict[str, int]()
+        n_machines = getattr(executor, "n_nodes", 1)
+        if resources.n_gpus:
+            n_machines = max(1, int(executor.n_workers * resources.n_gpus))
+        memory = measuring.request.memory_bytes
+        self._room = None if memory is None else int(_SHARE_OF_MEMORY * memory) * n_machines
+        self._of_others: set[str] = set()
+        if isinstance(executor, PartOf):  # of what was complete before, each part has its own
+            complete = [name for name in names if self._there(name) is not None]
+            self._of_others = {name for name in complete if names.index(name) % executor.n != executor.k - 1}
+
+    def complete(self, name: str) -> list[More]:
+        """What is to be done once the features of an encoder are complete."""
+        indexes = self._there(name)
+        if indexes is None or name in self._of_others:
+            return []
+        key = _key(self.measuring, self._data, indexes)
+        if _rows_place(self.measuring.setting, name).size(f"{key}.csv") is not None:
+            return []
+        self._waiting.append((name, self._bytes(indexes["train"])))
+        return self._next()
+
+    def ended(self, outcome: Outcome[More, bytes]) -> list[More]:
+        """Takes what became of measuring an encoder; returns what can be done next."""
+        name = outcome.work.encoder
+        self._open.pop(name, None)
+        if outcome.failed:
+            self.failed[name] = outcome.failures[-1]
+        return self._next()
+
+    def _next(self) -> list[More]:
+        found = []
+        while self._waiting:
+            name, n_bytes = self._waiting[0]
+            if self._room is not None and self._open and sum(self._open.values()) + n_bytes > self._room:
+                break
+            self._waiting.popleft()
+            self._open[name] = n_bytes
+            found.append(More(encoder=name, do=partial(measure_one, self.measuring, name)))
+        return found
+
+    def _there(self, name: str) -> dict[str, Index] | None:
+        """What the numbers of an encoder follow from; None if it is not complete."""
+        try:
+            return _indexes(self.measuring, name, self._data)
+        except DataError:
+            return None
+
+    def _bytes(self, index: Index) -> int:
+        """Memory that measuring takes, roughly."""
+        n = sum(shard.n_rows for shard in index.shards)
+        if _kind(self.measuring.request, index) == "logistic":
+            return path_bytes(n, index.dim, max(len(index.classes), 2))
+        return 0
+
+
+def _opened(source: Callable[[], ImageData], fingerprints: Mapping[str, str]) -> ImageData:
+    data = opened(source)
+    for part in PARTS:
+        _require_same(getattr(data, part), fingerprints.get(part))
+    return data
+
+
+def _require_same(images: ImageSet, fingerprint: str | None) -> None:
+    if fingerprint is not None and images.fingerprint != fingerprint:
+        raise DataError(
+            f"This worker sees other images of {images.name!r} ({images.split}) than who began the run: their hash is "
+            f"{images.fingerprint[:12]}, expected {fingerprint[:12]}; give all machines the same files."
+        )
+
+
 def _features(setting: Setting, name: str, data: ImageData, part: str) -> Features:
     """Features of a part as :func:`zoo.features.featurise` returns them: with what is known of the images here."""
     images: ImageSet = getattr(data, part)
@@ -174,12 +362,162 @@ def _indexes(measuring: Measuring, name: str, data: ImageData) -> dict[str, Inde
 
 def _key(measuring: Measuring, data: ImageData, indexes: Mapping[str, Index]) -> str:
     """Hash of everything that the rows follow from, but for rounding."""
-    asked = {name: value for name, value in asdict(measuring.request).items() if name not in _NOT_IN_KEY}
+    asked = measuring.asked | {"probe": _kind(measuring.request, indexes["train"])}
     features = {what: [one.digest for one in index.shards] for what, index in indexes.items()}
     groups = [None if one.groups is None else _hash(one.groups.tobytes()) for one in (data.train, data.val)]
-    facts = [_FORMAT, asked, measuring.request.supervised, measuring.source, features, groups]
-    return _hash(json.dumps(facts, sort_keys=True, default=str).encode())
+    return _hash(json.dumps([_FORMAT, asked, features, groups], sort_keys=True).encode())
+
+
+def _kind(request: Request, index: Index) -> str:
+    """The kind of the linear probe as far as it is known here: "auto" where it goes by the GPU of the worker."""
+    if request.probe != "auto" or request.memory_bytes is None:
+        return request.probe
+    n = sum(shard.n_rows for shard in index.shards)
+    return full_shot_kind(n, index.dim, max(len(index.classes), 2), memory_bytes=request.memory_bytes)[0]
 
 
 def _hash(content: bytes) -> str:
     return blake2b(content, digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuringMetrics:
+    """What a worker needs to know to compute metrics of an encoder; small, picklable, the same for all of a run."""
+
+    images: Callable[[], ImageData]  # opens the images, once in a process
+    fingerprints: Mapping[str, str]  # of "train", "val" and "target"; a worker that sees other images refuses
+    place: str  # folder or address of all evaluations
+    metrics: tuple[str, ...]
+    target: Callable[[], ImageData] | None = None  # opens the data set to transfer to
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by metric
+    taken: Mapping[str, Any] = field(default_factory=dict)  # part, n_images, n, q, seed, recipe of ``inputs_of``
+    how: Featurising = field(default_factory=Featurising)
+    source: str = SOURCE
+    day: date | None = None
+    describe: Callable[[Inputs, Sequence[Measured]], Mapping[str, Any]] | None = None
+
+
+def metrics_of(
+    measuring: MeasuringMetrics,
+    name: str,
+    *,
+    progress: Callable[[str], Progress] | None = None,
+    tell: Tell | None = None,
+) -> tuple[Inputs, list[Measured]]:
+    """Metrics of an encoder, with what they were computed from, in this process.
+
+    The features are kept below the place, or, where that is an address, in the cache of this machine: views are made
+    by the augmentations of one encoder's training, so that nobody else could use them.
+    """
+    data, target = _opened(measuring.images, measuring.fingerprints), None
+    if measuring.target is not None:
+        target = opened(measuring.target)
+        _require_same(target.train, measuring.fingerprints.get("target"))
+    seed = measuring.taken.get("seed", 0)
+    inputs = inputs_of(
+        name,
+        data,
+        {feature_metric(one).needs for one in measuring.metrics},
+        target=target,
+        root=place_at(measuring.place).folder or evaluations_folder(),
+        how=measuring.how,
+        progress=progress,
+        **measuring.taken,
+    )
+    found = []
+    for one in measure(measuring.metrics, inputs, seed=seed, options=measuring.options):
+        if tell is not None:
+            tell(f"{one.metric.title}, {one.seconds_computing:.1f} s")
+        found.append(one)
+    return inputs, found
+
+
+def measure_metrics(measuring: MeasuringMetrics, name: str) -> bytes:
+    """Computes metrics of an encoder and writes the rows, unless they are there; returns the hash in their name."""
+    at, key = _metrics_at(measuring, name)
+    if at.size(f"{key}.csv") is None:
+        inputs, found = metrics_of(measuring, name)
+        rows = rows_of_measured(found, inputs, source=measuring.source, day=measuring.day)
+        write_measured(at, key, rows, {} if measuring.describe is None else measuring.describe(inputs, found))
+    return key.encode()
+
+
+def metrics_before(measuring: MeasuringMetrics, name: str) -> MeasuredEncoder | None:
+    """What a worker has computed of an encoder by this request; None if nobody has."""
+    return read_measured(*_metrics_at(measuring, name), name)
+
+
+def metrics_asked(
+    measuring: MeasuringMetrics,
+    names: Sequence[str],
+    data: ImageData,
+    *,
+    resources: Resources,
+    command: Sequence[str] = (),
+) -> Asked:
+    """What is asked for, as a journal begins with it; ``command`` as in :func:`zoo.features.running.asked_for`."""
+    how = measuring.how
+    settings = {
+        "encoders": sorted(names),
+        "dataset": data.name,
+        "images": dict(measuring.fingerprints),
+        "metrics": list(measuring.metrics),
+        "options": {name: dict(one) for name, one in measuring.options.items()},
+        "taken": dict(measuring.taken),
+        "source": measuring.source,
+        "precision": how.precision,
+        "device": how.device,
+        "skip_corrupt": how.skip_corrupt,
+        "batch_size": how.batch_size,
+        "n_threads": resources.n_cpus,
+    }
+    return Asked(
+        verb="metric",
+        command=tuple(command),
+        settings=settings,
+        versions=versions(code=CODE_NUMBER),
+        started=now(),
+    )
+
+
+def metrics_many(
+    measuring: MeasuringMetrics,
+    names: Sequence[str],
+    executor: Executor,
+    journal: Journal,
+    progress: Progress,
+    *,
+    resources: Resources,
+) -> ManyMeasured:
+    """Metrics of some encoders on workers, one piece of work an encoder.
+
+    Parameters and result are those of :func:`evaluate_many`.
+    """
+    journal.planned(len(names))
+    progress.start("metrics", len(names), 0)
+    failed: dict[str, Failure] = {}
+    try:
+        with closing(executor.map_unordered(partial(measure_metrics, measuring), names, resources)) as outcomes:  # type: ignore[type-var]
+            for outcome in outcomes:
+                journal.outcome(outcome, {"encoders": [outcome.work], "part": None, "number": None})
+                progress.advance(1)
+                if outcome.failed:
+                    failed[outcome.work] = outcome.failures[-1]
+    finally:
+        progress.end()
+    found = {name: metrics_before(measuring, name) for name in names if name not in failed}
+    return ManyMeasured(
+        measured=[one for one in found.values() if one is not None],
+        failed=failed,
+        still_open=[name for name, one in found.items() if one is None],
+        name=journal.run,
+    )
+
+
+def _metrics_at(measuring: MeasuringMetrics, name: str) -> tuple[Place, str]:
+    """Where the rows of an encoder are, and the hash of everything that they follow from, but for rounding."""
+    how = [measuring.how.precision, measuring.how.skip_corrupt, code_version()]
+    asked = [sorted(measuring.metrics), measuring.options, measuring.taken, measuring.source, how]
+    facts = [_FORMAT, asked, measuring.fingerprints, repr(catalogue()[name])]
+    key = _hash(json.dumps(facts, sort_keys=True, default=repr).encode())
+    return place_at(measuring.place).below(path_part(name)).below("rows"), key

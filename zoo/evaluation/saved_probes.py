@@ -30,7 +30,8 @@ from ..datasets.images import TAG_SEPARATOR, ImageSet
 from ..datasets.unlabelled import unlabelled_images
 from ..errors import DataError, QueryError, StoreError
 from ..features import Features
-from ..features.computing import Computed, Decoding, Forward, compute, device_for, number_type
+from ..features.computing import Computed, Forward, Network, compute, device_for, memory_told, number_type
+from ..features.decoding import Decoding
 from ..features.origin import Origin
 from ..features.shards import Skipped
 from ..features.store import preprocess_hash, weights_hash
@@ -220,12 +221,9 @@ class SavedProbe:
         encoder, preprocess = self.network
         _, autocast = number_type(encoder, _asked_precision(self.origin["precision"]))
         forward = Forward(
-            encoder=encoder,
-            name=self.encoder,
+            networks=(Network(encoder=encoder, name=self.encoder, autocast=autocast),),
             decoding=Decoding(shown, preprocess),
             device=device_for(encoder, device),
-            autocast=autocast,
-            channels_last=None,
             batch_size=batch_size,
             n_workers=n_workers,
             shard_size=max(_SHARD // batch_size, 1) * batch_size,
@@ -246,7 +244,8 @@ class SavedProbe:
 
         forward.progress.start(f"{self.encoder}, {shown.name}", len(shown), 0)
         try:
-            compute(forward, range(forward.n_shards), kept)
+            with memory_told(forward):
+                compute(forward, range(forward.n_shards), kept)
         finally:
             forward.progress.end()
         return Predictions(

@@ -37,7 +37,7 @@ _UNGUARDED = 79  # status of a process that began with the work of the script it
 _MOST_STILLBORN = 20  # processes in a row that are killed before they begin
 _LOOK_S = 0.5  # between two looks at which processes live: a child of one that died may keep its pipe open
 _PATIENCE_S = 5.0  # until a process that was asked to end has ended
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+THREADS = ("OMP_NUMTHREADS", "MKL_NUMTHREADS", "OPENBLAS_NUMTHREADS")
 
 Listen = Callable[[Any], None]
 _LISTEN: ContextVar[Listen | None] = ContextVar("listen", default=None)
@@ -398,7 +398,7 @@ def _serve(pipe: Connection, environment: Mapping[str, str]) -> None:
             given, pickled, number = pickle.loads(order)
             try:
                 if given is not None:
-                    os.environ.update(dict.fromkeys(_THREADS, str(given[1])))  # for what is imported from here on
+                    os.environ.update(dict.fromkeys(THREADS, str(given[1])))  # for what is imported from here on
                     function, n_cpus = pickle.loads(given[0]), given[1]
                 work = pickle.loads(pickled)
             except Exception as error:  # an import may raise anything

@@ -1,28 +1,25 @@
-"""Computes features: an image set through an encoder, in memory or shard by shard into a folder.
+"""Computes features: an image set through the encoders of a group, in memory or shard by shard into a folder.
 
-Images are decoded ahead of the forward pass. Without worker processes one thread decodes and preprocesses the next
-batches while the encoder computes: Pillow and torch release the interpreter for nearly all of their work. It takes one
-core and no more, for a second team of torch's threads would take turns with that of the forward pass.
+A group has one preprocessing, so that every batch is decoded once. What an encoder gives is the same to the last bit
+whether it is alone or in a group, and whichever shards are computed in one go: every shard begins a batch.
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, TypeAlias
 
 from ..datasets import ImageSet
 from ..drift import full_precision
-from ..errors import CorruptImage, DataError, QueryError
+from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError
 from ..optional import requires_extra
 from ..progress import Progress, Silent
+from ..storage import Place, place_at
+from .decoding import Batch, Decoding, Preprocess, decoded, died, is_death
 from .origin import Origin, code_version, run_hash
 from .shards import Skipped, write_shard
 from .store import (
@@ -47,137 +44,6 @@ with requires_extra("models", needed_for="Computing features"):
     import numpy as np
     import torch
 
-Preprocess: TypeAlias = Callable[[Any], torch.Tensor]
-
-_N_AHEAD = 2  # decoded batches that wait in memory
-_DEATH_NOTICED_S = 0.5  # within which torch notices that a worker was killed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Images that are ready for the encoder."""
-
-    positions: list[int]  # in the image set, of the images that could be read
-    pixels: torch.Tensor | None  # (b, 3, px, px); None if none could be read
-    unreadable: list[Skipped]
-    refusal: str = ""  # why none of them is of use
-
-    def pin_memory(self) -> Batch:
-        """The same in memory from which a GPU copies by itself; torch's loader calls it."""
-        return self if self.pixels is None else replace(self, pixels=self.pixels.pin_memory())
-
-
-class Decoding:
-    """Image set and preprocessing as a data set of batches; a class so that worker processes can unpickle it."""
-
-    def __init__(self, images: ImageSet, preprocess: Preprocess) -> None:
-        self.images = images
-        self.preprocess = preprocess
-
-    def __getitem__(self, positions: Sequence[int]) -> Batch:
-        """The batch of images at some positions."""
-        tensors: list[torch.Tensor] = []
-        read: list[int] = []
-        unreadable: list[Skipped] = []
-        for position in positions:
-            try:
-                tensors.append(self.preprocess(self.images[position][0]))
-                read.append(position)
-            except CorruptImage as error:  # as a value: the others of the batch are wanted
-                unreadable.append(Skipped(image=error.image, position=position, reason=str(error)))
-            except DataError as error:  # and would make several lines of this one
-                return Batch([], None, [], refusal=str(error))
-        for position, tensor in zip(read, tensors, strict=True):
-            if tensor.shape != tensors[0].shape:
-                names = self.images.names
-                refusal = (
-                    f"The preprocessing makes {tuple(tensors[0].shape)} of image {names[read[0]]!r} and "
-                    f"{tuple(tensor.shape)} of {names[position]!r}; expected one shape for all images, so resize and "
-                    "crop them to one size."
-                )
-                return Batch([], None, [], refusal=refusal)
-        return Batch(read, torch.stack(tensors) if tensors else None, unreadable)
-
-
-@contextmanager
-def decoded(
-    decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
-) -> Iterator[Iterator[Batch]]:
-    """The batches of images at these positions, in order, some of them ahead of time.
-
-    ``n_workers`` processes decode; with none, a thread of this process. ``pin``: into memory from which a GPU copies by
-    itself.
-    """
-    if n_workers:
-        with closing(_in_processes(decoding, batches, n_workers=n_workers, pin=pin)) as loaded:
-            yield loaded
-        return
-    with ThreadPoolExecutor(1, thread_name_prefix="zoo-decoding") as thread:
-        n_threads = torch.get_num_threads()
-        thread.submit(torch.set_num_threads, 1).result()  # of that thread; but torch also sets the number
-        torch.set_num_threads(n_threads)  # of threads that are started later, which must not change
-        waiting: deque[Future[Batch]] = deque()
-        try:
-            yield _ahead(thread, waiting, decoding, iter(batches), pin=pin)
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def _in_processes(
-    decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
-) -> Generator[Batch, None, None]:
-    """A generator, for the loader ends its processes when nothing refers to it: at the latest when this is closed."""
-    loader: torch.utils.data.DataLoader[Batch] = torch.utils.data.DataLoader(
-        decoding,  # type: ignore[arg-type]
-        sampler=batches,
-        batch_size=None,
-        num_workers=n_workers,
-        pin_memory=pin,
-        generator=torch.Generator(),  # or each run would draw from the user's
-    )
-    try:
-        yield from loader
-        return
-    except (RuntimeError, OSError, EOFError) as error:  # a dying process may leave no error
-        if str(error).startswith("Caught "):  # of a living process, raised by images or preprocessing
-            raise
-        reason = str(error) or type(error).__name__
-        # torch notices a death by a signal, and raises a RuntimeError at any point of the code: wait for it here,
-        # before the loader is taken down
-        with suppress(RuntimeError):
-            time.sleep(_DEATH_NOTICED_S)
-    # here nothing refers to the error any more, and through it to the loader and its processes
-    raise died(reason)
-
-
-def died(reason: str) -> DataError:
-    """The error about a worker process that died."""
-    return DataError(
-        f"A process that decodes images died ({reason.partition(chr(10))[0].rstrip('. ')}), perhaps for want of memory "
-        "or shared memory; finished shards stay, run the same again with fewer workers (n_workers)."
-    )
-
-
-def _ahead(
-    thread: ThreadPoolExecutor,
-    waiting: deque[Future[Batch]],
-    decoding: Decoding,
-    batches: Iterator[Sequence[int]],
-    *,
-    pin: bool,
-) -> Iterator[Batch]:
-    def fetch(positions: Sequence[int]) -> Batch:
-        batch = decoding[positions]
-        return batch.pin_memory() if pin else batch
-
-    waiting.extend(thread.submit(fetch, positions) for positions in islice(batches, _N_AHEAD))
-    while waiting:
-        batch = waiting.popleft().result()
-        waiting.extend(thread.submit(fetch, positions) for positions in islice(batches, 1))
-        yield batch
-
-
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """Types of autocast by name."""
 
@@ -185,20 +51,29 @@ _LEAST_CONVOLUTIONS = 4  # of a convolutional encoder, not counting 1 x 1 and pa
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Forward:
-    """An encoder, the images for it, and how to compute."""
+class Network:
+    """An encoder of a group."""
 
     encoder: torch.nn.Module
     name: str
+    autocast: torch.dtype | None
+    channels_last: bool | None = None  # of its images; by default where it helps
+    stays: bool = False  # as it was changed for computing: on its device and in its layout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Forward:
+    """The encoders of a group, the images for them, and how to compute."""
+
+    networks: tuple[Network, ...]  # whose names differ
     decoding: Decoding
     device: torch.device
-    autocast: torch.dtype | None
-    channels_last: bool | None
     batch_size: int
     n_workers: int
     shard_size: int
     skip_corrupt: bool
     progress: Progress
+    careful: bool = False  # images may end the process that decodes them
 
     @property
     def images(self) -> ImageSet:
@@ -215,8 +90,9 @@ class Forward:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Computed:
-    """The features of one shard of images."""
+    """The features of one shard of images under one encoder."""
 
+    name: str  # of the encoder
     number: int
     positions: list[int]  # of its rows, in the image set
     x: np.ndarray  # float32 (rows, dim)
@@ -263,66 +139,142 @@ def number_type(encoder: torch.nn.Module, precision: str) -> tuple[str, torch.dt
     return f"{stored} weights", None
 
 
-def compute(forward: Forward, numbers: Iterable[int], keep: Callable[[Computed], None]) -> None:
-    """Computes some shards, in order, and gives each to ``keep`` as soon as it is finished."""
+_CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes of memory of a GPU, or of the machine or its control group; QueryError if the system does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if not hasattr(os, "sysconf"):  # Windows
+        raise QueryError("This system does not say how much memory it has, by which work is planned; use another one.")
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in _CONTROL_GROUPS:
+        text = limit.read_text().strip() if limit.is_file() else ""
+        if text.isdecimal():  # "max" where there is no limit
+            sizes.append(int(text))
+    return min(sizes)
+
+
+def compute(
+    forward: Forward,
+    numbers: Iterable[int],
+    keep: Callable[[Computed], None],
+    *,
+    failed: Callable[[str, Exception], None] | None = None,
+) -> None:
+    """Computes some shards, in order, and gives each to ``keep`` as soon as it is finished, one for every encoder.
+
+    If an encoder fails, ``failed`` is called with its name and the error, and the others go on; without ``failed`` the
+    error is raised.
+    """
     steps = [(number, start) for number in numbers for start in forward.span(number)[:: forward.batch_size]]
     cuts = [range(start, min(start + forward.batch_size, forward.span(number).stop)) for number, start in steps]
     pin = forward.device.type == "cuda"
-    encoder = forward.encoder.to(forward.device).eval()
-    stored = _stored(encoder)
+    running = dict.fromkeys(forward.networks)  # in order, without those that failed
+    fillings: dict[Network, _Filling] = {}
+
+    @contextmanager
+    def watched(network: Network) -> Iterator[None]:
+        try:
+            yield
+        except (ZooError, RuntimeError, MemoryError) as error:
+            if failed is None or is_death(error):
+                raise
+            del running[network]
+            fillings.pop(network, None)
+            failed(network.name, error.with_traceback(None))  # which would keep tensors alive
+
+    with _deaths_told(), ExitStack() as stack:
+        layouts = {network: stack.enter_context(_ready(network, forward.device)) for network in forward.networks}
+        batches = stack.enter_context(
+            decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin, careful=forward.careful)
+        )
+        stack.enter_context(torch.inference_mode())
+        stack.enter_context(full_precision())
+        for (number, start), batch in zip(steps, batches, strict=True):
+            if not fillings:
+                fillings.update({network: _Filling(forward, network, number) for network in running})
+            if batch.refusal:
+                raise DataError(batch.refusal)
+            if batch.unreadable and not forward.skip_corrupt:
+                raise CorruptImage(batch.unreadable[0].image, batch.unreadable[0].reason)
+            is_last = start + forward.batch_size >= forward.span(number).stop
+            finished: list[Computed] = []
+            for network in list(running):
+                with watched(network):
+                    fillings[network].take(batch, _output(forward, network, layouts[network], batch))
+                    if is_last:
+                        finished.append(fillings.pop(network).finished())
+            for computed in finished:
+                keep(computed)
+            if not running:
+                return
+            forward.progress.advance(len(batch.positions) + len(batch.unreadable))
+
+
+@contextmanager
+def _ready(network: Network, device: torch.device) -> Iterator[torch.memory_format]:
+    """The encoder on its device, in the memory layout of its images."""
+    encoder = network.encoder.to(device).eval()
+    with in_layout(encoder, network.channels_last, stays=network.stays) as layout:
+        yield layout
+
+
+def _output(forward: Forward, network: Network, layout: torch.memory_format, batch: Batch) -> object:
+    """What an encoder makes of a batch; None if it has no image."""
+    if batch.pixels is None:
+        return None
+    device, dtype, pin = forward.device, _stored(network.encoder), forward.device.type == "cuda"
+    is_shared = len(forward.networks) > 1  # and an encoder may change what it is given
+    pixels = batch.pixels.to(device, dtype, non_blocking=pin, copy=is_shared, memory_format=layout)
+    with torch.autocast(device.type, dtype=network.autocast, enabled=network.autocast is not None):
+        return network.encoder(pixels)  # (b, dim)
+
+
+@contextmanager
+def _deaths_told() -> Iterator[None]:
     try:
-        with (
-            in_layout(encoder, forward.channels_last) as layout,
-            decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin) as batches,
-            torch.inference_mode(),
-            torch.autocast(forward.device.type, dtype=forward.autocast, enabled=forward.autocast is not None),
-            full_precision(),
-        ):
-            filling: _Filling | None = None
-            for (number, start), batch in zip(steps, batches, strict=True):
-                if filling is None:
-                    filling = _Filling(forward, number)
-                filling.require_readable(batch)
-                output = None
-                if batch.pixels is not None:
-                    pixels = batch.pixels.to(forward.device, stored, non_blocking=pin, memory_format=layout)
-                    output = encoder(pixels)  # (b, dim)
-                filling.take(batch, output)
-                if start + forward.batch_size >= forward.span(number).stop:
-                    keep(filling.finished())
-                    filling = None
-                forward.progress.advance(len(batch.positions) + len(batch.unreadable))
-    except torch.OutOfMemoryError as error:
-        raise QueryError(
-            f"{forward.batch_size} images at once do not fit into the memory of {str(forward.device)!r}; ask for a "
-            "smaller batch_size, finished shards stay."
-        ) from error
+        yield
     except RuntimeError as error:
-        if not str(error).startswith("DataLoader worker"):  # torch has no class of its own for this
+        if not is_death(error):
             raise
         raise died(str(error)) from error
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """True if an encoder failed because its batch does not fit into the memory."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or _NO_MEMORY in str(error)
+
+
+_NO_MEMORY = "DefaultCPUAllocator"  # torch has no class of its own for this
+
+
+@contextmanager
+def memory_told(forward: Forward) -> Iterator[None]:
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise QueryError(
+            f"{forward.batch_size} images at once do not fit into the memory of {str(forward.device)!r}; ask for a "
+            "smaller batch_size, finished shards stay."
+        ) from error
+
+
 class _Filling:
-    """One shard while its batches come in.
+    """One shard of an encoder while its batches come in.
 
     On a GPU the features of a batch are fetched after the next one was submitted, so that the GPU need not wait.
     """
 
-    def __init__(self, forward: Forward, number: int) -> None:
-        self._forward, self._number = forward, number
+    def __init__(self, forward: Forward, network: Network, number: int) -> None:
+        self._forward, self._network, self._number = forward, network, number
         self._positions: list[int] = []
         self._skipped: list[Skipped] = []
         self._x: np.ndarray | None = None  # (rows, dim), from the first batch on
         self._waiting: tuple[list[int], torch.Tensor] | None = None
-
-    def require_readable(self, batch: Batch) -> None:
-        """Refuses a batch with a damaged image, unless such are skipped."""
-        if batch.refusal:
-            raise DataError(batch.refusal)
-        if batch.unreadable and not self._forward.skip_corrupt:
-            first = batch.unreadable[0]
-            raise CorruptImage(first.image, first.reason)
 
     def take(self, batch: Batch, output: object) -> None:
         """Takes the output of the encoder for a batch; None if it had no image."""
@@ -336,7 +288,13 @@ class _Filling:
     def finished(self) -> Computed:
         self._fetch()
         x = np.empty((0, 0), np.float32) if self._x is None else self._x[: len(self._positions)]
-        return Computed(number=self._number, positions=self._positions, x=x, skipped=tuple(self._skipped))
+        return Computed(
+            name=self._network.name,
+            number=self._number,
+            positions=self._positions,
+            x=x,
+            skipped=tuple(self._skipped),
+        )
 
     def _checked(self, output: object, n_images: int) -> torch.Tensor:
         dim = None if self._x is None else self._x.shape[1]
@@ -347,7 +305,7 @@ class _Filling:
                 return output
             got = f"{output.dtype} {tuple(output.shape)}"
         raise DataError(
-            f"The encoder {self._forward.name!r} gives {got} for {n_images} images; expected floating-point numbers of "
+            f"The encoder {self._network.name!r} gives {got} for {n_images} images; expected floating-point numbers of "
             f"shape ({n_images}, {dim or 'dim'}), one vector an image."
         )
 
@@ -371,13 +329,15 @@ class _Filling:
         others = f", and {n_broken - 1} more of its batch," if n_broken > 1 else ""
         raise DataError(
             f"The image {images.names[first]!r} of {images.name!r} (number {first}){others} has features that are not "
-            f"finite under {self._forward.name!r}; check the image, the weights and the precision."
+            f"finite under {self._network.name!r}; check the image, the weights and the precision."
         )
 
 
 @contextmanager
-def in_layout(encoder: torch.nn.Module, channels_last: bool | None) -> Iterator[torch.memory_format]:
-    """The encoder with the memory layout that its images will have; it is restored at the end."""
+def in_layout(
+    encoder: torch.nn.Module, channels_last: bool | None, *, stays: bool = False
+) -> Iterator[torch.memory_format]:
+    """The encoder with the memory layout that its images will have; it is restored at the end, unless it stays."""
     if channels_last is None:
         channels_last = is_convolutional(encoder)
     if not channels_last:
@@ -387,7 +347,8 @@ def in_layout(encoder: torch.nn.Module, channels_last: bool | None) -> Iterator[
     try:
         yield torch.channels_last
     finally:
-        encoder.to(memory_format=torch.contiguous_format)
+        if not stays:
+            encoder.to(memory_format=torch.contiguous_format)
 
 
 def is_convolutional(encoder: torch.nn.Module) -> bool:
@@ -408,7 +369,7 @@ def featurise(
     images: ImageSet,
     *,
     name: str,
-    folder: str | Path | None = None,
+    folder: str | Path | Place | None = None,
     batch_size: int = 64,
     n_workers: int = 0,
     device: str | torch.device | None = None,
@@ -433,8 +394,9 @@ def featurise(
         n labelled images.
     name : str
         Id of the encoder, stored with the features.
-    folder : path, optional
-        Of these features alone; made if it does not exist. Without it everything stays in memory.
+    folder : path, str or Place, optional
+        Of these features alone; made if it does not exist. Without it everything stays in memory. It may be an address
+        that fsspec understands, such as ``s3://bucket/features``.
     batch_size : int
         Images a forward pass; the features do not depend on it beyond rounding.
     n_workers : int
@@ -493,12 +455,9 @@ def featurise(
         code_version=code_version(),
     )
     forward = Forward(
-        encoder=encoder,
-        name=name,
+        networks=(Network(encoder=encoder, name=name, autocast=autocast, channels_last=channels_last),),
         decoding=Decoding(images, preprocess),
         device=place,
-        autocast=autocast,
-        channels_last=channels_last,
         batch_size=batch_size,
         n_workers=n_workers,
         shard_size=shard_size,
@@ -507,7 +466,7 @@ def featurise(
     )
     if folder is None:
         return _in_memory(forward, origin)
-    return _in_folder(forward, origin, Path(folder))
+    return _at_place(forward, origin, place_at(folder))
 
 
 def _in_memory(forward: Forward, origin: Origin) -> Features:
@@ -543,22 +502,22 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
     )
 
 
-def _in_folder(forward: Forward, origin: Origin, folder: Path) -> Features:
+def _at_place(forward: Forward, origin: Origin, place: Place) -> Features:
     try:
-        index = read_index(folder)
+        index = read_index(place)
         if index is None:
-            _fill(forward, origin, folder)
+            _fill(forward, origin, place)
         else:
-            require_same_origin(folder, index.origin, origin)
+            require_same_origin(place, index.origin, origin)
             with reported(forward, origin, n_done=len(forward.images)):
                 pass
-    except OSError as error:
+    except PlaceError as error:
         raise DataError(
-            f"The features of {origin.dataset!r} could not be written to {folder} ({error.strerror or error}); "
+            f"The features of {origin.dataset!r} could not be written to {place.shown} ({error.reason}); "
             "finished shards stay, make room or make it writable and run the same again to go on from them."
         ) from error
-    features = load_features(folder)
-    require_same_origin(folder, features.origin, origin)
+    features = load_features(place)
+    require_same_origin(place, features.origin, origin)
     require_wanted(forward, features.skipped)
     if features.contents is None:  # of a folder from before hashes of the images' content were stored
         features = replace(features, contents=of_rows(forward.images.contents, features.skipped))
@@ -571,12 +530,12 @@ def of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray
     return None if hashes is None else np.delete(hashes, [image.position for image in skipped])
 
 
-def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
-    """Computes the shards that a folder lacks, and makes it complete."""
+def _fill(forward: Forward, origin: Origin, place: Place) -> None:
+    """Computes the shards that a place lacks, and makes it complete."""
     images = forward.images
-    forward = replace(forward, shard_size=claim(folder, origin, shard_size=forward.shard_size))
-    remove_leftovers(folder)
-    shards = finished_shards(folder, origin, n_images=len(images), shard_size=forward.shard_size)
+    forward = replace(forward, shard_size=claim(place, origin, shard_size=forward.shard_size))
+    remove_leftovers(place)
+    shards = finished_shards(place, origin, n_images=len(images), shard_size=forward.shard_size)
     require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
     run = run_hash(origin, shard_size=forward.shard_size)
     labels = np.asarray(images.labels)
@@ -584,7 +543,7 @@ def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
     def keep(part: Computed) -> None:
         names = [images.names[position] for position in part.positions]
         listed = write_shard(
-            folder, part.x, labels[part.positions], names, run=run, number=part.number, skipped=part.skipped
+            place, part.x, labels[part.positions], names, run=run, number=part.number, skipped=part.skipped
         )
         shards[part.number] = Finished(listed=listed, dim=part.x.shape[1], skipped=part.skipped)
 
@@ -592,38 +551,41 @@ def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
     n_done = sum(shard.listed.n_rows + len(shard.skipped) for shard in shards.values())
     with reported(forward, origin, n_done=n_done):
         compute(forward, missing, keep)
-    write_index(folder, index_of(forward, origin, [shards[number] for number in sorted(shards)]))
-    published = read_index(folder)  # this one, or that of a process that was faster
+    finished = [shards[number] for number in sorted(shards)]
+    write_index(place, index_of(images, origin, finished, shard_size=forward.shard_size))
+    published = read_index(place)  # this one, or that of a process that was faster
     if published is not None:
-        tidy(folder, published)
+        tidy(place, published)
 
 
-def index_of(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Index:
+def index_of(images: ImageSet, origin: Origin, shards: Sequence[Finished], *, shard_size: int) -> Index:
+    """The index of all shards of an image set, in their order; DataError if none of the images could be read."""
     skipped = tuple(image for shard in shards for image in shard.skipped)
     dims = {shard.dim for shard in shards if shard.listed.n_rows}
     if not dims:
-        raise _nothing_readable(forward.images, skipped)
+        raise _nothing_readable(images, skipped)
     _require_one_dim(dims, origin)
     return Index(
         origin=replace(origin, n_skipped=len(skipped)),
-        classes=forward.images.classes,
+        classes=images.classes,
         dim=dims.pop(),
-        shard_size=forward.shard_size,
+        shard_size=shard_size,
         shards=tuple(shard.listed for shard in shards),
         skipped=skipped,
-        contents=encode_contents(of_rows(forward.images.contents, skipped)),
-        groups=encode_contents(of_rows(forward.images.groups, skipped)),
-        tags=forward.images.tags,
+        contents=encode_contents(of_rows(images.contents, skipped)),
+        groups=encode_contents(of_rows(images.groups, skipped)),
+        tags=images.tags,
     )
 
 
 @contextmanager
 def reported(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]:
-    """Begins and ends the progress of a run."""
+    """Begins and ends the progress of a run; says so if its batches are too large."""
     name = f"{origin.encoder}, {origin.dataset} ({origin.split})"
     forward.progress.start(name, len(forward.images), n_done)
     try:
-        yield
+        with memory_told(forward):
+            yield
     finally:
         forward.progress.end()
 

@@ -89,7 +89,7 @@ def provenance_of(measurement: Measurement) -> dict[str, Any] | None:
     """What a recorded number was measured from; None if :func:`record` did not record it."""
     row = row_of(measurement)
     row = row._replace(encoder=catalogue().id_of(row.encoder))
-    wanted, last = _identity(row, measurement), None
+    wanted, last = identity_of(row), None
     for _, record_of_row in _provenance_records(file_stem(row.encoder)):
         provenance = record_of_row.pop("provenance")
         if record_of_row == wanted:
@@ -104,14 +104,14 @@ def provenances(encoder: str) -> Iterator[tuple[dict[str, Any], Mapping[str, Any
         yield record_of_row, provenance
 
 
-def _provenance_line(row: Row, measurement: Measurement, provenance: Mapping[str, Any]) -> bytes:
+def _provenance_line(row: Row, provenance: Mapping[str, Any]) -> bytes:
     missing = PROVENANCE_KEYS.keys() - provenance.keys()
     named = f"{row.encoder!r}, {row.metric!r}, {row.split!r}"
     if missing:
         raise ResultsError(
             f"The provenance of {named} lacks {', '.join(map(repr, sorted(missing)))}; None says that there is none."
         )
-    line = _identity(row, measurement) | {"provenance": _plain(provenance, named)}
+    line = identity_of(row) | {"provenance": _plain(provenance, named)}
     return json.dumps(line, separators=(",", ":")).encode() + b"\n"
 
 
@@ -129,7 +129,7 @@ def require_same_images(dataset: str, images: Mapping[str, Mapping[str, str]]) -
         provenance = recorded.pop("provenance")
         if (tuple(recorded.get(column) for column in _IDENTITY), recorded.get("value")) not in known:
             continue  # removed, or never written
-        for kind, parts in _images_behind(provenance).items():
+        for kind, parts in images_behind(provenance).items():
             for part, then in parts.items():
                 now = images.get(kind, {}).get(part)
                 if now is not None and now != then:
@@ -140,7 +140,7 @@ def require_same_images(dataset: str, images: Mapping[str, Mapping[str, str]]) -
                     )
 
 
-def _images_behind(provenance: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def images_behind(provenance: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Fingerprints of the two parts of the data set that a number was measured on, by kind and part.
 
     Only of whole parts: a sample of its images, or views of them, have other fingerprints.
@@ -175,8 +175,9 @@ def file_stem(encoder: str) -> str:
     return _UNSAFE.sub("_", encoder.partition("@")[0])
 
 
-def _identity(row: Row, measurement: Measurement) -> dict[str, Any]:
-    return dict(zip(_IDENTITY, key_of(row), strict=True)) | {"value": float(measurement.value)}
+def identity_of(row: Row) -> dict[str, Any]:
+    """The columns that tell a row from others, and its value, as a line of provenance names it."""
+    return dict(zip(_IDENTITY, key_of(row), strict=True)) | {"value": float(row.value)}
 
 
 def _plain(value: Any, named: str) -> Any:
@@ -203,17 +204,21 @@ def _provenance_records(stem: str, *, containing: str = "") -> Iterator[tuple[st
 
 
 def _parsed(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for where, line in lines:
-        try:
-            recorded = json.loads(line)
-            if not isinstance(recorded["provenance"], Mapping):
-                raise TypeError
-        except (ValueError, KeyError, TypeError) as error:
-            raise ResultsError(
-                f"{where}: found {line[:60]!r}, expected a JSON object with the key 'provenance'; restore the line, or "
-                "remove it."
-            ) from error
-        yield where, recorded
+    return ((where, provenance_line(where, line)) for where, line in lines)
+
+
+def provenance_line(where: str, line: str) -> dict[str, Any]:
+    """What a line of provenance says: :func:`identity_of` its row, and ``provenance``; ``where`` is for the error."""
+    try:
+        recorded: dict[str, Any] = json.loads(line)
+        if not isinstance(recorded["provenance"], Mapping):
+            raise TypeError
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(
+            f"{where}: found {line[:60]!r}, expected a JSON object with the key 'provenance'; restore the line, or "
+            "remove it."
+        ) from error
+    return recorded
 
 
 def _provenance_lines(stem: str) -> Iterator[tuple[str, str]]:
@@ -291,6 +296,7 @@ def record(
     *,
     folder: Path | None = None,
     differing: Literal["refuse", "tell"] = "refuse",
+    alone: bool = False,
 ) -> Recorded:
     """Adds rows to the user's results, with their provenance; when it returns, they are on the disk.
 
@@ -303,9 +309,11 @@ def record(
     is recorded with another value or interval, the recorded one stays: "refuse" then records nothing at all and raises
     :class:`~zoo.errors.ResultsError`, "tell" records the other rows and lists it in ``differences``. Rows of a data set
     whose recorded rows were measured on other images are refused as well, and so are values that no reader would take.
+    With ``alone`` only the files of ``folder`` are looked at, which need not be below a folder of results, and their
+    images are not compared.
     """
     cards = catalogue()
-    for dataset, images in _images_of(measured):
+    for dataset, images in () if alone else _images_of(measured):
         require_same_images(dataset, images)
     folder = user_folder() / "results" / "measured" if folder is None else folder
     by_file: dict[Path, dict[Key, _Entry]] = {}
@@ -313,10 +321,10 @@ def record(
         by_file.setdefault(folder / f"{file_stem(entry.row.encoder)}.csv", {})[key] = entry
     differences: list[Difference] = []
     try:
-        with locked(_lock()):
+        with locked(lock := folder / ".lock" if alone else _lock()):
             fresh = {}
             for path, entries in by_file.items():
-                fresh[path], others = _unknown(path, entries, cards)
+                fresh[path], others = _unknown(path, entries, cards, alone)
                 differences += others
             if differences and differing == "refuse":
                 raise ResultsError(
@@ -327,7 +335,7 @@ def record(
             keep(entry.row.encoder for entries in fresh.values() for entry in entries.values())
             for path, entries in fresh.items():
                 _append(path, entries)
-        _ensure_written({path: entries for path, entries in fresh.items() if entries})
+        _ensure_written({path: entries for path, entries in fresh.items() if entries}, lock)
     except OSError as error:
         raise ResultsError(
             f"The results in {folder} cannot be written ({error.strerror}); what was recorded before is unharmed, make "
@@ -364,14 +372,13 @@ def measured_in(where: str, table: bytes, beside: bytes) -> dict[Measurement, di
         last[json.dumps(recorded, sort_keys=True)] = provenance
     found = {}
     for row in rows:
-        measurement = measurement_of(row)
-        identity = json.dumps(_identity(row, measurement), sort_keys=True)
+        identity = json.dumps(identity_of(row), sort_keys=True)
         if identity not in last:
             raise ResultsError(
                 f"{where}: {row.metric!r} of {row.encoder!r}, {row.split!r} has no provenance; remove the file, and "
                 "measure it again."
             )
-        found[measurement] = last[identity]
+        found[measurement_of(row)] = last[identity]
     return found
 
 
@@ -379,7 +386,7 @@ def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[
     """The different images behind measurements, by data set; of images with maps those of the same task alone."""
     distinct = set()
     for measurement, provenance in measured.items():
-        images = _images_behind(provenance)
+        images = images_behind(provenance)
         if len(images) > 1:
             del images["images"]
         distinct.add((measurement.dataset, json.dumps(images, sort_keys=True)))
@@ -391,12 +398,12 @@ def _entries(measured: Mapping[Measurement, Mapping[str, Any]], cards: Catalogue
     rows = [row_of(measurement) for measurement in measured]
     checked = checked_rows(lambda number: f"Measurement {number} of {len(rows)}", enumerate(rows, start=1), cards, {})
     entries = {}
-    for row, (measurement, provenance) in zip(checked, measured.items(), strict=True):
+    for row, provenance in zip(checked, measured.values(), strict=True):
         try:
             line = _csv_line(row).encode()
         except UnicodeEncodeError as error:
             raise ResultsError(f"{row!r} holds {error.object[error.start]!r}, which is no character.") from error
-        entries[key_of(row)] = _Entry(row, line, _provenance_line(row, measurement, provenance))
+        entries[key_of(row)] = _Entry(row, line, _provenance_line(row, provenance))
     return entries
 
 
@@ -406,23 +413,25 @@ def _csv_line(fields: Sequence[str]) -> str:
     return text.getvalue()
 
 
-def _unknown(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> tuple[dict[Key, _Entry], list[Difference]]:
+def _unknown(
+    path: Path, entries: dict[Key, _Entry], cards: Catalogue, alone: bool
+) -> tuple[dict[Key, _Entry], list[Difference]]:
     """Those that no results file has yet, and how others differ from what is recorded."""
-    recorded = {key_of(row): (place, row) for place, row in _rows_like(path, entries, cards)}
+    recorded = {key_of(row): (place, row) for place, row in _rows_like(path, entries, cards, alone)}
     fresh, differences = {}, []
     for key, entry in entries.items():
         if key not in recorded:
             fresh[key] = entry
-        elif (difference := _difference(*recorded[key], entry.row)) is not None:
+        elif (difference := difference_of(*recorded[key], entry.row)) is not None:
             differences.append(difference)
     return fresh, differences
 
 
-def _rows_like(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> list[tuple[str, Row]]:
+def _rows_like(path: Path, entries: dict[Key, _Entry], cards: Catalogue, alone: bool) -> list[tuple[str, Row]]:
     """Place and fields of every row, in any file that may hold one of these."""
     encoders = {entry.row.encoder.lower().encode() for entry in entries.values()}
     sources = {entry.row.source.replace('"', '""').encode() for entry in entries.values()}  # as CSV quotes it
-    files = read_files(".csv")
+    files = {other: _content(other) for other in sorted(path.parent.glob("*.csv"))} if alone else read_files(".csv")
     if not any(os.path.realpath(path) == os.path.realpath(other) for other in files):
         files[path] = _content(path)
     seen: dict[Key, str] = {}
@@ -435,8 +444,8 @@ def _rows_like(path: Path, entries: dict[Key, _Entry], cards: Catalogue) -> list
     return [(seen[key_of(row)], row) for row in rows]
 
 
-def _difference(place: str, old: Row, new: Row) -> Difference | None:
-    """How a number differs from the one that is recorded; None if it is the same."""
+def difference_of(place: str, old: Row, new: Row) -> Difference | None:
+    """How a number differs from the one that is recorded at a place; None if it is the same."""
     ends = [_ends(row) for row in (old, new)]
     values = [float(row.value) for row in (old, new)]
     if _is_same_value(*values) and _is_same_interval(*ends):
@@ -518,7 +527,7 @@ class _ChangedError(Exception):
     """Another process has written the file since it was read."""
 
 
-def _ensure_written(fresh: dict[Path, dict[Key, _Entry]]) -> None:
+def _ensure_written(fresh: dict[Path, dict[Key, _Entry]], lock: Path) -> None:
     """Checks that the lines are there once other writers are done, and adds them again if not."""
     for _ in range(_ATTEMPTS):
         if not fresh:
@@ -526,7 +535,7 @@ def _ensure_written(fresh: dict[Path, dict[Key, _Entry]]) -> None:
         time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))
         fresh = {path: entries for path, entries in fresh.items() if not _are_written(path, entries)}
         if fresh:
-            with locked(_lock()):
+            with locked(lock):
                 for path, entries in fresh.items():
                     _append(path, entries)
     raise ResultsError(

@@ -237,7 +237,7 @@ def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str], 
     """
     wrong: list[ResultsError] = []
     refuse = wrong.append if is_of_user(path) else _raise
-    rows = checked_rows(lambda line: f"{path}, line {line}", _lines(path, content, refuse), cards, seen, refuse)
+    rows = checked_rows(lambda line: f"{path}, line {line}", table_lines(path, content, refuse), cards, seen, refuse)
     if wrong:
         others = f" and {len(wrong) - 1:,} more of its lines are" if len(wrong) > 1 else " is"
         left_out.append(f"{str(wrong[0]).removesuffix('.')}; this{others} left out.")
@@ -246,11 +246,11 @@ def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str], 
 
 def require_table(path: Path, content: bytes) -> None:
     """Refuses a file that is no table of results, to which no row could be added; its rows may be wrong."""
-    for _ in _lines(path, content, _raise):
+    for _ in table_lines(path, content, _raise):
         pass
 
 
-def _lines(path: Path, content: bytes, wrong: Callable[[ResultsError], None]) -> Iterator[tuple[int, Row]]:
+def table_lines(path: Path | str, content: bytes, wrong: Callable[[ResultsError], None]) -> Iterator[tuple[int, Row]]:
     """Line number and fields of every row below the header; blank lines are skipped.
 
     ``wrong`` gets each error, and may raise it. A file that is no table has no rows, one that cannot be read from a

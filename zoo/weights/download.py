@@ -56,9 +56,10 @@ from urllib.request import (
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from ..files import locked, publish, replaced
 from ..progress import Bar, Progress
+from ..storage import is_offline
 from ..version import __version__
 from .hosts import forget, why_unreachable
-from .places import Expected, Fetched, Source, file_sha256, is_offline, shown, source, torch_checkpoints
+from .places import Expected, Fetched, Source, file_sha256, shown, source, torch_checkpoints
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TRY_AGAIN = (408, 425, 429)  # statuses below 500 that ask for it

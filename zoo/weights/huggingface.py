@@ -20,9 +20,10 @@ from urllib.parse import quote
 from ..errors import StoreError, WeightsRefused, WeightsUnavailable
 from ..optional import requires_extra
 from ..progress import Progress
+from ..storage import is_offline
 from .hosts import HUB, forget, why_unreachable
 from .hub_connection import FAILURES, in_one_line, token
-from .places import Expected, Fetched, Source, file_sha256, is_offline, shown
+from .places import Expected, Fetched, Source, file_sha256, shown
 
 with requires_extra("models", needed_for="Weights on Hugging Face"):
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache

@@ -389,14 +389,6 @@ def _path(place: str, scheme: str) -> Source:
     return Source(place=place, kind="path", filenames=(path.name,), path=path)
 
 
-ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")  # values of environment variables
-
-
-def is_offline() -> bool:
-    """True if ``ZOO_OFFLINE`` says that no socket may be opened; an unknown word counts as yes."""
-    return os.environ.get("ZOO_OFFLINE", "").strip().casefold() not in OFF
-
-
 def weights_folder() -> Path:
     """Where weights are cached: ``$ZOO_CACHE/weights``; else ``$TORCH_HOME/ssl-zoo``; else in the user's cache folder.
 

@@ -24,7 +24,7 @@ from ...datasets.opening import DENSE_KINDS
 from ...datasets.rgb import Scale
 from ...encoders.preprocess import build_preprocess
 from ...errors import DataError, QueryError
-from ...features.computing import Decoding, decoded
+from ...features.decoding import Decoding, decoded
 from ...optional import requires_extra
 from .recipe import TASKS, Task, task_named
 

@@ -1,0 +1,499 @@
+"""Features of many encoders by any engine: items to the workers, their outcomes to the journal, indexes when due.
+
+This is the only loop that hands out items. It keeps nothing that could not be lost: what is done lies at the place, so
+that a process that died here is gone on from by any other, with other workers or by another engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+from ..datasets import ImageData, ImageSet
+from ..errors import QueryError, StoreError, ZooError
+from ..execution.executor import WAIT, Executor, Failure, Outcome, Resources, Wait
+from ..execution.journal import Asked, Journal, now
+from ..execution.part import PartOf
+from ..execution.versions import versions
+from ..progress import Progress
+from ..storage import Place, place_at
+from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
+from .origin import CODE_NUMBER
+from .store import INDEX, RUN, damaged, read_index
+
+Piece: TypeAlias = Callable[[], Any]
+"""More work for the workers: a picklable function without arguments, whose value is small and not None."""
+HOW = "how.json"
+"""File beside the shards of features: by which batches and threads they are computed, which moves last bits."""
+
+GIVEN_UP = 3
+"""Failed items after which the others of an encoder are left out: what is wrong is the encoder, or the place."""
+ROUNDS = 3
+"""Times that an item all of whose workers died is handed out, and that items are planned again for lost shards."""
+_NAMED = 20  # images that could not be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class More:
+    """A piece of work that follows from complete features."""
+
+    encoder: str
+    do: Piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """Work that could not be done."""
+
+    encoder: str
+    part: str
+    number: int | None  # of the shard; None of what is no item, such as completing
+    sentence: str
+
+
+@dataclass(slots=True, kw_only=True)
+class RunReport:
+    """What became of one process's share of a run."""
+
+    run: str
+    n_items: int = 0  # of the share
+    n_done: int = 0
+    n_there: int = 0  # of those, which were there already
+    n_retried: int = 0
+    n_nondeterministic: int = 0
+    n_halved: int = 0
+    n_skipped: int = 0  # images that could not be read, of complete features, the largest number of an encoder
+    complete: list[tuple[str, str]] = field(default_factory=list)  # encoder and part
+    incomplete: list[tuple[str, str]] = field(default_factory=list)
+    failures: list[Failed] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)  # encoders that failed again and again
+
+    @property
+    def failed(self) -> list[str]:
+        """Encoders of which something failed."""
+        return list(dict.fromkeys(failure.encoder for failure in self.failures))
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "run": self.run,
+            "items": {
+                "planned": self.n_items,
+                "done": self.n_done,
+                "there": self.n_there,
+                "retried": self.n_retried,
+                "nondeterministic": self.n_nondeterministic,
+                "halved": self.n_halved,
+            },
+            "complete": [{"encoder": name, "part": part} for name, part in self.complete],
+            "incomplete": [{"encoder": name, "part": part} for name, part in self.incomplete],
+            "failed": [
+                {"encoder": one.encoder, "part": one.part, "shard": one.number, "error": one.sentence}
+                for one in self.failures
+            ],
+        }
+
+
+def run_features(
+    setting: Setting,
+    names: Sequence[str],
+    data: ImageData,
+    parts: Sequence[str],
+    executor: Executor,
+    journal: Journal,
+    progress: Progress,
+    *,
+    resources: Resources,
+    on_complete: Callable[[str], Iterable[More] | None] | None = None,
+    on_outcome: Callable[[Outcome[Any, Any]], Iterable[More] | None] | None = None,
+) -> RunReport:
+    """Computes the features of some encoders on workers, and writes the index of each as soon as its shards are there.
+
+    An item that fails is done again for each of its encoders alone, so that one that fails stops none of the others;
+    an encoder that fails :data:`GIVEN_UP` times is left out from there on. With a :class:`~zoo.execution.part.PartOf`
+    this does the items of that part, and completes what the other parts have left complete.
+
+    Parameters
+    ----------
+    setting : Setting
+    names : sequence of str
+        Ids of encoders.
+    data : ImageData
+        The images of the setting, as they are opened here.
+    parts : sequence of str
+        Of "train" and "val".
+    executor : Executor
+        Open; stays so.
+    journal : Journal
+        Of this process.
+    progress : Progress
+        Counts images, once for each encoder.
+    resources : Resources
+        What an item takes.
+    on_complete : callable, optional
+        Is called here, with the id, once all parts of an encoder are complete. Pieces of work that it returns are done
+        by the workers before the items that are left.
+    on_outcome : callable, optional
+        Is called here with the outcomes of those pieces, whose work is a :class:`More`; may return others.
+
+    Returns
+    -------
+    RunReport
+        Failures are in it; nothing is raised for them.
+
+    Raises
+    ------
+    QueryError
+        If features of an encoder were begun with other batches or threads.
+    StoreError
+        If the run was begun with other versions of what may change numbers, and there is work left.
+    """
+    require_one_setting(setting, names, data, parts, resources)
+    share = None
+    if isinstance(executor, PartOf):
+        share, executor = (executor.k, executor.n), executor.executor
+    items = plan(
+        setting, names, data, parts, group_bytes=journal.asked.group_bytes or None, everything=share is not None
+    )
+    if share is not None:
+        items = items[share[0] - 1 :: share[1]]
+    if items and journal.refusal:
+        raise StoreError(journal.refusal)
+    run = _Run(setting, names, data, parts, items, journal, progress, is_part=share is not None)
+    run.on_complete, run.on_outcome = on_complete, on_outcome
+    return run.done_by(executor, resources)
+
+
+def _do(setting: Setting, work: Item | More) -> Any:
+    """What a worker does."""
+    return compute_item(setting, work) if isinstance(work, Item) else work.do()
+
+
+def asked_for(
+    setting: Setting,
+    names: Sequence[str],
+    data: ImageData,
+    parts: Sequence[str],
+    *,
+    resources: Resources,
+    verb: str = "features",
+    command: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
+) -> Asked:
+    """What is asked for, as a journal begins with it.
+
+    ``command`` are arguments of the command line that ask the same again, without place and engine; ``more`` settings
+    decide what else is computed, as JSON values.
+    """
+    how = setting.how
+    features = []
+    for name in names:
+        for part in parts:
+            images: ImageSet = getattr(data, part)
+            size = setting.shard_size
+            path = features_path(name, images, precision=how.precision, stored=setting.stored)
+            facts = {"encoder": name, "part": part, "folder": "/".join(path), "n_images": len(images)}
+            features.append({**facts, "n_shards": -(-len(images) // size)})
+    settings = {
+        "encoders": sorted(names),
+        "dataset": data.name,
+        "images": {part: setting.fingerprints[part] for part in sorted(parts)},
+        "precision": how.precision,
+        "device": how.device,
+        "skip_corrupt": how.skip_corrupt,
+        "shard_size": setting.shard_size,
+        **_moving(setting, resources),
+        **(more or {}),
+    }
+    return Asked(
+        verb=verb,
+        command=tuple(command),
+        settings=settings,
+        features=tuple(features),
+        versions=versions(code=CODE_NUMBER),
+        group_bytes=0,
+        started=now(),
+    )
+
+
+def place_of(setting: Setting, name: str, images: ImageSet) -> Place:
+    """Where the features of a part under an encoder are."""
+    root = place_at(setting.place)
+    return features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
+
+
+def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
+    """Settings that move the last bits of features."""
+    return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
+
+
+_IN_WORDS = {"batch_size": "batches of {} images", "n_threads": "{} threads a worker", "stored": "{} stored"}
+_AT_ONCE = 16  # folders of features that are looked at
+
+
+def require_one_setting(
+    setting: Setting, names: Sequence[str], data: ImageData, parts: Sequence[str], resources: Resources
+) -> None:
+    """Refuses features that were begun with other batches or threads, and notes those of features that begin.
+
+    Shards of both would be whole and right, but which of them an index lists would depend on who was first.
+    """
+    wanted = _moving(setting, resources)
+    text = json.dumps(wanted).encode()
+
+    def look(name: str, part: str) -> None:
+        place = place_of(setting, name, getattr(data, part))
+        names = place.names()
+        if INDEX in names:
+            return
+        if RUN in names and HOW not in names and place.size(HOW) is None:
+            raise QueryError(
+                f"The features in {place.shown} were begun by one process with all its threads; end them by the same "
+                "command without workers, name another place, or remove these features."
+            )
+        if HOW not in names and place.write_new(HOW, text):
+            return
+        try:
+            there = json.loads(place.read(HOW) or b"{}")
+            differing = [name for name in wanted if there[name] != wanted[name]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise damaged(place, HOW, error) from error
+        if differing:
+            words = (" and ".join(_IN_WORDS[one].format(facts[one]) for one in differing) for facts in (there, wanted))
+            begun, got = words
+            raise QueryError(
+                f"The features in {place.shown} were begun with {begun}, got {got}; ask for the same, name another "
+                "place, or remove these features."
+            )
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        for looked in [threads.submit(look, name, part) for name in names for part in parts]:
+            looked.result()
+
+
+class _Run:
+    """The state of one call of :func:`run_features`."""
+
+    on_complete: Callable[[str], Iterable[More] | None] | None
+    on_outcome: Callable[[Outcome[Any, Any]], Iterable[More] | None] | None
+
+    def __init__(
+        self,
+        setting: Setting,
+        names: Sequence[str],
+        data: ImageData,
+        parts: Sequence[str],
+        items: Sequence[Item],
+        journal: Journal,
+        progress: Progress,
+        *,
+        is_part: bool,
+    ) -> None:
+        self._setting, self._data, self._journal, self._progress = setting, data, journal, progress
+        self._is_part = is_part
+        self._items, self._more = iter(items), deque[Item | More]()
+        self._report = RunReport(run=journal.run, n_items=len(items))
+        self._n_open = 0  # pieces without an outcome
+        self._left = Counter((name, item.part) for item in items for name in item.encoders)
+        self._wanted = {name: set(parts) for name in names}  # parts that are not complete
+        self._rounds: Counter[Any] = Counter()
+        self._n_failed: Counter[str] = Counter()  # items, by encoder
+        self._completing: dict[Future[bool], tuple[str, str]] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._shown = ", ".join([*names[:2], f"and {len(names) - 2} more"] if len(names) > 3 else names)
+        self._n_planned = sum(len(item.encoders) * self._n_images(item) for item in items)
+        self._n_all = self._n_planned
+        if not is_part:
+            self._n_all = len(names) * sum(len(self._images(part)) for part in parts)
+
+    def done_by(self, executor: Executor, resources: Resources) -> RunReport:
+        """Hands everything out, and waits for it."""
+        self._journal.planned(self._report.n_items)
+        name = f"{self._shown}, {self._data.name}"
+        self._progress.start(name, self._n_all, max(self._n_all - self._n_planned, 0))
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="zoo-completing")
+        try:
+            for name, wanted in self._wanted.items():
+                for part in sorted(wanted):
+                    self._complete_if_due(name, part)
+            function = partial(_do, self._setting)
+            with closing(executor.map_unordered(function, self._work(), resources)) as outcomes:  # type: ignore[type-var]
+                for outcome in outcomes:
+                    self._n_open -= 1
+                    self._take(outcome)
+                    self._settle()
+                    self._note_workers(executor)
+        finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._progress.end()
+        self._note_workers(executor)
+        self._report.incomplete = [(name, part) for name, wanted in self._wanted.items() for part in sorted(wanted)]
+        return self._report
+
+    def _work(self) -> Iterator[Item | More | Literal[Wait.WAIT]]:
+        """What is to be done next: first what follows from outcomes, then the items."""
+        while True:
+            piece = self._more.popleft() if self._more else next(self._items, None)
+            if isinstance(piece, Item):
+                piece = self._without_given_up(piece)
+                if piece is None:
+                    self._settle()
+                    continue
+            if piece is not None:
+                self._n_open += 1
+                yield piece
+            elif self._completing:  # nothing else is there to do, so that waiting here costs nothing
+                self._settle(wait=True)
+            elif self._n_open:
+                yield WAIT
+            else:
+                return
+
+    def _without_given_up(self, item: Item) -> Item | None:
+        """An item for those of its encoders that have not failed again and again."""
+        left = tuple(name for name in item.encoders if self._n_failed[name] < GIVEN_UP)
+        for name in item.encoders:
+            if name not in left:
+                self._ended(name, item)
+        return replace(item, encoders=left) if left else None
+
+    def _take(self, outcome: Outcome[Any, Any]) -> None:
+        if not isinstance(outcome.work, Item):
+            label = {"encoders": [outcome.work.encoder], "part": None, "number": None}
+            self._journal.outcome(outcome, label, is_item=False)
+            if self.on_outcome is not None:
+                self._more.extend(self.on_outcome(outcome) or ())
+        elif outcome.value is None:
+            self._take_failed(outcome)
+        else:
+            self._take_done(outcome, outcome.work)
+
+    def _take_done(self, outcome: Outcome[Any, Any], item: Item) -> None:
+        assert outcome.value is not None  # or it would have failed
+        done, label = parse_done(outcome.value), _label(item)
+        n_images = len(item.encoders) * self._n_images(item)
+        self._journal.outcome(
+            outcome, label, was_there=done.was_there, n_images=0 if done.was_there else n_images, n_bytes=done.n_bytes
+        )
+        self._report.n_done += 1
+        self._report.n_there += done.was_there
+        self._report.n_retried += bool(outcome.failures)
+        if done.nondeterministic:
+            odd = [item.encoders[place] for place in done.nondeterministic]
+            self._journal.nondeterministic({**label, "encoders": odd})
+            self._report.n_nondeterministic += 1
+        if done.batch_size < self._setting.how.batch_size and not done.was_there:
+            self._journal.halved(label, done.batch_size)
+            self._report.n_halved += 1
+        self._progress.advance(n_images)
+        for name in item.encoders:
+            self._ended(name, item)
+
+    def _take_failed(self, outcome: Outcome[Any, Any]) -> None:
+        item: Item = outcome.work
+        self._rounds[item] += 1
+        if _all_died(outcome.failures) and self._rounds[item] < ROUNDS:  # of nodes that go, not of the item
+            self._more.append(item)
+            return
+        if len(item.encoders) > 1:
+            self._report.n_items += len(item.encoders) - 1
+            self._journal.planned(len(item.encoders) - 1)
+            self._more.extend(alone(item))
+            return
+        (name,) = item.encoders
+        self._journal.outcome(outcome, _label(item))
+        sentence = outcome.failures[-1].text if outcome.failures else "no worker said why"
+        self._fail(name, item.part, item.number, sentence)
+        self._n_failed[name] += 1
+        if self._n_failed[name] == GIVEN_UP:
+            self._report.given_up.append(name)
+        self._ended(name, item)
+
+    def _fail(self, name: str, part: str, number: int | None, sentence: str) -> None:
+        self._report.failures.append(Failed(encoder=name, part=part, number=number, sentence=sentence))
+
+    def _ended(self, name: str, item: Item) -> None:
+        """An item of an encoder will not be handed out again."""
+        self._left[name, item.part] -= 1
+        self._complete_if_due(name, item.part)
+
+    def _complete_if_due(self, name: str, part: str) -> None:
+        """Begins to complete features whose items all came to an end, beside the handing out of others."""
+        assert self._thread is not None
+        if self._left[name, part] <= 0 and not any(one.part == part and one.encoder == name for one in self._failures):
+            self._completing[self._thread.submit(complete, self._setting, name, part)] = name, part
+
+    @property
+    def _failures(self) -> list[Failed]:
+        return self._report.failures
+
+    def _settle(self, *, wait: bool = False) -> None:
+        """Takes what has been completed; ``wait``: at least one."""
+        for future in list(self._completing):
+            if not (wait or future.done()):
+                continue
+            wait = False
+            name, part = self._completing.pop(future)
+            try:
+                is_complete = future.result()
+            except ZooError as error:
+                self._journal.failed({"encoders": [name], "part": part, "number": None}, str(error))
+                self._fail(name, part, None, str(error))
+                continue
+            if is_complete:
+                self._take_complete(name, part)
+            elif not self._is_part:
+                self._plan_again(name, part)
+
+    def _take_complete(self, name: str, part: str) -> None:
+        self._journal.complete(name, part)
+        self._report.complete.append((name, part))
+        index = read_index(place_of(self._setting, name, self._images(part)))
+        if index is not None and index.skipped:
+            self._report.n_skipped = max(self._report.n_skipped, len(index.skipped))
+            self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
+        self._wanted[name].discard(part)
+        if not self._wanted[name] and self.on_complete is not None:
+            self._more.extend(More(encoder=name, do=piece) for piece in self.on_complete(name) or ())
+
+    def _plan_again(self, name: str, part: str) -> None:
+        """Plans the items of shards that were damaged, or of other features, and are gone now."""
+        self._rounds[name, part] += 1
+        items = plan(self._setting, [name], self._data, [part]) if self._rounds[name, part] < ROUNDS else []
+        if not items:
+            sentence = f"The features of {name!r} ({part}) lack shards that were computed; run the same command again."
+            self._journal.failed({"encoders": [name], "part": part, "number": None}, sentence)
+            self._fail(name, part, None, sentence)
+            return
+        self._left[name, part] = len(items)
+        self._report.n_items += len(items)
+        self._journal.planned(len(items))
+        self._more.extend(items)
+
+    def _note_workers(self, executor: Executor) -> None:
+        """Workers with other versions, where an executor has looked for them."""
+        marked, refused = getattr(executor, "marked", None), getattr(executor, "refused", None)
+        if marked or refused:
+            self._journal.versions_of(marked=marked or {}, refused=refused or {})
+
+    def _images(self, part: str) -> ImageSet:
+        images: ImageSet = getattr(self._data, part)
+        return images
+
+    def _n_images(self, item: Item) -> int:
+        start = item.number * item.shard_size
+        return min(start + item.shard_size, len(self._images(item.part))) - start
+
+
+def _label(item: Item) -> dict[str, Any]:
+    return {"encoders": list(item.encoders), "part": item.part, "number": item.number, "shard_size": item.shard_size}
+
+
+def _all_died(failures: Sequence[Failure]) -> bool:
+    return bool(failures) and all(failure.kind == "WorkerDied" for failure in failures)
