@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -227,12 +227,11 @@ def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: b
         If the results cannot be written.
     """
     target = user_folder() / "results" / "measured" if folder is None else folder
-    together = Together()
-    for one in recorded_rows(folder):
+    collected, together = collect(paths), Together()
+    for one in recorded_rows(folder, datasets={one.row.dataset for one in collected.found}):
         together.add(one)
     together.contradictions.clear()  # of what is recorded, which readers tell of
     n_recorded = len(together.by_key)
-    collected = collect(paths)
     fresh: dict[Key, Found] = {}
     wrong = [*collected.wrong]
     n_known = n_again = 0
@@ -303,8 +302,12 @@ def collect(paths: Sequence[str | Path]) -> Collected:
     return Collected(found=tuple(found), wrong=tuple(wrong), files=files, left=tuple(left), cards=cards)
 
 
-def recorded_rows(folder: Path | None) -> list[Found]:
-    """The rows of a folder, or by default of all results here, the shipped ones first; wrong ones are left out."""
+def recorded_rows(folder: Path | None, *, datasets: Collection[str]) -> list[Found]:
+    """The rows of a folder, or by default of all results here, the shipped ones first; wrong ones are left out.
+
+    Only files that mention one of these data sets are read.
+    """
+    words = [name.replace('"', '""').encode() for name in datasets]  # as CSV quotes it
     if folder is None:
         places = [place_at(one) for one in (content_folder("results"), user_folder() / "results") if one.is_dir()]
         tables = [one for place in places for one in _walked(place, _DEEPEST, ())]
@@ -314,7 +317,7 @@ def recorded_rows(folder: Path | None) -> list[Found]:
     found: list[Found] = []
     for place, name in tables:
         content = place.read(name)
-        if content is not None:
+        if content is not None and any(word in content for word in words):
             _read(f"{place.shown}/{name}", content, place.read(sidecar_of(Path(name)).name), found, [])
     return found
 
