@@ -102,8 +102,8 @@ class Place(Protocol):
         """
 
 
-def place_at(where: str | Path) -> Place:
-    """The place of a path or an address.
+def place_at(where: str | Path | Place) -> Place:
+    """The place of a path or an address; a place is returned as it is.
 
     >>> place_at("memory://bucket/a").below("b").shown, place_at("file:///data").folder
     ('memory://bucket/a/b', PosixPath('/data'))
@@ -115,6 +115,8 @@ def place_at(where: str | Path) -> Place:
     QueryError
         If it is neither; a library that it needs and that is not installed is named.
     """
+    if not isinstance(where, str | Path):
+        return where
     folder = where.absolute() if isinstance(where, Path) else local_folder(where)
     if folder is not None:
         return LocalPlace(folder)

@@ -19,6 +19,7 @@ from zoo.evaluation.transferability import ridge_predictions
 from zoo.features import load_features
 from zoo.features.store import read_index
 from zoo.loading import load
+from zoo.storage import LocalPlace
 
 VIT, RESNET = "pocket_simclr_vit_shapes", "pocket_simclr_rn_shapes"
 
@@ -70,7 +71,9 @@ def test_the_numbers_are_those_of_the_features_that_the_names_give(report: Layer
 
 
 def test_evaluate_finds_the_features_in_the_folders_that_it_would_write(report: LayersReport, root: Path) -> None:
-    folders = {folder.parent.parent.name for folder in root.glob("*/features/*") if read_index(folder) is not None}
+    folders = {
+        folder.parent.parent.name for folder in root.glob("*/features/*") if read_index(LocalPlace(folder)) is not None
+    }
     assert {VIT, f"{VIT}_cls_0", f"{VIT}_avg", f"{VIT}-48px"} <= folders and len(folders) >= 14
     before = {path: path.stat().st_mtime_ns for path in root.glob("*/features/*/index.json")}
     found = featurise_data(f"{VIT}@cls:0", few(), root=root)

@@ -319,5 +319,22 @@ def test_damaged_shards_are_found_at_the_end_and_made_again(tmp_path: Path) -> N
     assert planned(setting, "one") == items[1:2]
     compute_item(setting, items[1])
     assert complete(setting, "one", "train") and not planned(setting, "one")
-    index = read_index(folder_of(setting, "one"))
+    index = read_index(place_at(folder_of(setting, "one")))
     assert index is not None and {shard.file for shard in index.shards} == whole.keys() - {"run.json"}
+
+
+def test_an_address_gets_the_same_files_as_a_folder_also_of_half_the_bytes(tmp_path: Path) -> None:
+    here = replace(setting_in(tmp_path), stored="float16")
+    there = replace(here, place=f"memory://items-{tmp_path.name}")
+    for setting in (here, there):
+        for item in planned(setting, "one", "two"):
+            compute_item(setting, item)
+        assert not planned(setting, "one", "two") and complete(setting, "two", "train")
+    images = opened(there.source).train
+    place = features_place(place_at(there.place), "two", images, precision="float32", stored="float16")
+    whole = {name: place.read(name) for name in place.names()}
+    assert whole == files_of(folder_of(here, "two")) and len(whole) == 4
+    features = load_features(place)
+    assert features.origin.precision == "float32, stored as float16" and features.x[:].dtype == np.float32
+    own = featurise(*load("two"), images, name="two", batch_size=8, shard_size=SIZE, device="cpu")
+    np.testing.assert_array_equal(features.x[:], np.asarray(own.x).astype(np.float16).astype(np.float32))

@@ -24,6 +24,7 @@ from tests.feature_runs import (
 from zoo.errors import CorruptImage, DataError
 from zoo.features import Features, featurise, load_features, verify
 from zoo.features.shards import read_shard, write_shard
+from zoo.storage import LocalPlace
 
 OPTIONS = {"name": "small", "batch_size": 4, "shard_size": 10}  # 10 is no multiple of 4: shards begin batches
 
@@ -116,9 +117,9 @@ def test_whoever_finishes_a_folder_second_reads_what_the_first_one_wrote(tmp_pat
 
 def test_of_two_versions_of_a_shard_that_round_differently_one_is_taken_whole(tmp_path: Path) -> None:
     first, _ = stopped_after(tmp_path, 2)
-    shard, expected = read_shard(tmp_path / first), uninterrupted()
+    shard, expected = read_shard(LocalPlace(tmp_path), first), uninterrupted()
     rounded = np.nextafter(np.asarray(expected.x)[:10], np.float32(9))
-    write_shard(tmp_path, rounded, expected.y[:10], expected.names[:10], run=shard.run, number=0)
+    write_shard(LocalPlace(tmp_path), rounded, expected.y[:10], expected.names[:10], run=shard.run, number=0)
     features = run(tmp_path)
     assert len(list(tmp_path.iterdir())) == 6
     verify(tmp_path)

@@ -11,6 +11,7 @@ from tests.feature_runs import Told, image_set, to_tensor, with_damaged
 from zoo.features import featurise, load_features
 from zoo.features.several import Part, featurise_parts, joined, shard_size_of
 from zoo.features.store import read_index
+from zoo.storage import LocalPlace
 
 
 class Columns(torch.nn.Module):
@@ -28,7 +29,8 @@ class Columns(torch.nn.Module):
 def parts_in(folder: Path) -> list[Part]:
     chosen = {"one": ("card", [0, 1]), "one@avg:0": ("avg:0", [3, 2, 4])}
     return [
-        Part(name=n, representation=r, columns=c, folder=folder / r.replace(":", "_")) for n, (r, c) in chosen.items()
+        Part(name=n, representation=r, columns=c, place=LocalPlace(folder / r.replace(":", "_")))
+        for n, (r, c) in chosen.items()
     ]
 
 
@@ -41,7 +43,7 @@ def test_each_part_is_what_its_own_run_gives_in_the_same_folder(tmp_path: Path) 
         np.testing.assert_array_equal(np.asarray(found[part.name].x[:]), np.asarray(alone.x[:]))
         np.testing.assert_array_equal(found[part.name].y, alone.y)
         assert found[part.name].origin == alone.origin and list(found[part.name].names) == list(alone.names)
-        again = featurise(own, to_tensor, images, batch_size=8, folder=part.folder, **how)  # is there already
+        again = featurise(own, to_tensor, images, batch_size=8, folder=part.place, **how)  # is there already
         assert again.origin == alone.origin and own.n_calls == 4
 
 
@@ -49,9 +51,9 @@ def test_what_is_there_is_not_computed_again(tmp_path: Path) -> None:
     images, parts = image_set(20), parts_in(tmp_path)
     first = Columns(0, 1, 2, 3, 4)
     featurise_parts(first, first, to_tensor, images, parts[:1])
-    assert first.n_calls == 1 and read_index(parts[1].folder) is None
+    assert first.n_calls == 1 and read_index(parts[1].place) is None
     featurise_parts(first, first, to_tensor, images, parts)
-    assert first.n_calls == 2 and load_features(parts[1].folder).dim == 3
+    assert first.n_calls == 2 and load_features(parts[1].place).dim == 3
     told = Told()
     featurise_parts(first, first, to_tensor, images, parts, progress=told)
     assert first.n_calls == 2

@@ -286,12 +286,12 @@ class ImageContender:
         """Features by the preprocessing of the card, and of the same weights as all others of this contender."""
         if self.ground.load is None and found.origin.preprocess_hash != self._preprocess_hash_of_card:
             raise DataError(
-                f"The features of {self.name} in {found.folder} were made with another preprocessing than that of its "
+                f"The features of {self.name} in {found.where} were made with another preprocessing than that of its "
                 "card; remove the folder to compute them again."
             )
         if self._weights_hash not in ("", found.origin.weights_hash):
             raise DataError(
-                f"The features of {self.name} in {found.folder} are of other weights than those of other images of "
+                f"The features of {self.name} in {found.where} are of other weights than those of other images of "
                 f"{found.origin.dataset!r}; remove {runs_folder(self.ground.root, self.name).parent} to compute them "
                 "again."
             )

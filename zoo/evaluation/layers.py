@@ -29,6 +29,7 @@ from ..features.items import Featurising
 from ..features.several import Part, featurise_parts, joined
 from ..optional import requires_extra
 from ..progress import Progress
+from ..storage import place_at
 from .bootstrap import Interval
 from .evaluating import evaluations_folder, features_folder, probe_maker, runs_folder
 from .layer_choice import Choice, choose, errors
@@ -397,7 +398,7 @@ def _featurised(
                 name=tap.name,
                 representation=tap.name.partition(MARK)[2] or "card",
                 columns=wide.columns[tap.name],
-                folder=folder_of(root, tap.name, images, px=px, card=card, precision=how.precision),
+                place=place_at(folder_of(root, tap.name, images, px=px, card=card, precision=how.precision)),
             )
             for tap in taps
             if not tap.of

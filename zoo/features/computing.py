@@ -15,9 +15,10 @@ from textwrap import shorten
 
 from ..datasets import ImageSet
 from ..drift import full_precision
-from ..errors import CorruptImage, DataError, QueryError, ZooError
+from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError
 from ..optional import requires_extra
 from ..progress import Progress, Silent
+from ..storage import Place, place_at
 from .decoding import Batch, Decoding, Preprocess, decoded, died, is_death
 from .origin import Origin, code_version, run_hash
 from .shards import Skipped, write_shard
@@ -368,7 +369,7 @@ def featurise(
     images: ImageSet,
     *,
     name: str,
-    folder: str | Path | None = None,
+    folder: str | Path | Place | None = None,
     batch_size: int = 64,
     n_workers: int = 0,
     device: str | torch.device | None = None,
@@ -393,8 +394,9 @@ def featurise(
         n labelled images.
     name : str
         Id of the encoder, stored with the features.
-    folder : path, optional
-        Of these features alone; made if it does not exist. Without it everything stays in memory.
+    folder : path, str or Place, optional
+        Of these features alone; made if it does not exist. Without it everything stays in memory. It may be an address
+        that fsspec understands, such as ``s3://bucket/features``.
     batch_size : int
         Images a forward pass; the features do not depend on it beyond rounding.
     n_workers : int
@@ -464,7 +466,7 @@ def featurise(
     )
     if folder is None:
         return _in_memory(forward, origin)
-    return _in_folder(forward, origin, Path(folder))
+    return _at_place(forward, origin, place_at(folder))
 
 
 def _in_memory(forward: Forward, origin: Origin) -> Features:
@@ -500,22 +502,22 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
     )
 
 
-def _in_folder(forward: Forward, origin: Origin, folder: Path) -> Features:
+def _at_place(forward: Forward, origin: Origin, place: Place) -> Features:
     try:
-        index = read_index(folder)
+        index = read_index(place)
         if index is None:
-            _fill(forward, origin, folder)
+            _fill(forward, origin, place)
         else:
-            require_same_origin(folder, index.origin, origin)
+            require_same_origin(place, index.origin, origin)
             with reported(forward, origin, n_done=len(forward.images)):
                 pass
-    except OSError as error:
+    except PlaceError as error:
         raise DataError(
-            f"The features of {origin.dataset!r} could not be written to {folder} ({error.strerror or error}); "
+            f"The features of {origin.dataset!r} could not be written to {place.shown} ({error.reason}); "
             "finished shards stay, make room or make it writable and run the same again to go on from them."
         ) from error
-    features = load_features(folder)
-    require_same_origin(folder, features.origin, origin)
+    features = load_features(place)
+    require_same_origin(place, features.origin, origin)
     require_wanted(forward, features.skipped)
     if features.contents is None:  # of a folder from before hashes of the images' content were stored
         features = replace(features, contents=of_rows(forward.images.contents, features.skipped))
@@ -528,12 +530,12 @@ def of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray
     return None if hashes is None else np.delete(hashes, [image.position for image in skipped])
 
 
-def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
-    """Computes the shards that a folder lacks, and makes it complete."""
+def _fill(forward: Forward, origin: Origin, place: Place) -> None:
+    """Computes the shards that a place lacks, and makes it complete."""
     images = forward.images
-    forward = replace(forward, shard_size=claim(folder, origin, shard_size=forward.shard_size))
-    remove_leftovers(folder)
-    shards = finished_shards(folder, origin, n_images=len(images), shard_size=forward.shard_size)
+    forward = replace(forward, shard_size=claim(place, origin, shard_size=forward.shard_size))
+    remove_leftovers(place)
+    shards = finished_shards(place, origin, n_images=len(images), shard_size=forward.shard_size)
     require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
     run = run_hash(origin, shard_size=forward.shard_size)
     labels = np.asarray(images.labels)
@@ -541,7 +543,7 @@ def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
     def keep(part: Computed) -> None:
         names = [images.names[position] for position in part.positions]
         listed = write_shard(
-            folder, part.x, labels[part.positions], names, run=run, number=part.number, skipped=part.skipped
+            place, part.x, labels[part.positions], names, run=run, number=part.number, skipped=part.skipped
         )
         shards[part.number] = Finished(listed=listed, dim=part.x.shape[1], skipped=part.skipped)
 
@@ -550,10 +552,10 @@ def _fill(forward: Forward, origin: Origin, folder: Path) -> None:
     with reported(forward, origin, n_done=n_done):
         compute(forward, missing, keep)
     finished = [shards[number] for number in sorted(shards)]
-    write_index(folder, index_of(images, origin, finished, shard_size=forward.shard_size))
-    published = read_index(folder)  # this one, or that of a process that was faster
+    write_index(place, index_of(images, origin, finished, shard_size=forward.shard_size))
+    published = read_index(place)  # this one, or that of a process that was faster
     if published is not None:
-        tidy(folder, published)
+        tidy(place, published)
 
 
 def index_of(images: ImageSet, origin: Origin, shards: Sequence[Finished], *, shard_size: int) -> Index:

@@ -16,6 +16,7 @@ import pickle
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -31,7 +32,6 @@ from ..execution.executor import current_try
 from ..optional import requires_extra
 from ..progress import Silent
 from ..storage import Place, place_at
-from . import store
 from .computing import (
     Computed,
     Forward,
@@ -44,53 +44,28 @@ from .computing import (
     number_type,
 )
 from .decoding import Decoding
-from .origin import Origin, code_version, differences, origin_from, run_hash
-from .shards import Skipped, read_shard
-from .shards import write_shard as _write_shard
+from .origin import Origin, code_version, differences, run_hash, stored_as
+from .shards import Skipped, read_shard, shard_number, write_shard
 from .store import (
     INDEX,
-    RUN,
     SHARD_SIZE,
+    begun_run,
+    claim,
+    complete_origin,
+    finished_shards,
     preprocess_hash,
+    read_index,
+    remove_leftovers,
+    tidy,
     weights_hash,
+    write_index,
 )
-
-
-def claim(place, *a, **k):
-    return store.claim(place.folder, *a, **k)
-
-
-def finished_shards(place, *a, **k):
-    return store.finished_shards(place.folder, *a, **k)
-
-
-def write_shard(place, *a, **k):
-    return _write_shard(place.folder, *a, **k)
-
-
-def write_index(place, *a, **k):
-    return store.write_index(place.folder, *a, **k)
-
-
-def read_index(place, *a, **k):
-    return store.read_index(place.folder, *a, **k)
-
-
-def tidy(place, *a, **k):
-    return store.tidy(place.folder, *a, **k)
-
-
-def remove_leftovers(place, *a, **k):
-    return store.remove_leftovers(place.folder, *a, **k)
-
 
 with requires_extra("models", needed_for="Computing features"):
     import numpy as np
     import torch
 
 Load: TypeAlias = Callable[[str], tuple[torch.nn.Module, Any]]
-STORED = ("float32", "float16")
-"""Types in which the numbers of features can be stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +88,7 @@ class Setting:
     fingerprints: Mapping[str, str]  # by part; a worker that sees other images refuses
     load: Load | None = None  # zoo.load by default; picklable
     how: Featurising = field(default_factory=Featurising)
-    stored: str = "float32"
+    stored: str = "float32"  # the type of the numbers in the shards, of zoo.features.shards.STORED
     shard_size: int = SHARD_SIZE  # images an item, but those of a shard in a folder that was begun
 
 
@@ -157,6 +132,8 @@ MOST = 64
 
 _CAREFUL_FROM = 3  # the try of an item from which on its images are decoded where they can do no harm
 _SHARE_OF_MEMORY = 0.5  # that the encoders of a group may take
+_EVERYWHERE = 1 << 33  # bytes of a group where all machines must plan the same, whatever memory they have
+_N_REQUESTS = 16  # to a place at once
 _N_SOURCES = 2  # image sets that stay open in a process
 
 _OPENED: dict[bytes, ImageData] = {}
@@ -183,13 +160,15 @@ def plan(
 ) -> list[Item]:
     """The items that make features of all images of these parts under all encoders.
 
-    Encoders with the same preprocessing, as their cards have it, are groups of as many as fit into ``group_bytes`` (by
-    default half of the memory of this machine or its GPU). Groups come one after the other, each with all its images,
-    so that the first encoders are complete, and can be measured, when the first group is through; nothing would be
-    saved by taking all groups through the same images, for no item keeps what it has decoded.
+    Encoders with the same preprocessing, as their cards have it, are groups of as many as fit into ``group_bytes``: by
+    default half of the memory of this machine or its GPU, and 8 GiB where everything is asked for. Groups come one
+    after the other, each with all its images, so that the first encoders are complete, and can be measured, when the
+    first group is through; nothing would be saved by taking all groups through the same images, for no item keeps what
+    it has decoded.
 
     Shards that are there by their names are left out, unless ``everything`` is asked for: a part of the work by number
-    needs the same list whatever is there. Encoders of a ``load`` of one's own are loaded here, one after the other.
+    needs the same list on every machine, whatever is there. Encoders of a ``load`` of one's own are loaded here, one
+    after the other.
 
     Raises
     ------
@@ -197,20 +176,31 @@ def plan(
         If there is no such encoder.
     """
     root = place_at(setting.place)
+    if group_bytes is None:
+        group_bytes = _EVERYWHERE if everything else int(_SHARE_OF_MEMORY * memory_of(_device(setting.how.device)))
+    groups = list(_groups(setting, names, group_bytes))
+
+    def look(part: str, name: str, preprocessing: str) -> tuple[int, dict[int, str]]:
+        images: ImageSet = getattr(data, part)
+        place, known = _of_setting(setting, root, name, images), _known(name, images, preprocessing)
+        try:
+            return _there(place, known, setting.shard_size, len(images))
+        except QueryError:  # which its items will say
+            return setting.shard_size, {}
+
+    asked = [(part, name, hashed) for group, hashed in groups for part in parts for name in group]
+    with ThreadPoolExecutor(_N_REQUESTS, thread_name_prefix="zoo-planning") as threads:
+        answers = threads.map(look, *zip(*asked, strict=True)) if asked else ()
+        found = dict(zip(asked, answers, strict=True))
     items = []
-    for group, preprocessing in _groups(setting, names, group_bytes):
+    for group, hashed in groups:
         for part in parts:
-            images: ImageSet = getattr(data, part)
             there: dict[int, dict[str, set[int]]] = defaultdict(dict)  # by size of shards, by encoder
             for name in group:
-                place, known = _of_setting(setting, root, name, images), _known(name, images, preprocessing)
-                try:
-                    size, files = _there(place, known, setting.shard_size, len(images))
-                except QueryError:  # which its items will say
-                    size, files = setting.shard_size, {}
+                size, files = found[part, name, hashed]
                 there[size][name] = set() if everything else set(files)
             for size, numbers_of in there.items():
-                for number in range(-(-len(images) // size)):
+                for number in range(-(-len(getattr(data, part)) // size)):
                     lacking = tuple(name for name, numbers in numbers_of.items() if number not in numbers)
                     if lacking:
                         items.append(Item(part=part, encoders=lacking, number=number, shard_size=size))
@@ -222,10 +212,8 @@ def alone(item: Item) -> list[Item]:
     return [replace(item, encoders=(name,)) for name in item.encoders]
 
 
-def _groups(setting: Setting, names: Sequence[str], group_bytes: int | None) -> Iterator[tuple[tuple[str, ...], str]]:
+def _groups(setting: Setting, names: Sequence[str], group_bytes: int) -> Iterator[tuple[tuple[str, ...], str]]:
     """Encoders that are computed together, with the hash of their preprocessing."""
-    if group_bytes is None:
-        group_bytes = int(_SHARE_OF_MEMORY * memory_of(_device(setting.how.device)))
     by_preprocessing: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     for name in names:
         if setting.load is None:
@@ -296,20 +284,21 @@ def _require_same(place: Place, different: Sequence[str]) -> None:
 
 
 def _there(place: Place, known: Origin, shard_size: int, n_images: int) -> tuple[int, dict[int, str]]:
-    """Size of the shards of a folder, and the names of those that are there by their numbers; of one listing.
+    """Size of the shards of a place, and the names of those that are there by their numbers; of one listing.
 
-    A number of which there are two does not count: which of them is right is yet to be found. QueryError if the folder
-    is of other features.
+    At a complete place all are, of the size asked for. A number of which there are two does not count: which of them is
+    right is yet to be found. QueryError if the place is of other features.
     """
-    names = place.names()
+    names, size = place.names(), shard_size
     files: dict[int, list[str]] = defaultdict(list)
     for file in names:
         if (number := shard_number(file)) is not None:
             files[number].append(file)
     if INDEX in names:
-        origin, size = read_origin(place)
-        _require_known(place, origin, known)
-        return size, {number: files[number][0] if files[number] else "" for number in range(-(-n_images // size))}
+        origin = complete_origin(place)
+        if origin is not None:
+            _require_known(place, origin, known)
+        return size, {number: "".join(files[number][:1]) for number in range(-(-n_images // size))}
     begun = begun_run(place)
     if begun is None:
         return shard_size, {}
@@ -382,13 +371,7 @@ def compute_item(setting: Setting, item: Item) -> bytes:
             "every machine, so copy them again or begin another run."
         )
     doing = _Doing(setting, item, images)
-    try:
-        doing.run()
-    except OSError as error:
-        raise DataError(
-            f"The features of {images.name!r} could not be written to {place_at(setting.place).shown} "
-            f"({error.strerror or error}); finished shards stay, make room or make it writable."
-        ) from error
+    doing.run()
     return doing.value()
 
 
@@ -491,7 +474,7 @@ class _Doing:
         origin = replace(
             _known(name, self.images, loaded.preprocess_hash),
             weights_hash=loaded.weights_hash,
-            precision=loaded.precision,
+            precision=stored_as(loaded.precision, self.setting.stored),
         )
         size = claim(place, origin, shard_size=self.item.shard_size)
         self._require_size(place, size)
@@ -502,7 +485,7 @@ class _Doing:
     def _rivals(self, target: _Target) -> set[str]:
         """Shards of this number and run that are there; what else has the number is removed."""
         files = {file for file in target.place.names() if shard_number(file) == self.item.number}
-        strange = {file for file in files if not is_shard_of(target.place, file, target.run, self.item.number)}
+        strange = {file for file in files if not _is_shard_of(target.place, file, target.run)}
         for file in strange:
             target.place.remove(file)
         return files - strange
@@ -567,6 +550,7 @@ class _Doing:
             run=target.run,
             number=computed.number,
             skipped=computed.skipped,
+            stored=self.setting.stored,
         )
         self.n_rows, self.n_skipped = len(computed.positions), len(computed.skipped)
         self.n_bytes += listed.size_bytes
@@ -631,7 +615,7 @@ def complete(setting: Setting, name: str, part: str) -> bool:
         number = shard_number(file)
         if number is None or file in right:
             continue
-        if number in shards and is_shard_of(place, file, run, number):
+        if number in shards and _is_shard_of(place, file, run):
             is_decided = False
         else:
             place.remove(file)
@@ -645,6 +629,14 @@ def complete(setting: Setting, name: str, part: str) -> bool:
         remove_leftovers(place)
         tidy(place, published)
     return True
+
+
+def _is_shard_of(place: Place, file: str, run: str) -> bool:
+    try:
+        shard = read_shard(place, file)
+    except ValueError:
+        return False
+    return shard.run == run and shard.number == shard_number(file)
 
 
 def _require_wanted(setting: Setting, skipped: Sequence[Skipped]) -> None:
@@ -668,33 +660,6 @@ def features_path(name: str, images: ImageSet, *, precision: str, stored: str = 
     suffix = ("" if precision == "float32" else f"-{precision}") + ("" if stored == "float32" else f"-stored-{stored}")
     folder = f"{path_part(images.name)}-{path_part(images.split)}-{images.fingerprint[:12]}{suffix}"
     return path_part(name), "features", folder
-
-
-def shard_number(file: str) -> int | None:
-    match = re.fullmatch(r"shard-(\d{6,})-[0-9a-f]{16}\.safetensors", file)
-    return int(match[1]) if match else None
-
-
-def begun_run(place: Place) -> tuple[Origin, int] | None:
-    text = place.read(RUN)
-    if text is None:
-        return None
-    facts = json.loads(text)
-    return origin_from(facts["origin"]), facts["shard_size"]
-
-
-def read_origin(place: Place) -> tuple[Origin, int]:
-    index = read_index(place)
-    assert index is not None
-    return index.origin, index.shard_size
-
-
-def is_shard_of(place: Place, file: str, run: str, number: int) -> bool:
-    try:
-        shard = read_shard(place.folder / file)
-    except (OSError, ValueError):
-        return False
-    return (shard.run, shard.number) == (run, number)
 
 
 def path_part(text: str) -> str:

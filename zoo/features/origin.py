@@ -44,7 +44,8 @@ class Origin:
     preprocess_hash: str
     images_hash: str  # ImageSet.fingerprint
     representation: str  # "card", or which features of the encoder, as "cls of blocks 9+10+11"
-    precision: str  # of the forward pass: "float32", "bfloat16", "float16"; "bfloat16 weights" if they are stored so
+    precision: str  # of the forward pass: "float32", "bfloat16", "float16"; "bfloat16 weights" if they are stored so;
+    #                 with ", stored as float16" where the numbers were rounded to be stored
     code_version: str  # see code_version()
     n_skipped: int = 0  # images that could not be read, and were left out on request
 
@@ -115,6 +116,27 @@ def run_hash(origin: Origin, *, shard_size: int) -> str:
     decisive = {field.name: _decisive(field.name, getattr(origin, field.name)) for field in fields(origin)}
     decisive |= {"n_skipped": 0, "shard_size": shard_size}  # how many are skipped is known at the end only
     return blake2b(json.dumps(decisive, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+_STORED_AS = ", stored as "
+
+
+def stored_as(precision: str, stored: str) -> str:
+    """A precision of an origin, with the type in which the numbers are stored if that is not float32.
+
+    >>> stored_as("float32", "float16"), stored_as("float32", "float32")
+    ('float32, stored as float16', 'float32')
+    """
+    return precision if stored == "float32" else f"{precision}{_STORED_AS}{stored}"
+
+
+def stored_type(precision: str) -> str:
+    """The type in which the numbers of an origin with this precision are stored.
+
+    >>> stored_type("bfloat16, stored as float16"), stored_type("bfloat16")
+    ('float16', 'float32')
+    """
+    return precision.partition(_STORED_AS)[2] or "float32"
 
 
 def origin_from(facts: Mapping[str, Any]) -> Origin:

@@ -1,6 +1,6 @@
 """Several features of the same images from one forward pass, each into a folder of its own.
 
-An encoder gives one wide row an image, and each part takes columns of it. The folders are those that
+An encoder gives one wide row an image, and each part takes columns of it. The places are those that
 :func:`zoo.features.featurise` would write for the parts by themselves: what one has finished the other does not compute
 again, and a run that was killed goes on where it was.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from ..datasets import ImageSet
-from ..errors import DataError
+from ..errors import DataError, PlaceError
 from ..optional import requires_extra
 from ..progress import Progress, Silent
+from ..storage import Place
 from .computing import (
     Computed,
     Forward,
@@ -62,12 +62,12 @@ class Part:
     name: str  # id of the encoder with these features
     representation: str  # as in Origin
     columns: Sequence[int]
-    folder: Path
+    place: Place
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Open:
-    """A folder that is not complete."""
+    """A place that is not complete."""
 
     part: Part
     origin: Origin
@@ -132,10 +132,10 @@ def featurise_parts(
     origins = {part.name: replace(origin, encoder=part.name, representation=part.representation) for part in parts}
     try:
         _complete(forward, [(part, origins[part.name]) for part in parts])
-    except OSError as error:
+    except PlaceError as error:
         raise DataError(
-            f"The features of {images.name!r} could not be written to {parts[0].folder.parent} "
-            f"({error.strerror or error}); finished shards stay, make room or make it writable and run the same again."
+            f"The features of {images.name!r} could not be written to {parts[0].place.shown} "
+            f"({error.reason}); finished shards stay, make room or make it writable and run the same again."
         ) from error
     return {part.name: _loaded(forward, part, origins[part.name]) for part in parts}
 
@@ -149,8 +149,8 @@ def shard_size_of(width: int) -> int:
 
 
 def _loaded(forward: Forward, part: Part, origin: Origin) -> Features:
-    features = load_features(part.folder)
-    require_same_origin(part.folder, features.origin, origin)
+    features = load_features(part.place)
+    require_same_origin(part.place, features.origin, origin)
     require_wanted(forward, features.skipped)
     images = forward.images
     contents = features.contents if features.contents is not None else of_rows(images.contents, features.skipped)
@@ -158,16 +158,16 @@ def _loaded(forward: Forward, part: Part, origin: Origin) -> Features:
 
 
 def _complete(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> None:
-    """Computes what the folders lack, those of one size of shards together."""
+    """Computes what the places lack, those of one size of shards together."""
     by_size: dict[int, list[_Open]] = {}
     for part, origin in parts:
-        index = read_index(part.folder)
+        index = read_index(part.place)
         if index is not None:
-            require_same_origin(part.folder, index.origin, origin)
+            require_same_origin(part.place, index.origin, origin)
             continue
-        size = claim(part.folder, origin, shard_size=forward.shard_size)
-        remove_leftovers(part.folder)
-        shards = finished_shards(part.folder, origin, n_images=len(forward.images), shard_size=size)
+        size = claim(part.place, origin, shard_size=forward.shard_size)
+        remove_leftovers(part.place)
+        shards = finished_shards(part.place, origin, n_images=len(forward.images), shard_size=size)
         require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
         by_size.setdefault(size, []).append(_Open(part=part, origin=origin, shards=shards))
     for size, some in by_size.items():
@@ -184,7 +184,7 @@ def _fill(forward: Forward, some: Sequence[_Open]) -> None:
                 continue
             x = computed.x[:, list(one.part.columns)] if len(computed.x) else computed.x
             listed = write_shard(
-                one.part.folder,
+                one.part.place,
                 x,
                 labels[computed.positions],
                 names,
@@ -200,10 +200,10 @@ def _fill(forward: Forward, some: Sequence[_Open]) -> None:
         compute(forward, missing, keep)
     for one in some:
         listed = [one.shards[number] for number in sorted(one.shards)]
-        write_index(one.part.folder, index_of(images, one.origin, listed, shard_size=forward.shard_size))
-        published = read_index(one.part.folder)  # this one, or that of a process that was faster
+        write_index(one.part.place, index_of(images, one.origin, listed, shard_size=forward.shard_size))
+        published = read_index(one.part.place)  # this one, or that of a process that was faster
         if published is not None:
-            tidy(one.part.folder, published)
+            tidy(one.part.place, published)
 
 
 def joined(parts: Mapping[str, Features], names: Sequence[str], *, name: str, representation: str) -> Features:
@@ -211,4 +211,4 @@ def joined(parts: Mapping[str, Features], names: Sequence[str], *, name: str, re
     several = [parts[one] for one in names]
     x = np.concatenate([np.asarray(features.x[:]) for features in several], axis=1)
     origin = replace(several[0].origin, encoder=name, representation=representation)
-    return replace(several[0], x=x, origin=origin, folder=None)
+    return replace(several[0], x=x, origin=origin, folder=None, where="")

@@ -1,9 +1,12 @@
 """Shards of features: safetensors files of so many rows, written whole, named by their content, mapped into memory.
 
-A shard holds ``x`` float32 (rows, dim), ``y`` int64 (rows,), and the names of its images as UTF-8 (``names``) with
-where each ends (``name_ends``). Its header has the hash of its run, its number, and which images were skipped. Its name
-ends with the beginning of its hash, so that two processes which compute one shard write one file if they agree to the
+A shard holds ``x`` float32 or float16 (rows, dim), ``y`` int64 (rows,), and the names of its images as UTF-8
+(``names``) with where each ends (``name_ends``). Its header has the hash of its run, its number, and which images were
+skipped. Its name ends with its hash, so that two processes which compute one shard write one file if they agree to the
 last bit, and two files if they do not: never one with the hash of the other.
+
+At an address the header and what stands before the rows are read where they are. A whole shard is fetched when its rows
+are first asked for, compared with its hash, and kept in a folder of the cache whose size is limited.
 
 :class:`Rows` and :class:`Names` make the rows and names of many shards look like one array and one list.
 """
@@ -16,15 +19,18 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, overload
 
-from ..errors import DataError
-from ..files import replaced
+from ..errors import DataError, QueryError, StoreError
+from ..files import cache_folder, locked, replaced
 from ..optional import requires_extra
+from ..storage import Place
 from ..weights.store import Placed, parse_safetensors, safetensors_header
 
 with requires_extra("models", needed_for="Working with features"):
@@ -32,9 +38,19 @@ with requires_extra("models", needed_for="Working with features"):
 
 FORMAT = "zoo-features-2"
 
-_NAME = re.compile(r"shard-(\d{6,})-([0-9a-f]{16})\.safetensors")
-_TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I64": np.dtype("<i8"), "U8": np.dtype("u1")}
+STORED = {"float32": "F32", "float16": "F16"}
+"""Types in which rows may be stored; they are float32 when they are read."""
+
+_NAME = re.compile(r"shard-(\d{6,})-([0-9a-f]{16}|[0-9a-f]{32})\.safetensors")  # older ones have half of the hash
+_TYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "I64": np.dtype("<i8"),
+    "U8": np.dtype("u1"),
+}
 _ARRAYS = {"y": "I64", "name_ends": "I64", "x": "F32", "names": "U8"}  # in this order each is aligned
+_PATIENCE_S = 600.0  # for another process that fetches a shard
+_HEAD_BYTES = 1 << 16  # read at once at an address: the header and the labels of some thousands of images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +74,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One shard on the disk."""
+    """One shard in its place."""
 
-    path: Path
+    place: Place
+    file: str  # its name
     run: str  # hash of what it belongs to
     number: int
     n_rows: int
@@ -68,10 +85,12 @@ class Shard:
     size_bytes: int
     skipped: tuple[Skipped, ...]
     arrays: dict[str, Placed]
+    digest: str = ""  # hash of all its bytes, as an index or its name has it; empty if neither does
+    y: bytes | None = field(default=None, repr=False)  # of a shard at an address, from the same answer as its header
 
 
 def write_shard(
-    folder: Path,
+    place: Place,
     x: np.ndarray,
     y: np.ndarray,
     names: Sequence[str],
@@ -79,13 +98,19 @@ def write_shard(
     run: str,
     number: int,
     skipped: Sequence[Skipped] = (),
+    stored: str = "float32",
 ) -> Listed:
-    """Writes one shard, whole or not at all; nothing of it is copied but the names."""
+    """Writes one shard, whole or not at all: it is made in memory, hashed, and written at once under its final name.
+
+    ``stored`` is one of :data:`STORED`; float16 rounds to eleven bits. DataError if a number is too large for that,
+    PlaceError if the shard cannot be written.
+    """
     encoded = [name.encode("utf-8", "surrogateescape") for name in names or [""] * len(y)]  # as names of files may be
+    kinds = _ARRAYS | {"x": STORED[stored]}
     arrays: dict[str, np.ndarray] = {
         "y": np.ascontiguousarray(y, dtype="<i8"),
         "name_ends": np.cumsum([len(name) for name in encoded], dtype="<i8"),
-        "x": np.ascontiguousarray(x, dtype="<f4"),
+        "x": _rounded(x, stored),
         "names": np.frombuffer(b"".join(encoded), dtype="u1"),
     }
     about = {
@@ -94,34 +119,58 @@ def write_shard(
         "number": str(number),
         "skipped": json.dumps([asdict(image) for image in skipped]),
     }
-    header = safetensors_header({name: (_ARRAYS[name], array.shape) for name, array in arrays.items()}, about)
-    parts = [memoryview(header)]
-    parts += [array.reshape(-1).view(np.uint8).data for array in arrays.values()]
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        digest.update(part)
-    target = folder / f"shard-{number:06d}-{digest.hexdigest()[:16]}.safetensors"
-    with replaced(target) as file:
-        for part in parts:
-            file.write(part)
-    return Listed(file=target.name, n_rows=len(y), size_bytes=sum(map(len, parts)), digest=digest.hexdigest())
+    header = safetensors_header({name: (kinds[name], array.shape) for name, array in arrays.items()}, about)
+    content = b"".join([header, *(array.reshape(-1).view(np.uint8).data for array in arrays.values())])
+    digest = hash_of(content)
+    file = f"shard-{number:06d}-{digest}.safetensors"
+    place.write(file, content)
+    return Listed(file=file, n_rows=len(y), size_bytes=len(content), digest=digest)
 
 
-def read_shard(path: Path) -> Shard:
-    """The header of a shard, checked against the length of the file; ValueError if it is not that of a shard."""
+def _rounded(x: np.ndarray, stored: str) -> np.ndarray:
+    """Rows in the type they are stored in."""
+    kind = _TYPES[STORED[stored]]
+    with np.errstate(over="ignore"):  # looked at below
+        rows = np.ascontiguousarray(x, dtype=kind)
+    if kind != np.float32 and not np.isfinite(rows).all():
+        largest = float(np.abs(x).max())
+        raise DataError(
+            f"Features of up to {largest:g} were to be stored as {stored}, which ends at {np.finfo(kind).max:,.0f}; "
+            "store them as float32."
+        )
+    return rows
+
+
+def hash_of(content: bytes) -> str:
+    """The hash of a shard's bytes."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def read_shard(place: Place, file: str, *, size: int | None = None) -> Shard:
+    """The header of a shard, checked against its length; ValueError if it is missing or not a shard.
+
+    At an address ``size`` is the length if it is known, as from :meth:`zoo.storage.Place.sizes`.
+    """
+    head: bytes | None = None
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            about, arrays = parse_safetensors(file, size)
+        if place.folder is not None:
+            with open(place.folder / file, "rb") as opened:
+                size = os.fstat(opened.fileno()).st_size
+                about, arrays = parse_safetensors(opened, size)
+        else:
+            head, size = _head(place, file, size)
+            about, arrays = parse_safetensors(BytesIO(head), size)
         if about["format"] != FORMAT:
             raise ValueError(f"its format is {about['format']!r}")
-        if {name: array.dtype for name, array in arrays.items()} != _ARRAYS:
+        kinds = {name: array.dtype for name, array in arrays.items()}
+        if kinds not in [_ARRAYS | {"x": kind} for kind in STORED.values()]:
             raise ValueError("its arrays are not those of a shard")
         (n_rows, dim), n_labels, n_names = arrays["x"].shape, arrays["y"].shape, arrays["name_ends"].shape
         if n_labels != (n_rows,) or n_names != (n_rows,):
             raise ValueError("its rows, labels and names are not of one number")
         return Shard(
-            path=path,
+            place=place,
+            file=file,
             run=str(about["run"]),
             number=int(about["number"]),
             n_rows=n_rows,
@@ -129,9 +178,36 @@ def read_shard(path: Path) -> Shard:
             size_bytes=size,
             skipped=tuple(Skipped(**image) for image in json.loads(about["skipped"])),
             arrays=arrays,
+            digest=_hash_in(file),
+            y=None if head is None else _cut(head, arrays["y"]),
         )
+    except FileNotFoundError as error:
+        raise ValueError(error.strerror) from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"its header is not that of a shard ({error!r})") from error
+
+
+def _head(place: Place, file: str, size: int | None) -> tuple[bytes, int]:
+    """The first bytes of a shard at an address, with all of its header, and its length."""
+    head = place.read(file, 0, _HEAD_BYTES)
+    size = place.size(file) if size is None or size < 0 else size
+    if head is None or size is None:
+        raise FileNotFoundError(0, "No such file", file)
+    n_header = 8 + int.from_bytes(head[:8], "little")
+    if len(head) < n_header <= size:
+        head = place.read(file, 0, n_header) or b""
+    return head, size
+
+
+def _cut(head: bytes, placed: Placed) -> bytes | None:
+    """The bytes of an array, if the first bytes of its file have all of it."""
+    end = placed.offset + placed.n_bytes
+    return head[placed.offset : end] if end <= len(head) else None
+
+
+def _hash_in(file: str) -> str:
+    match = _NAME.fullmatch(file)
+    return match[2] if match and len(match[2]) == 32 else ""
 
 
 def mapped(path: Path, placed: Placed) -> np.ndarray:
@@ -147,20 +223,36 @@ def mapped(path: Path, placed: Placed) -> np.ndarray:
     return np.memmap(path, dtype=dtype, mode="r", offset=placed.offset, shape=placed.shape).view(np.ndarray)
 
 
-def shard_files(folder: Path) -> Iterator[tuple[int, str, Path]]:
-    """Number, beginning of the hash, and path of every file of a folder that is named as a shard, in order."""
-    for path in sorted(folder.glob("shard-*.safetensors")):
-        if match := _NAME.fullmatch(path.name):
-            yield int(match[1]), match[2], path
+def shard_files(place: Place) -> dict[str, tuple[int, str, int]]:
+    """Number, hash (of older ones its first half), and bytes of every file that is named as a shard, in order."""
+    found = {}
+    for file, size in place.sizes().items():
+        if match := _NAME.fullmatch(file):
+            found[file] = int(match[1]), match[2], size
+    return found
 
 
-def file_digest(path: Path) -> str:
-    """The hash of all bytes of a file, as :func:`write_shard` gives it."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+def shard_number(file: str) -> int | None:
+    """The number of a shard by its name; None if no shard is called so."""
+    match = _NAME.fullmatch(file)
+    return int(match[1]) if match else None
+
+
+def is_shard_name(file: str) -> bool:
+    """False for a name that no shard has, such as one that leads elsewhere."""
+    return _NAME.fullmatch(file) is not None
+
+
+def file_digest(place: Place, file: str) -> str:
+    """The hash of all bytes of a file, as :func:`write_shard` gives it; PlaceError if it cannot be read."""
+    digest = hashlib.blake2b(digest_size=16)
+    for block in place.blocks(file):
+        digest.update(block)
+    return digest.hexdigest()
 
 
 _N_MAPPED = 64  # shards mapped at once, each of which takes a file descriptor
+_N_TEXTS = 8  # shards whose names stay in memory
 
 
 class Rows:
@@ -181,7 +273,7 @@ class Rows:
     dtype = np.dtype(np.float32)
 
     def __init__(self, shards: Sequence[Shard], *, dim: int) -> None:
-        self._shards = tuple(shard for shard in shards if shard.n_rows)
+        self._shards = tuple(replace(shard, y=None) for shard in shards if shard.n_rows)
         self._ends = np.array(list(accumulate(shard.n_rows for shard in self._shards)), dtype=np.int64)
         self.shape = (int(self._ends[-1]) if self._shards else 0, dim)
         self._part = lru_cache(_N_MAPPED)(self._map)
@@ -276,8 +368,12 @@ class Names(Sequence[str]):
     """Names of images, which stay on the disk until they are asked for."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
-        self._shards = tuple(shard for shard in shards if shard.n_rows)
+        self._shards = tuple(replace(shard, y=None) for shard in shards if shard.n_rows)
         self._ends = list(accumulate(shard.n_rows for shard in self._shards))
+        self._text = lru_cache(_N_TEXTS)(self._read)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Names, (self._shards,)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -293,17 +389,22 @@ class Names(Sequence[str]):
         if not 0 <= position < len(self):
             raise IndexError(f"image {index} was asked for, there are {len(self):,}")
         number = bisect_right(self._ends, position)
-        shard = self._shards[number]
         row = position - (self._ends[number - 1] if number else 0)
-        ends, text = _read(shard, "name_ends"), _read(shard, "names")
+        ends, text = self._text(number)
         return _decoded(text[ends[row - 1] if row else 0 : ends[row]].tobytes())
 
     def __iter__(self) -> Iterator[str]:
-        for shard in self._shards:
-            start, text = 0, _read(shard, "names").tobytes()
-            for end in _read(shard, "name_ends").tolist():
-                yield _decoded(text[start:end])
+        for number in range(len(self._shards)):
+            ends, text = self._read(number)
+            start, content = 0, text.tobytes()
+            for end in ends.tolist():
+                yield _decoded(content[start:end])
                 start = end
+
+    def _read(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where the names of a shard end, and their bytes."""
+        shard = self._shards[number]
+        return _read(shard, "name_ends"), _read(shard, "names")
 
     def __repr__(self) -> str:
         return f"Names({len(self):,} of images)"
@@ -324,10 +425,97 @@ def _decoded(name: bytes) -> str:
 
 
 def _read(shard: Shard, name: str) -> np.ndarray:
+    """An array of a shard: mapped from the disk, or from the cache; all but rows by themselves, if nothing is there."""
+    placed = shard.arrays[name]
     try:
-        return mapped(shard.path, shard.arrays[name])
+        if shard.place.folder is not None:
+            return mapped(shard.place.folder / shard.file, placed)
+        if name == "x":
+            return _mapped_copy(shard, placed)
+        content = shard.y if name == "y" else None
+        if content is None:
+            content = shard.place.read(shard.file, placed.offset, placed.n_bytes)
+        if content is None or len(content) != placed.n_bytes:
+            raise ValueError("No such file" if content is None else "it is shorter than it was")
+        return np.frombuffer(content, _TYPES[placed.dtype]).reshape(placed.shape)
     except (OSError, ValueError) as error:
         raise DataError(
-            f"The features in {shard.path} cannot be read any more ({error}); restore the file, or remove the folder "
-            "and compute the features again."
+            f"The features in {shard.place.shown}/{shard.file} cannot be read any more ({error}); restore the file, or "
+            "remove the folder and compute the features again."
         ) from error
+
+
+_COPIES = "features"  # folder of the cache with copies of shards at addresses, named by their hashes
+_LIMIT = "ZOO_FEATURES_CACHE_GB"
+_N_TRIES = 3  # of mapping a copy which another process may remove in the same moment
+
+
+def _mapped_copy(shard: Shard, placed: Placed) -> np.ndarray:
+    """An array of a shard at an address, from its copy in the cache; a copy that is removed meanwhile stays mapped."""
+    for _ in range(_N_TRIES):
+        try:
+            return mapped(_copy(shard), placed)
+        except FileNotFoundError:  # removed by a process that needed room
+            continue
+    raise StoreError(
+        f"Copies of shards vanish from {cache_folder() / _COPIES} faster than they are read; allow more than "
+        f"{_LIMIT}={cache_limit() / 1e9:g} gigabytes."
+    )
+
+
+def _copy(shard: Shard) -> Path:
+    """The copy of a shard in the cache, fetched and compared with its hash if it is not there."""
+    folder = cache_folder() / _COPIES
+    path = folder / f"{shard.digest}.safetensors"
+    try:
+        os.utime(path)  # used now: what was not used for longest goes first
+        return path
+    except FileNotFoundError:
+        pass
+    limit = cache_limit()
+    try:
+        with locked(folder / f"{shard.digest[:2]}.lock", patience_s=_PATIENCE_S):
+            if not path.exists():  # or another process has fetched it meanwhile
+                content = shard.place.read(shard.file)
+                if content is None:
+                    raise ValueError("No such file")
+                if hash_of(content) != shard.digest:
+                    raise ValueError("its hash differs")
+                with replaced(path) as file:
+                    file.write(content)
+        _make_room(folder, limit, keep=path)
+    except OSError as error:
+        raise StoreError(
+            f"A copy of {shard.place.shown}/{shard.file} cannot be written to {folder} ({error.strerror or error}); "
+            "make room there, or set ZOO_CACHE."
+        ) from error
+    return path
+
+
+def cache_limit() -> int:
+    """Bytes that copies of shards at addresses may take; QueryError if the environment says no such number."""
+    stated = os.environ.get(_LIMIT) or "50"
+    try:
+        limit = float(stated)
+        if not limit >= 0:
+            raise ValueError
+        return int(min(limit * 1e9, 1e18))
+    except ValueError:
+        raise QueryError(f"{_LIMIT} is {stated!r}; expected a number of gigabytes, such as 50.") from None
+
+
+def _make_room(folder: Path, limit: int, *, keep: Path) -> None:
+    """Removes the copies that were not used for longest, until the rest fits; the newest one always stays."""
+    copies = []
+    for entry in os.scandir(folder):
+        if entry.name.endswith(".safetensors"):
+            with suppress(FileNotFoundError):  # another process makes room
+                status = entry.stat()
+                copies.append((status.st_mtime_ns, status.st_size, Path(entry.path)))
+    excess = sum(size for _, size, _ in copies) - limit
+    for _, size, path in sorted(copies):
+        if excess <= 0:
+            return
+        if path != keep:
+            path.unlink(missing_ok=True)
+            excess -= size

@@ -16,26 +16,29 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..datasets.groups import together
-from ..errors import DataError
-from ..files import replaced
+from ..errors import DataError, PlaceError
 from ..optional import requires_extra
-from .origin import Origin, differences, origin_from, run_hash
+from ..storage import Place, place_at
+from .origin import Origin, differences, origin_from, run_hash, stored_type
 from .shards import (
     FORMAT,
+    STORED,
     Listed,
     Names,
     Rows,
     Shard,
     Skipped,
     file_digest,
+    is_shard_name,
     labels_of,
     read_shard,
     shard_files,
@@ -50,6 +53,10 @@ INDEX, RUN = "index.json", "run.json"
 
 _TEMPORARY = re.compile(r"\.(shard-|index|run).*-[0-9a-f]{16}\.tmp")  # as zoo.files names them
 _STALE_S = 3_600.0  # after which a shard that is half written is abandoned
+_ORIGIN_BYTES = 1 << 14  # of an index, which have its origin
+_N_REQUESTS = 16  # to an address at once
+_Asked = TypeVar("_Asked")
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,30 +96,26 @@ def decode_contents(contents: str | None) -> np.ndarray | None:
     return None if contents is None else np.frombuffer(base64.b64decode(contents), "<u8").astype(np.uint64)
 
 
-def write_index(folder: Path, index: Index, *, replacing: bool = False) -> bool:
-    """Makes a folder complete; False if another process did that first."""
+def write_index(place: Place, index: Index, *, replacing: bool = False) -> bool:
+    """Makes a place of features complete; False if another process did that first."""
     facts = {"format": FORMAT, **asdict(index)}
     facts = {name: fact for name, fact in facts.items() if fact or name not in _OPTIONAL}
     text = json.dumps({**facts, "checksum": _checksum(facts)}, indent=1, ensure_ascii=True)
-    try:
-        with replaced(folder / INDEX, must_be_new=not replacing) as file:
-            file.write(text.encode())
-    except FileExistsError:
-        if not (folder / INDEX).is_file():
-            raise
-        return False
-    return True
+    if replacing:
+        place.write(INDEX, text.encode())
+        return True
+    return place.write_new(INDEX, text.encode())
 
 
-def read_index(folder: Path) -> Index | None:
-    """The index of a folder; None if the folder or its index does not exist."""
-    facts = _read(folder / INDEX)
+def read_index(place: Place) -> Index | None:
+    """The index of a place of features; None if the place or its index does not exist."""
+    facts = _read(place, INDEX)
     if facts is None:
         return None
     try:
         if facts["format"] != FORMAT:
             raise DataError(
-                f"{folder} holds no features that this version reads (format {facts['format']!r}, expected "
+                f"{place.shown} holds no features that this version reads (format {facts['format']!r}, expected "
                 f"{FORMAT!r}); compute the features again."
             )
         if facts.pop("checksum") != _checksum(facts):
@@ -131,105 +134,150 @@ def read_index(folder: Path) -> Index | None:
     except DataError:
         raise
     except (ValueError, KeyError, TypeError) as error:
-        raise damaged(folder, INDEX, error) from error
+        raise damaged(place, INDEX, error) from error
 
 
-def claim(folder: Path, origin: Origin, *, shard_size: int) -> int:
-    """Begins a run in a folder, or continues the one that is there; returns the size of its shards."""
+def claim(place: Place, origin: Origin, *, shard_size: int) -> int:
+    """Begins a run in a place, or continues the one that is there; returns the size of its shards."""
     text = json.dumps({"format": FORMAT, "origin": asdict(origin), "shard_size": shard_size}, indent=1)
     for _ in range(2):  # a process that ends just now removes the file
-        facts = _read(folder / RUN)
-        if facts is not None:
+        begun = begun_run(place)
+        if begun is not None:
             break
-        try:
-            with replaced(folder / RUN, must_be_new=True) as file:
-                file.write(text.encode())
+        if place.write_new(RUN, text.encode()):
             return shard_size
-        except FileExistsError:
-            if not (folder / RUN).is_file():
-                raise
     else:
         return shard_size
+    require_same_origin(place, begun[0], origin)
+    return begun[1]
+
+
+def begun_run(place: Place) -> tuple[Origin, int] | None:
+    """Origin and size of the shards of a run that did not end; None if there is none."""
+    facts = _read(place, RUN)
+    if facts is None:
+        return None
     try:
         begun, size = origin_from(facts["origin"]), facts["shard_size"]
         if type(size) is not int or size < 1:
             raise ValueError(f"its shard_size is {size!r}")
     except (ValueError, KeyError, TypeError) as error:
-        raise damaged(folder, RUN, error) from error
-    require_same_origin(folder, begun, origin)
-    return size
+        raise damaged(place, RUN, error) from error
+    return begun, size
 
 
-def require_same_origin(folder: Path, there: Origin, wanted: Origin) -> None:
-    """Refuses to mix features in one folder."""
+def complete_origin(place: Place) -> Origin | None:
+    """The origin of complete features, of which the beginning of the index is read; None if there is no index."""
+    head = place.read(INDEX, 0, _ORIGIN_BYTES)
+    if head is None:
+        return None
+    text = head.decode("ascii", "replace")  # as which an index is written
+    try:
+        facts, _ = json.JSONDecoder().raw_decode(text, text.index("{", text.index('"origin"')))
+        return origin_from(facts)
+    except ValueError as error:
+        raise damaged(place, INDEX, error) from error
+
+
+def require_same_origin(place: Place, there: Origin, wanted: Origin) -> None:
+    """Refuses to mix features in one place."""
     if different := differences(there, wanted):
         raise DataError(
-            f"The folder {folder} holds other features than those asked for: they differ in "
+            f"{_called(place)} holds other features than those asked for: they differ in "
             f"{' and '.join(different)}; name another folder, or remove this one to start again."
         )
 
 
-def finished_shards(folder: Path, origin: Origin, *, n_images: int, shard_size: int) -> dict[int, Finished]:
-    """The whole shards of a run, by number; every byte of them is read.
+def finished_shards(place: Place, origin: Origin, *, n_images: int, shard_size: int) -> dict[int, Finished]:
+    """The whole shards of a run, by number: on a disk every byte of them is read, at an address their headers.
 
-    A shard that is damaged, of another run, or of another number of images does not count, and is computed again.
+    A shard that is damaged, of another run, or of another number of images does not count, and is computed again. At
+    an address the hash in its name is trusted, which whoever reads the rows compares with the bytes.
     """
     run = run_hash(origin, shard_size=shard_size)
-    whole: dict[int, Finished] = {}
-    for number, beginning, path in shard_files(folder):
+    files = shard_files(place)
+
+    def finished(file: str) -> tuple[int, Finished] | None:
+        number, beginning, size = files[file]
         n_expected = min(shard_size, n_images - number * shard_size)
         try:
-            shard = read_shard(path)
+            shard = read_shard(place, file, size=size)
             if (shard.run, shard.number) != (run, number) or shard.n_rows + len(shard.skipped) != n_expected:
-                continue
-            digest = file_digest(path)
-        except (OSError, ValueError):
-            continue
-        if digest.startswith(beginning):
-            listed = Listed(file=path.name, n_rows=shard.n_rows, size_bytes=shard.size_bytes, digest=digest)
-            whole.setdefault(number, Finished(listed=listed, dim=shard.dim, skipped=shard.skipped))
+                return None
+            digest = shard.digest if place.folder is None else file_digest(place, file)
+        except (OSError, PlaceError, ValueError) as error:
+            if place.folder is None and isinstance(error, PlaceError):  # a network that fails damages no shard
+                raise
+            return None
+        if not digest or not digest.startswith(beginning):
+            return None
+        listed = Listed(file=file, n_rows=shard.n_rows, size_bytes=shard.size_bytes, digest=digest)
+        return number, Finished(listed=listed, dim=shard.dim, skipped=shard.skipped)
+
+    whole: dict[int, Finished] = {}
+    for found in _of_each(place, finished, list(files)):
+        if found is not None:
+            whole.setdefault(*found)
     return whole
 
 
-def listed_shards(folder: Path, index: Index) -> list[Shard]:
+def listed_shards(place: Place, index: Index) -> list[Shard]:
     """The shards of an index, checked against its sizes and the hash of its origin; their rows are not read."""
     run = run_hash(index.origin, shard_size=index.shard_size)
-    shards = []
-    for listed in index.shards:
+    sizes = {} if place.folder is not None else place.sizes()
+
+    def checked(listed: Listed) -> Shard:
         try:
-            shard = read_shard(folder / listed.file)
+            if not is_shard_name(listed.file):
+                raise ValueError("no shard is called so")
+            shard = read_shard(place, listed.file, size=sizes.get(listed.file))
             if (shard.size_bytes, shard.n_rows) != (listed.size_bytes, listed.n_rows):
                 raise ValueError(f"it has {shard.size_bytes:,} bytes instead of {listed.size_bytes:,}")
             if shard.run != run or (shard.n_rows and shard.dim != index.dim):
                 raise ValueError("it belongs to other features")
+            if shard.arrays["x"].dtype != STORED[stored_type(index.origin.precision)]:
+                raise ValueError("its numbers are of another type than its origin says")
         except (OSError, ValueError) as error:
-            raise damaged(folder, listed.file, error) from error
-        shards.append(shard)
-    return shards
+            raise damaged(place, listed.file, error) from error
+        return replace(shard, digest=listed.digest)
+
+    return _of_each(place, checked, index.shards)
 
 
-def require_intact(folder: Path, index: Index) -> None:
+def require_intact(place: Place, index: Index) -> None:
     """Reads every byte of every shard again, and refuses one whose hash differs."""
-    for listed in index.shards:
-        try:
-            if file_digest(folder / listed.file) != listed.digest:
-                raise ValueError("its hash differs")
-        except (OSError, ValueError) as error:
-            raise damaged(folder, listed.file, error) from error
+
+    def compare(listed: Listed) -> None:
+        if place.size(listed.file) is None:
+            raise damaged(place, listed.file, ValueError("No such file"))
+        if file_digest(place, listed.file) != listed.digest:
+            raise damaged(place, listed.file, ValueError("its hash differs"))
+
+    _of_each(place, compare, index.shards)
 
 
-def damaged(folder: Path, name: str, error: Exception) -> DataError:
-    """The error about a damaged file of a folder."""
+def _of_each(place: Place, ask: Callable[[_Asked], _Answer], several: Sequence[_Asked]) -> list[_Answer]:
+    """Answers in order; at an address many are asked for at once, for each takes as long as the network."""
+    if place.folder is not None or len(several) < 2:
+        return [ask(one) for one in several]
+    with ThreadPoolExecutor(min(_N_REQUESTS, len(several)), thread_name_prefix="zoo-reading") as threads:
+        return list(threads.map(ask, several))
+
+
+def damaged(place: Place, name: str, error: Exception) -> DataError:
+    """The error about a damaged file of features."""
     reason = (error.strerror or error) if isinstance(error, OSError) else error
     return DataError(
-        f"The features in {folder} are damaged ({name}: {reason}); restore the file, or remove the folder and compute "
-        "the features again."
+        f"The features in {place.shown} are damaged ({name}: {reason}); restore the file, or remove the folder and "
+        "compute the features again."
     )
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Removes half-written files of killed processes."""
-    for path in folder.glob(".*.tmp"):
+def remove_leftovers(place: Place) -> None:
+    """Removes half-written files of killed processes from a folder; object stores have none."""
+    if place.folder is None:
+        return
+    for path in place.folder.glob(".*.tmp"):
         try:
             stale = time.time() - path.stat().st_mtime > _STALE_S
         except FileNotFoundError:  # its process has just finished it
@@ -238,16 +286,21 @@ def remove_leftovers(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(place: Place, name: str) -> dict[str, Any] | None:
+    content = place.read(name)
+    if content is None:
+        return None
     try:
-        facts = json.loads(path.read_bytes())
+        facts = json.loads(content)
         if not isinstance(facts, dict):
             raise ValueError("it is no table")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        raise damaged(path.parent, path.name, error) from error
+    except ValueError as error:
+        raise damaged(place, name, error) from error
     return facts
+
+
+def _called(place: Place) -> str:
+    return f"The {'place' if place.folder is None else 'folder'} {place.shown}"
 
 
 def _checksum(facts: dict[str, Any]) -> str:
@@ -276,7 +329,9 @@ class Features:
     skipped : tuple of Skipped
         Images of the set that could not be read and have no row.
     folder : Path or None
-        From where they were loaded.
+        From where they were loaded, if that is a folder.
+    where : str
+        From where they were loaded, as it may be printed; empty if they are in memory alone.
     contents : uint64 array, shape (n_images,), or None
         A hash of what is in each image, as :class:`~zoo.datasets.ImageSet` has it; copies have the same one. None
         where it is not known.
@@ -293,6 +348,7 @@ class Features:
     classes: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     folder: Path | None = None
+    where: str = ""
     contents: np.ndarray | None = None
     groups: np.ndarray | None = None
     tags: tuple[str, ...] = ()
@@ -334,64 +390,76 @@ class Features:
         for start in range(0, len(self), n_rows):
             yield self.x[start : start + n_rows], self.y[start : start + n_rows]
 
-    def save(self, folder: str | Path, *, replace: bool = False, shard_size: int = SHARD_SIZE) -> Path:
-        """Writes a features folder; it is complete at its end or not at all.
+    @overload
+    def save(self, where: Path, *, replace: bool = False, shard_size: int = SHARD_SIZE) -> Path: ...
+    @overload
+    def save(self, where: str | Path, *, replace: bool = False, shard_size: int = SHARD_SIZE) -> str | Path: ...
+    def save(self, where: str | Path, *, replace: bool = False, shard_size: int = SHARD_SIZE) -> str | Path:
+        """Writes features to a folder or an address; they are complete at its end or not at all.
 
         Parameters
         ----------
-        folder : path
-            Made if it does not exist. If it holds the same features, nothing is written.
+        where : path or str
+            A folder, made if it does not exist, or an address such as ``s3://bucket/features``, for these features
+            alone. If it holds the same features, nothing is written.
         replace : bool
             Put these in place of other features that are there, which are readable until these are complete.
         shard_size : int
             Rows a shard.
+
+        Returns
+        -------
+        path or str
+            ``where``: a folder as a path.
 
         Raises
         ------
         DataError
             If it cannot be written, or holds other features; says why.
         """
-        target = Path(folder)
-        before = None if replace else read_index(target)
+        place = place_at(where)
+        before = None if replace else read_index(place)
         if before is not None:
-            require_same_origin(target, before.origin, self.origin)
+            require_same_origin(place, before.origin, self.origin)
             shard_size = before.shard_size
-        elif not replace and (target / RUN).exists():
-            raise DataError(f"A run that did not end has its shards in {target}; end it, or name another folder.")
-        written: list[Path] = []  # that were not there before
+        elif not replace and place.size(RUN) is not None:
+            raise DataError(f"A run that did not end has its shards in {place.shown}; end it, or name another folder.")
+        written: list[str] = []  # that were not there before
         try:
             try:
-                index = self._written(target, shard_size, written)
+                index = self._written(place, shard_size, written)
                 if before is not None and (before.shards, before.origin) != (index.shards, index.origin):
                     raise DataError(
-                        f"The folder {target} holds features of the same origin but with other numbers, as another "
+                        f"{_called(place)} holds features of the same origin but with other numbers, as another "
                         "machine or library rounds them; name another folder."
                     )
             except BaseException:
-                for path in written:
-                    path.unlink(missing_ok=True)
+                for file in written:
+                    place.remove(file)
                 raise
-            if before is None and not write_index(target, index, replacing=replace):
-                raise DataError(f"Another process has just written features to {target}; name another folder.")
+            if before is None and not write_index(place, index, replacing=replace):
+                raise DataError(f"Another process has just written features to {place.shown}; name another folder.")
             if replace:
-                tidy(target, index)
-        except OSError as error:
+                tidy(place, index)
+        except PlaceError as error:
             raise DataError(
-                f"The features could not be written to {target} ({error.strerror or error}); nothing was changed, make "
+                f"The features could not be written to {place.shown} ({error.reason}); nothing was changed, make "
                 "room or make it writable."
             ) from error
-        return target
+        return place.folder or where
 
-    def _written(self, target: Path, shard_size: int, written: list[Path]) -> Index:
+    def _written(self, place: Place, shard_size: int, written: list[str]) -> Index:
         """Writes the shards, and adds to ``written`` the files that did not exist before."""
         run = run_hash(self.origin, shard_size=shard_size)
-        there = set(target.glob("shard-*.safetensors"))
+        there = shard_files(place)
+        stored = stored_type(self.origin.precision)
         listed: list[Listed] = []
         for number, start in enumerate(range(0, len(self), shard_size)):
             rows = slice(start, start + shard_size)
-            listed.append(write_shard(target, self.x[rows], self.y[rows], self.names[rows], run=run, number=number))
-            if target / listed[-1].file not in there:
-                written.append(target / listed[-1].file)
+            x, y, names = self.x[rows], self.y[rows], self.names[rows]
+            listed.append(write_shard(place, x, y, names, run=run, number=number, stored=stored))
+            if listed[-1].file not in there:
+                written.append(listed[-1].file)
         return Index(
             origin=self.origin,
             classes=self.classes,
@@ -405,21 +473,30 @@ class Features:
         )
 
 
-def load_features(folder: str | Path) -> Features:
-    """The features of a complete folder; the rows stay on the disk and are read as they are asked for.
+def load_features(where: str | Path | Place) -> Features:
+    """The features of a complete folder or address; the rows stay there and are read as they are asked for.
 
-    Sizes of all files and the hash of the origin are checked; :func:`verify` reads every byte.
+    Sizes of all files and the hash of the origin are checked; :func:`verify` reads every byte. From an address a shard
+    is fetched when its rows are first asked for, compared with its hash, and kept below ``$ZOO_CACHE/features``: what
+    was not used for longest goes when that exceeds ``$ZOO_FEATURES_CACHE_GB`` gigabytes (50).
+
+    Parameters
+    ----------
+    where : path, str or Place
+        A folder, or an address that fsspec understands, such as ``s3://bucket/features``.
 
     Raises
     ------
     DataError
-        If the folder is absent, unfinished, damaged, or holds no features; says which.
+        If the features are absent, unfinished, damaged, or none; says which.
+    PlaceError
+        If an address cannot be read.
     """
-    source = Path(folder)
-    index = read_index(source)
+    place = place_at(where)
+    index = read_index(place)
     if index is None:
-        raise DataError(_why_none(source))
-    shards = listed_shards(source, index)
+        raise DataError(_why_none(place))
+    shards = listed_shards(place, index)
     n_names = sum(shard.arrays["names"].shape[0] for shard in shards)
     return Features(
         x=Rows(shards, dim=index.dim),
@@ -428,45 +505,49 @@ def load_features(folder: str | Path) -> Features:
         names=Names(shards) if n_names else (),
         classes=index.classes,
         skipped=index.skipped,
-        folder=source,
+        folder=place.folder,
+        where=place.shown,
         contents=decode_contents(index.contents),
         groups=decode_contents(index.groups),
         tags=index.tags,
     )
 
 
-def verify(folder: str | Path) -> Features:
-    """Reads every byte of a features folder again, and gives its features.
+def verify(where: str | Path | Place) -> Features:
+    """Reads every byte of the features in a folder or at an address again, and gives them.
 
     Raises
     ------
     DataError
         If it is not what was written; names the file.
     """
-    features = load_features(folder)
-    index = read_index(Path(folder))
+    place = place_at(where)
+    features = load_features(place)
+    index = read_index(place)
     assert index is not None  # or there were no features
-    require_intact(Path(folder), index)
+    require_intact(place, index)
     return features
 
 
-def tidy(folder: Path, index: Index) -> None:
-    """Removes what a complete folder does not need: the notes of the run, and shards that the index does not list."""
+def tidy(place: Place, index: Index) -> None:
+    """Removes what complete features do not need: the notes of the run, and shards that the index does not list."""
     listed = {shard.file for shard in index.shards}
-    (folder / RUN).unlink(missing_ok=True)
-    for _, _, path in shard_files(folder):
-        if path.name not in listed:
-            path.unlink(missing_ok=True)
+    place.remove(RUN)
+    for file in shard_files(place):
+        if file not in listed:
+            place.remove(file)
 
 
-def _why_none(folder: Path) -> str:
-    if (folder / RUN).exists():
-        return f"The features in {folder} are unfinished; run the same command again to go on where it was."
-    if folder.is_file():
+def _why_none(place: Place) -> str:
+    folder = place.folder
+    if place.size(RUN) is not None:
+        return f"The features in {place.shown} are unfinished; run the same command again to go on where it was."
+    if folder is not None and folder.is_file():
         return f"{folder} is a file and holds no features of this version; expected a folder with {INDEX}."
-    if folder.is_dir():
+    if folder is not None and folder.is_dir():
         return f"The folder {folder} holds no features of this zoo ({INDEX} is missing)."
-    return f"There is no features folder {folder}; write one with Features.save or zoo features."
+    where = f"are no features at {place.shown}" if folder is None else f"is no features folder {folder}"
+    return f"There {where}; write some with Features.save or zoo features."
 
 
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
