@@ -383,3 +383,378 @@ def cluster_of(n_gpus: int, measured: dict[str, Any], assumed: Assumed = ASSUMED
         failure_every_s=assumed.failure_every_s,
         restart_s=assumed.restart_s,
     )
+
+
+def checked(measured: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each real run beside what the simulation says of it: median and range of 20 simulated ones.
+
+    Items take what they took in another run with as many workers and without kills, the first one; so the runs that
+    are foretold are none of those that the times are of.
+    """
+    found = []
+    runs = measured["simulation"]["runs"]
+    for number, run in enumerate(runs):
+        alike = [one for one in runs if (one["engine"], one["n_workers"]) == (run["engine"], run["n_workers"])]
+        known = next(one for one in alike if not one["kills_s"])
+        if run is known:
+            continue
+        work, cluster = _as_measured(known, measured)
+        simulated = []
+        for seed in range(20):
+            victims = np.random.default_rng([number, seed]).integers(run["n_workers"], size=len(run["kills_s"]))
+            kills = tuple(zip(run["kills_s"], victims.tolist(), strict=True))
+            one = replace(work, n_items=len(run["item_s"]))
+            simulated.append(simulate([one], replace(cluster, kills=kills), seed=seed).seconds)
+        middle = statistics.median(simulated)
+        found.append(
+            {
+                "engine": run["engine"],
+                "workers": run["n_workers"],
+                "items": len(run["item_s"]),
+                "kills": len(run["kills_s"]),
+                "lost": run["n_lost"],
+                "real_s": run["seconds"],
+                "simulated_s": middle,
+                "range_s": (min(simulated), max(simulated)),
+                "error": middle / run["seconds"] - 1,
+            }
+        )
+    return found
+
+
+def _as_measured(run: dict[str, Any], measured: dict[str, Any]) -> tuple[Work, Cluster]:
+    """Items and workers as a run without kills had them."""
+    n_workers = run["n_workers"]
+    later = run["item_s"][n_workers:]  # the first of each worker loads libraries, images and encoders
+    first_s = statistics.mean(run["item_s"][:n_workers])
+    item_s = statistics.median(later)
+    begin_s = statistics.mean(
+        end - seconds for end, seconds in list(zip(run["ends_s"], run["item_s"], strict=True))[:n_workers]
+    )
+    cluster = Cluster(
+        n_workers=n_workers,
+        start_s=max(begin_s, 0.0),
+        driver_s=measured["simulation"]["driver_s"][run["engine"]],
+        spread=tuple(seconds / item_s for seconds in later),
+        n_tries=100,
+    )
+    return Work(
+        n_items=len(run["item_s"]), compute_s=item_s, load_s=max(first_s - statistics.mean(later), 0.0)
+    ), cluster
+
+
+def facts_of(measured: dict[str, Any]) -> dict[str, Any]:
+    """What the plan takes from the measurements: start, driver, spread of items, and decoding."""
+    runs = [run for run in measured["simulation"]["runs"] if not run["kills_s"]]
+    spread: list[float] = []
+    starts = []
+    for run in runs:
+        work, cluster = _as_measured(run, measured)
+        spread += cluster.spread
+        starts.append(cluster.start_s + work.load_s)
+    return {
+        "start_s": max(starts),
+        "driver_s": measured["simulation"]["driver_s"]["ray"],
+        "spread": spread,
+        "decode_s": measured["decoding"]["decode_and_preprocess_s_an_image"],
+    }
+
+
+def planned(
+    gpu: Gpu,
+    precision: str,
+    n_gpus: int,
+    encoders: Sequence[Planned],
+    measured: dict[str, Any],
+    assumed: Assumed = ASSUMED,
+) -> dict[str, Any]:
+    """One row of the plan."""
+    speed = SHARE_OF_PEAK[precision] * gpu.peak[precision]
+    facts = facts_of(measured)
+    groups = groups_of(encoders, group_bytes=gpu.memory_bytes / 2, precision=precision)
+    works = works_of(groups, speed=speed, decode_s=facts["decode_s"], assumed=assumed)
+    cluster = cluster_of(n_gpus, facts, assumed)
+    run = simulate(works, cluster)
+    bound_s = sum(work.n_items * work.compute_s for work in works) / n_gpus
+    return {
+        "gpu": gpu.name,
+        "precision": precision,
+        "n_gpus": n_gpus,
+        "hours": run.seconds / 3600,
+        "bound_hours": bound_s / 3600,
+        "at_peak_hours": bound_s / 3600 * SHARE_OF_PEAK[precision],
+        "dollars": run.seconds / 3600 * n_gpus * assumed.gpu_hour,
+        "shares": run.shares(cluster),
+        "n_failures": run.n_failures,
+        "n_lost": run.n_lost,
+        "lost_hours": run.lost_s / 3600,
+        "n_items": run.n_done,
+    }
+
+
+def totals(encoders: Sequence[Planned], measured: dict[str, Any], assumed: Assumed = ASSUMED) -> dict[str, float]:
+    """What the work is made of, whatever computes it."""
+    n_images, facts = sum(IMAGES.values()), facts_of(measured)
+    n_preprocessings = len({one.preprocess for one in encoders})
+    groups = groups_of(encoders, group_bytes=GPUS["a100"].memory_bytes / 2, precision="float32")
+    n_shards = sum(-(-n // SHARD_SIZE) for n in IMAGES.values())
+    written = 4 * n_images * sum(one.dim for one in encoders)
+    return {
+        "encoders": len(encoders),
+        "preprocessings": n_preprocessings,
+        "groups": len(groups),
+        "items": n_shards * len(groups),
+        "shards": n_shards * len(encoders),
+        "operations": 1e9 * n_images * sum(one.cost.gflops for one in encoders),
+        "written_bytes": written,
+        "read_bytes": n_images * IMAGE_BYTES * len(groups),
+        "weights_bytes": float(sum(one.cost.parameter_bytes for one in encoders)),
+        "decode_core_s": n_images * facts["decode_s"] * len(groups),
+        "decode_each_core_s": n_images * facts["decode_s"] * len(encoders),
+        "put_dollars": n_shards * len(encoders) / 1000 * assumed.thousand_puts,
+        "month_dollars": written / 1e9 * assumed.stored_month,
+    }
+
+
+def saturating(encoders: Sequence[Planned], gpu: Gpu, precision: str, measured: dict[str, Any]) -> list[dict[str, Any]]:
+    """For groups of every size: cores a GPU that decoding takes to keep up, and GPUs that a link and a driver feed."""
+    speed, facts = SHARE_OF_PEAK[precision] * gpu.peak[precision], facts_of(measured)
+    mean_gflops = statistics.mean(one.cost.gflops for one in encoders)
+    mean_dim = statistics.mean(one.dim for one in encoders)
+    rows = []
+    for n in (1, 4, 8, 16, 64):
+        image_s = n * mean_gflops * 1e9 / speed
+        through = IMAGE_BYTES + 4 * n * mean_dim
+        rows.append(
+            {
+                "encoders": n,
+                "images_a_second": 1 / image_s,
+                "cores": facts["decode_s"] / image_s,
+                "mb_a_second": through / image_s / 1e6,
+                "gpus_a_driver": SHARD_SIZE * image_s / facts["driver_s"],
+            }
+        )
+    return rows
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table of Markdown."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+PLANS = (("a100", "float32"), ("a100", "bfloat16"), ("h100", "float32"), ("h100", "bfloat16"))
+SIZES = (1, 8, 64)
+
+
+def parts(measured: dict[str, Any]) -> dict[str, str]:
+    """The generated parts of the page, by the names of their markers."""
+    return {
+        "engines": _engines(measured),
+        "check": _check_table(measured),
+        "work": _work_table(measured),
+        "plan": _plan_table(measured),
+        "saturates": _saturating_table(measured),
+        "assumed": _assumed_table(measured),
+    }
+
+
+def _engines(measured: dict[str, Any]) -> str:
+    digests, over, decoding = measured["digests"], measured["overhead"], measured["decoding"]
+    resume, kills = measured["resume"], measured["kills"]
+    n_ways = len(digests["digests"])
+    stored = max(over["stored_bytes"], *digests["stored_bytes"].values())
+    rows: list[Sequence[object]] = [
+        (f"different digests of {n_ways} ways to compute ({', '.join(digests['digests'])})", digests["n_digests"], "1"),
+        (
+            f"Ray over one process, one worker, items of {over['item_s']['local']:.1f} s",
+            f"{100 * (over['ratio'] - 1):+.1f} %",
+            "at most 5 %",
+        ),
+        ("bytes through Ray's object store in a run, at most", f"{stored:,}", "below 1,000,000"),
+        *(
+            (
+                f"{n} encoders of one preprocessing, decoding once an encoder over decoding once",
+                f"{decoding[n]['ratio']:.2f} times",
+                "above 1",
+            )
+            for n in ("4", "8")
+        ),
+        (
+            f"items computed twice when a run of {resume['n_items']} items lost its driver, and another worker went on",
+            resume["twice"],
+            "at most 0",
+        ),
+        (
+            f"right runs with a worker or node killed every 4 s ({kills['n_kills']} kills)",
+            f"{kills['n_right']} of {kills['n_runs']}",
+            "all",
+        ),
+        ("items lost a kill", f"{kills['n_lost'] / max(kills['n_kills'], 1):.2f}", "at most 1"),
+    ]
+    return table(("Measured", "found", "goal"), rows)
+
+
+def _check_table(measured: dict[str, Any]) -> str:
+    rows = [
+        (
+            f"{row['engine']}, {row['workers']} workers, {row['kills']} kills",
+            row["items"],
+            row["lost"],
+            f"{row['real_s']:.1f}",
+            f"{row['simulated_s']:.1f} ({row['range_s'][0]:.1f} to {row['range_s'][1]:.1f})",
+            f"{100 * row['error']:+.1f} %",
+        )
+        for row in checked(measured)
+    ]
+    return table(("Run", "items", "lost", "real, s", "simulated, s (20 seeds)", "error"), rows)
+
+
+def _work_table(measured: dict[str, Any]) -> str:
+    found = {name: totals(population(most), measured) for name, most in POPULATIONS.items()}
+    lines: list[tuple[str, Callable[[dict[str, float]], str]]] = [
+        ("encoders / preprocessings / groups", lambda t: f"{t['encoders']} / {t['preprocessings']} / {t['groups']}"),
+        ("items / shards", lambda t: f"{t['items']:,} / {t['shards']:,}"),
+        ("operations, 10^18", lambda t: f"{t['operations'] / 1e18:,.1f}"),
+        (
+            "features, TB: float32 / float16",
+            lambda t: f"{t['written_bytes'] / 1e12:.2f} / {t['written_bytes'] / 2e12:.2f}",
+        ),
+        ("images read, TB", lambda t: f"{t['read_bytes'] / 1e12:.1f}"),
+        ("weights, GB a node", lambda t: f"{t['weights_bytes'] / 1e9:.0f}"),
+        ("decoding, core-hours: once a group", lambda t: f"{t['decode_core_s'] / 3600:,.0f}"),
+        ("decoding, core-hours: once an encoder", lambda t: f"{t['decode_each_core_s'] / 3600:,.0f}"),
+        ("PUTs of shards, $", lambda t: f"{t['put_dollars']:.2f}"),
+        ("features kept, $ a month", lambda t: f"{t['month_dollars']:.0f}"),
+    ]
+    rows = [(name, *(show(one) for one in found.values())) for name, show in lines]
+    return table(("Work", *found), rows)
+
+
+def _plan_table(measured: dict[str, Any]) -> str:
+    rows = []
+    for name, most in POPULATIONS.items():
+        encoders = population(most)
+        for gpu, precision in PLANS if name == next(iter(POPULATIONS)) else PLANS[1:2]:
+            for n_gpus in SIZES:
+                row = planned(GPUS[gpu], precision, n_gpus, encoders, measured)
+                shares = row["shares"]
+                rows.append(
+                    (
+                        f"{name}, {row['gpu']}, {precision}",
+                        n_gpus,
+                        f"{row['hours']:,.1f}",
+                        f"{row['bound_hours']:,.1f}",
+                        f"{row['at_peak_hours']:,.1f}",
+                        *(f"{100 * shares[what]:.0f} %" for what in ("accelerators", "decoding", "link", "driver")),
+                        f"{row['n_failures']} / {row['n_lost']} / {row['lost_hours']:.1f}",
+                        f"{row['dollars']:,.0f}",
+                    )
+                )
+                print(*rows[-1], sep="  ", flush=True)
+    head = ("Encoders, GPU, precision", "GPUs", "hours", "GPUs alone", "at peak", "GPU", "decoding", "link", "driver")
+    return table((*head, "failures / items / hours lost", "$"), rows)
+
+
+def _saturating_table(measured: dict[str, Any]) -> str:
+    encoders = population(POPULATIONS["to ViT-L"])
+    rows = [
+        (
+            row["encoders"],
+            f"{row['images_a_second']:,.0f}",
+            f"{row['cores']:.1f}",
+            f"{row['mb_a_second']:,.0f}",
+            f"{row['gpus_a_driver']:,.0f}",
+        )
+        for row in saturating(encoders, GPUS["a100"], "bfloat16", measured)
+    ]
+    return table(("Encoders of a group", "images/s a GPU", "cores a GPU", "MB/s a GPU", "GPUs a driver feeds"), rows)
+
+
+def _assumed_table(measured: dict[str, Any]) -> str:
+    facts, assumed = facts_of(measured), ASSUMED
+    spread = facts["spread"]
+    rows: list[Sequence[object]] = [
+        ("decoding and preprocessing an image, one core", f"{1000 * facts['decode_s']:.1f} ms", "measured here"),
+        ("the driver, an item (Ray)", f"{1000 * facts['driver_s']:.1f} ms", "measured here, without work"),
+        ("start of a worker, with libraries and encoder", f"{facts['start_s']:.0f} s", "measured here"),
+        (
+            "an item over the median of its run",
+            f"{min(spread):.2f} to {max(spread):.2f}, {len(spread)} items",
+            "measured here; drawn for every item",
+        ),
+        *(
+            (
+                f"{gpu.name}: operations a second, {precision}",
+                f"{gpu.peak[precision] / 1e12:,.1f} x 10^12, of which {100 * SHARE_OF_PEAK[precision]:.0f} % are had",
+                f"peak: {gpu.source}; share: assumed",
+            )
+            for gpu in GPUS.values()
+            for precision in gpu.peak
+        ),
+        ("cores a GPU, as fast as the one here", f"{assumed.cores_a_gpu:.0f}", "assumed"),
+        ("GPUs a node", assumed.gpus_a_node, "assumed"),
+        ("between a node and the storage", f"{assumed.link_a_node / 1e9:.2f} GB/s", "assumed: 10 Gbit/s"),
+        ("answer to a PUT, one after the other", f"{1000 * assumed.put_s:.0f} ms", "assumed"),
+        (
+            "weights of an encoder",
+            f"{assumed.build_s:.0f} s and {assumed.weights_bytes_a_second / 1e9:.0f} GB/s",
+            "assumed, from the node's disk, once a worker",
+        ),
+        (
+            "failures",
+            f"a node every {assumed.failure_every_s / 3600:.0f} h, {assumed.restart_s / 60:.0f} min until replaced",
+            "assumed: rented nodes that are taken away",
+        ),
+        ("bytes of an image", f"{IMAGE_BYTES:,.0f}", "the two tar files that ImageNet-1K is distributed as"),
+        ("a GPU-hour", f"${assumed.gpu_hour:.2f}", "assumed, for both GPUs"),
+        (
+            "storage",
+            f"${assumed.stored_month} a GB and month, ${assumed.thousand_puts} a thousand PUTs",
+            "list price of S3 Standard in us-east-1; look it up",
+        ),
+    ]
+    return table(("What", "value", "from"), rows)
+
+
+def written(page: str, found: dict[str, str]) -> str:
+    """The page with new parts between its markers."""
+    for name, text in found.items():
+        begin, end = f"<!-- scale: {name} -->\n", "<!-- end -->"
+        before, marker, rest = page.partition(begin)
+        if not marker or end not in rest:
+            raise SystemExit(f"the page has no part {name!r} between {begin.strip()} and {end}")
+        page = before + begin + text + "\n" + end + rest.partition(end)[2]
+    return page
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measured", type=Path, default=MEASURED, help="what benchmarks/scale.py wrote")
+    parser.add_argument(
+        "--check", action="store_true", help="hold the simulation against the real runs; 1 if it is off"
+    )
+    parser.add_argument("--docs", type=Path, help="write the tables into this page")
+    parser.add_argument("--gpus", default="1,8,64", help="numbers of GPUs to plan for")
+    parser.add_argument("--gpu", choices=GPUS, default="a100")
+    parser.add_argument("--precision", choices=SHARE_OF_PEAK, default="bfloat16")
+    parser.add_argument("--cores", type=float, default=ASSUMED.cores_a_gpu, help="for decoding, a GPU")
+    parser.add_argument("--most-gflops", type=float, default=POPULATIONS["to ViT-L"], help="of an encoder, an image")
+    options = parser.parse_args()
+    measured = json.loads(options.measured.read_text())
+    if options.docs:
+        options.docs.write_text(written(options.docs.read_text(), parts(measured)))
+    elif options.check:
+        print(_check_table(measured))
+        return max(abs(row["error"]) for row in checked(measured)) > TOLERANCE
+    else:
+        encoders = population(options.most_gflops)
+        assumed = replace(ASSUMED, cores_a_gpu=options.cores)
+        for n_gpus in map(int, options.gpus.split(",")):
+            row = planned(GPUS[options.gpu], options.precision, n_gpus, encoders, measured, assumed)
+            print(json.dumps(row, indent=1), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -5,8 +5,11 @@ A module of tests takes it by ``pytest_plugins = ("tests.ray_here",)`` and the f
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +36,8 @@ class RayHere:
             "num_cpus": n_cpus,
             "include_log_monitor": False,
         }
-        self._cluster = Cluster(head_node_args={**self._with, "include_dashboard": False}, initialize_head=True)
+        head = {**self._with, "include_dashboard": False, "no_monitor": True}
+        self._cluster = Cluster(head_node_args=head, initialize_head=True)
         self.address: str = self._cluster.address
         self.second = self.add_node()
 
@@ -42,12 +46,30 @@ class RayHere:
         return self._cluster.add_node(**self._with)
 
     def kill_node(self, node: Any) -> None:
-        """Kills all processes of a node but the first, as if the machine were gone."""
+        """Kills all processes of a node but the first one, its workers too, as if the machine were gone."""
+        for started in node.all_processes.values():
+            for process in [below for one in started for below in processes_below(one.process.pid)]:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
         self._cluster.remove_node(node, allow_graceful=False)
 
     def end(self) -> None:
         """Ends all nodes."""
         self._cluster.shutdown()
+
+
+def processes_below(process: int) -> set[int]:
+    """A process and all that it started, as far as they live."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    found: set[int] = set()
+    added = {process}
+    while added:
+        found |= added
+        added = {one for one, parent in parents.items() if parent in found} - found
+    return found
 
 
 ENVIRONMENT = {

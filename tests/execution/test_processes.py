@@ -93,7 +93,8 @@ def test_closing_the_outcomes_leaves_nothing_running(processes: Processes, tmp_p
 
 def test_this_process_does_the_same_with_what_cannot_be_pickled(tmp_path: Path) -> None:
     told: list[object] = []
-    here = Processes(0, listen=told.append)
+    here = Processes(0)
+    here.listen = told.append
     outcomes = {one.work: one for one in here.map_unordered(lambda what: troubled(tmp_path, what), ["raises"], ONE)}
     assert outcomes["raises"].value == "raises 3" and len(outcomes["raises"].failures) == 2
     assert outcomes["raises"].worker == worker_name() and here.n_workers == 1
@@ -125,7 +126,8 @@ from zoo.execution.processes import Processes
 
 def main():
     told = []
-    processes = Processes(2, listen=told.append)
+    processes = Processes(2)
+    processes.listen = told.append
     if sys.argv[2:] == ["tell"]:
         print(*[one.value for one in processes.map_unordered(telling, [1], Resources())], *told)
         return

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.ray_here import RayHere
+from tests.ray_here import RayHere, processes_below
 from tests.servers import serving
 from zoo.errors import MissingExtra, QueryError
 from zoo.execution import ray_cluster
@@ -205,15 +205,8 @@ except KeyboardInterrupt:
 
 def listening() -> Iterator[str]:
     """Addresses at which this process and those it started listen, in hexadecimal digits, as the kernel tells them."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-    ours = {os.getpid()}
-    for _ in range(5):
-        ours |= {process for process, parent in parents.items() if parent in ours}
     sockets = set()
-    for process in ours:
+    for process in processes_below(os.getpid()):
         for path in Path(f"/proc/{process}/fd").iterdir():
             with suppress(OSError):
                 sockets.add(os.readlink(path))

@@ -266,9 +266,9 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
     Without, FEATURES is a folder of features, an .npy file of z, (n, dim) or (n_images, n_views, dim), or an .npz file
     of named arrays.
 
-    With --on or --part, or at an address, each encoder is one piece of work: its views are made by its own
-    augmentations, so that encoders have no decoding to share. A worker writes the rows to NAME/rows below the place; from
-    there this process adds them to your results.
+    With --on or --part, or at an address, an encoder is one piece of work, for its views are made by its own
+    augmentations, so that encoders have no decoding to share. A worker writes the rows to NAME/rows below the place,
+    and this process adds them to your results.
     """
     if listing:
         refuse_idle(given_options().keys() - {"listing", "as_json"}, "--list shows all metrics")

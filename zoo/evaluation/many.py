@@ -234,7 +234,7 @@ def _with_memory(measuring: Measuring, resources: Resources) -> Measuring:
     Only where they compute on GPUs and there is none here, each goes by its own.
     """
     request = measuring.request
-    if request.probe != "auto" or request.memory_bytes is not None:
+    if request.memory_bytes is not None:
         return measuring
     device = request.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if resources.n_gpus and device == "cpu":

@@ -11,7 +11,17 @@ from enum import Enum
 from time import monotonic
 from typing import Generic, Literal, Protocol, TypeVar
 
-from ..errors import DataError, MissingExtra, QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
+from .. import errors
+from ..errors import (
+    BuildError,
+    DataError,
+    MissingExtra,
+    QueryError,
+    StoreError,
+    WeightsRefused,
+    WeightsUnavailable,
+    ZooError,
+)
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -19,10 +29,20 @@ R = TypeVar("R")
 N_TRIES = 4
 """Times that a piece of work is tried: once, and three times more, each on another worker where there is one."""
 
+DIED = "WorkerDied"
+"""Kind of the failure of a piece whose worker died."""
+
 NOT_TRIED_AGAIN = (QueryError, MissingExtra, WeightsUnavailable, WeightsRefused)
 """Errors that another worker would meet too."""
 
-_KINDS: tuple[type[ZooError], ...] = (QueryError, DataError, StoreError, WeightsUnavailable, WeightsRefused)
+_KINDS: tuple[type[ZooError], ...] = (
+    QueryError,
+    DataError,
+    StoreError,
+    BuildError,
+    WeightsUnavailable,
+    WeightsRefused,
+)  # that are made of a sentence
 
 
 class Wait(Enum):
@@ -47,7 +67,7 @@ class Resources:
 class Failure:
     """Why a piece of work could not be done, in a form that passes between processes."""
 
-    kind: str  # class of the error, or "WorkerDied"
+    kind: str  # class of the error, or DIED
     text: str  # the sentence
     is_final: bool  # another worker would meet it too
 
@@ -60,8 +80,9 @@ class Failure:
         return cls(kind=type(error).__name__, text=text, is_final=isinstance(error, NOT_TRIED_AGAIN))
 
     def error(self) -> ZooError:
-        """The failure as an error to raise."""
-        return next((kind for kind in _KINDS if kind.__name__ == self.kind), ZooError)(self.text)
+        """The failure as an error to raise: of its kind, or the next in the tree that is made of a sentence alone."""
+        ancestors = getattr(errors, self.kind, ZooError).__mro__
+        return next((kind for kind in ancestors if kind in _KINDS), ZooError)(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

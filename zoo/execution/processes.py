@@ -26,7 +26,7 @@ from time import monotonic
 from typing import Any, Generic, Literal, TypeVar
 
 from ..errors import QueryError, StoreError
-from .executor import N_TRIES, WAIT, Failure, Outcome, Resources, Wait, attempt
+from .executor import DIED, N_TRIES, WAIT, Failure, Outcome, Resources, Wait, attempt
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -57,16 +57,20 @@ class Processes:
     n_processes : int
         That work at once; 0: in this process, one piece after the other. Only then function and work may be what
         cannot be pickled.
-    listen : callable, optional
-        Called here, while outcomes are waited for, with what the function passes to :func:`tell`.
     gpus : sequence of str, optional
         What each process sees of the GPUs, as ``CUDA_VISIBLE_DEVICES`` says it; by default all of them.
+
+    Attributes
+    ----------
+    listen : callable or None
+        Called here, while outcomes are waited for, with what the function passes to :func:`tell`.
     """
 
-    def __init__(self, n_processes: int, *, listen: Listen | None = None, gpus: Sequence[str] = ()) -> None:
+    def __init__(self, n_processes: int, *, gpus: Sequence[str] = ()) -> None:
         if isinstance(n_processes, bool) or n_processes < 0 or (gpus and len(gpus) != n_processes):
             raise QueryError(f"Asked for {n_processes} processes with GPUs for {len(gpus)}; expected 0 or more.")
-        self._n, self._listen, self._gpus = n_processes, listen, tuple(gpus)
+        self.listen: Listen | None = None
+        self._n, self._gpus = n_processes, tuple(gpus)
         self._workers: list[_Worker] = []
         self._is_running = False
         self._n_stillborn = 0
@@ -105,7 +109,7 @@ class Processes:
             piece = _Piece(one, b"")
             is_over = False
             while not is_over:
-                token = _LISTEN.set(self._listen)
+                token = _LISTEN.set(self.listen)
                 try:
                     with _threads(resources.n_cpus):
                         value, failure, seconds = attempt(function, one, len(piece.failures) + 1)
@@ -165,7 +169,7 @@ class Processes:
             return None
         slot = min(set(range(self._n)) - {worker.slot for worker in self._workers})
         environment = {"CUDA_VISIBLE_DEVICES": self._gpus[slot]} if self._gpus else {}
-        self._workers.append(_Worker(slot, environment, has_listener=self._listen is not None))
+        self._workers.append(_Worker(slot, environment))
         return self._workers[-1]
 
     def _heard(self, again: deque[_Piece[W]]) -> Iterator[Outcome[W, R]]:
@@ -181,8 +185,8 @@ class Processes:
                 if kind == "ready":
                     self._n_stillborn = 0
                     worker.begin()
-                elif kind == "told" and self._listen is not None:
-                    self._listen(content[0])
+                elif kind == "told" and self.listen is not None:
+                    self.listen(content[0])
                 elif kind == "refused":
                     raise QueryError(
                         f"What is to be done is not found in another process ({content[0]}); make the functions in it "
@@ -243,7 +247,7 @@ class _Piece(Generic[W]):
 class _Worker:
     """A process, and this end of the pipe to it."""
 
-    def __init__(self, slot: int, environment: Mapping[str, str], *, has_listener: bool) -> None:
+    def __init__(self, slot: int, environment: Mapping[str, str]) -> None:
         if getattr(multiprocessing.current_process(), "_inheriting", False) and (
             multiprocessing.current_process().name == _NAME
         ):
@@ -253,7 +257,7 @@ class _Worker:
         self._given: tuple[bytes, int] | None = None  # function and threads, as the process has them
         self._to_give: tuple[bytes, int] = b"", 0
         self.pipe, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_serve, args=(theirs, environment, has_listener), name=_NAME)
+        self.process = _SPAWN.Process(target=_serve, args=(theirs, environment), name=_NAME)
         with _package_on_path(), _uninterrupted():
             self.process.start()
         theirs.close()
@@ -289,7 +293,7 @@ class _Worker:
         code = self.exitcode or 0
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
         text = f"The process {name} {how} {monotonic() - self.began:.1f} s after it began."
-        return Failure(kind="WorkerDied", text=text, is_final=False)
+        return Failure(kind=DIED, text=text, is_final=False)
 
     def ask_to_end(self) -> None:
         """The first half of ending: processes without work end by themselves, the others are killed."""
@@ -377,7 +381,7 @@ def _threads(n_cpus: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _serve(pipe: Connection, environment: Mapping[str, str], has_listener: bool) -> None:
+def _serve(pipe: Connection, environment: Mapping[str, str]) -> None:
     """What a process does from its beginning to its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one is interrupted too, and ends it
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -386,8 +390,7 @@ def _serve(pipe: Connection, environment: Mapping[str, str], has_listener: bool)
     def say(*message: object) -> None:
         pipe.send_bytes(pickle.dumps(message))
 
-    if has_listener:
-        _LISTEN.set(lambda message: say("told", message))
+    _LISTEN.set(lambda message: say("told", message))
     function: Any = None
     with suppress(EOFError, OSError):  # nobody is there any more
         say("ready")

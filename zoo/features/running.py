@@ -25,7 +25,7 @@ from ..progress import Progress
 from ..storage import Place, place_at
 from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
 from .origin import CODE_NUMBER
-from .store import INDEX, damaged, read_index
+from .store import INDEX, RUN, damaged, read_index
 
 Piece: TypeAlias = Callable[[], Any]
 """More work for the workers: a picklable function without arguments, whose value is small and not None."""
@@ -249,7 +249,15 @@ def require_one_setting(
 
     def look(name: str, part: str) -> None:
         place = place_of(setting, name, getattr(data, part))
-        if place.size(INDEX) is not None or place.write_new(HOW, text):
+        names = place.names()
+        if INDEX in names:
+            return
+        if RUN in names and HOW not in names and place.size(HOW) is None:
+            raise QueryError(
+                f"The features in {place.shown} were begun by one process with all its threads; end them by the same "
+                "command without workers, name another place, or remove these features."
+            )
+        if HOW not in names and place.write_new(HOW, text):
             return
         try:
             there = json.loads(place.read(HOW) or b"{}")
@@ -452,7 +460,7 @@ class _Run:
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
         self._wanted[name].discard(part)
         if not self._wanted[name] and self.on_complete is not None:
-            self._more.extend(self.on_complete(name) or ())
+            self._more.extend(More(encoder=name, do=piece) for piece in self.on_complete(name) or ())
 
     def _plan_again(self, name: str, part: str) -> None:
         """Plans the items of shards that were damaged, or of other features, and are gone now."""

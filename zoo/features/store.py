@@ -268,8 +268,8 @@ def damaged(place: Place, name: str, error: Exception) -> DataError:
     """The error about a damaged file of features."""
     reason = (error.strerror or error) if isinstance(error, OSError) else error
     return DataError(
-        f"The features in {place.shown} are damaged ({name}: {reason}); restore the file, or remove the folder and compute "
-        "the features again."
+        f"The features in {place.shown} are damaged ({name}: {reason}); restore the file, or remove the folder and "
+        "compute the features again."
     )
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -227,12 +227,11 @@ def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: b
         If the results cannot be written.
     """
     target = user_folder() / "results" / "measured" if folder is None else folder
-    together = Together()
-    for one in recorded_rows(folder):
+    collected, together = collect(paths), Together()
+    for one in recorded_rows(folder, datasets={one.row.dataset for one in collected.found}):
         together.add(one)
     together.contradictions.clear()  # of what is recorded, which readers tell of
     n_recorded = len(together.by_key)
-    collected = collect(paths)
     fresh: dict[Key, Found] = {}
     wrong = [*collected.wrong]
     n_known = n_again = 0
@@ -303,19 +302,23 @@ def collect(paths: Sequence[str | Path]) -> Collected:
     return Collected(found=tuple(found), wrong=tuple(wrong), files=files, left=tuple(left), cards=cards)
 
 
-def recorded_rows(folder: Path | None) -> list[Found]:
-    """The rows of a folder, or by default of all results here, the shipped ones first; wrong ones are left out."""
-    if folder is None:
-        places = [place_at(one) for one in (content_folder("results"), user_folder() / "results") if one.is_dir()]
-        tables = [one for place in places for one in _walked(place, _DEEPEST, ())]
-    else:
-        place = place_at(folder)
-        tables = [(place, name) for name in place.names() if name.endswith(".csv")]
-    found: list[Found] = []
-    for place, name in tables:
-        content = place.read(name)
-        if content is not None:
-            _read(f"{place.shown}/{name}", content, place.read(sidecar_of(Path(name)).name), found, [])
+def recorded_rows(folder: Path | None, *, datasets: Collection[str]) -> list[Found]:
+    """The rows of a folder, or by default of all results here, the shipped ones first, as :func:`rows_below` does."""
+    if folder is not None:
+        return rows_below(folder, datasets=datasets, depth=0)
+    folders = (content_folder("results"), user_folder() / "results")
+    return [one for some in folders for one in rows_below(some, datasets=datasets)]
+
+
+def rows_below(folder: Path, *, datasets: Collection[str], depth: int = _DEEPEST) -> list[Found]:
+    """The rows of results files in a folder that mention one of these data sets; wrong ones are left out."""
+    words = [name.replace('"', '""').encode() for name in datasets]  # as CSV quotes it
+    place, found = place_at(folder), list[Found]()
+    names = ((place, name) for name in place.names() if name.endswith(".csv"))
+    for at, name in _walked(place, depth, ()) if depth else names:
+        content = at.read(name)
+        if content is not None and any(word in content for word in words):
+            _read(f"{at.shown}/{name}", content, at.read(sidecar_of(Path(name)).name), found, [])
     return found
 
 
