@@ -58,7 +58,7 @@ class Server:
 
 @contextmanager
 def s3_here(bucket: str = "zoo") -> Iterator[Server]:
-    """A server with an empty bucket, for as long as the block lasts."""
+    """A server with a bucket, for as long as the block lasts."""
     import s3fs
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import WSGIRequestHandler, make_server
@@ -77,7 +77,7 @@ def s3_here(bucket: str = "zoo") -> Iterator[Server]:
         if server.is_refused(method, path):
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
             start_response("403 Forbidden", [("Content-Type", "application/xml")])
-            return [_FORBIDDEN]
+            return [] if method == "HEAD" else [_FORBIDDEN]
         if server.is_cut(method, path):
             environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0) // 2)
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
@@ -103,7 +103,7 @@ def s3_here(bucket: str = "zoo") -> Iterator[Server]:
         patch.delenv("AWS_PROFILE", raising=False)
         s3fs.S3FileSystem.clear_instance_cache()  # what was opened for another server
         try:
-            s3fs.S3FileSystem().mkdir(bucket)
+            s3fs.S3FileSystem().makedirs(bucket, exist_ok=True)  # moto keeps its buckets for a process
             yield server
         finally:
             s3fs.S3FileSystem.clear_instance_cache()

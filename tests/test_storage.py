@@ -98,7 +98,7 @@ def test_a_bucket_that_is_missing_or_forbidden_is_one_sentence_and_none_is_made(
     s3.allow()
     for method in ("GET", "HEAD"):
         s3.refuse(method, tmp_path.name)
-    with pytest.raises(PlaceError, match=r"cannot be read \(Access Denied\)"):
+    with pytest.raises(PlaceError, match=r"cannot be read \(PermissionError: Forbidden\)"):
         place.read("a")
     s3.allow()
     s3.cut(tmp_path.name)
