@@ -149,7 +149,7 @@ def test_a_script_without_a_guard_is_told_so_in_one_sentence(tmp_path: Path) -> 
     environment = {"PYTHONPATH": str(REPOSITORY), "PATH": ""}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
     assert done.returncode != 0
-    assert "QueryError: A process that was started for tuning has died, as all do if the script" in done.stderr
+    assert "QueryError: Work was asked for on several processes by a script that works whenever" in done.stderr
 
 
 def test_searching_prints_nothing(planted: StudyTable, capfd: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,8 @@ from zoo.datasets import ImageData, ImageSet
 from zoo.datasets.images import array_images
 from zoo.encoders.costs import ExpectedSpeed
 from zoo.errors import CorruptImage, DataError, QueryError, WeightsUnavailable
-from zoo.evaluation.evaluating import Featurising, featurise_data
+from zoo.evaluation.evaluating import featurise_data
+from zoo.features.items import Featurising
 
 GOOD, FAIR, POOR = "pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes", "pocket_vicreg_rn_shapes"
 NOISE = {GOOD: 0.0, FAIR: 0.6, POOR: 3.0}

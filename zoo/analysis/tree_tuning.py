@@ -19,15 +19,14 @@ An error that was searched for is the least of many noisy ones and flatters; sco
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import QueryError
+from ..execution.executor import Resources, n_cores
+from ..execution.processes import Processes
 from ..optional import requires_extra
 from .table import StudyTable
 from .trees import (
@@ -275,11 +274,18 @@ def searched_all(searches: Sequence[Search], n_workers: int = 0) -> Iterator[Tun
     if workers <= 1:
         yield from map(searched, searches)
         return
-    try:
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            yield from pool.map(searched, searches)
-    except BrokenProcessPool as error:
-        raise QueryError(
-            "A process that was started for tuning has died, as all do if the script that tunes does not keep its own "
-            'work below if __name__ == "__main__"; put that line there, or tune with n_workers=1.'
-        ) from error
+    done: dict[int, Tuned] = {}
+    resources = Resources(n_cpus=max(1, n_cores() // workers))
+    with closing(Processes(workers)) as processes:
+        outcomes = processes.map_unordered(_with_number, enumerate(searches), resources)
+        for number in range(len(searches)):
+            while number not in done:
+                outcome = next(outcomes)
+                if outcome.value is None:
+                    raise outcome.failures[-1].error()
+                done.update([outcome.value])
+            yield done.pop(number)
+
+
+def _with_number(numbered: tuple[int, Search]) -> tuple[int, Tuned]:
+    return numbered[0], searched(numbered[1])

@@ -9,7 +9,6 @@ workers nor on what ran before.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ContentError, QueryError
+from ..execution.executor import n_cores
 from ..files import content_folder, replaced
 from ..optional import requires_extra
 from .columns import STUDY_COLUMNS
@@ -305,7 +305,7 @@ def number_of_workers(n_workers: int) -> int:
     """``n_workers``, or the cores that this process may use if it is 0."""
     if n_workers < 0:
         raise QueryError(f"Got {n_workers} workers, expected 1 or more, or 0 for one a core.")
-    return n_workers or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return n_workers or n_cores()
 
 
 def fold_errors(y: Array, predictions: Array, folds: Sequence[Array]) -> Array:

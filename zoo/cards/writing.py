@@ -53,6 +53,12 @@ def toml_of(name: str, facts: Mapping[str, Any], *, comment: str, family: str = 
     return "\n".join(lines) + "\n"
 
 
+def card_text(card: EncoderCard, *, comment: str) -> str:
+    """A card file with this card, complete by itself."""
+    facts = facts_of(card) | {"released": _plain(card.released)}
+    return toml_of(card.id, facts, comment=comment, family=card.family)
+
+
 def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{json.dumps(key)} = {_toml_value(item)}" for key, item in value.items()) + " }"
@@ -67,12 +73,12 @@ def keep(names: Iterable[str]) -> list[Path]:
         if path.exists():
             continue
         comment = (
-            "Made of what its library says, when its first row was recorded; what nobody has recorded is left open."
+            "Kept when its first row was recorded, for it was in no card file here: made of what its library says, or "
+            "merged; what nobody has recorded is left open."
         )
-        facts = facts_of(card) | {"released": _plain(card.released)}
         try:
             with replaced(path) as file:
-                file.write(toml_of(card.id, facts, comment=comment, family=card.family).encode())
+                file.write(card_text(card, comment=comment).encode())
         except OSError as error:
             raise StoreError(
                 f"The card of {card.id!r} cannot be written to {path} ({error.strerror}); make {user_folder()} "

@@ -23,7 +23,8 @@ from ..datasets.groups import shared_groups
 from ..datasets.imagefiles import notes_on
 from ..datasets.images import copies_of, digest
 from ..errors import DataError, QueryError, WeightsUnavailable
-from ..evaluation.evaluating import Featurising, Request, decomposed, evaluations_folder, runs_folder
+from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
+from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from .caching import cached

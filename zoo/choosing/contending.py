@@ -23,8 +23,9 @@ from ..datasets import ImageData, ImageSet
 from ..encoders.costs import expected_images_per_second
 from ..encoders.preprocess import build_preprocess
 from ..errors import DataError, QueryError
-from ..evaluation.evaluating import Featurising, features_folder, runs_folder
+from ..evaluation.evaluating import features_folder, runs_folder
 from ..features import Features, featurise, load_features
+from ..features.items import Featurising
 from ..features.store import preprocess_hash
 from ..files import replaced
 from ..optional import requires_extra

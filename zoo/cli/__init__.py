@@ -47,6 +47,7 @@ VERBS = {
     "metric": Verb("metric", "Measure how good features are, without labels."),
     "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
+    "submit": Verb("submit", "Prepare your rows for a shared results repository."),
     "site": Verb("site", "Write a static site of everything the zoo knows."),
     "get": Verb("weights", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
@@ -63,12 +64,13 @@ VERBS = {
 
 _AGAIN = "; run the same command again."
 _GO_ON = "; run the same command again to go on."
+_GO_ON_OR_RESUME = "; run the same command again to go on, or zoo runs resume if it had workers."
 AFTER_INTERRUPT = {
     "choose": f"Fetched weights and finished features are kept{_GO_ON}",
     "evaluate": f"Finished features and probes are kept{_GO_ON}",
     "predict": f"No predictions were written{_AGAIN}",
-    "features": f"Finished shards of features are kept{_GO_ON}",
-    "runs": f"Finished shards of features are kept{_GO_ON}",
+    "features": f"Finished shards of features are kept{_GO_ON_OR_RESUME}",
+    "runs": f"Finished shards of features are kept{_GO_ON_OR_RESUME}",
     "layers": f"Finished features and tuned probes are kept{_GO_ON}",
     "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
     "decompose": f"The features are unchanged, no probe is stored{_AGAIN}",

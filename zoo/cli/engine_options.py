@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
+from ..files import local_folder
 from .measure_options import featurising, source_options, with_options
 from .options import ARGUMENTS, refuse_idle
-from .output import print_notes
+from .output import print_json, print_notes
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
+    from ..evaluation.many import ManyMeasured
     from ..execution.executor import Executor, Resources
     from ..execution.journal import Asked, Journal
     from ..features.items import Setting
@@ -65,14 +67,16 @@ PROCESS_OPTIONS = (
 )
 """Options of the process that hands out work, which change no number."""
 
+CPUS_OPTION = click.option(
+    "--cpus-each",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="Threads of a worker; other numbers of them round otherwise.",
+)
+
 _NUMBER_OPTIONS = (
-    click.option(
-        "--cpus-each",
-        type=click.IntRange(1, 1024),
-        default=1,
-        show_default=True,
-        help="Threads of a worker; other numbers of them round otherwise.",
-    ),
+    CPUS_OPTION,
     click.option(
         "--store",
         "stored",
@@ -85,7 +89,7 @@ _NUMBER_OPTIONS = (
 
 _OF_PROCESS = ("--on", "--part", "--gpus-each", "--to", "--out")  # and their values: they move no number
 _FLAGS_OF_PROCESS = ("--mixed-versions", "--json")
-_OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
+OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
 ENGINE_NAMES = ("root", "on", "part", "cpus_each", "gpus_each", "stored", "mixed_versions")
 
 
@@ -113,7 +117,7 @@ class Engine:
     @property
     def folder(self) -> Path | None:
         """The folder that features go to; None if it is an address."""
-        return None if "://" in str(self.where) else Path(self.where)
+        return self.where if isinstance(self.where, Path) else local_folder(self.where)
 
     @property
     def is_used(self) -> bool:
@@ -162,7 +166,9 @@ class Engine:
         """The workers, which end with the block."""
         from ..execution.opening import open_executor
 
-        with closing(open_executor(self.on, resources=self.resources(device), part=self.part)) as workers:
+        with closing(
+            open_executor(self.on, resources=self.resources(device), part=self.part, mixed_versions=self.mixed_versions)
+        ) as workers:
             yield workers
 
 
@@ -176,7 +182,7 @@ def engine_of(options: dict[str, Any]) -> Engine:
     own = {name: options.pop(name) for name in ENGINE_NAMES}
     engine = Engine(where=own.pop("root") or evaluations_folder(), **own)
     if not engine.is_used:
-        refuse_idle(_OF_WORKERS, "this process computes by itself", remedy=", or add --on")
+        refuse_idle(OF_WORKERS, "this process computes by itself", remedy=", or add --on")
     if options.get("skip_corrupt", False) is None:
         options["skip_corrupt"] = engine.is_used
     return engine
@@ -224,7 +230,7 @@ def recorded_run(engine: Engine, asked: Asked, device: str | None = None) -> Ite
             engine=engine.shown,
             n_workers=workers.n_workers,
             part=engine.part,
-            mixed_versions=engine.mixed_versions,
+            mixed_versions=engine.mixed_versions or not engine.is_used,
         )
         with journal:
             yield workers, journal
@@ -257,3 +263,23 @@ def failure_sentence(report: RunReport, n_encoders: int, engine: Engine) -> str:
         f"{len(report.failed)} of {n_encoders} encoders could not be finished; the first, {first.encoder!r} "
         f"({first.part}): {first.sentence.rstrip('.')}. See them all with: zoo runs why {engine.where} {report.run}"
     )
+
+
+def tell_many(done: ManyMeasured, found: list[dict[str, Any]], engine: Engine, *, as_json: bool, key: str) -> None:
+    """Tells what failed of measuring many encoders, and what is left; as JSON with the documents under ``key``."""
+    for name, failure in done.failed.items():
+        click.echo(f"{name}: {failure.text}", err=True)
+    if as_json:
+        failed = [{"encoder": name, "error": failure.text} for name, failure in done.failed.items()]
+        run = {"run": done.name, "place": str(engine.where), "engine": engine.shown}
+        run |= {} if done.features is None else done.features.as_dict()
+        print_json({key: found, "failed": failed, "open": done.still_open, "run": run})
+        return
+    notes = [] if done.features is None else report_notes(done.features, engine)
+    if done.still_open:
+        shown = ", ".join(done.still_open[:3]) + f" and {len(done.still_open) - 3} more" * (len(done.still_open) > 3)
+        notes.append(
+            f"not measured yet, for other parts of the work are not done: {shown}; go on with: zoo runs resume "
+            f"{engine.where} {done.name}"
+        )
+    print_notes(notes)

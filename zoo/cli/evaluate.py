@@ -12,16 +12,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
-from ..errors import ZooError
-from .evaluation_output import document_of, print_evaluation, print_risk, risk_document
+from ..errors import QueryError, ZooError
+from .engine_options import (
+    Engine,
+    command_again,
+    engine_of,
+    engine_options,
+    recorded_run,
+    setting_of,
+    tell_many,
+)
+from .evaluation_output import document_of, print_evaluation, print_many, print_risk, risk_document
 from .measure_options import (
     IMAGES_HELP,
     PART_NAMES,
     as_number,
+    copies_between,
     copies_document,
     copies_notes,
     device_option,
     featurising,
+    groups_between,
     groups_document,
     groups_notes,
     image_options,
@@ -38,16 +49,16 @@ from .measure_options import (
     setting_options,
     with_options,
 )
-from .options import encoder_names, refuse_idle
+from .options import encoder_names, given_options, refuse_idle
 from .output import json_option, print_json, print_notes, say, wrapped
 from .prediction_output import kept_document, print_kept, print_tag_evaluation, tag_document
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
-    from ..evaluation.evaluating import Evaluation, Featurising, Request
+    from ..evaluation.evaluating import Evaluation, Request
     from ..evaluation.keeping import Kept
     from ..evaluation.tagging import TagEvaluation
-
+    from ..features.items import Featurising
 
 _EVALUATE_EXAMPLES = """\b
 Examples:
@@ -56,6 +67,7 @@ Examples:
   zoo evaluate dino_vitS16 xrays.csv --label-column finding --group patient
   zoo evaluate dino_rn50 /data/imagenet --dataset imagenet-1k --decompose --supervised sup_rn50 --workers 8
   zoo evaluate dino_vitS16 ./birds --settings full --save birds-probe --export onnx
+  zoo evaluate dino_vitS16 mae_vitB16 /data/imagenet --to s3://bucket/features --on ray:10.0.0.1:6379
 """
 _SAVING = (
     click.option(
@@ -99,13 +111,7 @@ def _saving_options(command: Callable[..., Any]) -> Callable[..., Any]:
     shell_complete=encoder_names,
     help="Supervised twin, or its training error: splits approximation from usability.",
 )
-@click.option(
-    "--out",
-    "root",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where features and measured probes are kept.  [default: in the cache]",
-)
+@engine_options
 @_saving_options
 @recording_options
 @json_option
@@ -114,7 +120,6 @@ def evaluate_command(
     images: str,
     decompose: bool,
     supervised: str | None,
-    root: Path | None,
     judged: bool,
     saved: Path | None,
     exports: tuple[str, ...],
@@ -131,9 +136,11 @@ def evaluate_command(
 
     Images with tags, any number each, have one probe a tag and their mean average precision; label settings, nearest
     neighbours and the decomposition are left out there.
+
+    With --on or --part, or at an address, workers compute the features and measure each encoder as soon as its own are
+    complete. They write the rows beside the features, in NAME/rows, and this process adds them to your results.
     """
     from ..datasets.imagefiles import notes_on, size_notes
-    from ..evaluation.evaluating import evaluations_folder
 
     if not decompose:
         refuse_idle(("supervised", *PART_NAMES), "no error is decomposed", remedy=", or add --decompose")
@@ -141,6 +148,10 @@ def evaluate_command(
     refuse_idle_source(record=record)
     if saved is None:
         refuse_idle(("exports",), "no probe is kept", remedy=", or add --save DIR")
+    engine = engine_of(options)
+    by_workers = engine.is_used or engine.stored != "float32"
+    if by_workers:
+        _refuse_with_workers(engine)
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     folders = _folders_to_save(ids, saved, exports)
     request = request_of(options, decompose=decompose)
@@ -149,7 +160,12 @@ def evaluate_command(
         refuse_idle(NOT_FOR_TAGS, f"{data.name!r} has tags, any number an image, and one probe a tag with all labels")
     if record:
         refuse_other_images(data)
-    folder, how = root or evaluations_folder(), featurising(options)
+    if by_workers:
+        options |= {"images": images, "supervised": supervised, "source": source, "record": record, "as_json": as_json}
+        _evaluate_by_workers(ids, data, request, engine, options)
+        return
+    assert engine.folder is not None
+    folder, how = engine.folder, featurising(options)
     twin = _twin_to_featurise(supervised, data, folder, how)
     found: list[dict[str, Any]] = []
     failed: list[tuple[str, ZooError]] = []
@@ -184,6 +200,70 @@ def evaluate_command(
         print_json({"evaluations": found, "failed": [{"encoder": name, "error": str(error)} for name, error in failed]})
     if failed:
         problems.append(f"{len(failed)} of {len(ids)} encoders could not be measured; see above.")
+    if problems:
+        raise click.ClickException(" ".join(problems))
+
+
+def _refuse_with_workers(engine: Engine) -> None:
+    """Refuses what needs the trained probe, which workers do not keep."""
+    given = given_options()
+    if idle := [given[name] for name in ("judged", "saved", "exports") if name in given]:
+        where = "a folder" if engine.folder is None else str(engine.folder)
+        raise QueryError(
+            f"Got {' and '.join(idle)} for work on workers, which keep no probe; leave it out, and then run it again "
+            f"with that, --to {where}, but without --on, --part and --store: features and probes are found there."
+        )
+
+
+def described(found: Evaluation | TagEvaluation) -> dict[str, Any]:
+    """What was measured of an encoder as JSON."""
+    from ..evaluation.tagging import TagEvaluation
+
+    return tag_document(found) if isinstance(found, TagEvaluation) else document_of(found) | {"metrics": None}
+
+
+def _evaluate_by_workers(
+    ids: list[str], data: ImageData, request: Request, engine: Engine, options: dict[str, Any]
+) -> None:
+    """Measures encoders item by item, with a record."""
+    from ..datasets.imagefiles import notes_on
+    from ..evaluation.evaluating import PARTS
+    from ..evaluation.many import Measuring, evaluate_many
+    from ..features.running import asked_for
+    from ..progress import Bar
+
+    images, supervised, as_json = options["images"], options["supervised"], options["as_json"]
+    known = as_number(supervised)
+    measuring = Measuring(
+        setting=setting_of(images, data, options, engine),
+        request=replace(request, supervised=known),
+        twin=None if supervised is None or known is not None else catalogue().id_of(supervised),
+        describe=described,
+        source=options["source"],
+    )
+    resources = engine.resources(options["device"])
+    ask = partial(asked_for, measuring.setting, data=data, resources=resources)
+    asked = ask(names=ids, parts=PARTS, verb="evaluate", command=command_again(images), more=measuring.asked)
+    if measuring.twin is not None and measuring.twin not in ids:
+        of_twin = ask(names=[measuring.twin], parts=("train",))
+        asked = replace(asked, features=(*asked.features, *of_twin.features))
+    with recorded_run(engine, asked, options["device"]) as (workers, journal):
+        done = evaluate_many(measuring, ids, data, workers, journal, Bar("images"), resources=resources)
+    if done.measured and not as_json:  # before anything can go wrong with the results
+        notes = [*notes_on([data.train, data.val]), *copies_notes(copies_between(data))]
+        notes += groups_notes(groups_between(data), has_intervals=True)
+        print_many([one.document for one in done.measured], on_images=notes)
+        sys.stdout.flush()
+    found, problems = [], []
+    for one in done.measured:
+        recorded = recording(lambda rows=one.rows: rows) if options["record"] else None  # type: ignore[misc]
+        problem = recorded.problem if recorded else ""
+        problems += [f"{one.encoder}: {problem}"] * bool(problem)
+        more = {"saved": None, "images": images_document(data), "recorded": recorded.document if recorded else None}
+        found.append(one.document | more | {"not_recorded": problem or None})
+    tell_many(done, found, engine, as_json=as_json, key="evaluations")
+    if done.failed:
+        problems.append(f"{len(done.failed)} of {len(ids)} encoders could not be measured; see above.")
     if problems:
         raise click.ClickException(" ".join(problems))
 

@@ -97,7 +97,7 @@ def print_many(documents: Sequence[Mapping[str, Any]], *, on_images: Sequence[st
     errors = [_errors_by_name(document) for document in documents]
     names = list(dict.fromkeys(name for one in errors for name in one))
     _print_points("dimensions", [f"{one['dim']:,}" for one in documents], documents, names, errors, with_intervals)
-    unit = "percent, higher is better" if "metrics" in first else "percent of the test images, lower is better"
+    unit = "percent, higher is better" if "tags" in first else "percent of the test images, lower is better"
     beside = "with 95 % intervals" if with_intervals else "95 % intervals with --json"
     protocols = ", ".join(dict.fromkeys(document["protocol"] for document in documents))
     notes = [f"{unit}; {beside}; protocol {protocols}"]

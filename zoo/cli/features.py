@@ -135,8 +135,7 @@ def _by_run(
     ids: list[str], data: ImageData, parts: tuple[str, ...], engine: Engine, images: str, options: dict[str, Any]
 ) -> tuple[list[Found], RunReport]:
     """Features of several encoders, or by an engine: item by item, with a record."""
-    from ..features.items import features_place
-    from ..features.running import asked_for, run_features
+    from ..features.running import asked_for, place_of, run_features
     from ..features.store import read_index
     from ..progress import Bar
 
@@ -147,8 +146,7 @@ def _by_run(
     found: list[Found] = []
     for name in ids:
         for part in parts:
-            of_part = data.train if part == "train" else data.val
-            place = features_place(engine.place, name, of_part, precision=setting.how.precision, stored=setting.stored)
+            place = place_of(setting, name, data.train if part == "train" else data.val)
             index = read_index(place) if (name, part) in report.complete else None
             found.append((name, part, place.shown, index))
     return found, report

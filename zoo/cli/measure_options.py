@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..datasets.groups import SharedGroups
     from ..datasets.images import Copies
-    from ..evaluation.evaluating import Featurising, Request
+    from ..evaluation.evaluating import Request
+    from ..features.items import Featurising
 
 
 _KINDS = ("auto", "logistic", "streamed")
@@ -331,7 +332,7 @@ def images_document(data: ImageData) -> dict[str, Any]:
 
 def featurising(options: dict[str, Any]) -> Featurising:
     """How features are computed, from the options."""
-    from ..evaluation.evaluating import Featurising
+    from ..features.items import Featurising
 
     given = {name: options[name] for name in FEATURE_OPTIONS}
     return Featurising(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})

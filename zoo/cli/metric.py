@@ -14,12 +14,12 @@ import click
 from ..cards.catalogue import catalogue
 from ..errors import QueryError, ZooError
 from ..results.vocabulary import FEATURE_METRICS, FeatureMetric, feature_metric
+from .engine_options import Engine, command_again, engine_of, engine_options, recorded_run, setting_of, tell_many
 from .measure_options import (
     IMAGES_HELP,
     copies_between,
     copies_document,
     copies_notes,
-    featurising,
     groups_between,
     groups_document,
     groups_notes,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.label_free.inputs import Inputs
     from ..evaluation.label_free.measuring import Measured
+    from ..evaluation.many import MeasuringMetrics
 
 BETTER = {True: "higher", False: "lower", None: "neither"}
 Record = dict[str, Any]
@@ -191,6 +192,7 @@ Examples:
   zoo metric logme,leave_one_out_ridge dino_vitS16 ./birds --n-images 2000
   zoo metric h_score labelled.npz    # with z, y and, if images belong together, groups
   zoo metric lidar views.npy --set lidar.delta=1e-4
+  zoo metric rankme,lidar dino_vitS16 mae_vitB16 ./birds --to /shared/features --on local:4
 """
 
 
@@ -250,13 +252,7 @@ Examples:
     multiple=True,
     help="An option of a metric, as cluster_learnability.k=5; named in the protocol. Repeatable.",
 )
-@click.option(
-    "--out",
-    "root",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where features are kept.  [default: in the cache]",
-)
+@engine_options
 @recording_options
 @json_option
 def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, as_json: bool, **options: Any) -> None:
@@ -269,6 +265,10 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
     featurised once and kept, views are made by the augmentations of its training, and the numbers go to your results.
     Without, FEATURES is a folder of features, an .npy file of z, (n, dim) or (n_images, n_views, dim), or an .npz file
     of named arrays.
+
+    With --on or --part, or at an address, an encoder is one piece of work, for its views are made by its own
+    augmentations, so that encoders have no decoding to share. A worker writes the rows to NAME/rows below the place,
+    and this process adds them to your results.
     """
     if listing:
         refuse_idle(given_options().keys() - {"listing", "as_json"}, "--list shows all metrics")
@@ -353,22 +353,45 @@ def _about(one: FeatureMetric) -> Record:
 
 def _of_encoders(wanted: Sequence[str], names: Sequence[str], images: str, options: Record, as_json: bool) -> None:
     from ..evaluation.label_free.measuring import check_options
+    from ..evaluation.many import MeasuringMetrics, metrics_of
+    from ..progress import Bar
 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)
+    engine = engine_of(options)
+    refuse_idle(("stored",), "what metrics read of features is kept in float32")
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     data: ImageData = opened(images, options)
     if options["record"]:
         refuse_other_images(data)
-    target = None if options["target"] is None else _target(options["target"], options["scale"])
-    asked = {name: options[name] for name in ("n_images", "n", "q", "seed", "root")}
-    asked |= {"part": options["split"], "recipe": options["augmentations"], "how": featurising(options)}
+    target = None if options["target"] is None else partial(_target, options["target"], options["scale"])
+    taken = {name: options[name] for name in ("n_images", "n", "q", "seed")}
+    setting = setting_of(images, data, options, engine)
+    fingerprints = dict(setting.fingerprints) | ({} if target is None else {"target": target().train.fingerprint})
+    measuring = MeasuringMetrics(
+        images=setting.source,
+        target=target,
+        fingerprints=fingerprints,
+        place=setting.place,
+        metrics=tuple(wanted),
+        options=chosen,
+        taken=taken | {"part": options["split"], "recipe": options["augmentations"]},
+        how=setting.how,
+        source=options["source"],
+        describe=metrics_document,
+    )
+    if engine.is_used:
+        _by_workers(measuring, ids, data, images, engine, options, as_json=as_json)
+        return
     found: list[Record] = []
     failed: list[tuple[str, ZooError]] = []
     problems: list[str] = []
     for name in ids:
         try:
-            inputs, measured = _measured(name, data, target, wanted, chosen, asked)
+            say(f"{name}: features of {data.name}")
+            inputs, measured = metrics_of(
+                measuring, name, progress=lambda label: Bar("images"), tell=partial(_say_of, name)
+            )
         except ZooError as error:
             if len(ids) == 1:
                 raise
@@ -388,27 +411,40 @@ def _of_encoders(wanted: Sequence[str], names: Sequence[str], images: str, optio
     refuse_nothing([record for document in found for record in document["metrics"]])
 
 
-def _measured(
-    name: str,
+def _say_of(name: str, text: str) -> None:
+    say(f"{name}: {text}")
+
+
+def _by_workers(
+    measuring: MeasuringMetrics,
+    ids: list[str],
     data: ImageData,
-    target: ImageData | None,
-    wanted: Sequence[str],
-    chosen: Mapping[str, Mapping[str, Any]],
-    asked: Record,
-) -> tuple[Inputs, list[Measured]]:
-    """One encoder in this process."""
-    from ..evaluation.label_free.inputs import inputs_of
-    from ..evaluation.label_free.measuring import measure
+    images: str,
+    engine: Engine,
+    options: Record,
+    *,
+    as_json: bool,
+) -> None:
+    """Measures encoders on workers, with a record."""
+    from ..evaluation.many import metrics_asked, metrics_many
     from ..progress import Bar
 
-    say(f"{name}: features of {data.name}")
-    needs = {feature_metric(one).needs for one in wanted}
-    inputs = inputs_of(name, data, needs, target=target, progress=lambda label: Bar("images"), **asked)
+    resources = engine.resources(options["device"])
+    asked = metrics_asked(measuring, ids, data, resources=resources, command=command_again(images))
+    with recorded_run(engine, asked, options["device"]) as (workers, journal):
+        done = metrics_many(measuring, ids, workers, journal, Bar("encoders"), resources=resources)
+    problems: list[str] = []
     found = []
-    for one in measure(wanted, inputs, seed=asked["seed"], options=chosen):
-        say(f"{inputs.card.id}: {one.metric.title}, {one.seconds_computing:.1f} s")
-        found.append(one)
-    return inputs, found
+    for one in done.measured:
+        make_rows = (lambda rows=one.rows: rows) if options["record"] else None
+        found.append(_told(one.document, data, make_rows, problems, as_json=as_json))
+    tell_many(done, found, engine, as_json=as_json, key="encoders")
+    if done.failed:
+        problems.append(f"{len(done.failed)} of {len(ids)} encoders could not be measured; see above.")
+    if problems:
+        raise click.ClickException(" ".join(problems))
+    if found:
+        refuse_nothing([record for document in found for record in document["metrics"]])
 
 
 def metrics_document(inputs: Inputs, found: Sequence[Measured]) -> Record:

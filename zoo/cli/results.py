@@ -30,6 +30,7 @@ from ..results.wording import (
     setting_name,
     shown_value,
 )
+from .default_command import CommandWithVerbs, Verb
 from .facts import ASSUMED, WRONG, named
 from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, width
@@ -266,6 +267,7 @@ Examples:
   zoo results --dataset digits --metric transfer_error --csv
   zoo results pocket_mae_vit_shapes --dataset shapes --setting 5-shot --long
   zoo results 'dino*' --reported --protocol reported-linear
+  zoo results merge ../their-results s3://bucket/run
 """
 
 
@@ -273,7 +275,13 @@ def _listed(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
     return [part.strip() for value in values for part in value.split(",") if part.strip()]
 
 
-@click.command("results", epilog=_EPILOG)
+VERBS = {
+    "merge": Verb("results_merge", "Add the rows of other people or machines to yours."),
+    "check": Verb("results_check", "Check rows and their provenance, and measure some again."),
+}
+
+
+@click.command("results", cls=CommandWithVerbs, verbs=VERBS, epilog=_EPILOG)
 @click.argument("names", nargs=-1, shell_complete=encoder_names)
 @click.option(
     "--dataset", metavar="NAME", shell_complete=dataset_names, help="Of this data set, such as 'zoo evaluate' adds."

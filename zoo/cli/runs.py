@@ -13,6 +13,7 @@ import click
 
 from ..errors import QueryError
 from ..execution.journal import CLOCKS_DIFFER_S, Record, Writer, record_named, records
+from ..files import local_folder
 from ..storage import Place, place_at
 from .engine_options import PROCESS_OPTIONS
 from .measure_options import with_options
@@ -85,11 +86,11 @@ def why(given: tuple[str, ...], as_json: bool) -> None:
 @(lambda command: with_options(command, PROCESS_OPTIONS))
 @json_option
 @click.pass_context
-def resume(ctx: click.Context, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Go on with a run, with any number of workers, by any engine.
 
     It runs the command of the run again, which computes what is missing; --cpus-each and all other options that may
-    change numbers are those of the run.
+    change numbers are those of the run. Without --on there is one worker.
     """
     at, record = _chosen(given, unfinished=True)
     if not record.asked.command:
@@ -102,6 +103,9 @@ def resume(ctx: click.Context, given: tuple[str, ...], as_json: bool, **options:
             again += [option, str(options[name])]
     if options["part"] is not None:
         again += ["--part", "/".join(map(str, options["part"]))]
+    engines = [writer.facts["engine"] for writer in record.writers]
+    if options["on"] is None and options["part"] is None and "this process" not in engines:
+        again += ["--on", "local:1"]  # without an engine the command would use all threads, and round otherwise
     again += ["--mixed-versions"] * options["mixed_versions"] + ["--json"] * as_json + arguments
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
@@ -126,7 +130,8 @@ def _is_run(text: str) -> bool:
 
 
 def _absolute(where: str) -> str:
-    return where if "://" in where else str(Path(where).absolute())
+    folder = local_folder(where)
+    return where if folder is None else str(folder)
 
 
 def _chosen(given: Sequence[str], *, unfinished: bool = False) -> tuple[Place, Record]:

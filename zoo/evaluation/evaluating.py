@@ -11,8 +11,6 @@ happens to be free, so that the same machine always measures by the same protoco
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -30,6 +28,8 @@ from ..datasets.images import Copies, copies_of
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..features import featurise as compute_features
+from ..features.computing import memory_of
+from ..features.items import Featurising, features_path, path_part
 from ..files import cache_folder
 from ..optional import requires_extra
 from ..progress import Progress
@@ -58,7 +58,6 @@ with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import torch
 
 SHARE_OF_MEMORY = 0.5  # that the path solver may take
-_CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _MODULES = {"LogisticProbe": "logistic", "StreamedProbe": "streamed", "NeighbourProbe": "neighbours"}
 _LINEAR = {"logistic": "zoo-logistic-2", "streamed": "zoo-streamed-1"}
 _RISK_PROTOCOLS = {"logistic": "zoo-risk-logistic-2", "streamed": "zoo-risk-streamed-1"}
@@ -297,20 +296,6 @@ def path_bytes(n: int, dim: int, n_classes: int) -> int:
     return int(4 * (n * dim + 1.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + squares
 
 
-def memory_of(device: torch.device) -> int:
-    """Bytes that the machine or its control group has, or the GPU if it is the device."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    if not hasattr(os, "sysconf"):  # Windows
-        raise QueryError("This system does not say how much memory it has: choose 'logistic' or 'streamed' probes.")
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in _CONTROL_GROUPS:
-        text = limit.read_text().strip() if limit.is_file() else ""
-        if text.isdecimal():  # "max" where there is no limit
-            sizes.append(int(text))
-    return min(sizes)
-
-
 def _n_labels(setting: LabelSetting, train: Features) -> float:
     if setting.n_per_class is not None:
         return float(setting.n_per_class * max(len(train.classes), 1))
@@ -320,17 +305,6 @@ def _n_labels(setting: LabelSetting, train: Features) -> float:
 PARTS = ("train", "val")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Featurising:
-    """How features are computed; only precision and skipping change them beyond rounding."""
-
-    batch_size: int = 64
-    n_workers: int = 0
-    device: str | None = None  # a GPU where there is one
-    precision: str = "float32"
-    skip_corrupt: bool = False
-
-
 def evaluations_folder() -> Path:
     """Default folder of features and measured probes."""
     return cache_folder() / "evaluations"
@@ -338,14 +312,12 @@ def evaluations_folder() -> Path:
 
 def features_folder(root: Path, name: str, images: ImageSet, *, precision: str) -> Path:
     """Folder of the features of one part, by encoder, data set, part, images and precision."""
-    suffix = "" if precision == "float32" else f"-{precision}"
-    folder = f"{_path_part(images.name)}-{_path_part(images.split)}-{images.fingerprint[:12]}{suffix}"
-    return root / _path_part(name) / "features" / folder
+    return root.joinpath(*features_path(name, images, precision=precision))
 
 
 def runs_folder(root: Path, name: str) -> Path:
     """Folder of the measured probes of an encoder."""
-    return root / _path_part(name) / "probes"
+    return root / path_part(name) / "probes"
 
 
 def featurise_data(
@@ -383,11 +355,6 @@ def featurise_data(
             **asdict(chosen),
         )
     return found
-
-
-def _path_part(text: str) -> str:
-    """A text as a part of a path on every system."""
-    return re.sub(r"[^\w.+-]", "_", text) or "_"
 
 
 SOURCE = "measured"

@@ -25,12 +25,13 @@ from ..encoders.taps import Stop, Tap, Taps, stop_costs, taps_of
 from ..errors import QueryError
 from ..features import Features
 from ..features.computing import device_for, number_type
+from ..features.items import Featurising
 from ..features.several import Part, featurise_parts, joined
 from ..optional import requires_extra
 from ..progress import Progress
 from ..storage import place_at
 from .bootstrap import Interval
-from .evaluating import Featurising, evaluations_folder, features_folder, probe_maker, runs_folder
+from .evaluating import evaluations_folder, features_folder, probe_maker, runs_folder
 from .layer_choice import Choice, choose, errors
 from .measuring import ProbeCache, check_pair, label_setting, measure
 from .protocols import PROTOCOLS

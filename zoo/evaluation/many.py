@@ -24,12 +24,13 @@ from ..cards.catalogue import catalogue
 from ..datasets import ImageData, ImageSet
 from ..errors import DataError, QueryError
 from ..execution.executor import Executor, Failure, Outcome, Resources
-from ..execution.journal import Journal
+from ..execution.journal import Asked, Journal, now
 from ..execution.part import PartOf
+from ..execution.versions import versions
 from ..features import Features, load_features
-from ..features.computing import of_rows
-from ..features.items import Setting, features_place, opened, path_part
-from ..features.origin import code_version
+from ..features.computing import memory_of, of_rows
+from ..features.items import Featurising, Setting, features_place, opened, path_part
+from ..features.origin import CODE_NUMBER, code_version
 from ..features.running import More, RunReport, run_features
 from ..features.store import Index, read_index
 from ..optional import requires_extra
@@ -41,14 +42,12 @@ from .evaluating import (
     PARTS,
     SOURCE,
     Evaluation,
-    Featurising,
     Request,
     Rows,
     Tell,
     evaluate,
     evaluations_folder,
     full_shot_kind,
-    memory_of,
     path_bytes,
     rows_of_evaluation,
     runs_folder,
@@ -61,8 +60,8 @@ with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import torch
 
 _FORMAT = "zoo-measured-1"
-_IN_KEY = (  # of a request; device and memory change rounding and the kind of probe, which is there by itself
-    *("settings", "n_seeds", "n_subsets", "seed", "changed", "neighbours", "decompose", "order", "n_refits"),
+_ASKED = (  # of a request; the device and the memory change rounding and the kind of probe alone
+    *("settings", "n_seeds", "n_subsets", "seed", "probe", "changed", "neighbours", "decompose", "order", "n_refits"),
     *("supervised", "n_bootstrap"),
 )
 _SHARE_OF_MEMORY = 0.8  # of a machine, that probes may take at once
@@ -82,6 +81,13 @@ class Measuring:
     def __post_init__(self) -> None:
         if isinstance(self.request.supervised, Features):
             raise QueryError("Many encoders are measured with a twin by its name (twin=), got features of one.")
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What is to be measured, as JSON values: what decides it beside the features."""
+        asked = {name: getattr(self.request, name) for name in _ASKED} | {"source": self.source, "twin": self.twin}
+        found: dict[str, Any] = json.loads(json.dumps(asked, default=repr))
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +168,8 @@ class ManyMeasured:
     measured: list[MeasuredEncoder]  # by this request, whoever did it, in the order of the names
     failed: dict[str, Failure]  # by encoder
     still_open: list[str]  # encoders whose features are not complete, or that nobody has measured yet
-    run: RunReport | None = None  # of the features, if they were computed by themselves
+    name: str  # of the run
+    features: RunReport | None = None  # if they were computed by themselves
 
 
 def evaluate_many(
@@ -218,7 +225,7 @@ def evaluate_many(
             still_open.append(name)
         else:
             measured.append(found)
-    return ManyMeasured(measured=measured, failed=failed, still_open=still_open, run=report)
+    return ManyMeasured(measured=measured, failed=failed, still_open=still_open, name=journal.run, features=report)
 
 
 def _with_memory(measuring: Measuring, resources: Resources) -> Measuring:
@@ -227,7 +234,7 @@ def _with_memory(measuring: Measuring, resources: Resources) -> Measuring:
     Only where they compute on GPUs and there is none here, each goes by its own.
     """
     request = measuring.request
-    if request.probe != "auto" or request.memory_bytes is not None:
+    if request.memory_bytes is not None:
         return measuring
     device = request.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if resources.n_gpus and device == "cpu":
@@ -248,7 +255,8 @@ class _Queue:
     ) -> None:
         self.measuring, self.failed = measuring, dict[str, Failure]()
         self._data, self._waiting, self._open = data, deque[tuple[str, int]](), dict[str, int]()
-        n_machines = getattr(executor, "n_nodes", 1)
+        workers = executor.executor if isinstance(executor, PartOf) else executor
+        n_machines = getattr(workers, "n_nodes", 1)  # of a cluster
         if resources.n_gpus:
             n_machines = max(1, int(executor.n_workers * resources.n_gpus))
         memory = measuring.request.memory_bytes
@@ -313,7 +321,7 @@ def _opened(source: Callable[[], ImageData], fingerprints: Mapping[str, str]) ->
 def _require_same(images: ImageSet, fingerprint: str | None) -> None:
     if fingerprint is not None and images.fingerprint != fingerprint:
         raise DataError(
-            f"This worker sees other images of {images.name!r} ({images.split}) than the process that began, with the hash "
+            f"This worker sees other images of {images.name!r} ({images.split}) than who began the run: their hash is "
             f"{images.fingerprint[:12]}, expected {fingerprint[:12]}; give all machines the same files."
         )
 
@@ -355,12 +363,10 @@ def _indexes(measuring: Measuring, name: str, data: ImageData) -> dict[str, Inde
 
 def _key(measuring: Measuring, data: ImageData, indexes: Mapping[str, Index]) -> str:
     """Hash of everything that the rows follow from, but for rounding."""
-    request = measuring.request
-    asked = {name: getattr(request, name) for name in _IN_KEY} | {"probe": _kind(request, indexes["train"])}
+    asked = measuring.asked | {"probe": _kind(measuring.request, indexes["train"])}
     features = {what: [one.digest for one in index.shards] for what, index in indexes.items()}
     groups = [None if one.groups is None else _hash(one.groups.tobytes()) for one in (data.train, data.val)]
-    facts = [_FORMAT, asked, measuring.source, measuring.twin, features, groups]
-    return _hash(json.dumps(facts, sort_keys=True, default=repr).encode())
+    return _hash(json.dumps([_FORMAT, asked, features, groups], sort_keys=True).encode())
 
 
 def _kind(request: Request, index: Index) -> str:
@@ -442,6 +448,39 @@ def metrics_before(measuring: MeasuringMetrics, name: str) -> MeasuredEncoder | 
     return read_measured(*_metrics_at(measuring, name), name)
 
 
+def metrics_asked(
+    measuring: MeasuringMetrics,
+    names: Sequence[str],
+    data: ImageData,
+    *,
+    resources: Resources,
+    command: Sequence[str] = (),
+) -> Asked:
+    """What is asked for, as a journal begins with it; ``command`` as in :func:`zoo.features.running.asked_for`."""
+    how = measuring.how
+    settings = {
+        "encoders": sorted(names),
+        "dataset": data.name,
+        "images": dict(measuring.fingerprints),
+        "metrics": list(measuring.metrics),
+        "options": {name: dict(one) for name, one in measuring.options.items()},
+        "taken": dict(measuring.taken),
+        "source": measuring.source,
+        "precision": how.precision,
+        "device": how.device,
+        "skip_corrupt": how.skip_corrupt,
+        "batch_size": how.batch_size,
+        "n_threads": resources.n_cpus,
+    }
+    return Asked(
+        verb="metric",
+        command=tuple(command),
+        settings=settings,
+        versions=versions(code=CODE_NUMBER),
+        started=now(),
+    )
+
+
 def metrics_many(
     measuring: MeasuringMetrics,
     names: Sequence[str],
@@ -472,6 +511,7 @@ def metrics_many(
         measured=[one for one in found.values() if one is not None],
         failed=failed,
         still_open=[name for name, one in found.items() if one is None],
+        name=journal.run,
     )
 
 

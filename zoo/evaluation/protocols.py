@@ -189,6 +189,33 @@ def protocol_named(base: str, **changed: Any) -> Protocol:
     return _protocol(f"{base} ({options})", f"{protocol.meaning}; but with {options}", protocol.probe, settings, rules)
 
 
+def protocol_from(described: Mapping[str, Any]) -> Protocol:
+    """The protocol that a provenance describes, by what :meth:`Protocol.as_dict` wrote, also through JSON.
+
+    QueryError if its name stands for other options, or for none that are known.
+    """
+    name, parts = described.get("name"), [described.get(part) for part in ("settings", "rules")]
+    if not isinstance(name, str) or not all(isinstance(part, Mapping) for part in parts):
+        raise QueryError(f"A protocol is described by {sorted(described)}, expected name, probe, settings and rules.")
+    settings, rules = ({**part} for part in parts if isinstance(part, Mapping))
+    found = _protocol(name, "", str(described.get("probe")), settings, rules)
+    given, base = settings | rules, PROTOCOLS.get(name.partition(" (")[0])
+    usual = {} if base is None else {**base.settings, **base.rules}
+    known = protocol_named(
+        name.partition(" (")[0],
+        **{
+            option: value
+            for option, value in given.items()
+            if option not in usual or not _are_equal(value, usual[option])
+        },
+    )
+    if known.name != name:
+        raise QueryError(f"The protocol {name!r} has the options of {known.name!r}, expected those of its name.")
+    if known.digest != found.digest:
+        raise QueryError(f"The protocol {name!r} has the hash {found.digest[:12]}, expected {known.digest[:12]}.")
+    return known
+
+
 def protocols_table() -> str:
     """Markdown table of the protocols, for ``results/README.md``."""
     rows = ["| protocol | meaning | options |", "|---|---|---|"]

@@ -109,12 +109,13 @@ class Journal:
     part : (int, int), optional
         k and n, if the share is a part of the work by number.
     mixed_versions : bool
-        Go on although the run was begun with other versions; this is marked in the record.
+        Go on although the run was begun with other versions; this is marked in the record. Otherwise
+        :attr:`refusal` says so in a sentence.
 
     Raises
     ------
     StoreError
-        If the place cannot be written to, or the run was begun with other versions.
+        If the place cannot be written to.
     """
 
     def __init__(
@@ -134,11 +135,12 @@ class Journal:
         self.writer = f"{host}-{os.getpid()}-{os.urandom(4).hex()}"
         self.problem = ""  # why the record could not be written, the last time
         differ = difference(self.asked.versions, asked.versions)
-        if differ and not mixed_versions:
-            raise StoreError(
-                f"The run {self.run} at {place.shown} was begun with other versions than those here ({differ}), which "
-                "may change numbers; install the same, or go on with --mixed-versions."
-            )
+        self.refusal = (  # of work, not of looking whether there is any
+            ""
+            if mixed_versions or not differ
+            else f"The run {self.run} at {place.shown} was begun with other versions than those here ({differ}), which "
+            "may change numbers; install the same, or go on with --mixed-versions."
+        )
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._stride = self._n_timed = 0

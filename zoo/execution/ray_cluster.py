@@ -26,7 +26,8 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..errors import QueryError
 from ..optional import requires_extra
-from .executor import _TRY, N_TRIES, WAIT, Failure, Outcome, Resources, Wait
+from .executor import N_TRIES, WAIT, Failure, Outcome, Resources, Wait, attempt, n_cores
+from .processes import THREADS, worker_name
 from .versions import difference, versions
 
 W = TypeVar("W")
@@ -59,36 +60,27 @@ class _Worker:
 
     def __init__(self) -> None:
         self._function: Callable[[Any], Any]
-        self._n_cpus = 0
+        self._n_cpus = 1
 
     def hello(self, n_cpus: int) -> tuple[str, dict[str, str]]:
         """Its name, and the versions it computes with."""
         self._n_cpus = n_cpus
-        if n_cpus:
-            os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(n_cpus)
-        return f"{socket.gethostname()}-{os.getpid()}", versions()
+        os.environ.update(dict.fromkeys(THREADS, str(n_cpus)))  # for what is imported from here on
+        return worker_name(), versions()
 
     def begin(self, function: bytes) -> None:
         """Takes the function of the pieces that follow."""
         try:
             self._function = pickle.loads(function)
-        except Exception as error:  # such as a module that is not here, which every piece is then told
+        except Exception as error:  # an import may raise anything, which every piece is then told
             self._function = partial(_raise, error)
 
     def do(self, work: bytes, number: int) -> bytes:
         """Value, failure and seconds of a try of a piece of work."""
-        began = monotonic()
-        if self._n_cpus and "torch" in sys.modules:
+        if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(self._n_cpus)
-        token = _TRY.set(number)
-        try:
-            value = self._function(pickle.loads(work))
-            return _dumps((value, None, monotonic() - began))
-        except Exception as error:  # whatever it is, the run goes on
-            failure = Failure.of(error)
-        finally:
-            _TRY.reset(token)
-        return _dumps((None, failure, monotonic() - began))
+        value, failure, seconds = attempt(self._function, pickle.loads(work), number)
+        return _dumps((value, failure, seconds))
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -182,6 +174,12 @@ class Ray:
         """Workers that there is room for now, at least one."""
         nodes = self._ray.nodes()
         return max(1, sum(_room(node["Resources"], self._resources) for node in nodes if node["Alive"]))
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes on which pieces can be done, which share no memory; at least 1."""
+        nodes = self._ray.nodes()
+        return max(1, sum(_room(node["Resources"], self._resources) > 0 for node in nodes if node["Alive"]))
 
     def map_unordered(
         self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
@@ -495,7 +493,7 @@ class _Connection:
             "a Ray cluster of this machine",
             lambda: self._ray.init(
                 "local",
-                num_cpus=n_cpus or len(os.sched_getaffinity(0)),
+                num_cpus=n_cpus or n_cores(),
                 object_store_memory=OBJECT_STORE_BYTES,
                 include_dashboard=False,
                 log_to_driver=False,

@@ -6,6 +6,7 @@ whether it is alone or in a group, and whichever shards are computed in one go: 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -136,6 +137,23 @@ def number_type(encoder: torch.nn.Module, precision: str) -> tuple[str, torch.dt
             "the precision, or convert the weights with encoder.float()."
         )
     return f"{stored} weights", None
+
+
+_CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def memory_of(device: torch.device) -> int:
+    """Bytes of memory of a GPU, or of the machine or its control group; QueryError if the system does not say."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    if not hasattr(os, "sysconf"):  # Windows
+        raise QueryError("This system does not say how much memory it has, by which work is planned; use another one.")
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in _CONTROL_GROUPS:
+        text = limit.read_text().strip() if limit.is_file() else ""
+        if text.isdecimal():  # "max" where there is no limit
+            sizes.append(int(text))
+    return min(sizes)
 
 
 def compute(
@@ -533,28 +551,30 @@ def _fill(forward: Forward, origin: Origin, place: Place) -> None:
     n_done = sum(shard.listed.n_rows + len(shard.skipped) for shard in shards.values())
     with reported(forward, origin, n_done=n_done):
         compute(forward, missing, keep)
-    write_index(place, index_of(forward, origin, [shards[number] for number in sorted(shards)]))
+    finished = [shards[number] for number in sorted(shards)]
+    write_index(place, index_of(images, origin, finished, shard_size=forward.shard_size))
     published = read_index(place)  # this one, or that of a process that was faster
     if published is not None:
         tidy(place, published)
 
 
-def index_of(forward: Forward, origin: Origin, shards: Sequence[Finished]) -> Index:
+def index_of(images: ImageSet, origin: Origin, shards: Sequence[Finished], *, shard_size: int) -> Index:
+    """The index of all shards of an image set, in their order; DataError if none of the images could be read."""
     skipped = tuple(image for shard in shards for image in shard.skipped)
     dims = {shard.dim for shard in shards if shard.listed.n_rows}
     if not dims:
-        raise _nothing_readable(forward.images, skipped)
+        raise _nothing_readable(images, skipped)
     _require_one_dim(dims, origin)
     return Index(
         origin=replace(origin, n_skipped=len(skipped)),
-        classes=forward.images.classes,
+        classes=images.classes,
         dim=dims.pop(),
-        shard_size=forward.shard_size,
+        shard_size=shard_size,
         shards=tuple(shard.listed for shard in shards),
         skipped=skipped,
-        contents=encode_contents(of_rows(forward.images.contents, skipped)),
-        groups=encode_contents(of_rows(forward.images.groups, skipped)),
-        tags=forward.images.tags,
+        contents=encode_contents(of_rows(images.contents, skipped)),
+        groups=encode_contents(of_rows(images.groups, skipped)),
+        tags=images.tags,
     )
 
 

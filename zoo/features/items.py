@@ -3,27 +3,69 @@
 An item is some images of a set, those of one shard, and the encoders of a group, whose preprocessing is the same: a
 worker decodes the images once, gives them to every encoder, and writes a shard each. Which items there are, who does
 them, in which order and how often changes no shard: it is a function of the images, the encoder and the setting.
+
+Whether a shard is there is seen by its name, and whether a folder is that of the encoder by the origin that it notes:
+neither needs the weights, which only a worker loads that has something to compute. The index of a folder is made from
+its shards alone.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
+from ..cards.catalogue import catalogue
+from ..cards.costs import cost_of, memory_bytes
+from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
+from ..encoders.preprocess import build_preprocess
+from ..errors import CorruptImage, DataError, QueryError, ZooError
+from ..execution.executor import current_try
 from ..optional import requires_extra
-from ..storage import Place
-from .store import SHARD_SIZE
+from ..progress import Silent
+from ..storage import Place, place_at
+from .computing import (
+    Computed,
+    Forward,
+    Network,
+    compute,
+    device_for,
+    index_of,
+    is_out_of_memory,
+    memory_of,
+    number_type,
+)
+from .decoding import Decoding, is_fatal
+from .origin import Origin, code_version, differences, run_hash, stored_as
+from .shards import Skipped, read_shard, shard_number, write_shard
+from .store import (
+    INDEX,
+    SHARD_SIZE,
+    begun_run,
+    claim,
+    complete_origin,
+    finished_shards,
+    preprocess_hash,
+    read_index,
+    remove_leftovers,
+    tidy,
+    weights_hash,
+    write_index,
+)
 
 with requires_extra("models", needed_for="Computing features"):
+    import numpy as np
     import torch
 
 Load: TypeAlias = Callable[[str], tuple[torch.nn.Module, Any]]
-STORED = ("float32", "float16")
-"""Types in which the numbers of features can be stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +88,7 @@ class Setting:
     fingerprints: Mapping[str, str]  # by part; a worker that sees other images refuses
     load: Load | None = None  # zoo.load by default; picklable
     how: Featurising = field(default_factory=Featurising)
-    stored: str = "float32"
+    stored: str = "float32"  # the type of the numbers in the shards, of zoo.features.shards.STORED
     shard_size: int = SHARD_SIZE  # images an item, but those of a shard in a folder that was begun
 
 
@@ -88,10 +130,24 @@ def parse_done(value: bytes) -> ItemDone:
 MOST = 64
 """Encoders in an item, at most."""
 
+_CAREFUL_FROM = 3  # the try of an item from which on its images are decoded where they can do no harm; at once where
+#                    such images are known
+_SHARE_OF_MEMORY = 0.5  # that the encoders of a group may take
+_EVERYWHERE = 1 << 33  # bytes of a group where all machines must plan the same, whatever memory they have
+_N_REQUESTS = 16  # to a place at once
+_N_SOURCES = 2  # image sets that stay open in a process
+
+_OPENED: dict[bytes, ImageData] = {}
+
 
 def opened(source: Callable[[], ImageData]) -> ImageData:
-    """The images of a source, which is opened once in a process: ``Setting.source``, by its pickled form."""
-    raise NotImplementedError
+    """The images of a source, such as ``Setting.source``, which is opened once in a process."""
+    key = pickle.dumps(source)
+    if key not in _OPENED:
+        while len(_OPENED) >= _N_SOURCES:
+            del _OPENED[next(iter(_OPENED))]
+        _OPENED[key] = source()
+    return _OPENED[key]
 
 
 def plan(
@@ -105,35 +161,498 @@ def plan(
 ) -> list[Item]:
     """The items that make features of all images of these parts under all encoders.
 
-    Encoders with the same preprocessing, as their cards have it, are groups of as many as fit into ``group_bytes`` (by
-    default half of the memory of this machine or its GPU). Groups come one after the other, each with all its images,
-    so that the first encoders are complete, and can be measured, when the first group is through.
+    Encoders with the same preprocessing, as their cards have it, are groups of as many as fit into ``group_bytes``: by
+    default half of the memory of this machine or its GPU, and 8 GiB where everything is asked for. Groups come one
+    after the other, each with all its images, so that the first encoders are complete, and can be measured, when the
+    first group is through; nothing would be saved by taking all groups through the same images, for no item keeps what
+    it has decoded.
 
     Shards that are there by their names are left out, unless ``everything`` is asked for: a part of the work by number
-    needs the same list whatever is there.
+    needs the same list on every machine, whatever is there. Encoders of a ``load`` of one's own are loaded here, one
+    after the other.
+
+    Raises
+    ------
+    UnknownName
+        If there is no such encoder.
     """
-    raise NotImplementedError
+    root = place_at(setting.place)
+    if group_bytes is None:
+        group_bytes = _EVERYWHERE if everything else int(_SHARE_OF_MEMORY * memory_of(_device(setting.how.device)))
+    groups = list(_groups(setting, names, group_bytes))
+
+    def look(part: str, name: str, preprocessing: str) -> tuple[int, dict[int, str]]:
+        images: ImageSet = getattr(data, part)
+        place, known = _of_setting(setting, root, name, images), _known(name, images, preprocessing)
+        try:
+            return _there(place, known, setting.shard_size, len(images))
+        except QueryError:  # which its items will say
+            return setting.shard_size, {}
+
+    asked = [(part, name, hashed) for group, hashed in groups for part in parts for name in group]
+    with ThreadPoolExecutor(_N_REQUESTS, thread_name_prefix="zoo-planning") as threads:
+        answers = threads.map(look, *zip(*asked, strict=True)) if asked else ()
+        found = dict(zip(asked, answers, strict=True))
+    items = []
+    for group, hashed in groups:
+        for part in parts:
+            there: dict[int, dict[str, set[int]]] = defaultdict(dict)  # by size of shards, by encoder
+            for name in group:
+                size, files = found[part, name, hashed]
+                there[size][name] = set() if everything else set(files)
+            for size, numbers_of in there.items():
+                for number in range(-(-len(getattr(data, part)) // size)):
+                    lacking = tuple(name for name, numbers in numbers_of.items() if number not in numbers)
+                    if lacking:
+                        items.append(Item(part=part, encoders=lacking, number=number, shard_size=size))
+    return items
 
 
 def alone(item: Item) -> list[Item]:
     """The same images for each encoder by itself: says which one an item fails of, and spares the others."""
-    raise NotImplementedError
+    return [replace(item, encoders=(name,)) for name in item.encoders]
+
+
+def _groups(setting: Setting, names: Sequence[str], group_bytes: int) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Encoders that are computed together, with the hash of their preprocessing."""
+    by_preprocessing: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for name in names:
+        if setting.load is None:
+            card = catalogue()[name]
+            by_preprocessing[_preprocessing(name)][card.id] = _bytes_of_card(card, setting.how)
+        else:
+            encoder, preprocess = setting.load(name)
+            n_bytes = sum(tensor.nbytes for tensor in encoder.state_dict().values())
+            by_preprocessing[preprocess_hash(preprocess)][name] = n_bytes, n_bytes
+    for hashed, sizes in by_preprocessing.items():
+        group: list[str] = []
+        for name in sizes:
+            wider = [*group, name]
+            needed = sum(sizes[one][0] for one in wider) + max(sizes[one][1] for one in wider)
+            if group and (needed > group_bytes or len(wider) > MOST):
+                yield tuple(group), hashed
+                wider = [name]
+            group = wider
+        yield tuple(group), hashed
+
+
+def _bytes_of_card(card: EncoderCard, how: Featurising) -> tuple[int, int]:
+    """Memory that an encoder takes: always, and while it computes. They take turns, so that the second is shared."""
+    cost = cost_of(card)
+    if cost is None:
+        stored = 4 * card.architecture.n_parameters
+        return stored, stored
+    device = _device(how.device).type
+    computing = memory_bytes(cost, how.batch_size, "float32", device=device) - cost.parameter_bytes
+    return cost.parameter_bytes, computing
+
+
+def _device(wanted: str | None) -> torch.device:
+    return device_for(torch.nn.Identity(), wanted)
+
+
+def _known(name: str, images: ImageSet, preprocessing: str = "") -> Origin:
+    """The origin of features as far as it is known before the encoder is loaded."""
+    return Origin(
+        encoder=name,
+        dataset=images.name,
+        split=images.split,
+        weights_hash="",
+        preprocess_hash=preprocessing,
+        images_hash=images.fingerprint,
+        representation=name.partition("@")[2] or "card",
+        precision="",
+        code_version=code_version(),
+    )
+
+
+def _of_setting(setting: Setting, place: Place, name: str, images: ImageSet) -> Place:
+    return features_place(place, name, images, precision=setting.how.precision, stored=setting.stored)
+
+
+def _require_known(place: Place, there: Origin, known: Origin) -> None:
+    among = ["encoder", "dataset", "split", "images_hash", "representation", "code_version"]
+    among += ["preprocess_hash"] if known.preprocess_hash else []
+    _require_same(place, differences(there, known, among=tuple(among)))
+
+
+def _require_same(place: Place, different: Sequence[str]) -> None:
+    if different:
+        raise QueryError(
+            f"{place.shown} holds other features than those asked for: they differ in {' and '.join(different)}; name "
+            "another place, or remove that folder to start again."
+        )
+
+
+def _there(place: Place, known: Origin, shard_size: int, n_images: int) -> tuple[int, dict[int, str]]:
+    """Size of the shards of a place, and the names of those that are there by their numbers; of one listing.
+
+    At a complete place all are, of the size asked for. A number of which there are two does not count: which of them is
+    right is yet to be found. QueryError if the place is of other features.
+    """
+    names, size = place.names(), shard_size
+    files: dict[int, list[str]] = defaultdict(list)
+    for file in names:
+        if (number := shard_number(file)) is not None:
+            files[number].append(file)
+    if INDEX in names:
+        origin = complete_origin(place)
+        if origin is not None:
+            _require_known(place, origin, known)
+        return size, {number: "".join(files[number][:1]) for number in range(-(-n_images // size))}
+    begun = begun_run(place)
+    if begun is None:
+        return shard_size, {}
+    _require_known(place, begun[0], known)
+    return begun[1], {number: some[0] for number, some in files.items() if len(some) == 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Loaded:
+    """An encoder that stays in memory as long as it belongs to the items of its process."""
+
+    network: Network
+    preprocess: Any
+    device: torch.device
+    weights_hash: str
+    preprocess_hash: str
+    precision: str
+
+
+_LOADED: dict[tuple[bytes, str], _Loaded] = {}
+
+
+def _loaded(setting: Setting, name: str) -> _Loaded:
+    key = pickle.dumps((setting.load, setting.how.device, setting.how.precision)), name
+    if key not in _LOADED:
+        from ..loading import load
+
+        encoder, preprocess = (setting.load or load)(name)
+        device = device_for(encoder, setting.how.device)
+        precision, autocast = number_type(encoder, setting.how.precision)
+        _LOADED[key] = _Loaded(
+            network=Network(encoder=encoder, name=name, autocast=autocast, stays=True),
+            preprocess=preprocess,
+            device=device,
+            weights_hash=weights_hash(encoder),
+            preprocess_hash=preprocess_hash(preprocess),
+            precision=precision,
+        )
+    return _LOADED[key]
+
+
+def _forget_others(encoders: Sequence[str]) -> None:
+    for key in [key for key in _LOADED if key[1] not in encoders]:
+        del _LOADED[key]
 
 
 def compute_item(setting: Setting, item: Item) -> bytes:
     """Does one item: computes and writes the shards that are missing; a value for :func:`parse_done`, below 200 bytes.
 
     Where one of the encoders fails, the others' shards are written before its error is raised.
+
+    Raises
+    ------
+    DataError
+        If the images are not those of the run; an encoder gives something else than finite vectors, or other ones each
+        time; a shard cannot be written.
+    CorruptImage
+        If an image cannot be read, and none is to be skipped.
+    QueryError
+        If the place holds features of another origin.
+    WeightsUnavailable, WeightsRefused, StoreError
+        If an encoder cannot be loaded, or the place not be reached.
     """
-    raise NotImplementedError
+    images: ImageSet = getattr(opened(setting.source), item.part)
+    expected = setting.fingerprints[item.part]
+    if images.fingerprint != expected:
+        raise DataError(
+            f"The images of {images.name!r} ({images.split}) on this machine have the fingerprint "
+            f"{images.fingerprint[:12]}..., and the run was begun with {expected[:12]}...; expected the same images on "
+            "every machine, so copy them again or begin another run."
+        )
+    doing = _Doing(setting, item, images)
+    doing.run()
+    return doing.value()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Target:
+    """The shard of one encoder."""
+
+    loaded: _Loaded
+    place: Place
+    origin: Origin
+    run: str
+    seen: set[str]  # names of shards of this number and run that are there, or have been
+
+
+class _Doing:
+    """One item while it is done."""
+
+    def __init__(self, setting: Setting, item: Item, images: ImageSet) -> None:
+        self.setting, self.item, self.images = setting, item, images
+        root = place_at(setting.place)
+        self.places = {name: _of_setting(setting, root, name, images) for name in item.encoders}
+        self.files: dict[str, str] = {}  # the shard of each encoder, by its name
+        self.errors: dict[str, Exception] = {}
+        self.odd: set[str] = set()
+        self.n_rows = self.n_skipped = self.n_bytes = self.n_there = 0
+        self.batch_size = setting.how.batch_size
+        self.fatal = root.below("fatal").below(images.fingerprint[:12])
+        noted = {int(name) for name in self.fatal.names() if name.isdecimal()}
+        self.is_careful = current_try() >= _CAREFUL_FROM or not noted.isdisjoint(self._span)
+
+    def run(self) -> None:
+        missing = []
+        for name, place in self.places.items():
+            with self._noted(name):
+                if not self._is_there(name, place):
+                    missing.append(name)
+        _forget_others(self.item.encoders)
+        targets: dict[str, _Target] = {}
+        for name in missing:
+            with self._noted(name):
+                targets[name] = self._target(name)
+        waiting = {name: target for name, target in targets.items() if name not in self.files}
+        for _ in range(2):  # of which the second decides where features differ between two tries
+            for some in self._same_preprocessing(waiting):
+                self._compute(some)
+            waiting = {name: one for name, one in waiting.items() if name not in self.files and name not in self.errors}
+        for name in waiting:
+            self.errors[name] = DataError(
+                f"The encoder {name!r} gives other features for the images {self._span.start:,} to "
+                f"{self._span.stop - 1:,} of {self.images.name!r} each time; expected the same to the last bit, so "
+                "take what is random out of it."
+            )
+        for error in self.errors.values():
+            raise error
+
+    def value(self) -> bytes:
+        names = self.item.encoders
+        facts = {
+            "digest": blake2b("".join(self.files[name] for name in names).encode(), digest_size=16).hexdigest(),
+            "n_rows": self.n_rows,
+            "n_skipped": self.n_skipped,
+            "batch_size": self.batch_size,
+            "n_there": self.n_there,
+            "n_bytes": self.n_bytes,
+            "odd": sum(1 << place for place, name in enumerate(names) if name in self.odd),
+        }
+        return json.dumps(facts, separators=(",", ":")).encode()
+
+    @contextmanager
+    def _noted(self, name: str) -> Iterator[None]:
+        """Keeps what goes wrong with one encoder until the others are done."""
+        try:
+            yield
+        except (ZooError, RuntimeError) as error:
+            self.errors[name] = error
+
+    @property
+    def _span(self) -> range:
+        start = self.item.number * self.item.shard_size
+        return range(start, min(start + self.item.shard_size, len(self.images)))
+
+    def _is_there(self, name: str, place: Place) -> bool:
+        preprocessing = _preprocessing(name) if self.setting.load is None else ""
+        known = _known(name, self.images, preprocessing)
+        size, files = _there(place, known, self.item.shard_size, len(self.images))
+        self._require_size(place, size)
+        if self.item.number not in files:
+            return False
+        self.files[name] = files[self.item.number]
+        self.n_there += 1
+        return True
+
+    def _require_size(self, place: Place, size: int) -> None:
+        if size != self.item.shard_size:
+            raise QueryError(
+                f"{place.shown} was begun with {size:,} images a shard, and this run was planned with "
+                f"{self.item.shard_size:,}; run the same command again, which then goes by those."
+            )
+
+    def _target(self, name: str) -> _Target:
+        """What is computed of an encoder, once its folder is claimed."""
+        loaded, place = _loaded(self.setting, name), self.places[name]
+        origin = replace(
+            _known(name, self.images, loaded.preprocess_hash),
+            weights_hash=loaded.weights_hash,
+            precision=stored_as(loaded.precision, self.setting.stored),
+        )
+        size = claim(place, origin, shard_size=self.item.shard_size)
+        self._require_size(place, size)
+        target = _Target(loaded=loaded, place=place, origin=origin, run=run_hash(origin, shard_size=size), seen=set())
+        target.seen = self._rivals(target)
+        return target
+
+    def _rivals(self, target: _Target) -> set[str]:
+        """Shards of this number and run that are there; what else has the number is removed."""
+        files = {file for file in target.place.names() if shard_number(file) == self.item.number}
+        strange = {file for file in files if not _is_shard_of(target.place, file, target.run)}
+        for file in strange:
+            target.place.remove(file)
+        return files - strange
+
+    def _same_preprocessing(self, targets: Mapping[str, _Target]) -> list[list[_Target]]:
+        by_preprocessing: dict[tuple[str, str], list[_Target]] = defaultdict(list)
+        for target in targets.values():
+            by_preprocessing[target.loaded.preprocess_hash, str(target.loaded.device)].append(target)
+        return list(by_preprocessing.values())
+
+    def _compute(self, targets: Sequence[_Target]) -> None:
+        """Computes one shard for each; of encoders whose batches do not fit into the memory by themselves."""
+        too_large = self._attempt(targets, self.setting.how.batch_size)
+        for target in too_large:
+            _make_room(target.loaded)
+            sizes = _halves(self.setting.how.batch_size)
+            for batch_size in sizes if len(targets) > 1 else sizes[1:]:
+                if not self._attempt([target], batch_size):
+                    self.batch_size = min(self.batch_size, batch_size)
+                    break
+            else:
+                self.errors[target.origin.encoder] = QueryError(
+                    f"One image at a time does not fit into the memory of {str(target.loaded.device)!r} beside the "
+                    f"encoder {target.origin.encoder!r}; use a machine with more."
+                )
+
+    def _attempt(self, targets: Sequence[_Target], batch_size: int) -> list[_Target]:
+        """Computes one shard for each; gives those that the memory was too small for."""
+        how, first = self.setting.how, targets[0].loaded
+        by_name = {target.origin.encoder: target for target in targets}
+        too_large = []
+
+        def failed(name: str, error: Exception) -> None:
+            if is_out_of_memory(error):
+                too_large.append(by_name[name])
+            else:
+                self.errors[name] = error
+
+        forward = Forward(
+            networks=tuple(target.loaded.network for target in targets),
+            decoding=Decoding(self.images, first.preprocess),
+            device=first.device,
+            batch_size=batch_size,
+            n_workers=how.n_workers,
+            shard_size=self.item.shard_size,
+            skip_corrupt=how.skip_corrupt,
+            progress=Silent(),
+            careful=self.is_careful,
+        )
+        compute(
+            forward, [self.item.number], lambda computed: self._keep(by_name[computed.name], computed), failed=failed
+        )
+        return too_large
+
+    def _keep(self, target: _Target, computed: Computed) -> None:
+        names = [self.images.names[position] for position in computed.positions]
+        listed = write_shard(
+            target.place,
+            computed.x,
+            np.asarray(self.images.labels)[computed.positions],
+            names,
+            run=target.run,
+            number=computed.number,
+            skipped=computed.skipped,
+            stored=self.setting.stored,
+        )
+        self.n_rows, self.n_skipped = len(computed.positions), len(computed.skipped)
+        for image in computed.skipped if self.is_careful else ():
+            if is_fatal(image):  # to be met with care by other encoders too, so that it ends no more workers
+                self.fatal.write_new(str(image.position), image.reason.encode())
+        self.n_bytes += listed.size_bytes
+        name, is_second = target.origin.encoder, listed.file in target.seen
+        target.seen |= {listed.file} | self._rivals(target)
+        if len(target.seen) > 1:
+            self.odd.add(name)
+        if is_second or len(target.seen) == 1:
+            self.files[name] = listed.file
+            for file in target.seen - {listed.file}:
+                target.place.remove(file)
+
+
+def _halves(batch_size: int) -> list[int]:
+    sizes = [batch_size]
+    while sizes[-1] > 1:
+        sizes.append(sizes[-1] // 2)
+    return sizes
+
+
+def _make_room(loaded: _Loaded) -> None:
+    """Moves all other encoders of this process away from the GPU."""
+    if loaded.device.type == "cpu":
+        return
+    for other in _LOADED.values():
+        if other is not loaded:
+            other.network.encoder.to("cpu")
+    if loaded.device.type == "cuda":
+        torch.cuda.empty_cache()
 
 
 def complete(setting: Setting, name: str, part: str) -> bool:
     """Writes the index of an encoder's features of a part if all shards are there; True if there is an index.
 
-    False although all items are done: shards were damaged or of another run, and have been removed; plan again.
+    Nothing is loaded but the images. False although all items are done: shards were damaged or of another run, and have
+    been removed, or there are two of a number; plan again.
+
+    Raises
+    ------
+    CorruptImage
+        If images were skipped, and none is to be.
+    DataError, QueryError
+        If the folder is of other features, or no image could be read.
     """
-    raise NotImplementedError
+    images: ImageSet = getattr(opened(setting.source), part)
+    place = _of_setting(setting, place_at(setting.place), name, images)
+    known = _known(name, images, _preprocessing(name) if setting.load is None else "")
+    index = read_index(place)
+    if index is not None:
+        _require_known(place, index.origin, known)
+        _require_wanted(setting, index.skipped)
+        return True
+    begun = begun_run(place)
+    if begun is None:
+        return False
+    origin, shard_size = begun
+    _require_known(place, origin, known)
+    shards = finished_shards(place, origin, n_images=len(images), shard_size=shard_size)
+    right = {shard.listed.file for shard in shards.values()}
+    run, is_decided = run_hash(origin, shard_size=shard_size), True
+    for file in place.names():
+        number = shard_number(file)
+        if number is None or file in right:
+            continue
+        if number in shards and _is_shard_of(place, file, run):
+            is_decided = False
+        else:
+            place.remove(file)
+    if not is_decided or len(shards) < -(-len(images) // shard_size):
+        return False
+    finished = [shards[number] for number in sorted(shards)]
+    _require_wanted(setting, [image for shard in finished for image in shard.skipped])
+    write_index(place, index_of(images, origin, finished, shard_size=shard_size))
+    published = read_index(place)  # this one, or that of a process that was faster
+    if published is not None:
+        remove_leftovers(place)
+        tidy(place, published)
+    return True
+
+
+def _is_shard_of(place: Place, file: str, run: str) -> bool:
+    try:
+        shard = read_shard(place, file)
+    except ValueError:
+        return False
+    return shard.run == run and shard.number == shard_number(file)
+
+
+def _require_wanted(setting: Setting, skipped: Sequence[Skipped]) -> None:
+    if skipped and not setting.how.skip_corrupt:
+        raise CorruptImage(skipped[0].image, skipped[0].reason)
+
+
+def _preprocessing(name: str) -> str:
+    return preprocess_hash(build_preprocess(catalogue()[name].preprocess))
 
 
 def features_place(place: Place, name: str, images: ImageSet, *, precision: str, stored: str = "float32") -> Place:

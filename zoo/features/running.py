@@ -16,16 +16,16 @@ from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from ..datasets import ImageData, ImageSet
-from ..errors import QueryError, ZooError
+from ..errors import QueryError, StoreError, ZooError
 from ..execution.executor import WAIT, Executor, Failure, Outcome, Resources, Wait
 from ..execution.journal import Asked, Journal, now
 from ..execution.part import PartOf
 from ..execution.versions import versions
 from ..progress import Progress
-from ..storage import place_at
+from ..storage import Place, place_at
 from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
 from .origin import CODE_NUMBER
-from .store import INDEX, damaged, read_index
+from .store import INDEX, RUN, damaged, read_index
 
 Piece: TypeAlias = Callable[[], Any]
 """More work for the workers: a picklable function without arguments, whose value is small and not None."""
@@ -137,7 +137,7 @@ def run_features(
     resources : Resources
         What an item takes.
     on_complete : callable, optional
-        Is called here, with the id, once all parts of an encoder are complete. Pieces of work that it returns are done
+        Is called here, with the id, once all parts of an encoder are complete. The work that it returns is done
         by the workers before the items that are left.
     on_outcome : callable, optional
         Is called here with the outcomes of those pieces, whose work is a :class:`More`; may return others.
@@ -151,6 +151,8 @@ def run_features(
     ------
     QueryError
         If features of an encoder were begun with other batches or threads.
+    StoreError
+        If the run was begun with other versions of what may change numbers, and there is work left.
     """
     require_one_setting(setting, names, data, parts, resources)
     share = None
@@ -161,6 +163,8 @@ def run_features(
     )
     if share is not None:
         items = items[share[0] - 1 :: share[1]]
+    if items and journal.refusal:
+        raise StoreError(journal.refusal)
     run = _Run(setting, names, data, parts, items, journal, progress, is_part=share is not None)
     run.on_complete, run.on_outcome = on_complete, on_outcome
     return run.done_by(executor, resources)
@@ -218,6 +222,12 @@ def asked_for(
     )
 
 
+def place_of(setting: Setting, name: str, images: ImageSet) -> Place:
+    """Where the features of a part under an encoder are."""
+    root = place_at(setting.place)
+    return features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
+
+
 def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
     """Settings that move the last bits of features."""
     return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
@@ -235,13 +245,19 @@ def require_one_setting(
     Shards of both would be whole and right, but which of them an index lists would depend on who was first.
     """
     wanted = _moving(setting, resources)
-    root = place_at(setting.place)
     text = json.dumps(wanted).encode()
 
     def look(name: str, part: str) -> None:
-        images: ImageSet = getattr(data, part)
-        place = features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
-        if place.size(INDEX) is not None or place.write_new(HOW, text):
+        place = place_of(setting, name, getattr(data, part))
+        names = place.names()
+        if INDEX in names:
+            return
+        if RUN in names and HOW not in names and place.size(HOW) is None:
+            raise QueryError(
+                f"The features in {place.shown} were begun by one process with all its threads; end them by the same "
+                "command without workers, name another place, or remove these features."
+            )
+        if HOW not in names and place.write_new(HOW, text):
             return
         try:
             there = json.loads(place.read(HOW) or b"{}")
@@ -359,6 +375,7 @@ class _Run:
             self._take_done(outcome, outcome.work)
 
     def _take_done(self, outcome: Outcome[Any, Any], item: Item) -> None:
+        assert outcome.value is not None  # or it would have failed
         done, label = parse_done(outcome.value), _label(item)
         n_images = len(item.encoders) * self._n_images(item)
         self._journal.outcome(
@@ -437,10 +454,7 @@ class _Run:
     def _take_complete(self, name: str, part: str) -> None:
         self._journal.complete(name, part)
         self._report.complete.append((name, part))
-        images = self._images(part)
-        how = self._setting.how
-        place = place_at(self._setting.place)
-        index = read_index(features_place(place, name, images, precision=how.precision, stored=self._setting.stored))
+        index = read_index(place_of(self._setting, name, self._images(part)))
         if index is not None and index.skipped:
             self._report.n_skipped = max(self._report.n_skipped, len(index.skipped))
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))

@@ -200,7 +200,7 @@ def _fill(forward: Forward, some: Sequence[_Open]) -> None:
         compute(forward, missing, keep)
     for one in some:
         listed = [one.shards[number] for number in sorted(one.shards)]
-        write_index(one.part.place, index_of(forward, one.origin, listed))
+        write_index(one.part.place, index_of(images, one.origin, listed, shard_size=forward.shard_size))
         published = read_index(one.part.place)  # this one, or that of a process that was faster
         if published is not None:
             tidy(one.part.place, published)

@@ -232,6 +232,12 @@ def shard_files(place: Place) -> dict[str, tuple[int, str, int]]:
     return found
 
 
+def shard_number(file: str) -> int | None:
+    """The number of a shard by its name; None if no shard is called so."""
+    match = _NAME.fullmatch(file)
+    return int(match[1]) if match else None
+
+
 def is_shard_name(file: str) -> bool:
     """False for a name that no shard has, such as one that leads elsewhere."""
     return _NAME.fullmatch(file) is not None

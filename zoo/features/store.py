@@ -53,6 +53,7 @@ INDEX, RUN = "index.json", "run.json"
 
 _TEMPORARY = re.compile(r"\.(shard-|index|run).*-[0-9a-f]{16}\.tmp")  # as zoo.files names them
 _STALE_S = 3_600.0  # after which a shard that is half written is abandoned
+_ORIGIN_BYTES = 1 << 14  # of an index, which have its origin
 _N_REQUESTS = 16  # to an address at once
 _Asked = TypeVar("_Asked")
 _Answer = TypeVar("_Answer")
@@ -140,21 +141,42 @@ def claim(place: Place, origin: Origin, *, shard_size: int) -> int:
     """Begins a run in a place, or continues the one that is there; returns the size of its shards."""
     text = json.dumps({"format": FORMAT, "origin": asdict(origin), "shard_size": shard_size}, indent=1)
     for _ in range(2):  # a process that ends just now removes the file
-        facts = _read(place, RUN)
-        if facts is not None:
+        begun = begun_run(place)
+        if begun is not None:
             break
         if place.write_new(RUN, text.encode()):
             return shard_size
     else:
         return shard_size
+    require_same_origin(place, begun[0], origin)
+    return begun[1]
+
+
+def begun_run(place: Place) -> tuple[Origin, int] | None:
+    """Origin and size of the shards of a run that did not end; None if there is none."""
+    facts = _read(place, RUN)
+    if facts is None:
+        return None
     try:
         begun, size = origin_from(facts["origin"]), facts["shard_size"]
         if type(size) is not int or size < 1:
             raise ValueError(f"its shard_size is {size!r}")
     except (ValueError, KeyError, TypeError) as error:
         raise damaged(place, RUN, error) from error
-    require_same_origin(place, begun, origin)
-    return size
+    return begun, size
+
+
+def complete_origin(place: Place) -> Origin | None:
+    """The origin of complete features, of which the beginning of the index is read; None if there is no index."""
+    head = place.read(INDEX, 0, _ORIGIN_BYTES)
+    if head is None:
+        return None
+    text = head.decode("ascii", "replace")  # as which an index is written
+    try:
+        facts, _ = json.JSONDecoder().raw_decode(text, text.index("{", text.index('"origin"')))
+        return origin_from(facts)
+    except ValueError as error:
+        raise damaged(place, INDEX, error) from error
 
 
 def require_same_origin(place: Place, there: Origin, wanted: Origin) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -177,15 +177,15 @@ class Merged:
 
 
 @dataclass(slots=True)
-class _Together:
-    """Rows by what tells them apart, and the images behind each data set, in the order of their coming."""
+class Together:
+    """Rows by what tells them apart, and the images behind each data set: of whatever comes, the first stays."""
 
     by_key: dict[Key, Found] = field(default_factory=dict)
     images: dict[tuple[str, str, str], tuple[str, Found]] = field(default_factory=dict)  # data set, kind, part
     contradictions: list[Contradiction] = field(default_factory=list)
 
     def add(self, found: Found) -> bool:
-        """True if it is a row of its own; what contradicts an earlier one is noted."""
+        """True if it is a row of its own; what contradicts an earlier one is noted in ``contradictions``."""
         before = self.by_key.get(key_of(found.row))
         if before is not None:
             difference = difference_of(before.place, before.row, found.row)
@@ -227,27 +227,26 @@ def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: b
         If the results cannot be written.
     """
     target = user_folder() / "results" / "measured" if folder is None else folder
-    together = _Together()
-    for one in recorded_rows(folder):
+    collected, together = collect(paths), Together()
+    for one in recorded_rows(folder, datasets={one.row.dataset for one in collected.found}):
         together.add(one)
     together.contradictions.clear()  # of what is recorded, which readers tell of
     n_recorded = len(together.by_key)
-    collected = collect(paths)
     fresh: dict[Key, Found] = {}
     wrong = [*collected.wrong]
     n_known = n_again = 0
     for one in collected.found:
         key = key_of(one.row)
         n_before, is_fresh = len(together.contradictions), key in fresh
-        if key not in together.by_key and one.provenance is None:
-            wrong.append(_without_provenance(one))
+        lacking = None if key in together.by_key else incomplete(one)
+        if lacking is not None:
+            wrong.append(lacking)
         elif together.add(one):
             fresh[key] = one
         elif len(together.contradictions) == n_before:
             n_again, n_known = n_again + is_fresh, n_known + (not is_fresh)
     assert len(together.by_key) == n_recorded + len(fresh)
-    rows, refused = _recordable(fresh.values())
-    wrong += refused
+    rows = {one.measurement: one.provenance or {} for one in fresh.values()}
     added: tuple[Path, ...] = ()
     n_new, aside = len(rows), None
     if not dry_run:
@@ -303,19 +302,23 @@ def collect(paths: Sequence[str | Path]) -> Collected:
     return Collected(found=tuple(found), wrong=tuple(wrong), files=files, left=tuple(left), cards=cards)
 
 
-def recorded_rows(folder: Path | None) -> list[Found]:
-    """The rows of a folder, or by default of all results here, the shipped ones first; wrong ones are left out."""
-    if folder is None:
-        places = [place_at(one) for one in (content_folder("results"), user_folder() / "results") if one.is_dir()]
-        tables = [one for place in places for one in _walked(place, _DEEPEST, ())]
-    else:
-        place = place_at(folder)
-        tables = [(place, name) for name in place.names() if name.endswith(".csv")]
-    found: list[Found] = []
-    for place, name in tables:
-        content = place.read(name)
-        if content is not None:
-            _read(f"{place.shown}/{name}", content, place.read(sidecar_of(Path(name)).name), found, [])
+def recorded_rows(folder: Path | None, *, datasets: Collection[str]) -> list[Found]:
+    """The rows of a folder, or by default of all results here, the shipped ones first, as :func:`rows_below` does."""
+    if folder is not None:
+        return rows_below(folder, datasets=datasets, depth=0)
+    folders = (content_folder("results"), user_folder() / "results")
+    return [one for some in folders for one in rows_below(some, datasets=datasets)]
+
+
+def rows_below(folder: Path, *, datasets: Collection[str], depth: int = _DEEPEST) -> list[Found]:
+    """The rows of results files in a folder that mention one of these data sets; wrong ones are left out."""
+    words = [name.replace('"', '""').encode() for name in datasets]  # as CSV quotes it
+    place, found = place_at(folder), list[Found]()
+    names = ((place, name) for name in place.names() if name.endswith(".csv"))
+    for at, name in _walked(place, depth, ()) if depth else names:
+        content = at.read(name)
+        if content is not None and any(word in content for word in words):
+            _read(f"{at.shown}/{name}", content, at.read(sidecar_of(Path(name)).name), found, [])
     return found
 
 
@@ -405,30 +408,23 @@ def _name(identity: Mapping[str, Any]) -> str:
     return json.dumps(identity, sort_keys=True)
 
 
-def _without_provenance(one: Found) -> Wrong:
-    sentence = (
-        f"{one.place}: {one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r} has no provenance beside it, "
-        "expected what it was measured from; bring the .provenance.jsonl along, or copy the file itself."
-    )
+def incomplete(one: Found) -> Wrong | None:
+    """What a row's provenance lacks; None if nothing."""
+    what, provenance = f"{one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r}", one.provenance or {}
+    missing = sorted(PROVENANCE_KEYS.keys() - provenance.keys())
+    if one.provenance is None:
+        sentence = (
+            f"{one.place}: {what} has no provenance beside it, expected what it was measured from; bring the "
+            ".provenance.jsonl along, or copy the file itself."
+        )
+    elif missing:
+        sentence = (
+            f"{one.place}: the provenance of {what} lacks {', '.join(map(repr, missing))}, expected all keys of "
+            "results/README.md; null says that there is nothing to tell."
+        )
+    else:
+        return None
     return Wrong(place=one.place, sentence=sentence, line=",".join(one.row))
-
-
-def _recordable(found: Iterable[Found]) -> tuple[dict[Measurement, Mapping[str, Any]], list[Wrong]]:
-    """Rows as :func:`~zoo.results.recording.record` takes them, and those whose provenance it would refuse."""
-    rows: dict[Measurement, Mapping[str, Any]] = {}
-    wrong = []
-    for one in found:
-        provenance = one.provenance or {}
-        if missing := sorted(PROVENANCE_KEYS.keys() - provenance.keys()):
-            sentence = (
-                f"{one.place}: the provenance of {one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r} lacks "
-                f"{', '.join(map(repr, missing))}, expected all keys of results/README.md; null says that there is "
-                "none."
-            )
-            wrong.append(Wrong(place=one.place, sentence=sentence, line=",".join(one.row)))
-        else:
-            rows[one.measurement] = provenance
-    return rows, wrong
 
 
 def _set_aside(folder: Path, contradictions: Sequence[Contradiction], wrong: Sequence[Wrong]) -> Path | None:

@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-import os
 import platform
-import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from ..errors import StoreError
 from ..evaluation.drawing import style
+from ..execution.executor import DIED, Resources
+from ..execution.processes import Processes
 from ..files import cache_folder, content_folder, replaced, shipped_only
 from ..studies.figure_data import data_of
 from ..studies.figure_svg import svg_of
@@ -41,6 +38,7 @@ _OTHER = "corrected"  # the second table of every study
 _MOST_PROCESSES = 4  # each has the libraries and the tables in memory, some 400 MB
 _N_KEPT = 3  # of each study: as many states of the zoo may take turns without running it again
 _PACKAGE = Path(__file__).resolve().parents[1]
+Half = Callable[[Study, int], dict[str, Any]]  # a study, and the workers that it may start itself
 _NO_PART = ("site", "cli", "_content", "__pycache__")  # folders of the package that no study can import
 
 
@@ -100,44 +98,26 @@ def _made(chosen: Sequence[Study], n_processes: int) -> Iterator[Finished]:
     """The studies in any order, each as soon as both halves of it are done."""
     left = {study.name: study for study in chosen}
     if n_processes > 1 and len(left) > 1:
-        # A process that cannot start, or is killed for memory, leaves its studies to this one.
-        with suppress(BrokenProcessPool), _pool(n_processes) as pool:
-            halves = {study.name: _submitted(pool, study) for study in chosen}
-            for study in chosen:
-                first, second = halves[study.name]
-                yield _joined(study, first.result(), second.result())
-                del left[study.name]
+        halves = [(half, study) for study in chosen for half in (published_half, corrected_half)]
+        done: dict[str, dict[Half, dict[str, Any]]] = {study.name: {} for study in chosen}
+        with closing(Processes(n_processes)) as processes, suppress(StoreError):  # raised where none can begin
+            for outcome in processes.map_unordered(_half_alone, halves, Resources()):
+                half, study = outcome.work
+                if outcome.value is not None:
+                    done[study.name][half] = outcome.value
+                elif outcome.failures[-1].kind != DIED:  # what is killed for memory is left to this process
+                    raise outcome.failures[-1].error()
+                if len(done[study.name]) == 2:
+                    yield _joined(study, done[study.name][published_half], done[study.name][corrected_half])
+                    del left[study.name]
     for study in left.values():
         yield _joined(study, published_half(study, 0), corrected_half(study, 0))
 
 
-@contextmanager
-def _pool(n_processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that end with the block, however that ends, and with this process."""
-    spawn = multiprocessing.get_context("spawn")  # a fork would inherit the threads of libraries as they are
-    lifeline, held = spawn.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(n_processes, mp_context=spawn, initializer=_begin, initargs=(lifeline,))
-    try:
-        yield pool
-    finally:
-        held.close()  # which the others see
-        pool.shutdown(cancel_futures=True)
-        lifeline.close()
-
-
-def _begin(lifeline: Any) -> None:
-    """First thing in a process that runs studies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one is interrupted too, and ends it
-    Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-
-
-def _end_with(lifeline: Any) -> None:
-    lifeline.poll(None)
-    os._exit(1)
-
-
-def _submitted(pool: ProcessPoolExecutor, study: Study) -> tuple[Future[dict[str, Any]], Future[dict[str, Any]]]:
-    return pool.submit(published_half, study, 1), pool.submit(corrected_half, study, 1)
+def _half_alone(work: tuple[Half, Study]) -> dict[str, Any]:
+    """In one process of several."""
+    half, study = work
+    return half(study, 1)
 
 
 def published_half(study: Study, n_workers: int) -> dict[str, Any]:

@@ -17,12 +17,13 @@ from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageData, open_images, shapes
 from zoo.datasets.recipes import recipe_of
 from zoo.errors import QueryError, UnknownName
-from zoo.evaluation.evaluating import Featurising, featurise_data
+from zoo.evaluation.evaluating import featurise_data
 from zoo.evaluation.label_free.catalogue import PROTOCOL
 from zoo.evaluation.label_free.inputs import Inputs, Sizes, inputs_of, pixels_of_images
 from zoo.evaluation.label_free.measuring import measure, rows_of_measured
 from zoo.evaluation.transferability import ridge_predictions
 from zoo.features import Rows, load_features
+from zoo.features.items import Featurising
 from zoo.results.recording import PROVENANCE_KEYS, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, NEEDS
 

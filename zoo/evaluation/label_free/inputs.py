@@ -21,12 +21,13 @@ from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preproces
 from ...encoders.preprocess import geometry
 from ...errors import DataError, QueryError, UnknownName
 from ...features import Features, featurise, load_features
+from ...features.items import Featurising
 from ...features.store import INDEX
 from ...optional import requires_extra
 from ...progress import Progress
 from ...results.vocabulary import NEEDS, FeatureMetric
 from ..arrays import chosen_rows
-from ..evaluating import PARTS, Featurising, evaluations_folder, features_folder
+from ..evaluating import PARTS, evaluations_folder, features_folder
 from .arrays import require_number
 from .catalogue import SAMPLES
 

@@ -1,0 +1,46 @@
+"""What workers do in the tests, in a module that they can import without much else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from zoo.errors import DataError, QueryError
+from zoo.execution.executor import current_try
+from zoo.execution.processes import tell
+
+
+def squared(number: int) -> int:
+    """Small numbers take longer."""
+    time.sleep(0.05 if number == 0 else 0)
+    return number * number
+
+
+def troubled(folder: Path, what: str) -> str:
+    """Does what a piece is named after, after its process has noted it; the third try of some succeeds."""
+    with (folder / what).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    if what == "killed" and current_try() < 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "dies":
+        os._exit(5)
+    if what == "raises" and current_try() < 3:
+        raise DataError(f"Try {current_try()} failed.")
+    if what == "refuses":
+        raise QueryError("No other worker could.")
+    return f"{what} {current_try()}"
+
+
+def slow(folder: Path, number: int) -> int:
+    """Notes its process, then takes for ever, but for the first."""
+    (folder / f"pid.{os.getpid()}").touch()
+    time.sleep(0 if number == 0 else 600)
+    return number + 1
+
+
+def telling(number: int) -> int:
+    """Says what it is at."""
+    tell(f"at {number}")
+    return number

@@ -1,0 +1,153 @@
+"""Records of runs: who writes what, who runs still, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from zoo.errors import DataError, QueryError, StoreError
+from zoo.execution.executor import Failure, Outcome
+from zoo.execution.journal import LOST_S, RUNS, Asked, Journal, record_named, records
+from zoo.storage import LocalPlace, Place, place_at
+
+VERSIONS = {"torch": "2.0", "zoo": "1"}
+
+
+def asked(**settings: object) -> Asked:
+    features = ({"encoder": "a", "part": "train", "folder": "a/features/x", "n_images": 9, "n_shards": 3},)
+    return Asked(verb="features", command=("features", "a"), settings=settings, features=features, versions=VERSIONS)
+
+
+def begun(place: Place, one: Asked, **changed: object) -> Journal:
+    return Journal(place, one, engine="local:2", n_workers=2, **changed)  # type: ignore[arg-type]
+
+
+def label(number: int) -> dict[str, object]:
+    return {"encoders": ["a", "b"], "part": "train", "number": number, "shard_size": 4}
+
+
+def outcome(number: int, *failures: Failure, fails: bool = False) -> Outcome[int, bytes]:
+    value = None if fails else b"done"
+    return Outcome(work=number, value=value, failures=failures, worker=f"host-{number % 2}", seconds=number + 0.5)
+
+
+DIED = Failure(kind="WorkerDied", text="signal 9", is_final=False)
+WRONG = Failure(kind="DataError", text="It is wrong.", is_final=False)
+
+
+@pytest.mark.parametrize("where", ["", "memory://journal-test"])
+def test_all_that_was_noted_is_found_again(where: str, tmp_path: Path) -> None:
+    place = place_at(where or tmp_path)
+    with begun(place, asked(batch_size=4)) as journal:
+        journal.planned(4)
+        journal.outcome(outcome(0), label(0), n_images=8, n_bytes=100)
+        journal.outcome(outcome(1, DIED), label(1), n_images=8, n_bytes=50)
+        journal.outcome(outcome(2, WRONG, WRONG, fails=True), label(2))
+        journal.outcome(outcome(3), label(3), was_there=True)
+        journal.skipped("a", "train", ["x.png", "y.png"], 7)
+        journal.skipped("b", "train", ["x.png", "y.png"], 7)
+        journal.complete("a", "train")
+    (record,) = records(place)
+    assert record.asked == asked(batch_size=4)
+    (writer,) = record.writers
+    facts = writer.facts
+    assert facts["items"] == {"planned": 4, "done": 3, "there": 1, "failed": 1, "retried": 1}
+    assert (facts["n_images"], facts["n_bytes"], facts["deaths"]) == (16, 150, 1)
+    assert facts["seconds"] == {"a+b": [0.5, 1.5]}  # neither of what failed nor of what was there
+    assert facts["workers"] == {"host-0": 2, "host-1": 2}
+    assert [one["tries"] for one in facts["failures"]] == [["It is wrong.", "It is wrong."]]
+    assert [one["tries"] for one in facts["retried"]] == [["the worker died: signal 9"]]
+    assert facts["n_skipped"] == 7 and [one["image"] for one in facts["skipped"]] == ["x.png", "y.png"]
+    assert writer.state == "ended" and not record.is_running
+
+
+def test_the_same_settings_are_one_run_whoever_asks_and_others_are_another(tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    with begun(place, asked(batch_size=4), part=(1, 2)), begun(place, asked(batch_size=4), part=(2, 2)):
+        pass
+    with begun(place, asked(batch_size=8)) as other:
+        pass
+    assert sorted(len(record.writers) for record in records(place)) == [1, 2]
+    assert len(record_named(place, other.run[:8]).writers) == 1
+    with pytest.raises(QueryError, match="Got the run '000000000000', expected one of those at"):
+        record_named(place, "000000000000")
+
+
+def test_whether_a_process_runs_is_told_by_the_clock_of_the_place(tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    journal = begun(place, asked())
+    path = tmp_path / RUNS / journal.run / f"{journal.writer}.json"
+    assert records(place)[0].is_running
+    past = time.time() - LOST_S - 30
+    os.utime(path, (past, past))
+    assert [writer.state for writer in records(place)[0].writers] == ["lost"]
+    journal.end("interrupted")
+    assert [writer.state for writer in records(place)[0].writers] == ["interrupted"]
+
+
+class Ahead(LocalPlace):
+    """A folder of a machine whose clock is five minutes ahead."""
+
+    def below(self, name: str) -> Ahead:
+        return Ahead(self.folder / name)
+
+    def modified_s(self, name: str) -> float | None:
+        written = super().modified_s(name)
+        return None if written is None else written + 300
+
+
+def test_clocks_that_disagree_are_told_and_decide_nothing(tmp_path: Path) -> None:
+    with begun(Ahead(tmp_path), asked()) as journal:
+        assert "is 300 s ahead of the one here" in journal.clock_note
+        assert records(Ahead(tmp_path))[0].is_running
+    with begun(place_at(tmp_path), asked()) as journal:
+        assert journal.clock_note == ""
+
+
+def test_an_error_or_an_interrupt_is_the_last_entry(tmp_path: Path) -> None:
+    with pytest.raises(StoreError), begun(place_at(tmp_path / "a"), asked()):
+        raise StoreError("The disk is full.")
+    with pytest.raises(KeyboardInterrupt), begun(place_at(tmp_path / "b"), asked()):
+        raise KeyboardInterrupt
+    (failed,), (stopped,) = (records(place_at(tmp_path / name))[0].writers for name in "ab")
+    assert (failed.state, failed.facts["sentence"]) == ("failed", "The disk is full.")
+    assert stopped.state == "interrupted"
+
+
+def test_other_versions_are_refused_or_marked(tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    with begun(place, asked()):
+        pass
+    other = Asked(verb="features", command=(), settings={}, versions={**VERSIONS, "torch": "2.1"})
+    with begun(place, other) as refused:
+        assert "begun with other versions than those here (torch 2.1 instead of 2.0)" in refused.refusal
+    with begun(place, other, mixed_versions=True) as journal:
+        assert not journal.refusal
+    (marked,) = [one.facts for one in records(place)[0].writers if one.facts["writer"] == journal.writer]
+    assert marked["marked"] == {journal.writer: "torch 2.1 instead of 2.0"}
+
+
+def test_a_journal_stays_small(tmp_path: Path) -> None:
+    with begun(place_at(tmp_path), asked()) as journal:
+        for number in range(25_000):
+            journal.outcome(outcome(number), label(number))
+        for number in range(1_100):
+            journal.outcome(outcome(number, *[Failure(kind="E", text="x" * 2000, is_final=False)]), label(number))
+    path = tmp_path / RUNS / journal.run / f"{journal.writer}.json"
+    facts = json.loads(path.read_bytes())
+    assert facts["items"]["done"] == 26_100 and facts["items"]["retried"] == 1_100
+    assert facts["seconds_every"] == 4 and 5_000 < len(facts["seconds"]["a+b"]) <= 10_000
+    assert len(facts["retried"]) == 1_000
+    assert path.stat().st_size < 2_000_000
+
+
+def test_a_damaged_record_is_named(tmp_path: Path) -> None:
+    with begun(place_at(tmp_path), asked()) as journal:
+        pass
+    (tmp_path / RUNS / journal.run / "other-1.json").write_text("{")
+    with pytest.raises(DataError, match=r"other-1.json: .*remove it, it decides nothing"):
+        records(place_at(tmp_path))

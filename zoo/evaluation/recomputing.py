@@ -1,0 +1,369 @@
+"""Measures rows of other people again, from the weights and the images, and compares.
+
+What can be measured again are errors of linear probes and of nearest neighbours with all labels, K a class or P % of
+them, and metrics of features of one data set, where the weights can be had and the images are here. Everything else
+(parts of a decomposition, learning curves, metrics that transfer to another data set, rows of protocols that this
+version does not know) is passed over, and says why. Images count as those of a row if their fingerprints are in its
+provenance, whatever they are called.
+
+A number is the same by the rules of :mod:`zoo.results.recording`, which let sums of float32 differ as processors do; an
+error of a probe counts images, so that on another processor an image may fall into another class.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..datasets import ImageData, open_images
+from ..errors import QueryError, ZooError
+from ..results.merging import Found
+from ..results.recording import difference_of, images_behind
+from ..results.rows import key_of, measurement_of, row_of
+from ..results.vocabulary import FEATURE_METRICS, Row
+from .label_free.catalogue import OPTIONS
+from .label_free.catalogue import PROTOCOLS as METRIC_PROTOCOLS
+from .protocols import PROTOCOLS, protocol_from
+
+if TYPE_CHECKING:
+    from ..features import Features
+    from ..features.items import Featurising
+
+State = Literal["same", "other", "passed over"]
+Tell = Callable[[str], None]
+_PROBES = ("linear_probe_error", "knn_error")
+_CURVES = "zoo-curve-"
+BUILT_IN = ("digits", "shapes", "fashion-mnist")
+"""Image sets that need no path, and are looked at for rows of their name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """What measuring a row again gave."""
+
+    found: Found
+    state: State
+    reason: str = ""  # in what it is another, or why it was passed over: a sentence
+    row: Row | None = None  # as it was measured now; None if it was not
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything as JSON."""
+        now = None if self.row is None else {name: getattr(self.row, name) for name in ("value", "ci_low", "ci_high")}
+        then = self.found.row._asdict()
+        return {"state": self.state, "place": self.found.place, "reason": self.reason, "row": then, "now": now}
+
+
+class _PassedOverError(Exception):
+    """This row cannot be measured again here; the text says why."""
+
+
+def protocol_problem(row: Row, provenance: Mapping[str, Any]) -> str | None:
+    """What is wrong with the settings that a row was measured by; "" if nothing is, None if nobody here can tell.
+
+    They must be those that the name of its protocol stands for, down to the digest.
+    """
+    base, settings = row.protocol.partition(" (")[0], provenance.get("settings")
+    told = settings if isinstance(settings, Mapping) else {}
+    if base in PROTOCOLS:
+        try:
+            name = protocol_from(told).name
+        except QueryError as error:
+            return str(error)
+        return "" if name == row.protocol else f"The protocol is {row.protocol!r}, and its settings are of {name!r}."
+    if base in METRIC_PROTOCOLS.values():
+        return _problem_of_metric(row, base, told)
+    if base.startswith(_CURVES):
+        from .curves.recipe import TASKS, recipe_digest
+
+        report = provenance.get("report")
+        task = TASKS.get(report.get("task", "")) if isinstance(report, Mapping) else None
+        wanted = None if task is None else recipe_digest(task)
+        if wanted is not None and told.get("digest") == wanted:
+            return ""
+        return f"The settings of {row.protocol!r} have the digest {told.get('digest')!r}, expected {wanted!r}."
+    return None
+
+
+def _problem_of_metric(row: Row, base: str, told: Mapping[str, Any]) -> str:
+    usual = OPTIONS.get(row.metric)
+    options = told.get("options")
+    if usual is None or told.get("name") != base or not isinstance(options, Mapping):
+        return f"The settings of {row.metric!r} are of {told.get('name')!r}, expected {base!r} with its options."
+    unknown = sorted(options.keys() - usual.keys())
+    if unknown:
+        return f"{row.metric!r} was measured with the option {unknown[0]!r}, expected {', '.join(usual) or 'none'}."
+    silent = [name for name, value in options.items() if value != usual[name] and f"{name}=" not in row.protocol]
+    if silent:
+        return f"The protocol {row.protocol!r} does not name the option {silent[0]!r}, expected every changed one."
+    return ""
+
+
+def recompute(
+    found: Sequence[Found],
+    *,
+    sample: int,
+    seed: int = 0,
+    images: Mapping[str, str] | None = None,
+    root: Path | None = None,
+    how: Featurising | None = None,
+    tell: Tell | None = None,
+) -> list[Recomputed]:
+    """Measures a random sample of rows again.
+
+    Rows are drawn one after the other until ``sample`` of them were measured, or none is left; those that cannot be
+    measured are among what is returned, with the reason.
+
+    Parameters
+    ----------
+    found : sequence of Found
+        Of :func:`zoo.results.checking.check`.
+    sample : int
+    seed : int
+        Of the draw.
+    images : dict of str to str, optional
+        Where the images of data sets are, as :func:`zoo.open_images` takes them, by the name in the rows; the built-in
+        ones are found by themselves.
+    root : Path, optional
+        Where features are kept for another time, and found; a temporary folder by default, so that all is computed.
+    how : Featurising, optional
+        How features are computed; the precision is that of each row.
+
+    Raises
+    ------
+    QueryError
+        If ``sample`` is below 1, or a data set of ``images`` has no rows.
+    """
+    if sample < 1:
+        raise QueryError(f"Got {sample} rows to measure again, expected 1 or more.")
+    given = dict(images or {})
+    datasets = {one.row.dataset for one in found}
+    if idle := sorted(given.keys() - datasets):
+        raise QueryError(
+            f"There are no rows of the data set {idle[0]!r}; expected one of {', '.join(sorted(datasets))}."
+        )
+    drawn = sorted(found, key=lambda one: (key_of(one.row), one.place))
+    random.Random(seed).shuffle(drawn)
+    first_seeds = _first_seeds(found)
+    done: list[Recomputed] = []
+    n_measured = 0
+    with TemporaryDirectory(prefix="zoo-check-") as temporary:
+        measuring = _Again(given, root or Path(temporary), how, tell or (lambda text: None), first_seeds)
+        for one in drawn:
+            if n_measured == sample:
+                break
+            done.append(measuring.measured(one))
+            n_measured += done[-1].state != "passed over"
+    return done
+
+
+def passed_over(done: Sequence[Recomputed]) -> dict[str, int]:
+    """Why rows were passed over, and how many, the most frequent reason first."""
+    return dict(Counter(one.reason for one in done if one.state == "passed over").most_common())
+
+
+def _first_seeds(found: Sequence[Found]) -> dict[tuple[str, ...], int]:
+    """The smallest seed of the rows that differ in it only: that of the measurement, from which the others count."""
+    first: dict[tuple[str, ...], int] = {}
+    for one in found:
+        if one.row.seed:
+            key = key_of(one.row._replace(seed="", n_train=""))
+            first[key] = min(first.get(key, int(one.row.seed)), int(one.row.seed))
+    return first
+
+
+class _Again:
+    """Measures rows, with each data set opened once, and the features of one encoder on it computed once."""
+
+    def __init__(
+        self,
+        images: Mapping[str, str],
+        root: Path,
+        how: Featurising | None,
+        tell: Tell,
+        first_seeds: Mapping[tuple[str, ...], int],
+    ) -> None:
+        self.images, self.root, self.how, self.tell, self.first_seeds = images, root, how, tell, first_seeds
+        self._data: dict[str, ImageData | str] = {}  # by source; a text says why there is none
+        self._failed: dict[str, str] = {}  # by encoder, why its features cannot be had
+
+    def measured(self, one: Found) -> Recomputed:
+        try:
+            now = self._row(one)
+        except _PassedOverError as why:
+            return Recomputed(found=one, state="passed over", reason=str(why))
+        except _OtherError as other:
+            return Recomputed(found=one, state="other", reason=str(other))
+        except ZooError as error:
+            return Recomputed(found=one, state="passed over", reason=str(error))
+        difference = difference_of(one.place, one.row, now)
+        if difference is not None:
+            return Recomputed(found=one, state="other", reason=f"{difference.change}.", row=now)
+        if now.n_train != one.row.n_train:
+            reason = f"The probe had {now.n_train} images now, and {one.row.n_train} are recorded."
+            return Recomputed(found=one, state="other", reason=reason, row=now)
+        return Recomputed(found=one, state="same", row=now)
+
+    def _row(self, one: Found) -> Row:
+        row, provenance = one.row, one.provenance
+        if provenance is None:
+            raise _PassedOverError("It has no provenance.")
+        problem = protocol_problem(row, provenance)
+        if problem is None:
+            raise _PassedOverError(f"Nobody here knows the protocol {row.protocol!r}.")
+        if problem:
+            raise _OtherError(problem)
+        is_probe = row.metric in _PROBES
+        if not is_probe and row.metric not in FEATURE_METRICS:
+            raise _PassedOverError(f"Rows of {row.metric!r} are not measured again.")
+        precision = provenance.get("precision", "float32")
+        if precision not in ("float32", "bfloat16", "float16"):
+            raise _PassedOverError(f"Its features are {precision}.")
+        if row.encoder in self._failed:
+            raise _PassedOverError(self._failed[row.encoder])
+        if is_probe:
+            _label_setting(row)
+        data = self._data_of(one)
+        self.tell(f"{row.encoder}: {row.metric} on {row.dataset}, {row.split}")
+        return self._error(one, data, precision) if is_probe else self._metric(one, data, precision)
+
+    def _data_of(self, one: Found) -> ImageData:
+        """The images that a row was measured on."""
+        wanted = images_behind(one.provenance or {}).get("images")
+        if not wanted:
+            raise _PassedOverError("Its provenance does not name its images by their hash.")
+        name = one.row.dataset
+        sources = [self.images[name]] if name in self.images else [name] if name in BUILT_IN else [*BUILT_IN]
+        reasons = []
+        for source in sources:
+            data = self._opened(source)
+            if isinstance(data, str):
+                reasons.append(data)
+            elif {part: getattr(data, part).fingerprint for part in wanted} == wanted:
+                return data
+            else:
+                reasons.append(f"{source!r} has other images than {name!r} of this row.")
+        if name not in self.images and name not in BUILT_IN:
+            raise _PassedOverError(
+                f"Where the images of {name!r} are is not known; say it with --images {name}=IMAGES."
+            )
+        raise _PassedOverError(reasons[0])
+
+    def _opened(self, source: str) -> ImageData | str:
+        if source not in self._data:
+            try:
+                self._data[source] = open_images(source)
+            except ZooError as error:
+                self._data[source] = str(error)
+        return self._data[source]
+
+    def _featurising(self, precision: str) -> Featurising:
+        from ..features.items import Featurising
+
+        return replace(self.how or Featurising(), precision=precision)
+
+    def _features(self, one: Found, data: ImageData, precision: str) -> dict[str, Features]:
+        from .evaluating import featurise_data
+
+        try:
+            return featurise_data(one.row.encoder, data, root=self.root, how=self._featurising(precision))
+        except ZooError as error:
+            self._failed[one.row.encoder] = str(error)
+            raise
+
+    def _error(self, one: Found, data: ImageData, precision: str) -> Row:
+        """The error of a probe, measured again."""
+        from .evaluating import probe_maker
+        from .measuring import mean_error, measure
+
+        row = one.row
+        if data.train.tags or data.train.groups is not None:
+            raise _PassedOverError("Its images have tags or groups, of which rows are not measured again.")
+        features = self._features(one, data, precision)
+        train, test = features["train"], features["val"]
+        _require_same(one, train.origin.weights_hash, train.origin.preprocess_hash, train.origin.code_version)
+        protocol = protocol_from((one.provenance or {})["settings"])
+        seed = int(row.seed or 0)
+        make = probe_maker(protocol, device=self.how.device if self.how else None, seed=self._first_seed(row, seed))
+        run = measure(train, test, _label_setting(row), seed=seed, probe=make)
+        error = mean_error((run,), groups=test.groups)
+        measured = replace(
+            measurement_of(row), n_train=run.n_train, value=error.value, ci_low=error.ci_low, ci_high=error.ci_high
+        )
+        return row_of(measured)
+
+    def _first_seed(self, row: Row, seed: int) -> int:
+        return self.first_seeds.get(key_of(row._replace(seed="", n_train="")), seed)
+
+    def _metric(self, one: Found, data: ImageData, precision: str) -> Row:
+        """A metric of features, measured again."""
+        from .label_free.inputs import inputs_of
+        from .label_free.measuring import measure, rows_of_measured
+
+        row, needs = one.row, FEATURE_METRICS[one.row.metric].needs
+        settings = (one.provenance or {})["settings"]
+        if needs == "source and target":
+            raise _PassedOverError(f"{row.metric!r} transfers to a second data set, and is not measured again.")
+        if "augmentations=" in row.protocol:
+            raise _PassedOverError("Its views were augmented otherwise than the encoder was trained.")
+        try:
+            inputs = inputs_of(
+                row.encoder,
+                data,
+                {needs},
+                part=row.split.partition(" ")[0],
+                **{name: settings[name] for name in ("n_images", "n", "q", "seed")},
+                root=self.root,
+                how=self._featurising(precision),
+            )
+            (measured,) = measure(
+                [row.metric], inputs, seed=int(row.seed or 0), options={row.metric: dict(settings["options"])}
+            )
+        except (KeyError, TypeError) as error:
+            raise _OtherError(
+                f"Its settings are not those of a metric: {error!r} is missing or of another type."
+            ) from error
+        if measured.value is None:
+            raise _PassedOverError(measured.reason)
+        ((again, told),) = rows_of_measured([measured], inputs, source=row.source).items()
+        _require_same(one, told["weights_hash"], told["preprocess_hash"], told["code_version"])
+        if again.protocol != row.protocol or again.split != row.split:
+            raise _OtherError(
+                f"Its settings are of the protocol {again.protocol!r} on {again.split!r}, and it says {row.protocol!r} "
+                f"on {row.split!r}."
+            )
+        return row_of(replace(again, dataset=row.dataset, date=row.date))
+
+
+class _OtherError(Exception):
+    """What was recorded of a row is not what is found here; the text says in what."""
+
+
+def _label_setting(row: Row) -> Any:
+    from .measuring import label_setting
+
+    if row.split == "train -> val":
+        return label_setting("full")
+    name = row.split.removeprefix("train ").removesuffix(" -> val")
+    try:
+        setting = label_setting(name)
+    except QueryError:
+        raise _PassedOverError(f"Errors of {row.split!r} are of a decomposition, and are not measured again.") from None
+    return setting
+
+
+def _require_same(one: Found, weights: str, preprocess: str, code: str) -> None:
+    """Refuses to compare numbers of other weights, preprocessing or featurising code."""
+    provenance = one.provenance or {}
+    for what, now, then in (
+        ("weights", weights, provenance.get("weights_hash")),
+        ("preprocessing", preprocess, provenance.get("preprocess_hash")),
+    ):
+        if now != then:
+            raise _OtherError(f"Its {what} have the hash {str(then)[:12]}, and those here {now[:12]}.")
+    if code.rpartition(" ")[2] != str(provenance.get("code_version")).rpartition(" ")[2]:
+        raise _PassedOverError(f"It was measured by {provenance.get('code_version')}, and this is {code}.")
