@@ -135,7 +135,7 @@ def run_features(
     resources : Resources
         What an item takes.
     on_complete : callable, optional
-        Is called here, with the id, once all parts of an encoder are complete. Pieces of work that it returns are done
+        Is called here, with the id, once all parts of an encoder are complete. The work that it returns is done
         by the workers before the items that are left.
     on_outcome : callable, optional
         Is called here with the outcomes of those pieces, whose work is a :class:`More`; may return others.
