@@ -20,7 +20,7 @@ from zoo.execution.part import PartOf
 from zoo.execution.processes import Processes
 from zoo.features import load_features
 from zoo.features.items import Featurising, Setting, features_path
-from zoo.features.running import Piece, RunReport, asked_for, run_features
+from zoo.features.running import More, RunReport, asked_for, run_features
 from zoo.storage import place_at
 
 NAMES = ("one", "two", "three")
@@ -190,9 +190,9 @@ def test_what_is_complete_is_not_computed_again_and_a_lost_shard_is(usual: dict[
 def test_complete_encoders_bring_more_work_to_the_workers(tmp_path: Path) -> None:
     found: list[Outcome[Any, Any]] = []
 
-    def more(name: str) -> list[Piece]:
+    def more(name: str) -> list[More]:
         assert (folder_of(tmp_path, name, "val") / "index.json").exists()
-        return [partial(str.upper, name)]
+        return [More(encoder=name, do=partial(str.upper, name))]
 
     done(setting_at(tmp_path), on_complete=more, on_outcome=found.append)
     assert sorted((one.work.encoder, one.value) for one in found) == sorted((name, name.upper()) for name in NAMES)

@@ -86,7 +86,7 @@ def results_check_command(
         raise NothingFound(f"There are no results files in {', '.join(paths)}.")
     done: list[Recomputed] = []
     if sample is not None and checked.fresh:
-        from ..evaluation.evaluating import Featurising
+        from ..features.items import Featurising
 
         how = Featurising(**{name: options[name] for name in FEATURE_OPTIONS if name in options})
         done = recompute(checked.fresh, sample=sample, seed=seed, images=sources, how=how, tell=say)

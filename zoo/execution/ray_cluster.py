@@ -175,6 +175,12 @@ class Ray:
         nodes = self._ray.nodes()
         return max(1, sum(_room(node["Resources"], self._resources) for node in nodes if node["Alive"]))
 
+    @property
+    def n_nodes(self) -> int:
+        """Nodes on which pieces can be done, which share no memory; at least 1."""
+        nodes = self._ray.nodes()
+        return max(1, sum(_room(node["Resources"], self._resources) > 0 for node in nodes if node["Alive"]))
+
     def map_unordered(
         self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
     ) -> Iterator[Outcome[W, R]]:

@@ -137,7 +137,7 @@ def run_features(
     resources : Resources
         What an item takes.
     on_complete : callable, optional
-        Is called here, with the id, once all parts of an encoder are complete. Pieces of work that it returns are done
+        Is called here, with the id, once all parts of an encoder are complete. The work that it returns is done
         by the workers before the items that are left.
     on_outcome : callable, optional
         Is called here with the outcomes of those pieces, whose work is a :class:`More`; may return others.
@@ -460,7 +460,7 @@ class _Run:
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
         self._wanted[name].discard(part)
         if not self._wanted[name] and self.on_complete is not None:
-            self._more.extend(More(encoder=name, do=piece) for piece in self.on_complete(name) or ())
+            self._more.extend(self.on_complete(name) or ())
 
     def _plan_again(self, name: str, part: str) -> None:
         """Plans the items of shards that were damaged, or of other features, and are gone now."""
