@@ -84,7 +84,7 @@ def random_resnet(name: str) -> tuple[torch.nn.Module, Any]:
 
     torch.manual_seed(0)
     card = catalogue()["simclr_rn50"]
-    return build_encoder(card).eval(), build_preprocess(card)
+    return build_encoder(card).eval(), build_preprocess(card.preprocess)
 
 
 def nothing(number: int) -> int:

@@ -581,7 +581,7 @@ def _engines(measured: dict[str, Any]) -> str:
             for n in ("4", "8")
         ),
         (
-            f"items computed twice when a run of {resume['n_items']} items lost its driver and 2 workers, and 1 went on",
+            f"items computed twice when a run of {resume['n_items']} items lost its driver, and another worker went on",
             resume["twice"],
             "at most 0",
         ),
@@ -703,7 +703,7 @@ def _assumed_table(measured: dict[str, Any]) -> str:
         ),
         (
             "failures",
-            f"of each node every {assumed.failure_every_s / 3600:.0f} h, {assumed.restart_s / 60:.0f} minutes to replace",
+            f"a node every {assumed.failure_every_s / 3600:.0f} h, {assumed.restart_s / 60:.0f} min until replaced",
             "assumed: rented nodes that are taken away",
         ),
         ("bytes of an image", f"{IMAGE_BYTES:,.0f}", "the two tar files that ImageNet-1K is distributed as"),

@@ -74,7 +74,7 @@ def results_check_command(
         raise NothingFound(f"There are no results files in {', '.join(paths)}.")
     done: list[Recomputed] = []
     if sample is not None and checked.found:
-        from ..evaluation.evaluating import Featurising
+        from ..features.items import Featurising
 
         how = Featurising(**{name: options[name] for name in FEATURE_OPTIONS if name in options})
         done = recompute(checked.found, sample=sample, seed=seed, images=sources, how=how, tell=say)
