@@ -34,9 +34,11 @@ from zoo.errors import DataError, QueryError, StoreError, ZooError
 from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.progress import CurveProgress
 from zoo.evaluation.curves.recipe import TASKS, Recipe
-from zoo.evaluation.curves.runs import CurveRun, Failure, Job, RunCache, Setup, Workload, all_jobs, perform
+from zoo.evaluation.curves.runs import CurveRun, Failure, Job, RunCache, Setup, Unfinished, Workload, all_jobs, perform
 from zoo.evaluation.curves.tuning import Trained, Training, Transfer
 from zoo.execution import processes
+from zoo.execution.part import PartOf
+from zoo.execution.processes import Processes
 
 N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the blind guess trains nothing
 
@@ -47,6 +49,15 @@ def test_every_run_is_done_once_and_a_second_time_none_is(tmp_path: Path) -> Non
     assert len(done) == len(set(done)) == N_RUNS
     assert numbers(measured(tmp_path)) == numbers(first) and calls(tmp_path / "log") == done
     assert len(list((tmp_path / "runs").iterdir())) == N_RUNS + 1  # one file a run, and nothing else is left
+
+
+def test_parts_of_the_work_do_every_run_once_and_the_last_one_reports(tmp_path: Path) -> None:
+    for k in (1, 2):
+        with pytest.raises(Unfinished, match=f"Part {k}/3 is done; .* of 13 runs are finished"):
+            measured(tmp_path, executor=PartOf(Processes(0), k, 3))
+    last = measured(tmp_path, executor=PartOf(Processes(0), 3, 3))
+    assert len(calls(tmp_path / "log")) == N_RUNS
+    assert numbers(last) == numbers(measured(tmp_path / "whole"))
 
 
 @pytest.mark.parametrize("n_before", [0, 3, 7])
