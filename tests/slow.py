@@ -31,6 +31,8 @@ FILES = (
     "encoders/unlisted",
     "demo",
     "published_file",
+    "cli/runs",
+    "features/running",
     "cli/study",
     "analysis/importance",
     "weights/checkpoints_refused",

@@ -95,8 +95,8 @@ def test_the_map_of_the_house_names_every_package_and_every_module_of_the_root()
     assert len([line for line in lines if line.startswith("    ")]) <= 25
 
 
-def test_the_root_has_ten_modules_at_most() -> None:
-    assert len(list(PACKAGE.glob("*.py"))) <= 10
+def test_the_root_has_eleven_modules_at_most() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) <= 11
 
 
 def test_a_checked_copy_depends_on_every_module_that_checking_imports() -> None:

@@ -71,6 +71,22 @@ def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_
     assert "of 9:" not in again.output  # nothing was trained
 
 
+def test_a_part_of_the_work_says_how_much_is_left_to_the_others(tmp_path: Path) -> None:
+    wanted = ["curve", ENCODER, SHAPES, "--task", "depth", "--seeds", "1", *QUICK, "--maximal", "0.01", "--no-record"]
+    runs = {"done": 3, "all": 5, "folder": str(tmp_path / "runs")}
+    part = [*wanted, "--regimes", "20,all", "--to", str(tmp_path / "runs"), "--part", "1/2"]
+    assert document(*part) == {"part": {"k": 1, "n": 2}, "runs": runs}
+    assert "Part 1/2 is done; 3 of 5 runs are finished" in run(*part).stderr
+    for options, sentence in (
+        (["--part", "1/2"], "runs of all parts"),
+        (["--on", "local", "--processes", "2"], "--processes"),
+        (["--cpus-each", "2"], "add --on"),
+        (["--to", "memory://runs"], "expected a folder"),
+        (["--part", "3/2"], "expected K/N"),
+    ):
+        assert sentence in run(*wanted, *options, code=2).stderr
+
+
 def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervision(home: Path) -> None:
     text = run(
         "curve",

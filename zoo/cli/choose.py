@@ -98,11 +98,13 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of the order of images.")
 @_image_options
 @click.option(
+    "--to",
     "--out",
     "root",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where features and measured speeds are kept.  [default: in the cache]",
+    help="Where features and measured speeds are kept; what 'zoo features --to DIR' computed is read from there.  "
+    "[default: in the cache]",
 )
 @json_option
 def choose_command(

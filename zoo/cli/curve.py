@@ -18,7 +18,8 @@ from ..cards.catalogue import catalogue
 from ..datasets.opening import DENSE_KINDS, KINDS, help_on
 from ..errors import QueryError, StoreError, UnknownName, ZooError
 from ..evaluation.curves.progress import CurveProgress, TimeLeft, time_text
-from ..files import replaced
+from ..files import local_folder, replaced
+from .engine_options import CPUS_OPTION, OF_WORKERS, PROCESS_OPTIONS, Engine
 from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from ..evaluation.curves.inputs import TransferData
     from ..evaluation.curves.recipe import Recipe
     from ..evaluation.curves.report import CurveReport, CurveRequest
-    from ..evaluation.curves.runs import CurveRun, Job
+    from ..evaluation.curves.runs import CurveRun, Job, Unfinished
     from ..evaluation.curves.tuning import Step, Training
 
 DATA_HELP = f"""\b
@@ -131,15 +132,25 @@ _TRAINING = (
         type=click.IntRange(1, 1024),
         default=1,
         show_default=True,
-        help="Networks that are trained at once.",
+        help="Networks that are trained at once, by this machine.",
     ),
+)
+_WORKERS = (
+    click.option(
+        "--to",
+        "runs_folder",
+        metavar="FOLDER",
+        help="Where finished runs are kept; all workers must reach it.  [default: in the cache]",
+    ),
+    *PROCESS_OPTIONS,
+    CPUS_OPTION,
 )
 _NAMED = ("epochs", "batch_size", "accumulate", "precision")
 
 
 def curve_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds all options but those of the output."""
-    return with_options(command, (*_WHAT, *DATA_OPTIONS, *_TRAINING))
+    return with_options(command, (*_WHAT, *DATA_OPTIONS, *_TRAINING, *_WORKERS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +162,7 @@ class Plan:
     request: CurveRequest
     how: Training
     n_processes: int
+    engine: Engine  # whose folder has the finished runs
 
 
 def plan_of(spec: str, options: dict[str, Any], *, record: bool) -> Plan:
@@ -169,6 +181,7 @@ def plan_of(spec: str, options: dict[str, Any], *, record: bool) -> Plan:
     if task in ("depth", "normals"):
         refuse_idle((*COLUMN_OPTIONS, *TABLE_OPTIONS), f"{spec!r} is no data set of classes, and has no columns")
     refuse_idle_columns(spec)
+    engine = _engine_of(options, is_auto=is_auto)
     if not is_auto:
         refuse_idle(("count",), "the regimes are given by --regimes", remedy=", or take --regimes auto")
     data = _data_of(spec, task, options)
@@ -182,7 +195,32 @@ def plan_of(spec: str, options: dict[str, Any], *, record: bool) -> Plan:
         regimes=regimes, seeds=seeds, recipe=recipe, maximal=options["maximal"], count=options["count"]
     )
     how = _training_of(options["device"], n_workers=options["n_workers"])
-    return Plan(data=data, metrics=metrics, request=request, how=how, n_processes=options["n_processes"])
+    return Plan(data=data, metrics=metrics, request=request, how=how, n_processes=options["n_processes"], engine=engine)
+
+
+def _engine_of(options: Mapping[str, Any], *, is_auto: bool) -> Engine:
+    """The workers that train, and where the runs go; refuses options without effect and parts of unknown work."""
+    from ..files import cache_folder
+
+    where = options["runs_folder"]
+    folder = cache_folder() / "curves" if where is None else local_folder(where)
+    if folder is None:
+        raise QueryError(
+            f"Got --to {where}, expected a folder, for workers keep there how far a training is; name one that all "
+            "of them reach."
+        )
+    given = {name: options[name] for name in ("on", "part", "cpus_each", "gpus_each", "mixed_versions")}
+    engine = Engine(where=folder, stored="float32", **given)
+    if not engine.is_used:
+        refuse_idle(OF_WORKERS, "no engine is asked for", remedy=", or add --on")
+    else:
+        refuse_idle(("n_processes",), "--on says what trains", remedy=", or write --on local:N")
+    if engine.part is not None and is_auto:
+        raise QueryError(
+            f"Got --part {engine.part[0]}/{engine.part[1]} with --regimes auto, expected numbers of labels, as "
+            "50,200,1k,all: those that auto proposes follow from runs of all parts."
+        )
+    return engine
 
 
 def _data_of(spec: str, task: str, options: dict[str, Any]) -> TransferData:
@@ -522,7 +560,13 @@ def curve_command(
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     plan = plan_of(spec, options, record=record)
     data, metrics = plan.data, plan.metrics
-    report = _measured(ids, plan)
+    from ..evaluation.curves.runs import Unfinished
+
+    try:
+        report = _measured(ids, plan)
+    except Unfinished as unfinished:
+        _tell_unfinished(unfinished, as_json=as_json)
+        return
     out = folder or default_folder(data)
     if not as_json:  # before anything can go wrong with figures and results
         shown_before: list[str] = []
@@ -569,14 +613,29 @@ def _measured(ids: Sequence[str], plan: Plan) -> CurveReport:
         say(f"{name}: weights")
         candidates.append(candidate(name))
     several = len({one.control_hash for one in candidates}) > 1
-    return learning_curves(
+    measure = partial(
+        learning_curves,
         candidates,
         plan.data,
         plan.request,
+        folder=plan.engine.folder,
         how=plan.how,
-        n_processes=plan.n_processes,
         progress=CurveBar() if sys.stderr.isatty() else FinishedRuns(several=several),
     )
+    if not plan.engine.is_used:
+        return measure(n_processes=plan.n_processes)
+    with plan.engine.executor(plan.how.device) as workers:
+        return measure(executor=workers, resources=plan.engine.resources(plan.how.device))
+
+
+def _tell_unfinished(unfinished: Unfinished, *, as_json: bool) -> None:
+    """What a part of the work has done while other parts are at theirs."""
+    if as_json:
+        k, n = unfinished.part
+        runs = {"done": unfinished.n_done, "all": unfinished.n_jobs, "folder": str(unfinished.at)}
+        print_json({"part": {"k": k, "n": n}, "runs": runs})
+    else:
+        print_notes([str(unfinished)])
 
 
 def _rows(report: CurveReport, source: str) -> Mapping[Any, Mapping[str, Any]]:

@@ -67,14 +67,16 @@ PROCESS_OPTIONS = (
 )
 """Options of the process that hands out work, which change no number."""
 
+CPUS_OPTION = click.option(
+    "--cpus-each",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="Threads of a worker; other numbers of them round otherwise.",
+)
+
 _NUMBER_OPTIONS = (
-    click.option(
-        "--cpus-each",
-        type=click.IntRange(1, 1024),
-        default=1,
-        show_default=True,
-        help="Threads of a worker; other numbers of them round otherwise.",
-    ),
+    CPUS_OPTION,
     click.option(
         "--store",
         "stored",
@@ -87,7 +89,7 @@ _NUMBER_OPTIONS = (
 
 _OF_PROCESS = ("--on", "--part", "--gpus-each", "--to", "--out")  # and their values: they move no number
 _FLAGS_OF_PROCESS = ("--mixed-versions", "--json")
-_OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
+OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
 ENGINE_NAMES = ("root", "on", "part", "cpus_each", "gpus_each", "stored", "mixed_versions")
 
 
@@ -180,7 +182,7 @@ def engine_of(options: dict[str, Any]) -> Engine:
     own = {name: options.pop(name) for name in ENGINE_NAMES}
     engine = Engine(where=own.pop("root") or evaluations_folder(), **own)
     if not engine.is_used:
-        refuse_idle(_OF_WORKERS, "this process computes by itself", remedy=", or add --on")
+        refuse_idle(OF_WORKERS, "this process computes by itself", remedy=", or add --on")
     if options.get("skip_corrupt", False) is None:
         options["skip_corrupt"] = engine.is_used
     return engine

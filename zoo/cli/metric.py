@@ -436,7 +436,7 @@ def _by_workers(
     problems: list[str] = []
     found = []
     for one in done.measured:
-        make_rows = (lambda rows=one.rows: rows) if options["record"] else None  # type: ignore[misc]
+        make_rows = (lambda rows=one.rows: rows) if options["record"] else None
         found.append(_told(one.document, data, make_rows, problems, as_json=as_json))
     tell_many(done, found, engine, as_json=as_json, key="encoders")
     if done.failed:

@@ -90,7 +90,7 @@ def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **optio
     """Go on with a run, with any number of workers, by any engine.
 
     It runs the command of the run again, which computes what is missing; --cpus-each and all other options that may
-    change numbers are those of the run.
+    change numbers are those of the run. Without --on there is one worker.
     """
     at, record = _chosen(given, unfinished=True)
     if not record.asked.command:
@@ -103,6 +103,9 @@ def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **optio
             again += [option, str(options[name])]
     if options["part"] is not None:
         again += ["--part", "/".join(map(str, options["part"]))]
+    engines = [writer.facts["engine"] for writer in record.writers]
+    if options["on"] is None and options["part"] is None and "this process" not in engines:
+        again += ["--on", "local:1"]  # without an engine the command would use all threads, and round otherwise
     again += ["--mixed-versions"] * options["mixed_versions"] + ["--json"] * as_json + arguments
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)

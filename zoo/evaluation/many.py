@@ -255,7 +255,8 @@ class _Queue:
     ) -> None:
         self.measuring, self.failed = measuring, dict[str, Failure]()
         self._data, self._waiting, self._open = data, deque[tuple[str, int]](), dict[str, int]()
-        n_machines = getattr(executor, "n_nodes", 1)
+        workers = executor.executor if isinstance(executor, PartOf) else executor
+        n_machines = getattr(workers, "n_nodes", 1)  # of a cluster
         if resources.n_gpus:
             n_machines = max(1, int(executor.n_workers * resources.n_gpus))
         memory = measuring.request.memory_bytes

@@ -32,7 +32,7 @@ from .protocols import PROTOCOLS, protocol_from
 
 if TYPE_CHECKING:
     from ..features import Features
-    from .evaluating import Featurising
+    from ..features.items import Featurising
 
 State = Literal["same", "other", "passed over"]
 Tell = Callable[[str], None]
@@ -262,7 +262,7 @@ class _Again:
         return self._data[source]
 
     def _featurising(self, precision: str) -> Featurising:
-        from .evaluating import Featurising
+        from ..features.items import Featurising
 
         return replace(self.how or Featurising(), precision=precision)
 

@@ -9,6 +9,7 @@ process is found and left out.
 from __future__ import annotations
 
 import pickle
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -197,7 +198,7 @@ def _carefully(decoding: Decoding, batches: Sequence[Sequence[int]]) -> Generato
                     read.append(position)
                     tensors.append(one.pixels[0])
             yield decoding.batch(read, tensors, unreadable)
-        if n_fatal == sum(map(len, batches)):
+        if n_fatal == sum(map(len, batches)) > _FEW:
             raise DataError(
                 f"All {n_fatal:,} images of {decoding.images.name!r} from number {batches[0][0]:,} on end the process "
                 "that decodes them, as if memory or a library were missing on this machine; look at what it prints."
@@ -206,8 +207,13 @@ def _carefully(decoding: Decoding, batches: Sequence[Sequence[int]]) -> Generato
         apart.close()
 
 
-FATAL = "the process that decodes it ends"
+FATAL = "the process that decodes it ends, or never does"
 """Why an image was left out; the same whatever the end was, for it is part of the shard."""
+
+
+def is_fatal(image: Skipped) -> bool:
+    """True of an image that was left out because no process could decode it."""
+    return f"({FATAL})" in image.reason
 
 
 class _Apart:
@@ -220,7 +226,7 @@ class _Apart:
     def __getitem__(self, position: int) -> Batch | None:
         """The batch of one image; None if it ended the process."""
         if self._running is None:
-            context = get_context()
+            context: Any = get_context("fork" if sys.platform == "linux" else None)  # another one would import all anew
             here, there = context.Pipe()
             process = context.Process(target=_decode_apart, args=(self._decoding, here, there), daemon=True)
             process.start()
@@ -229,11 +235,13 @@ class _Apart:
         connection = self._running[1]
         try:
             connection.send_bytes(str(position).encode())
-            batch: Batch = pickle.loads(connection.recv_bytes())
+            if connection.poll(_PATIENCE_S):
+                batch: Batch = pickle.loads(connection.recv_bytes())
+                return batch
         except (EOFError, OSError):
-            self.close()
-            return None
-        return batch
+            pass
+        self.close()
+        return None
 
     def close(self) -> None:
         """Ends the process."""
@@ -241,14 +249,13 @@ class _Apart:
             return
         (process, connection), self._running = self._running, None
         connection.close()
-        process.join(_ENDS_S)
-        if process.is_alive():
-            process.kill()
-            process.join()
+        process.kill()  # there is nothing that it would lose
+        process.join()
         process.close()
 
 
-_ENDS_S = 5.0  # within which the process ends once nobody asks for images
+_FEW = 4  # images that may all be fatal
+_PATIENCE_S = 300.0  # for one image, whose decoding may never end
 
 
 def _decode_apart(decoding: Decoding, here: Connection, there: Connection) -> None:

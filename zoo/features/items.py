@@ -43,7 +43,7 @@ from .computing import (
     memory_of,
     number_type,
 )
-from .decoding import Decoding
+from .decoding import Decoding, is_fatal
 from .origin import Origin, code_version, differences, run_hash, stored_as
 from .shards import Skipped, read_shard, shard_number, write_shard
 from .store import (
@@ -130,7 +130,8 @@ def parse_done(value: bytes) -> ItemDone:
 MOST = 64
 """Encoders in an item, at most."""
 
-_CAREFUL_FROM = 3  # the try of an item from which on its images are decoded where they can do no harm
+_CAREFUL_FROM = 3  # the try of an item from which on its images are decoded where they can do no harm; at once where
+#                    such images are known
 _SHARE_OF_MEMORY = 0.5  # that the encoders of a group may take
 _EVERYWHERE = 1 << 33  # bytes of a group where all machines must plan the same, whatever memory they have
 _N_REQUESTS = 16  # to a place at once
@@ -398,6 +399,9 @@ class _Doing:
         self.odd: set[str] = set()
         self.n_rows = self.n_skipped = self.n_bytes = self.n_there = 0
         self.batch_size = setting.how.batch_size
+        self.fatal = root.below("fatal").below(images.fingerprint[:12])
+        noted = {int(name) for name in self.fatal.names() if name.isdecimal()}
+        self.is_careful = current_try() >= _CAREFUL_FROM or not noted.isdisjoint(self._span)
 
     def run(self) -> None:
         missing = []
@@ -533,7 +537,7 @@ class _Doing:
             shard_size=self.item.shard_size,
             skip_corrupt=how.skip_corrupt,
             progress=Silent(),
-            careful=current_try() >= _CAREFUL_FROM,
+            careful=self.is_careful,
         )
         compute(
             forward, [self.item.number], lambda computed: self._keep(by_name[computed.name], computed), failed=failed
@@ -553,6 +557,9 @@ class _Doing:
             stored=self.setting.stored,
         )
         self.n_rows, self.n_skipped = len(computed.positions), len(computed.skipped)
+        for image in computed.skipped if self.is_careful else ():
+            if is_fatal(image):  # to be met with care by other encoders too, so that it ends no more workers
+                self.fatal.write_new(str(image.position), image.reason.encode())
         self.n_bytes += listed.size_bytes
         name, is_second = target.origin.encoder, listed.file in target.seen
         target.seen |= {listed.file} | self._rivals(target)

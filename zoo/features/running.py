@@ -25,12 +25,10 @@ from ..progress import Progress
 from ..storage import Place, place_at
 from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
 from .origin import CODE_NUMBER
-from .store import INDEX, RUN, damaged, read_index
+from .store import HOW, INDEX, RUN, damaged, read_index
 
 Piece: TypeAlias = Callable[[], Any]
 """More work for the workers: a picklable function without arguments, whose value is small and not None."""
-HOW = "how.json"
-"""File beside the shards of features: by which batches and threads they are computed, which moves last bits."""
 
 GIVEN_UP = 3
 """Failed items after which the others of an encoder are left out: what is wrong is the encoder, or the place."""
@@ -137,7 +135,7 @@ def run_features(
     resources : Resources
         What an item takes.
     on_complete : callable, optional
-        Is called here, with the id, once all parts of an encoder are complete. Pieces of work that it returns are done
+        Is called here, with the id, once all parts of an encoder are complete. The work that it returns is done
         by the workers before the items that are left.
     on_outcome : callable, optional
         Is called here with the outcomes of those pieces, whose work is a :class:`More`; may return others.
@@ -158,9 +156,7 @@ def run_features(
     share = None
     if isinstance(executor, PartOf):
         share, executor = (executor.k, executor.n), executor.executor
-    items = plan(
-        setting, names, data, parts, group_bytes=journal.asked.group_bytes or None, everything=share is not None
-    )
+    items = plan(setting, names, data, parts, everything=share is not None)
     if share is not None:
         items = items[share[0] - 1 :: share[1]]
     if items and journal.refusal:
@@ -217,7 +213,6 @@ def asked_for(
         settings=settings,
         features=tuple(features),
         versions=versions(code=CODE_NUMBER),
-        group_bytes=0,
         started=now(),
     )
 
@@ -460,7 +455,7 @@ class _Run:
             self._journal.skipped(name, part, [one.image for one in index.skipped[:_NAMED]], len(index.skipped))
         self._wanted[name].discard(part)
         if not self._wanted[name] and self.on_complete is not None:
-            self._more.extend(More(encoder=name, do=piece) for piece in self.on_complete(name) or ())
+            self._more.extend(self.on_complete(name) or ())
 
     def _plan_again(self, name: str, part: str) -> None:
         """Plans the items of shards that were damaged, or of other features, and are gone now."""

@@ -438,6 +438,8 @@ def _read(shard: Shard, name: str) -> np.ndarray:
         if content is None or len(content) != placed.n_bytes:
             raise ValueError("No such file" if content is None else "it is shorter than it was")
         return np.frombuffer(content, _TYPES[placed.dtype]).reshape(placed.shape)
+    except QueryError:  # of the limit of the cache
+        raise
     except (OSError, ValueError) as error:
         raise DataError(
             f"The features in {shard.place.shown}/{shard.file} cannot be read any more ({error}); restore the file, or "

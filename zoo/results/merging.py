@@ -303,22 +303,22 @@ def collect(paths: Sequence[str | Path]) -> Collected:
 
 
 def recorded_rows(folder: Path | None, *, datasets: Collection[str]) -> list[Found]:
-    """The rows of a folder, or by default of all results here, the shipped ones first; wrong ones are left out.
+    """The rows of a folder, or by default of all results here, the shipped ones first, as :func:`rows_below` does."""
+    if folder is not None:
+        return rows_below(folder, datasets=datasets, depth=0)
+    folders = (content_folder("results"), user_folder() / "results")
+    return [one for some in folders for one in rows_below(some, datasets=datasets)]
 
-    Only files that mention one of these data sets are read.
-    """
+
+def rows_below(folder: Path, *, datasets: Collection[str], depth: int = _DEEPEST) -> list[Found]:
+    """The rows of results files in a folder that mention one of these data sets; wrong ones are left out."""
     words = [name.replace('"', '""').encode() for name in datasets]  # as CSV quotes it
-    if folder is None:
-        places = [place_at(one) for one in (content_folder("results"), user_folder() / "results") if one.is_dir()]
-        tables = [one for place in places for one in _walked(place, _DEEPEST, ())]
-    else:
-        place = place_at(folder)
-        tables = [(place, name) for name in place.names() if name.endswith(".csv")]
-    found: list[Found] = []
-    for place, name in tables:
-        content = place.read(name)
+    place, found = place_at(folder), list[Found]()
+    names = ((place, name) for name in place.names() if name.endswith(".csv"))
+    for at, name in _walked(place, depth, ()) if depth else names:
+        content = at.read(name)
         if content is not None and any(word in content for word in words):
-            _read(f"{place.shown}/{name}", content, place.read(sidecar_of(Path(name)).name), found, [])
+            _read(f"{at.shown}/{name}", content, at.read(sidecar_of(Path(name)).name), found, [])
     return found
 
 

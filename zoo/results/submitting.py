@@ -29,9 +29,9 @@ from ..errors import QueryError, ResultsError, StoreError
 from ..files import content_folder, shipped_only, user_folder
 from ..version import __version__
 from .checking import CHECKS, ProtocolCheck, check
-from .merging import Found, Together, collect, incomplete
+from .merging import Found, Together, collect, incomplete, rows_below
 from .recording import record
-from .rows import Measurement, means_over_seeds
+from .rows import means_over_seeds
 from .values import SeedMean
 from .vocabulary import METRICS
 
@@ -254,8 +254,8 @@ def _own_cards(found: Iterable[Found]) -> dict[str, str]:
 def _standings(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[Standing]:
     """Each contributed number beside the best one of the repository and of the zoo's own results."""
     known: dict[tuple[str, ...], list[SeedMean]] = {}
-    rows = [*(one.measurement for one in there), *_shipped()]
-    for mean in means_over_seeds(rows):
+    shipped = rows_below(content_folder("results"), datasets={one.row.dataset for one in fresh})
+    for mean in means_over_seeds(one.measurement for one in (*there, *shipped)):
         known.setdefault(_subject(mean), []).append(mean)
     for mean in means_over_seeds(one.measurement for one in fresh):
         lower = METRICS[mean.metric].lower_is_better
@@ -267,10 +267,6 @@ def _standings(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[Stand
         best = min(others, key=lambda one: sign * one.value)
         ahead = {one.encoder for one in others if sign * one.value < sign * mean.value}
         yield Standing(mean=mean, best=best, place=len(ahead) + 1, n=len({one.encoder for one in others}) + 1)
-
-
-def _shipped() -> list[Measurement]:
-    return [one.measurement for one in collect([content_folder("results")]).found]
 
 
 def _subject(mean: SeedMean) -> tuple[str, ...]:

@@ -31,12 +31,14 @@ from tests.evaluation.curves.curve_runs import (
 )
 from zoo.encoders import Encoder
 from zoo.errors import DataError, QueryError, StoreError, ZooError
-from zoo.evaluation.curves import runs
 from zoo.evaluation.curves.inputs import TransferData
 from zoo.evaluation.curves.progress import CurveProgress
 from zoo.evaluation.curves.recipe import TASKS, Recipe
-from zoo.evaluation.curves.runs import CurveRun, Failure, Job, RunCache, Setup, Workload, all_jobs, perform
+from zoo.evaluation.curves.runs import CurveRun, Failure, Job, RunCache, Setup, Unfinished, Workload, all_jobs, perform
 from zoo.evaluation.curves.tuning import Trained, Training, Transfer
+from zoo.execution import processes
+from zoo.execution.part import PartOf
+from zoo.execution.processes import Processes
 
 N_RUNS = 2 * 3 + 2 * 3 + 1 - 1  # encoder and scratch, three regimes, two seeds; the blind guess trains nothing
 
@@ -47,6 +49,15 @@ def test_every_run_is_done_once_and_a_second_time_none_is(tmp_path: Path) -> Non
     assert len(done) == len(set(done)) == N_RUNS
     assert numbers(measured(tmp_path)) == numbers(first) and calls(tmp_path / "log") == done
     assert len(list((tmp_path / "runs").iterdir())) == N_RUNS + 1  # one file a run, and nothing else is left
+
+
+def test_parts_of_the_work_do_every_run_once_and_the_last_one_reports(tmp_path: Path) -> None:
+    for k in (1, 2):
+        with pytest.raises(Unfinished, match=f"Part {k}/3 is done; .* of 13 runs are finished"):
+            measured(tmp_path, executor=PartOf(Processes(0), k, 3))
+    last = measured(tmp_path, executor=PartOf(Processes(0), 3, 3))
+    assert len(calls(tmp_path / "log")) == N_RUNS
+    assert numbers(last) == numbers(measured(tmp_path / "whole"))
 
 
 @pytest.mark.parametrize("n_before", [0, 3, 7])
@@ -205,7 +216,7 @@ def quick_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["zoo.evaluation.curves.runs", "tests.evaluation.curves.curve_runs"])
-    monkeypatch.setattr(runs, "_SPAWN", context)
+    monkeypatch.setattr(processes, "_SPAWN", context)
 
 
 @pytest.mark.usefixtures("quick_to_start")
@@ -223,9 +234,9 @@ def test_an_interrupt_ends_other_processes_at_once_and_what_was_finished_stays(t
 @pytest.mark.usefixtures("quick_to_start")
 def test_a_process_that_dies_is_told_of_and_what_was_finished_stays(tmp_path: Path) -> None:
     dying = replace(planted_candidate(), pretrained=dying_encoder)
-    with pytest.raises(StoreError, match=r"A process has died.*finished runs are kept in .*go on with fewer processes"):
+    with pytest.raises(ZooError, match=r"status 9 .* as 4 in all .*fewer processes .*5 more failed; 7 of 13 runs"):
         measured(tmp_path, candidates=[dying], n_processes=2)
-    assert len(list((tmp_path / "runs").glob("*.npz"))) >= 3
+    assert len(list((tmp_path / "runs").glob("*.npz"))) == 7
 
 
 def test_what_cannot_go_to_other_processes_is_refused(tmp_path: Path) -> None:

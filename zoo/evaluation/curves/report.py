@@ -52,6 +52,7 @@ with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
 
 if TYPE_CHECKING:
+    from ...execution.executor import Executor, Resources
     from .figures import Strip
 
 _PERCENT = (0.0, 100.0)
@@ -126,6 +127,8 @@ def learning_curves(
     folder: Path | None = None,
     how: Training | None = None,
     n_processes: int = 1,
+    executor: Executor | None = None,
+    resources: Resources | None = None,
     progress: CurveProgress | None = None,
     train: Train = train_run,
 ) -> CurveReport:
@@ -142,7 +145,12 @@ def learning_curves(
     how : Training, optional
         Device, processes and memory, which move no number.
     n_processes : int
-        That train at the same time.
+        That train at the same time, on this machine.
+    executor : Executor, optional
+        Does the runs instead, on machines that reach the folder; of a :class:`~zoo.execution.part.PartOf`, those of the
+        part.
+    resources : Resources, optional
+        What each run takes of them.
     progress : CurveProgress, optional
         Called as runs go on.
     train : callable
@@ -161,6 +169,8 @@ def learning_curves(
     DataError
         If a regime is so small that a class is missing, a class of the test images is not in the training images, or
         maximal supervision is no better than the blind guess. Finished runs stay in the cache.
+    Unfinished
+        If the runs of a part are done, and those of other parts are not.
     ZooError
         Of a run that failed, once the others are done; says how many are finished.
     """
@@ -178,7 +188,9 @@ def learning_curves(
     cache = cache_folder() / "curves" if folder is None else folder
     setup = Setup(data=data, recipe=request.recipe, folder=cache, how=how or Training(), train=train)
     watch = partial(_require_scale, work, candidates, request)
-    with Runner(setup, n_processes=n_processes, progress=progress, watch=watch) as runner:
+    with Runner(
+        setup, n_processes=n_processes, executor=executor, resources=resources, progress=progress, watch=watch
+    ) as runner:
         if request.regimes is None:
             regimes, notes = _searched_regimes(runner, work, candidates, request)
         runner.do(all_jobs(work, candidates, regimes, request.seeds))

@@ -15,41 +15,25 @@ from __future__ import annotations
 
 import io
 import json
-import multiprocessing
-import os
-import pickle
-import queue
 import shutil
-import signal
-import sys
-import threading
 import time
 import zipfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from ...encoders import Encoder
-from ...errors import (
-    BuildError,
-    DataError,
-    MissingExtra,
-    QueryError,
-    StoreError,
-    WeightsRefused,
-    WeightsUnavailable,
-    ZooError,
-)
+from ...errors import DataError, QueryError, StoreError, ZooError
+from ...execution.executor import DIED, WAIT, Executor, Failure, Resources, Wait, n_cores
+from ...execution.part import PartOf
+from ...execution.processes import Processes, tell
 from ...files import locked, replaced
 from ...optional import requires_extra
 from .inputs import TransferData, forget_inputs
@@ -280,8 +264,7 @@ class RunCache:
         return self.folder / f"{job.key}.npz"
 
 
-_ERROR_KINDS = (QueryError, DataError, StoreError, BuildError, WeightsUnavailable, WeightsRefused)
-_FATAL = (StoreError, MissingExtra)  # for the other runs too
+_FATAL = ("StoreError", "MissingExtra")  # kinds of errors that the other runs would meet too
 _BLIND_BYTES = 1 << 30  # of maps for the blind guess; fixed, for where there are more it moves the number
 
 Train: TypeAlias = Callable[[Encoder, Transfer, Training, Path | None, OnStep | None], Trained]
@@ -299,25 +282,7 @@ class Setup:
     train: Train = train_run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why a run could not be done, in a form that passes between processes."""
-
-    kind: type[ZooError]
-    text: str
-    is_fatal: bool  # the other runs would meet it too
-
-    @classmethod
-    def of(cls, error: ZooError) -> Failure:
-        """The failure that an error is."""
-        kind = next((kind for kind in _ERROR_KINDS if isinstance(error, kind)), ZooError)
-        return cls(kind=kind, text=str(error), is_fatal=isinstance(error, _FATAL))
-
-
-Outcome: TypeAlias = CurveRun | Failure | None
-
-
-def perform(job: Job, setup: Setup, *, on_step: OnStep | None = None) -> Outcome:
+def perform(job: Job, setup: Setup, *, on_step: OnStep | None = None) -> CurveRun | Failure | None:
     """Does a job unless its run is in the cache, where it is afterwards; None if another process is at the same job."""
     cache = RunCache(setup.folder)
     try:
@@ -389,15 +354,17 @@ def _check(job: Job, run: CurveRun, data: TransferData) -> None:
             )
 
 
-_POLL_S = 0.2  # between two looks at other processes
-_SPAWN = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in whatever state they are
+_POLL_S = 0.2  # between two looks at what another command is at, and two steps that are told
+_DONE, _BUSY = "done", "busy"  # what becomes of a job, but for failures; the run itself is in the cache
 
 
 class Runner:
-    """Does jobs, in this process or in several; used as a context, at whose end its processes are gone.
+    """Does jobs on workers; used as a context, at whose end processes that it started are gone.
 
     ``runs`` has the runs that are done, by the key of their job. ``watch`` is called with them before the first job and
-    after each that ends; what it raises ends the rest.
+    after each that ends; what it raises ends the rest. ``executor`` does the jobs, on machines that reach the folder,
+    ``n_cpus`` and ``n_gpus`` for each; without it they are done here or in ``n_processes``. Of a part of the work it
+    does the jobs of that part, and :class:`Unfinished` is raised if others are left.
     """
 
     def __init__(
@@ -405,23 +372,37 @@ class Runner:
         setup: Setup,
         *,
         n_processes: int = 1,
+        executor: Executor | None = None,
+        resources: Resources | None = None,
         progress: CurveProgress | None = None,
         watch: Callable[[Mapping[str, CurveRun]], None] | None = None,
     ) -> None:
         if isinstance(n_processes, bool) or n_processes < 1:
             raise QueryError(f"Asked for {n_processes} processes; expected at least 1.")
         self.runs: dict[str, CurveRun] = {}
-        self._setup, self._n_processes = setup, n_processes
+        self._is_ours, self._part = executor is None, (1, 1)
+        if isinstance(executor, PartOf):  # which jobs are its own does not depend on which are done
+            self._part, executor = (executor.k, executor.n), executor.executor
+        self._executor: Executor = Processes(n_processes if n_processes > 1 else 0) if executor is None else executor
+        n_workers = self._executor.n_workers
+        if resources is None:
+            resources = Resources(n_cpus=max(1, n_cores() // n_workers) if n_workers > 1 else torch.get_num_threads())
+        self._resources = resources
+        if isinstance(self._executor, Processes):
+            self._executor.listen = self._listen
+            setup = replace(setup, how=replace(setup.how, memory_bytes=setup.how.memory_bytes // n_workers))
+        self._setup, self._perform = setup, partial(_perform_and_tell, setup)
         self._progress = CurveProgress() if progress is None else progress
         self._watch = watch or (lambda runs: None)
-        self._pool: _Pool | None = None
+        self._open: dict[str, Job] = {}  # handed out, by their keys
+        self._waiting = deque[tuple[float, Job]]()  # jobs, and seconds of the clock before which they are not due
 
     def __enter__(self) -> Runner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._pool is not None:
-            self._pool.end(at_once=error is not None)
+        if self._is_ours:
+            self._executor.close()
         self._progress.end()
         forget_inputs()  # of runs in this process: gigabytes that are the user's again
 
@@ -431,203 +412,125 @@ class Runner:
         The error of the first run that failed is raised once the others are done, and says how many are finished.
         """
         wanted = distinct(jobs)
+        k, n = self._part
+        own = {job.key for job in wanted[k - 1 :: n]}
         cache, n_test = RunCache(self._setup.folder), len(self._setup.data.test)
         for job in wanted:
             if job.key not in self.runs and (cached := cache.find(job, n_test=n_test)) is not None:
                 self.runs[job.key] = cached
-        missing = [job for job in wanted if job.key not in self.runs]
+        missing = [job for job in wanted if job.key not in self.runs and job.key in own]
         self._progress.start(len(wanted), len(wanted) - len(missing), n_steps=sum(job.n_steps for job in missing))
         self._watch(self.runs)
-        failures = self._in_processes(missing) if self._n_processes > 1 else self._here(missing)
+        failures = self._done(missing, cache, n_test)
+        n_done = sum(job.key in self.runs for job in wanted)
         if failures:
-            raise _refusal(failures, n_jobs=len(wanted), n_done=sum(job.key in self.runs for job in wanted), at=cache)
+            raise _refusal(failures, n_jobs=len(wanted), n_done=n_done, at=cache)
+        if n_done < len(wanted):
+            raise Unfinished(part=self._part, n_jobs=len(wanted), n_done=n_done, at=cache.folder)
 
-    def _here(self, jobs: list[Job]) -> list[tuple[Job, Failure]]:
+    def _done(self, jobs: Sequence[Job], cache: RunCache, n_test: int) -> list[tuple[Job, Failure]]:
         failures: list[tuple[Job, Failure]] = []
-        waiting = deque(jobs)
-        n_busy = 0  # jobs in a row that another process is at
-        while waiting:
-            job = waiting.popleft()
-            self._progress.began(job)
-            outcome = perform(job, self._setup, on_step=partial(self._progress.step, job))
-            n_busy = n_busy + 1 if outcome is None else 0
-            if outcome is None:
-                waiting.append(job)
-                if n_busy == len(waiting):  # all that is left
-                    time.sleep(_POLL_S)
-                    n_busy = 0
-            elif self._ended(job, outcome, failures):
-                break
-        return failures
-
-    def _in_processes(self, jobs: list[Job]) -> list[tuple[Job, Failure]]:
-        failures: list[tuple[Job, Failure]] = []
-        if not jobs:
-            return failures
-        if self._pool is None:
-            self._pool = _Pool(self._setup, self._n_processes)
-        waiting, running = deque(jobs), dict[Future[Outcome], Job]()
-        not_before_s: dict[str, float] = {}  # of jobs that another command is at
+        self._waiting.extend((0.0, job) for job in jobs)
         try:
-            while waiting or running:
-                for _ in range(len(waiting)):
-                    job = waiting.popleft()
-                    if len(running) == self._n_processes or time.monotonic() < not_before_s.get(job.key, 0.0):
-                        waiting.append(job)
-                        continue
-                    running[self._pool.submit(job)] = job
-                    self._progress.began(job)
-                if running:
-                    done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-                else:
-                    done = set()
-                    time.sleep(_POLL_S)
-                self._pass_on_steps(self._pool, running.values())
-                for future in done:
-                    job, outcome = running.pop(future), future.result()
-                    if outcome is None:
-                        not_before_s[job.key] = time.monotonic() + _POLL_S
-                        waiting.append(job)
-                    elif self._ended(job, outcome, failures):
-                        waiting.clear()
-        except BrokenProcessPool as error:
-            raise StoreError(
-                f"A process has died at one of {len(running)} runs, for want of memory or because the script that asks "
-                'for several keeps its work outside of if __name__ == "__main__"; '
-                f"{len(self.runs)} finished runs are kept in {self._setup.folder}: go on with fewer processes."
-            ) from error
+            outcomes = self._executor.map_unordered(self._perform, self._work(), self._resources)
+            with closing(outcomes):  # type: ignore[type-var]
+                for outcome in outcomes:
+                    job = self._open.pop(outcome.work.key)
+                    if outcome.value == _BUSY:
+                        self._waiting.append((time.monotonic() + _POLL_S, job))
+                    elif outcome.value == _DONE:
+                        self.runs[job.key] = _found(job, cache, n_test, outcome.worker)
+                        self._progress.ended(job, self.runs[job.key])
+                        self._watch(self.runs)
+                    else:
+                        failure = outcome.value if isinstance(outcome.value, Failure) else _of_tries(outcome.failures)
+                        failures.append((job, failure))
+                        self._progress.ended(job, None)
+                        if failure.kind in _FATAL or job.control == "blind":  # without which there is no curve at all
+                            self._waiting.clear()
+        finally:
+            self._open.clear()
+            self._waiting.clear()
         return failures
 
-    def _ended(self, job: Job, outcome: CurveRun | Failure, failures: list[tuple[Job, Failure]]) -> bool:
-        """Takes note of it; True if the rest need not be tried."""
-        if isinstance(outcome, Failure):
-            failures.append((job, outcome))
-            self._progress.ended(job, None)
-            return outcome.is_fatal or job.control == "blind"  # without which there is no curve of anything
-        self.runs[job.key] = outcome
-        self._progress.ended(job, outcome)
-        self._watch(self.runs)
-        return False
+    def _work(self) -> Iterator[Job | Literal[Wait.WAIT]]:
+        """The jobs; again those that another command was at, after a while."""
+        while self._waiting or self._open:
+            if not self._waiting:
+                yield WAIT
+                continue
+            not_before_s, job = self._waiting.popleft()
+            time.sleep(max(0.0, not_before_s - time.monotonic()))
+            self._open[job.key] = job
+            self._progress.began(job)
+            yield job
 
-    def _pass_on_steps(self, pool: _Pool, running: Iterable[Job]) -> None:
-        by_key = {job.key: job for job in running}
-        for key, step in pool.steps():
-            if key in by_key:
-                self._progress.step(by_key[key], step)
+    def _listen(self, told: tuple[str, Step]) -> None:
+        key, step = told
+        if key in self._open:
+            self._progress.step(self._open[key], step)
 
 
-class _Pool:
-    """Processes that were spawned, and end with this one."""
+class Unfinished(ZooError):
+    """The runs of a part of the work are done, and those of other parts are not, which no report can do without.
 
-    def __init__(self, setup: Setup, n_processes: int) -> None:
-        self._steps: Any = _SPAWN.Queue()
-        lifeline, self._held = _SPAWN.Pipe(duplex=False)
-        n_threads = max(1, n_cores() // n_processes)
-        share = replace(setup, how=replace(setup.how, memory_bytes=setup.how.memory_bytes // n_processes))
-        _require_picklable(share)
-        self._executor = ProcessPoolExecutor(
-            n_processes, mp_context=_SPAWN, initializer=_begin, initargs=(share, self._steps, lifeline, n_threads)
+    Attributes
+    ----------
+    part : (int, int)
+        k and n.
+    n_done, n_jobs : int
+        Runs that are finished, and all.
+    at : Path
+        Folder of the finished ones.
+    """
+
+    def __init__(self, *, part: tuple[int, int], n_jobs: int, n_done: int, at: Path) -> None:
+        self.part, self.n_jobs, self.n_done, self.at = part, n_jobs, n_done, at
+        super().__init__(
+            f"Part {part[0]}/{part[1]} is done; {n_done} of {n_jobs} runs are finished and kept in {at}, and the "
+            "report can be had when the other parts are done, too."
         )
 
-    def submit(self, job: Job) -> Future[Outcome]:
-        _require_picklable(job)
-        with _package_on_path(), _uninterrupted():
-            return self._executor.submit(_perform_in_worker, job)
 
-    def steps(self) -> list[tuple[str, Step]]:
-        """What the processes have reported since the last call: key of a job, and how far it is."""
-        reported = []
-        while True:
-            try:
-                reported.append(self._steps.get_nowait())
-            except queue.Empty:
-                return reported
-
-    def end(self, *, at_once: bool) -> None:
-        if at_once:
-            self._held.close()  # which the others see
-        self._executor.shutdown(wait=True, cancel_futures=True)
-        self._held.close()
-        self._steps.close()
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Holds an interrupt back until the end; a process that is started meanwhile never gets one."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _package_on_path() -> Iterator[None]:
-    """This package on sys.path, of which a process that is started gets a copy: torch.hub takes it away again."""
-    home = str(Path(__file__).resolve().parents[3])
-    if home in sys.path:
-        yield
-        return
-    sys.path.append(home)
-    try:
-        yield
-    finally:
-        sys.path.remove(home)
-
-
-def n_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-_WORKER: dict[str, Any] = {}  # of a process that was started for jobs: what all of them share
-
-
-def _begin(setup: Setup, steps: Any, lifeline: Connection, n_threads: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks ends this one
-    threading.Thread(target=_end_with, args=(lifeline,), daemon=True).start()
-    steps.cancel_join_thread()  # the process that reads may be gone
-    torch.set_num_threads(n_threads)
-    _WORKER.update(setup=setup, steps=steps)
-
-
-def _end_with(lifeline: Connection) -> None:
-    """Ends this process with the one that asked for it, however that ends."""
-    try:
-        lifeline.recv_bytes()
-    except (EOFError, OSError):
-        os._exit(1)
-
-
-def _perform_in_worker(job: Job) -> Outcome:
+def _perform_and_tell(setup: Setup, job: Job) -> str | Failure:
+    """What a worker does: the run goes into the cache, what became of it to whoever asked."""
     last_s = 0.0
 
     def on_step(step: Step) -> None:
         nonlocal last_s
         if time.monotonic() - last_s >= _POLL_S:
             last_s = time.monotonic()
-            _WORKER["steps"].put((job.key, step))
+            tell((job.key, step))
 
-    return perform(job, _WORKER["setup"], on_step=on_step)
-
-
-def _require_picklable(what: object) -> None:
-    try:
-        pickle.dumps(what)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise QueryError(
-            f"Runs cannot go to several processes ({error}); make what gives the encoders and the images functions of "
-            "a module, or ask for one process."
-        ) from error
+    outcome = perform(job, setup, on_step=on_step)
+    if isinstance(outcome, Failure):
+        return outcome
+    return _BUSY if outcome is None else _DONE
 
 
-def _refusal(failures: list[tuple[Job, Failure]], *, n_jobs: int, n_done: int, at: RunCache) -> Exception:
+def _found(job: Job, cache: RunCache, n_test: int, worker: str) -> CurveRun:
+    """The run that a worker has finished."""
+    run = cache.find(job, n_test=n_test)
+    if run is None:
+        raise StoreError(
+            f"The run {job.label!r} was finished by {worker} and is not in {cache.folder} here; name a folder of runs "
+            "that all machines reach."
+        )
+    return run
+
+
+def _of_tries(failures: Sequence[Failure]) -> Failure:
+    """Why no try of a run came to an end."""
+    last = failures[-1]
+    if last.kind != DIED:
+        return last
+    text = f"{last.text.removesuffix('.')}, as {len(failures)} in all did at it, for want of memory or of a device; go "
+    return replace(last, text=f"{text}on with fewer processes.")
+
+
+def _refusal(failures: list[tuple[Job, Failure]], *, n_jobs: int, n_done: int, at: RunCache) -> ZooError:
     job, first = failures[0]
     rest = f", and {len(failures) - 1} more failed" if len(failures) > 1 else ""
     text = first.text.removesuffix(".")
-    return first.kind(
-        f"{text} (in the run {job.label!r}{rest}; {n_done} of {n_jobs} runs are finished and kept in {at.folder})."
-    )
+    text = f"{text} (in the run {job.label!r}{rest}; {n_done} of {n_jobs} runs are finished and kept in {at.folder})."
+    return replace(first, text=text).error()

@@ -1,0 +1,123 @@
+"""What float16 shards cost: the error of linear probes on float32 and on float16 features of real images.
+
+Command: python benchmarks/float16_shards.py --out float16.json
+
+Features of a few encoders of the pocket are computed once, saved twice, with float32 and with float16 rows, and read
+back. The same probes, on the same rows of the same seeds, are tuned on both: a difference is that of the rounding,
+which keeps eleven bits, and of the settings that a probe then chooses. Beside it stands how far the error moves from
+one draw of labels to another, and the share of test images that are right under one and wrong under the other. The
+bytes are those of the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import numpy as np
+
+import zoo
+from zoo.datasets import open_images
+from zoo.evaluation.evaluating import probe_maker
+from zoo.evaluation.layers import drawn
+from zoo.evaluation.measuring import label_setting, measure
+from zoo.evaluation.protocols import PROTOCOLS
+from zoo.features import Features, featurise, load_features
+from zoo.features.origin import stored_as
+from zoo.files import replaced
+
+ENCODERS = ("pocket_simclr_rn_shapes", "pocket_dino_vit_shapes", "pocket_mae_vit_shapes", "pocket_sup_rn_shapes")
+SETTINGS = ("5-shot", "30-shot", "full")
+
+
+def stored(features: Features, folder: Path, kind: str) -> tuple[Features, int]:
+    """The features as they are read from shards of a type, and the bytes of their rows' files."""
+    precision = stored_as(features.origin.precision, kind)
+    place = replace(features, origin=replace(features.origin, precision=precision)).save(folder)
+    n_bytes = sum(path.stat().st_size for path in place.glob("shard-*"))
+    read = load_features(place)
+    return replace(read, x=np.asarray(read.x)), n_bytes
+
+
+def measured(encoder: str, images: str, *, n_train: int, n_test: int, n_seeds: int, folder: Path) -> dict[str, Any]:
+    """Errors of both types of shards by setting and seed."""
+    data = open_images(images)
+    network, preprocess = zoo.load(encoder)
+    parts: dict[str, dict[str, Features]] = {"float32": {}, "float16": {}}
+    n_bytes = {"float32": 0, "float16": 0}
+    for part, whole, n in (("train", data.train, n_train), ("val", data.val, n_test)):
+        some = drawn(whole, n, seed=0) if n < len(whole) else whole
+        features = featurise(network, preprocess, some, name=encoder)
+        for kind in parts:
+            parts[kind][part], size = stored(features, folder / encoder / images / part / kind, kind)
+            n_bytes[kind] += size
+    settings = []
+    for name in SETTINGS:
+        runs: dict[str, list[Any]] = {kind: [] for kind in parts}
+        for seed in range(1 if name == "full" else n_seeds):
+            for kind, both in parts.items():
+                make = probe_maker(PROTOCOLS["zoo-logistic-2"], device="cpu", seed=0)
+                runs[kind].append(measure(both["train"], both["val"], label_setting(name), seed=seed, probe=make))
+        errors = {kind: [run.error_percent for run in several] for kind, several in runs.items()}
+        moved = [float(np.mean(a.correct != b.correct)) for a, b in zip(*runs.values(), strict=True)]
+        settings.append({"setting": name, **errors, "changed_percent": 100 * mean(moved)})
+    x = parts["float32"]["val"].x
+    rounding = float(np.abs(parts["float16"]["val"].x - x).max() / np.abs(x).max())
+    counts = {"n_train": len(parts["float32"]["train"]), "n_test": len(parts["float32"]["val"]), "dim": int(x.shape[1])}
+    return {
+        "encoder": encoder, "images": images, **counts, "bytes": n_bytes, "rounding": rounding, "settings": settings
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measures, prints a table, and writes it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--images", nargs="+", default=["digits", "fashion-mnist"])
+    parser.add_argument("--encoders", nargs="+", default=list(ENCODERS))
+    parser.add_argument("--train", type=int, default=6_000, help="images at most")
+    parser.add_argument("--test", type=int, default=5_000, help="images at most")
+    parser.add_argument("--seeds", type=int, default=3, help="draws of the settings with few labels")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    found: list[dict[str, Any]] = []
+    print("| images | encoder | labels | float32 error % | float16 error % | difference | between draws | changed % |")
+    print("|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as private:
+        for images in options.images:
+            for encoder in options.encoders:
+                one = measured(
+                    encoder, images, n_train=options.train, n_test=options.test, n_seeds=options.seeds,
+                    folder=Path(private),
+                )  # fmt: skip
+                found.append(one)
+                for row in one["settings"]:
+                    a, b = mean(row["float32"]), mean(row["float16"])
+                    spread = f"{stdev(row['float32']):.2f}" if len(row["float32"]) > 1 else "-"
+                    print(
+                        f"| {images} | {encoder} | {row['setting']} | {a:.2f} | {b:.2f} | {b - a:+.3f} | {spread} "
+                        f"| {row['changed_percent']:.2f} |",
+                        flush=True,
+                    )
+    for one in found:
+        share = one["bytes"]["float16"] / one["bytes"]["float32"]
+        print(
+            f"{one['encoder']} on {one['images']}: {one['n_train']:,} + {one['n_test']:,} images, {one['dim']} "
+            f"dimensions, {one['bytes']['float32']:,} bytes, as float16 {one['bytes']['float16']:,} ({share:.0%})"
+        )
+    differences = [mean(row["float16"]) - mean(row["float32"]) for one in found for row in one["settings"]]
+    print(
+        f"float16 - float32, in percentage points, over {len(differences)} settings: mean {mean(differences):+.4f}, "
+        f"from {min(differences):+.3f} to {max(differences):+.3f}"
+    )
+    if options.out is not None:
+        with replaced(options.out) as file:
+            file.write(json.dumps(found, indent=1).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Submitted rows are checked and measured again: of an encoder of the pocket on few images, nothing is replaced."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cli_runner import document, run
+from zoo.datasets import open_images
+from zoo.errors import QueryError
+from zoo.evaluation.evaluating import Request, evaluate, featurise_data, rows_of_evaluation
+from zoo.evaluation.label_free.inputs import inputs_of
+from zoo.evaluation.label_free.measuring import measure, rows_of_measured
+from zoo.evaluation.protocols import PROTOCOLS, protocol_from, protocol_named
+from zoo.evaluation.recomputing import passed_over, protocol_problem, recompute
+from zoo.files import content_folder
+from zoo.results.checking import check
+from zoo.results.recording import record
+from zoo.results.rows import Measurement
+
+ENCODER = "pocket_init_rn"
+Tamper = Callable[[str, str], Path]
+
+
+@pytest.fixture(scope="module")
+def submitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with images, and the rows that an encoder has on them."""
+    folder = tmp_path_factory.mktemp("submitted")
+    random, labels = np.random.default_rng(0), np.arange(36) % 3
+    pixels = (random.integers(0, 120, (36, 32, 32, 3)) + 60 * labels[:, None, None, None]).astype(np.uint8)
+    np.savez(folder / "stripes.npz", x_train=pixels[:24], y_train=labels[:24], x_val=pixels[24:], y_val=labels[24:])
+    data = open_images(str(folder / "stripes.npz"))
+    found = featurise_data(ENCODER, data, root=folder / "features")
+    request = Request(settings=("2-shot",), n_seeds=2, seed=3, probe="logistic")
+    rows: dict[Measurement, dict[str, Any]] = rows_of_evaluation(
+        evaluate(found["train"], found["val"], request), source="Ann"
+    )
+    inputs = inputs_of(ENCODER, data, {"features", "labels"}, root=folder / "features")
+    options = {"leave_one_out_neighbours": {"k": 5}}
+    measured = measure(["uniformity", "leave_one_out_neighbours"], inputs, options=options)
+    rows |= rows_of_measured(measured, inputs, source="Ann")
+    record(rows, folder=folder / "results", alone=True)
+    return folder
+
+
+@pytest.fixture
+def tampered(submitted: Path, tmp_path: Path) -> Tamper:
+    """Makes a copy of the rows in which a text is another one, wherever it stands."""
+
+    def change(before: str, after: str) -> Path:
+        shutil.copytree(submitted / "results", tmp_path / "results")
+        texts = {path: path.read_text() for path in (tmp_path / "results").glob("*.*")}
+        assert any(before in text for text in texts.values())
+        for path, text in texts.items():
+            path.write_text(text.replace(before, after))
+        return tmp_path / "results"
+
+    return change
+
+
+def images(submitted: Path) -> dict[str, str]:
+    return {"stripes": str(submitted / "stripes.npz")}
+
+
+def test_every_row_of_a_right_submission_is_checked_and_comes_out_the_same(submitted: Path) -> None:
+    checked = check([submitted / "results"], protocol=protocol_problem)
+    assert (checked.problems, checked.unknown_protocols, len(checked.found)) == ((), {}, 5)
+    done = recompute(checked.found, sample=100, images=images(submitted))
+    assert [(one.state, one.reason) for one in done] == [("same", "")] * 5
+
+
+def test_a_sample_is_drawn_by_its_seed(submitted: Path) -> None:
+    found = check([submitted / "results"]).found
+    root = submitted / "features"
+    drawn = [recompute(found, sample=1, seed=seed, images=images(submitted), root=root) for seed in (0, 0, 2)]
+    assert [len(one) for one in drawn] == [1, 1, 1]
+    assert drawn[0][0].found == drawn[1][0].found != drawn[2][0].found
+
+
+def test_a_number_that_was_changed_comes_out_otherwise(submitted: Path, tampered: Tamper) -> None:
+    row = next(one.row for one in check([submitted / "results"]).found if one.row.metric == "uniformity")
+    folder = tampered(row.value, str(float(row.value) * 1.001))
+    table = folder / f"{ENCODER}.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text(lines[0] + "".join(line for line in lines if "uniformity" in line))
+    source = f"stripes={submitted}/stripes.npz"
+    report = document("results", "check", str(folder), "--recompute", "6", "--images", source, code=1)
+    assert report["problems"] == []
+    (one,) = report["recomputed"]
+    assert (one["state"], float(one["now"]["value"])) == ("other", pytest.approx(float(row.value)))
+    assert one["reason"].startswith(
+        "uniformity of pocket_init_rn on stripes, train, seed 0, by zoo-label-free-1: recorded"
+    )
+
+
+def test_other_weights_and_other_images_are_told(submitted: Path, tampered: Tamper) -> None:
+    found = check([submitted / "results"]).found
+    weights = str((found[0].provenance or {})["weights_hash"])
+    folder = tampered(weights, "0" * 32)
+    (one,) = recompute(check([folder]).found, sample=1, images=images(submitted), root=submitted / "features")
+    assert (one.state, one.reason) == (
+        "other",
+        f"Its weights have the hash 000000000000, and those here {weights[:12]}.",
+    )
+    done = recompute(found, sample=1)
+    assert passed_over(done) == {
+        "Where the images of 'stripes' are is not known; say it with --images stripes=IMAGES.": 5
+    }
+    (reason,) = passed_over(recompute(found, sample=1, images={"stripes": "digits"}))
+    assert reason == "'digits' has other images than 'stripes' of this row."
+    with pytest.raises(QueryError, match="There are no rows of the data set 'birds'; expected one of stripes"):
+        recompute(found, sample=1, images={"birds": "digits"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ('"max_iter":1000', '"max_iter":10', "'zoo-logistic-2' has the options of 'zoo-logistic-2 (max_iter=10)'"),
+        ('"probe":"LogisticProbe"', '"probe":"StreamedProbe"', "'zoo-logistic-2' has the hash"),
+        ('"options":{"k":5}', '"options":{"k":5,"temperature":1.0}', "does not name the option 'temperature'"),
+        ('"name":"zoo-label-free-1"', '"name":"another"', "are of 'another', expected 'zoo-label-free-1'"),
+    ],
+)
+def test_settings_must_be_those_that_a_protocol_stands_for(
+    tampered: Tamper, before: str, after: str, words: str
+) -> None:
+    problems = check([tampered(before, after)], protocol=protocol_problem).problems
+    assert problems
+    assert all(one.kind == "protocol" and words in one.sentence for one in problems)
+
+
+def test_rows_that_are_there_twice_or_contradict_others_are_problems(submitted: Path, tampered: Tamper) -> None:
+    row = next(one.row for one in check([submitted / "results"]).found if one.row.metric == "uniformity")
+    other = tampered(row.value, str(float(row.value) * 1.001))
+    kinds = [one.kind for one in check([submitted / "results", other]).problems]
+    assert (kinds.count("twice"), kinds.count("contradiction"), len(kinds)) == (4, 1, 5)
+    sidecar = other / f"{ENCODER}.provenance.jsonl"
+    sidecar.unlink()
+    assert [one.kind for one in check([other]).problems] == ["provenance"] * 5
+    result = run("results", "check", str(other), code=1)
+    assert "5 problems were found in 5 rows" in result.stderr
+
+
+def test_rows_that_were_there_stay_and_only_new_ones_are_measured_again(submitted: Path, tampered: Tamper) -> None:
+    row = next(one.row for one in check([submitted / "results"]).found if one.row.metric == "uniformity")
+    folder = tampered(row.value, str(float(row.value) * 1.001))
+    before = str(submitted / "results")
+    same = run("results", "check", before, "--base", before, "--recompute", "1")
+    assert "5 rows of 1 file, 0 of them new checked, 0 problems" in same.stderr
+    table = folder / f"{ENCODER}.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join(line for line in lines if "knn_error" not in line))
+    checked = check([folder], base=[before])
+    assert sorted(one.kind for one in checked.problems) == ["contradiction", "missing"]
+    assert checked.fresh == ()
+    table.write_text(lines[0])
+    assert [one.kind for one in check([before], base=[folder]).problems] == []
+    assert len(check([before], base=[folder]).fresh) == 5
+
+
+def test_the_shipped_rows_pass_every_check_of_protocols() -> None:
+    names = ("pocket_simclr_rn_shapes", "pocket_init_rn")
+    checked = check(
+        [content_folder("results") / "measured" / f"{name}.csv" for name in names], protocol=protocol_problem
+    )
+    assert (checked.problems, checked.unknown_protocols) == ((), {})
+    curves = {one.row.protocol for one in checked.found if one.row.protocol.startswith("zoo-curve-")}
+    assert curves
+    parts = [one for one in checked.found if one.row.metric == "usability"]
+    (done,) = recompute(parts[:1], sample=1)
+    assert (done.state, done.reason) == ("passed over", "Rows of 'usability' are not measured again.")
+
+
+def test_a_protocol_comes_back_from_what_describes_it() -> None:
+    for protocol in (*PROTOCOLS.values(), protocol_named("zoo-nearest-neighbours-1", k=(20,))):
+        assert protocol_from(json.loads(json.dumps(protocol.as_dict()))).digest == protocol.digest
+    with pytest.raises(QueryError, match="expected name, probe, settings and rules"):
+        protocol_from({"name": "zoo-logistic-2"})
+
+
+def test_a_protocol_that_nobody_here_knows_cannot_be_checked(submitted: Path) -> None:
+    found = check([submitted / "results"]).found[0]
+    row = found.row._replace(protocol="of somebody")
+    assert protocol_problem(row, found.provenance or {}) is None
+    (done,) = recompute([replace(found, row=row)], sample=1)
+    assert (done.state, done.reason) == ("passed over", "Nobody here knows the protocol 'of somebody'.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("--images", "stripes"), 2, "--images"),
+        (("--recompute", "1", "--images", "stripes"), 2, "expected NAME=IMAGES, each name once"),
+        (("--recompute", "1"), 1, "No row could be measured again."),
+        ((), 0, "5 rows of 1 file checked, 0 problems"),
+    ],
+)
+def test_the_command_says_what_it_checked(submitted: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+    assert words in run("results", "check", str(submitted / "results"), *arguments, code=code).stderr

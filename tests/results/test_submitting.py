@@ -1,0 +1,202 @@
+"""A contribution is a branch of a real git repository: rows, cards, what was checked, a table; errors in a sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.results.test_merging import BASE, FULL, OTHER, TOLD
+from zoo.cards.catalogue import catalogue
+from zoo.cards.writing import card_text
+from zoo.errors import QueryError, ResultsError, StoreError
+from zoo.results.merging import merge
+from zoo.results.recording import provenance_of, record
+from zoo.results.rows import measurements
+from zoo.results.submitting import Submission, submit
+
+OWN = replace(BASE, source="own")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The zoo home, with two rows in it."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    record({OWN: TOLD, replace(FULL, source="own"): TOLD})
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone of a shared repository, with one commit; git knows nobody's settings."""
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "no-config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Ann")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "ann@example.org")
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch", "main")
+    (folder / "README.md").write_text("# Shared results\n")
+    commit(folder)
+    return folder
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "Something")
+
+
+def accepted(folder: Path, done: Submission) -> None:
+    git(folder, "merge", "--quiet", done.branch)
+
+
+def test_a_contribution_is_a_branch_that_others_merge(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = git(repository, "status", "--porcelain"), git(repository, "rev-parse", "HEAD")
+    done = submit(repository, source="Ann")
+    assert (git(repository, "status", "--porcelain"), git(repository, "rev-parse", "HEAD")) == before
+    assert git(repository, "worktree", "list").count("\n") == 1
+    assert git(repository, "rev-parse", done.branch).strip() == done.commit
+    assert (done.n_rows, done.source, done.encoders) == (2, "Ann", ("dino_vitS16",))
+    assert set(done.files) == {
+        "results/measured/dino_vitS16.csv",
+        "results/measured/dino_vitS16.provenance.jsonl",
+        f"{done.folder}/README.md",
+        f"{done.folder}/checks.json",
+    }
+    accepted(repository, done)
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path / "bob"))
+    assert merge([repository]).n_new == 2
+    assert [row for row in measurements() if row.dataset == "birds"] == [BASE, FULL]
+    assert provenance_of(BASE) == TOLD
+
+
+def test_each_number_stands_beside_the_best_one_known(repository: Path) -> None:
+    better = [replace(BASE, encoder="mae_vitB16", value=value, seed=seed) for seed, value in enumerate((11.0, 12.0))]
+    there = [*better, replace(BASE, encoder="dino_rn50", value=14.0)]
+    record(dict.fromkeys(there, TOLD), folder=repository / "results" / "measured", alone=True)
+    commit(repository)
+    done = submit(repository, source="Ann", encoders={"dino_vitS16"})
+    first, second = done.standings
+    assert first.best is not None
+    assert (first.place, first.n, first.best.encoder, first.best.value) == (2, 3, "mae_vitB16", 11.5)
+    assert (second.place, second.n, second.best) == (1, 1, None)
+    page = git(repository, "show", f"{done.branch}:{done.folder}/README.md")
+    assert "| 12.5 percent | 11.5 | mae_vitB16 | 2 of 3 |" in page
+    facts = json.loads(git(repository, "show", f"{done.branch}:{done.folder}/checks.json"))
+    assert (facts["format"], facts["n_rows"], len(facts["passed"])) == ("zoo-contribution-1", 2, 4)
+    assert facts["numbers"][0]["best"] == {"encoder": "mae_vitB16", "value": 11.5, "source": "Ann"}
+
+
+def test_the_card_of_an_own_encoder_goes_along(repository: Path, home: Path) -> None:
+    (home / "metadata").mkdir()
+    text = card_text(catalogue()["pocket_init_rn"], comment="Mine.").replace("pocket_init_rn", "birds_of_ann")
+    (home / "metadata" / "ann.toml").write_text(text)
+    record({replace(BASE, encoder="birds_of_ann", source="Ann"): TOLD})
+    done = submit(repository, encoders={"birds_of_ann"})
+    assert (done.cards, done.source) == (("birds_of_ann",), "Ann")
+    assert "[encoders.birds_of_ann]" in git(repository, "show", f"{done.branch}:metadata/contributed/birds_of_ann.toml")
+
+
+def test_what_the_repository_has_is_not_submitted_again(repository: Path) -> None:
+    accepted(repository, submit(repository, source="Ann"))
+    with pytest.raises(QueryError, match=r"nothing to submit to .*: all 2 rows are there already"):
+        submit(repository, source="Ann")
+    record({replace(OTHER, source="own"): TOLD})
+    done = submit(repository, source="Ann", dry_run=True)
+    assert (done.n_rows, done.n_known, done.commit) == (1, 2, None)
+    assert git(repository, "branch", "--list").count("\n") == 2
+
+
+def test_rows_that_contradict_the_repository_are_refused(repository: Path) -> None:
+    theirs = {replace(BASE, value=13.0): TOLD | {"weights_hash": "b2"}}
+    record(theirs, folder=repository / "results" / "measured", alone=True)
+    commit(repository)
+    with pytest.raises(ResultsError, match=r"1 rows contradict those of .*: the encoders have other weights"):
+        submit(repository, source="Ann")
+    assert git(repository, "branch", "--list") == "* main\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "encoders", "words"),
+    [
+        (None, None, "2 rows have the source 'own', which names nobody; say who measured with --source NAME"),
+        ("own", None, "Got --source 'own', expected who measured"),
+        ("Ann", {"mae_vitB16"}, "you have no rows of your own of these encoders"),
+    ],
+)
+def test_who_measured_what_must_be_said(
+    repository: Path, source: str | None, encoders: set[str] | None, words: str
+) -> None:
+    with pytest.raises(QueryError, match=words):
+        submit(repository, source=source, encoders=encoders)
+
+
+def test_a_repository_must_be_a_clean_clone_with_a_commit(tmp_path: Path, repository: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(QueryError, match=r"no work tree of a git repository \(fatal: not a git repository"):
+        submit(tmp_path / "plain", source="Ann")
+    with pytest.raises(QueryError, match="There is no folder"):
+        submit(tmp_path / "nowhere", source="Ann")
+    (repository / "README.md").write_text("# Changed\n")
+    with pytest.raises(QueryError, match=r"has 1 changes that are not committed, such as 'README.md'"):
+        submit(repository, source="Ann")
+    git(tmp_path / "plain", "init", "--quiet")
+    with pytest.raises(QueryError, match="has no commit to start a branch from"):
+        submit(tmp_path / "plain", source="Ann")
+
+
+def test_a_branch_must_be_new_and_have_a_name(repository: Path) -> None:
+    git(repository, "branch", "ours")
+    with pytest.raises(QueryError, match="has a branch 'ours' already"):
+        submit(repository, source="Ann", branch="ours")
+    with pytest.raises(QueryError, match="is no name of a branch"):
+        submit(repository, source="Ann", branch="no..name")
+
+
+def test_rows_without_provenance_are_refused_or_left_out(repository: Path, home: Path) -> None:
+    beside = home / "results" / "measured" / "dino_vitS16.provenance.jsonl"
+    beside.write_text(beside.read_text().splitlines()[0] + "\n")
+    with pytest.raises(
+        ResultsError, match=r"1 of 2 rows have no whole provenance, the first is .*dino_vitS16.csv, line 3"
+    ):
+        submit(repository, source="Ann")
+    done = submit(repository, source="Ann", skip_bare=True)
+    assert (done.n_rows, done.n_bare) == (1, 1)
+
+
+def test_a_repository_that_would_not_pass_its_checks_is_refused(repository: Path) -> None:
+    (repository / "results").mkdir()
+    (repository / "results" / "wrong.csv").write_text("no,columns\n")
+    commit(repository)
+
+    def disagree(row: object, provenance: object) -> str:
+        return "The settings are others."
+
+    with pytest.raises(
+        ResultsError, match=r"results/measured/dino_vitS16.csv, line 2: The settings are others \(2 prob"
+    ):
+        submit(repository, source="Ann", protocol=disagree)
+    assert git(repository, "branch", "--list") == "* main\n"
+
+
+def test_a_commit_that_fails_leaves_no_branch(repository: Path) -> None:
+    hook = repository / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho refused >&2\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(StoreError, match=r"git commit failed in .*: refused"):
+        submit(repository, source="Ann")
+    assert git(repository, "branch", "--list") == "* main\n"
+    assert git(repository, "worktree", "list").count("\n") == 1
