@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
 import statistics
 import sys
 from collections import defaultdict, deque
@@ -106,14 +107,27 @@ class _Item:
     n_lost: int = 0
 
 
+class _Server:
+    """What serves one after the other, each in a time that is known: a driver, a link."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.env, self.free_at, self.busy_s = env, 0.0, 0.0
+
+    def served_in(self, seconds: float) -> float:
+        """Seconds until it has served the one who asks now."""
+        self.free_at = max(self.free_at, self.env.now) + seconds
+        self.busy_s += seconds
+        return self.free_at - self.env.now
+
+
 class _Run:
     """One simulated run."""
 
     def __init__(self, works: Iterable[Work], cluster: Cluster, seed: int) -> None:
         self.cluster, self.found = cluster, Simulated()
-        self.random = np.random.default_rng(seed)
+        self.random = random.Random(seed)
         self.env = simpy.Environment()
-        self.driver, self.link = simpy.Resource(self.env), simpy.Resource(self.env)
+        self.driver, self.link = _Server(self.env), _Server(self.env)
         self.queue = deque(_Item(work) for work in works for _ in range(work.n_items))
         self.n_left = len(self.queue)
         self.waiting: deque[simpy.Event] = deque()
@@ -130,6 +144,7 @@ class _Run:
         if self.n_left:
             self.env.run(until=self.end)
         self.found.seconds = self.env.now
+        self.found.driver_s, self.found.link_s = self.driver.busy_s, self.link.busy_s
         return self.found
 
     def worker(self) -> Events:
@@ -148,7 +163,8 @@ class _Run:
                         yield self.waiting[-1]
                         self.found.idle_s += self.env.now - idle_since
                     item, begun = self.queue.popleft(), self.env.now
-                    yield from self.held(self.driver, self.cluster.driver_s, "driver_s")
+                    if self.cluster.driver_s:
+                        yield self.env.timeout(self.driver.served_in(self.cluster.driver_s))
                     yield from self.done(item.work, load=item.work is not loaded)
                     loaded, item = item.work, None
                     self.finished()
@@ -159,40 +175,19 @@ class _Run:
 
     def done(self, work: Work, *, load: bool) -> Events:
         """One item on a worker."""
-        factor = float(self.random.choice(self.cluster.spread)) if len(self.cluster.spread) > 1 else 1.0
+        cluster = self.cluster
+        factor = self.random.choice(cluster.spread)
         compute_s, decode_s = work.compute_s * factor, work.decode_s * factor
         if load and work.load_s:
             yield self.env.timeout(work.load_s)
-        reading = self.env.process(self.transfer(work.read_bytes)) if work.read_bytes else None
-        try:
-            yield self.env.timeout(max(compute_s, decode_s / self.cluster.decode_cores))
-            if reading is not None and reading.is_alive:
-                yield reading
-        except simpy.Interrupt:
-            if reading is not None and reading.is_alive:
-                reading.interrupt()
-            raise
-        if work.n_puts and self.cluster.put_s:
-            yield self.env.timeout(work.n_puts * self.cluster.put_s)
+        read_s = self.link.served_in(work.read_bytes / cluster.bytes_a_second)
+        yield self.env.timeout(max(compute_s, decode_s / cluster.decode_cores, read_s))  # all at once
+        if work.n_puts and cluster.put_s:
+            yield self.env.timeout(work.n_puts * cluster.put_s)
         if work.written_bytes:
-            yield from self.held(self.link, work.written_bytes / self.cluster.bytes_a_second, "link_s")
+            yield self.env.timeout(self.link.served_in(work.written_bytes / cluster.bytes_a_second))
         self.found.compute_s += compute_s
         self.found.decode_s += decode_s
-
-    def transfer(self, n_bytes: float) -> Events:
-        try:
-            yield from self.held(self.link, n_bytes / self.cluster.bytes_a_second, "link_s")
-        except simpy.Interrupt:
-            return
-
-    def held(self, resource: simpy.Resource, seconds: float, what: str) -> Events:
-        """Uses what serves one after the other."""
-        if not seconds:
-            return
-        with resource.request() as turn:
-            yield turn
-            yield self.env.timeout(seconds)
-        setattr(self.found, what, getattr(self.found, what) + seconds)
 
     def finished(self) -> None:
         self.found.n_done += 1
@@ -217,7 +212,7 @@ class _Run:
 
     def failing(self, node: int) -> Events:
         while True:
-            yield self.env.timeout(float(self.random.exponential(self.cluster.failure_every_s)))
+            yield self.env.timeout(self.random.expovariate(1 / self.cluster.failure_every_s))
             self.fail(node)
 
     def killing(self) -> Events:
