@@ -1,4 +1,4 @@
-"""The verbs evaluate and metric by workers: they print and record what one process does."""
+"""The verbs evaluate and metric by workers: as in one process, and what is refused."""
 
 from __future__ import annotations
 

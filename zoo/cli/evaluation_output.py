@@ -89,8 +89,9 @@ _MOST_WITH_INTERVALS = 8  # encoders in a table
 def print_many(documents: Sequence[Mapping[str, Any]], *, on_images: Sequence[str] = ()) -> None:
     """Prints what was measured of many encoders, a line each, from documents as ``zoo evaluate`` gives them."""
     first = documents[0]
+    what = first["encoder"] if len(documents) == 1 else f"{len(documents)} encoders"
     click.echo(
-        click.style(f"\n{len(documents)} encoders on {first['dataset']}", bold=True)
+        click.style(f"\n{what} on {first['dataset']}", bold=True)
         + f": {first['n_train']:,} training and {first['n_test']:,} test images\n"
     )
     with_intervals = len(documents) <= _MOST_WITH_INTERVALS
