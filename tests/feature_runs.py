@@ -103,15 +103,15 @@ class Told:
     """A progress that remembers what it was told."""
 
     def __init__(self) -> None:
-        self.starts: list[tuple[str, int, int]] = []
+        self.starts: list[tuple[str, int | None, int]] = []
         self.advances: list[int] = []
         self.n_ends = 0
 
-    def start(self, name: str, n_images: int, n_done: int) -> None:
-        self.starts.append((name, n_images, n_done))
+    def start(self, name: str, total: int | None, done: int) -> None:
+        self.starts.append((name, total, done))
 
-    def advance(self, n_images: int) -> None:
-        self.advances.append(n_images)
+    def advance(self, n: int) -> None:
+        self.advances.append(n)
 
     def end(self) -> None:
         self.n_ends += 1

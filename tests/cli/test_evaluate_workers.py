@@ -1,4 +1,4 @@
-"""The verbs evaluate and metric by workers: they print and record what one process does, and refuse what they cannot."""
+"""The verbs evaluate and metric by workers: they print and record what one process does."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -13,10 +14,13 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+import yaml
 
 from tests.ray_here import RayHere, processes_below
 from tests.servers import serving
@@ -269,3 +273,14 @@ def test_parts_of_gpus_are_packed_and_nonsense_is_refused() -> None:
     for resources, n in (((1, 0.5), 4), ((1, 0.3), 6), ((1, 2), 1), ((8, 0.5), 2), ((3, 0.0), 5)):
         assert ray_cluster._room({"CPU": 16.0, "GPU": 2.0}, Resources(n_cpus=resources[0], n_gpus=resources[1])) == n
     assert ray_cluster._room({"CPU": 16.0}, Resources(n_gpus=0.5)) == 0
+
+
+def test_the_files_for_clusters_are_what_slurm_and_ray_take(repository: Path) -> None:
+    folder, rays = repository / "docs" / "cluster", find_spec("ray")
+    assert rays is not None and rays.origin is not None
+    schema = json.loads((Path(rays.origin).parent / "autoscaler" / "ray-schema.json").read_text())
+    jsonschema.validate(yaml.safe_load((folder / "ray_cluster.yaml").read_text()), schema)
+    array = (folder / "slurm_array.sbatch").read_text()
+    assert subprocess.run(["bash", "-n", folder / "slurm_array.sbatch"], check=False).returncode == 0
+    (last,), (parts,) = re.findall(r"#SBATCH --array=1-(\d+)", array), re.findall(r"PARTS:-(\d+)", array)
+    assert last == parts, "a task a part"

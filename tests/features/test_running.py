@@ -13,14 +13,15 @@ import torch
 from tests.children import Child
 from tests.feature_runs import DIM, Slowly, Told, encoder, image_set, shard_names, to_tensor, with_damaged
 from zoo.datasets import ImageData
-from zoo.errors import QueryError, StoreError
+from zoo.errors import DataError, QueryError, StoreError
 from zoo.execution.executor import Executor, Outcome, Resources
 from zoo.execution.journal import Journal, records
 from zoo.execution.part import PartOf
 from zoo.execution.processes import Processes
-from zoo.features import load_features
+from zoo.features import featurise, load_features
 from zoo.features.items import Featurising, Setting, features_path
 from zoo.features.running import More, RunReport, asked_for, run_features
+from zoo.features.store import claim
 from zoo.storage import place_at
 
 NAMES = ("one", "two", "three")
@@ -173,6 +174,19 @@ def test_other_batches_or_threads_are_refused_in_what_was_begun(tmp_path: Path) 
         done(setting_at(place, how=other))
     with pytest.raises(QueryError, match="with 1 threads a worker, got 2 threads a worker"):
         done(setting_at(place), resources=Resources(n_cpus=2))
+
+
+def test_what_one_process_began_is_not_mixed_with_what_workers_did(tmp_path: Path) -> None:
+    setting = setting_at(tmp_path)
+    done(setting, executor=PartOf(Processes(0), 1, 2))
+    model, preprocess = loaded("one")
+    alone = partial(featurise, model, preprocess, noise().train, name="one", batch_size=4, shard_size=10)
+    with pytest.raises(DataError, match="were begun on workers; go on with the command that began them"):
+        alone(folder=folder_of(tmp_path, "one", "train"))
+    other = tmp_path / "other"
+    claim(place_at(folder_of(other, "one", "train")), alone().origin, shard_size=10)
+    with pytest.raises(QueryError, match="were begun by one process with all its threads"):
+        done(setting_at(other))
 
 
 def test_what_is_complete_is_not_computed_again_and_a_lost_shard_is(usual: dict[str, bytes], tmp_path: Path) -> None:

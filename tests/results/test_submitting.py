@@ -28,21 +28,21 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The zoo home, with two rows in it; git knows nobody's settings."""
+    """The zoo home, with two rows in it."""
     monkeypatch.setenv("ZOO_HOME", str(tmp_path / "home"))
+    record({OWN: TOLD, replace(FULL, source="own"): TOLD})
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone of a shared repository, with one commit; git knows nobody's settings."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "no-config"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Ann")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "ann@example.org")
-    record({OWN: TOLD, replace(FULL, source="own"): TOLD})
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A clone of a shared repository, with one commit."""
     folder = tmp_path / "shared"
     folder.mkdir()
     git(folder, "init", "--quiet", "--initial-branch", "main")

@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -80,13 +80,11 @@ def main() -> int:
         for number in range(options.runs):
             killer = _Killer(cluster, random.Random(f"{options.seed} {number}"), options.every)
             began = time.monotonic()
-            with tempfile.TemporaryDirectory() as folder:
-                executor = Ray(cluster.address, ONE)
+            with tempfile.TemporaryDirectory() as folder, closing(Ray(cluster.address, ONE)) as executor:
                 with ThreadPoolExecutor(1) as thread:  # the run; nodes end with the thread that started them
                     running = thread.submit(do, Path(folder), executor)
                     killer.kill_until_done(running)
                 done = running.result()
-                executor.close()
             kills = killer.n_workers + killer.n_nodes
             is_right = done.digest == right.digest and not done.failures
             n_right, n_kills, n_lost = n_right + is_right, n_kills + kills, n_lost + done.n_deaths

@@ -35,7 +35,6 @@ def features_export_command(places: tuple[str, ...], out: Path, as_json: bool) -
     """
     from ..features.exporting import export_parquet
     from ..progress import Bar
-    from ..progress import Bar
 
     done = export_parquet(places, out, progress=Bar("images"))
     if as_json:

@@ -21,7 +21,7 @@ _LISTED = 20  # problems; --json has all
 _EPILOG = """\b
 Examples:
   zoo results check results
-  zoo results check results --recompute 5 --seed 1
+  zoo results check . --base ../as-it-was --recompute 5 --seed 1
   zoo results check results --recompute 20 --images birds=./birds --json
 """
 
@@ -39,6 +39,12 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
     metavar="N",
     help="Measure so many rows, drawn at random, again from weights and images.",
 )
+@click.option(
+    "--base",
+    metavar="PATH",
+    multiple=True,
+    help="The rows as they were before: none may be gone or changed, and only new ones are measured again. Repeatable.",
+)
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, help="Of that draw.  [default: 0]")
 @click.option(
     "--images",
@@ -50,7 +56,13 @@ def _run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_run_options
 @json_option
 def results_check_command(
-    paths: tuple[str, ...], sample: int | None, seed: int, images: tuple[str, ...], as_json: bool, **options: Any
+    paths: tuple[str, ...],
+    base: tuple[str, ...],
+    sample: int | None,
+    seed: int,
+    images: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Check rows and their provenance, and measure some again.
 
@@ -69,15 +81,15 @@ def results_check_command(
             ("seed", "images", "batch_size", "n_workers", "device"), "no row is measured again without --recompute"
         )
     sources = _sources(images)
-    checked = check(paths, protocol=protocol_problem)
+    checked = check(paths, base=base, protocol=protocol_problem)
     if not checked.files and not as_json:
         raise NothingFound(f"There are no results files in {', '.join(paths)}.")
     done: list[Recomputed] = []
-    if sample is not None and checked.found:
+    if sample is not None and checked.fresh:
         from ..features.items import Featurising
 
         how = Featurising(**{name: options[name] for name in FEATURE_OPTIONS if name in options})
-        done = recompute(checked.found, sample=sample, seed=seed, images=sources, how=how, tell=say)
+        done = recompute(checked.fresh, sample=sample, seed=seed, images=sources, how=how, tell=say)
     others = [one for one in done if one.state == "other"]
     same = [one for one in done if one.state == "same"]
     if as_json:
@@ -89,7 +101,7 @@ def results_check_command(
         problems.append(f"{len(checked.problems)} problems were found in {len(checked.found):,} rows.")
     if others:
         problems.append(f"{len(others)} of {len(others) + len(same)} rows came out otherwise.")
-    if sample is not None and not same and not others:
+    if sample is not None and checked.fresh and not same and not others:
         problems.append("No row could be measured again.")
     if problems:
         raise click.ClickException(" ".join(problems))
@@ -118,7 +130,10 @@ def _print(checked: Checked, done: Sequence[Recomputed]) -> None:
             what = f"{row.metric} of {row.encoder} on {row.dataset}, {row.split}"
             rows.append([what, row.protocol, row.value, now, one.state])
         print_table(["row", "protocol", "recorded", "measured now", ""], rows, right=[2, 3])
-    notes = [f"{len(checked.found):,} rows of {len(checked.files)} files checked, {len(checked.problems)} problems"]
+    n, n_new = len(checked.files), len(checked.fresh)
+    new = f", {n_new:,} of them new" if n_new < len(checked.found) else ""
+    files = f"{n} file{'s' * (n != 1)}"
+    notes = [f"{len(checked.found):,} rows of {files}{new} checked, {len(checked.problems)} problems"]
     if len(checked.problems) > _LISTED:
         notes.append(f"{len(checked.problems) - _LISTED} more problems; see them with --json")
     notes += [

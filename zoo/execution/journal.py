@@ -55,7 +55,6 @@ class Asked:
     settings: Mapping[str, Any]  # everything that decides what is computed; the run is named by them
     features: tuple[Mapping[str, Any], ...] = ()  # encoder, part, folder, n_images and n_shards of each of its features
     versions: Mapping[str, str] = field(default_factory=dict)  # of what may change numbers
-    group_bytes: int = 0  # memory for which encoders are grouped, the same in all parts of the work
     started: str = ""  # by the clock of the first process
 
     @property
@@ -74,7 +73,6 @@ class Asked:
             "settings": dict(self.settings),
             "features": [dict(one) for one in self.features],
             "versions": dict(self.versions),
-            "group_bytes": self.group_bytes,
             "started": self.started,
         }
 
@@ -89,7 +87,6 @@ class Asked:
             settings=facts["settings"],
             features=tuple(facts["features"]),
             versions=facts["versions"],
-            group_bytes=facts["group_bytes"],
             started=facts["started"],
         )
 

@@ -270,6 +270,11 @@ class Ray:
         if now < self._look_again:
             return
         self._look_again = now + _LOOK_S
+        if self._connection.is_cut:
+            raise QueryError(
+                f"Ray's processes on this machine, by which it is in the cluster at {self.address}, have ended; "
+                "start Ray again and go on with 'zoo runs resume'."
+            )
         if not self._connection.answers():
             if now - self._connection.answered > _LOST_S:
                 raise QueryError(
@@ -443,10 +448,24 @@ class _Connection:
                 self.close()
                 raise
         self.is_open = True
+        here = ray.get_runtime_context().get_node_id()
+        (node,) = [node for node in ray.nodes() if node["NodeID"] == here]
+        self._node = node["NodeManagerAddress"], node["NodeManagerPort"]
         atexit.register(self.close)
 
+    @property
+    def is_cut(self) -> bool:
+        """True if the node of this process has ended; Ray then ends this process without a word, but seconds later."""
+        try:
+            with socket.create_connection(self._node, timeout=_ANSWER_S):
+                return False
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+
     def answers(self) -> bool:
-        """True if the port of the cluster takes connections."""
+        """True if the first node of the cluster answers."""
         host, port = _host_port(self.address)
         if refusal(host, port, token=self._token):
             return False

@@ -34,6 +34,7 @@ from .store import (
     preprocess_hash,
     read_index,
     remove_leftovers,
+    require_begun_here,
     require_same_origin,
     tidy,
     weights_hash,
@@ -533,6 +534,7 @@ def of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray
 def _fill(forward: Forward, origin: Origin, place: Place) -> None:
     """Computes the shards that a place lacks, and makes it complete."""
     images = forward.images
+    require_begun_here(place)
     forward = replace(forward, shard_size=claim(place, origin, shard_size=forward.shard_size))
     remove_leftovers(place)
     shards = finished_shards(place, origin, n_images=len(images), shard_size=forward.shard_size)

@@ -25,12 +25,10 @@ from ..progress import Progress
 from ..storage import Place, place_at
 from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
 from .origin import CODE_NUMBER
-from .store import INDEX, RUN, damaged, read_index
+from .store import HOW, INDEX, RUN, damaged, read_index
 
 Piece: TypeAlias = Callable[[], Any]
 """More work for the workers: a picklable function without arguments, whose value is small and not None."""
-HOW = "how.json"
-"""File beside the shards of features: by which batches and threads they are computed, which moves last bits."""
 
 GIVEN_UP = 3
 """Failed items after which the others of an encoder are left out: what is wrong is the encoder, or the place."""
@@ -158,9 +156,7 @@ def run_features(
     share = None
     if isinstance(executor, PartOf):
         share, executor = (executor.k, executor.n), executor.executor
-    items = plan(
-        setting, names, data, parts, group_bytes=journal.asked.group_bytes or None, everything=share is not None
-    )
+    items = plan(setting, names, data, parts, everything=share is not None)
     if share is not None:
         items = items[share[0] - 1 :: share[1]]
     if items and journal.refusal:
@@ -217,7 +213,6 @@ def asked_for(
         settings=settings,
         features=tuple(features),
         versions=versions(code=CODE_NUMBER),
-        group_bytes=0,
         started=now(),
     )
 

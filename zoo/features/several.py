@@ -41,6 +41,7 @@ from .store import (
     preprocess_hash,
     read_index,
     remove_leftovers,
+    require_begun_here,
     require_same_origin,
     tidy,
     weights_hash,
@@ -165,6 +166,7 @@ def _complete(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> None:
         if index is not None:
             require_same_origin(part.place, index.origin, origin)
             continue
+        require_begun_here(part.place)
         size = claim(part.place, origin, shard_size=forward.shard_size)
         remove_leftovers(part.place)
         shards = finished_shards(part.place, origin, n_images=len(forward.images), shard_size=size)

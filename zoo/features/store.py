@@ -50,6 +50,8 @@ with requires_extra("models", needed_for="Working with features"):
     import torch
 
 INDEX, RUN = "index.json", "run.json"
+HOW = "how.json"
+"""By which batches and threads workers compute, which moves last bits; only of features that were begun on workers."""
 
 _TEMPORARY = re.compile(r"\.(shard-|index|run).*-[0-9a-f]{16}\.tmp")  # as zoo.files names them
 _STALE_S = 3_600.0  # after which a shard that is half written is abandoned
@@ -177,6 +179,15 @@ def complete_origin(place: Place) -> Origin | None:
         return origin_from(facts)
     except ValueError as error:
         raise damaged(place, INDEX, error) from error
+
+
+def require_begun_here(place: Place) -> None:
+    """Refuses to go on with features that were begun on workers: with other threads, last bits would be others."""
+    if place.size(HOW) is not None:
+        raise DataError(
+            f"The features in {_called(place)} were begun on workers; go on with the command that began them, which "
+            "zoo runs ls has, name another folder, or remove this one."
+        )
 
 
 def require_same_origin(place: Place, there: Origin, wanted: Origin) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .merging import Contradiction, Found, Together, collect, incomplete
+from .recording import difference_of
 from .rows import key_of
 from .vocabulary import Row
 
@@ -24,7 +25,7 @@ ProtocolCheck = Callable[[Row, Mapping[str, Any]], str | None]
 class Problem:
     """Something wrong with a row or its provenance."""
 
-    kind: str  # "row", "provenance", "protocol", "twice" or "contradiction"
+    kind: str  # "row", "provenance", "protocol", "twice", "contradiction" or "missing"
     place: str  # file and line
     sentence: str
 
@@ -38,6 +39,7 @@ class Checked:
     """What checking rows found."""
 
     found: tuple[Found, ...]  # rows that a reader takes
+    fresh: tuple[Found, ...]  # those of them that were not there before
     files: tuple[str, ...]
     left: tuple[str, ...]  # files that are no tables of results
     problems: tuple[Problem, ...]
@@ -48,6 +50,7 @@ class Checked:
         return {
             "files": list(self.files),
             "rows": len(self.found),
+            "new_rows": len(self.fresh),
             "left": list(self.left),
             "problems": [one.as_dict() for one in self.problems],
             "unknown_protocols": dict(self.unknown_protocols),
@@ -64,17 +67,20 @@ CHECKS = (
 """What :func:`check` checks, in sentences."""
 
 
-def check(paths: Sequence[str | Path], *, protocol: ProtocolCheck | None = None) -> Checked:
+def check(
+    paths: Sequence[str | Path], *, base: Sequence[str | Path] = (), protocol: ProtocolCheck | None = None
+) -> Checked:
     """Checks the rows of these places, which are those of :func:`zoo.results.merging.collect`.
 
-    ``protocol`` says what is wrong with a row's settings; without it no protocol is checked.
+    ``base`` are places as they were before: a row that is gone since, or has another number, is a problem. ``protocol``
+    says what is wrong with a row's settings; without it no protocol is checked.
 
     Raises
     ------
     QueryError
         If there is nothing at one of the places.
     """
-    collected = collect(paths)
+    collected, before = collect(paths), collect(base).found
     problems = [Problem(kind="row", place=one.place, sentence=one.sentence) for one in collected.wrong]
     together, unknown = Together(), Counter[str]()
     for one in collected.found:
@@ -90,8 +96,18 @@ def check(paths: Sequence[str | Path], *, protocol: ProtocolCheck | None = None)
         if not together.add(one) and len(together.contradictions) == n_before:
             problems.append(_twice(together.by_key[key_of(one.row)], one))
     problems += map(_contradicting, together.contradictions)
+    for one in before:
+        now = together.by_key.get(key_of(one.row))
+        if now is None:
+            sentence = f"{one.place}: this row is not there any more, expected that no row is ever removed; restore it."
+            problems.append(Problem(kind="missing", place=one.place, sentence=sentence))
+        elif (difference := difference_of(one.place, one.row, now.row)) is not None:
+            sentence = f"{now.place}: {difference.change}; but a recorded number never changes: restore it."
+            problems.append(Problem(kind="contradiction", place=now.place, sentence=sentence))
+    known = {key_of(one.row) for one in before}
     return Checked(
         found=collected.found,
+        fresh=tuple(one for one in collected.found if key_of(one.row) not in known),
         files=collected.files,
         left=collected.left,
         problems=tuple(problems),
