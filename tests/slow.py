@@ -16,6 +16,7 @@ import pytest
 TESTS = Path(__file__).parent
 FILES = (
     "studies/shipped",
+    "execution/ray_cluster",
     "evaluation/curves/training",
     "studies/label_free",
     "evaluation/curves/models",

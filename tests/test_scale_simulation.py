@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 
-from benchmarks.scale_simulation import Cluster, Work, simulate
+from benchmarks.scale_simulation import MEASURED, Cluster, Work, checked, simulate, written
 
 
 def test_one_worker_takes_the_sum_and_several_the_ceiling() -> None:
@@ -67,3 +69,16 @@ def test_an_item_that_is_always_lost_is_given_up() -> None:
     cluster = Cluster(kills=tuple((float(second), 0) for second in range(1, 40)), n_tries=4)
     found = simulate([Work(n_items=2, compute_s=5.0)], cluster)
     assert (found.n_given_up, found.n_lost, found.seconds) == (2, 8, 8.0)
+
+
+def test_the_page_has_a_place_for_every_table_and_the_check_its_runs(repository: Path) -> None:
+    page = (repository / "docs" / "scale.md").read_text()
+    names = ("engines", "check", "work", "plan", "saturates", "assumed")
+    for name in names:
+        assert f"<!-- scale: {name} -->\n|" in page, "the table was written"
+        assert f"<!-- scale: {name} -->\nnew\n<!-- end -->" in written(page, {name: "new"})
+    rows = checked(json.loads(MEASURED.read_text()))
+    assert {(row["engine"], row["workers"], row["kills"] > 0) for row in rows} == {
+        (engine, n, killed) for engine, n in (("local", 1), ("local", 2), ("ray", 2)) for killed in (False, True)
+    }
+    assert all(row["lost"] <= row["kills"] for row in rows)

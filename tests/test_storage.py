@@ -66,6 +66,16 @@ def test_a_file_is_new_once_and_of_several_writers_one_wins(place: Place) -> Non
             assert sum(won) == 1 and place.read(f"r{number}") == b"%d" % won.index(True) * 999
 
 
+def test_a_file_that_changes_has_another_state(place: Place) -> None:
+    place.write("a", b"1234")
+    place.write("b", b"12345")
+    first = place.states()
+    assert first["a"][0] == 4 and first["b"][0] == 5 and first["a"][1] and place.states() == first
+    place.write("a", b"4321")
+    second = place.states()
+    assert second["a"][0] == 4 and second["a"][1] != first["a"][1] and second["b"] == first["b"]
+
+
 def test_a_writable_place_is_left_as_it_was(place: Place) -> None:
     require_writable(place)
     assert place.names() == [] and (place.folder is None or os.listdir(place.folder) == [])

@@ -99,14 +99,14 @@ def _mirrored(name: str, suffix: str, known: set[Path]) -> list[Path]:
 
 
 def local_folder(place: str) -> Path | None:
-    """The folder that the place of a mirror names; None for an address.
+    """The folder that a place, such as that of a mirror, names; None for an address.
 
     >>> local_folder("memory://mirror"), local_folder("file:///data/mirror").as_posix()
     (None, '/data/mirror')
     """
     for scheme in ("file://", "local://", "file:", "local:"):
         place = place.removeprefix(scheme)
-    return None if "://" in place or "::" in place else expanded("The mirror", place).absolute()
+    return None if "://" in place or "::" in place else expanded("The place", place).absolute()
 
 
 def _is_folder(path: Path) -> bool:

@@ -79,7 +79,7 @@ def test_sigterm_leaves_what_resume_goes_on_from(tmp_path: Path, monkeypatch: py
     (listed,) = document("runs", "ls", str(place))["runs"]
     assert listed["state"] == "interrupted" and listed["n_complete"] < 4
     missing = document("runs", "why", str(place))["incomplete"]
-    assert missing and all(0 <= one["missing_shards"] <= one["shards"] for one in missing)
+    assert any(0 < one["missing_shards"] < one["shards"] for one in missing), missing
     resumed = document("runs", "resume", str(place), record.run[:6], "--part", "1/1")
     assert resumed["run"]["run"] == record.run and not resumed["run"]["incomplete"]
     assert indexes(place) == indexes(whole)

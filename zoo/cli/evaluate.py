@@ -392,7 +392,7 @@ Example:
   zoo features dino_vitS16 ./birds --out features
   zoo probe features/dino_vitS16/features/birds-train-* features/dino_vitS16/features/birds-val-*
 """
-_FOLDER = click.Path(path_type=Path)
+_FOLDER = click.Path()  # or an address
 
 
 @click.command("probe", epilog=_PROBE_EXAMPLES)
@@ -402,11 +402,11 @@ _FOLDER = click.Path(path_type=Path)
 @probe_options
 @device_option
 @json_option
-def probe_command(train: Path, test: Path, as_json: bool, **options: Any) -> None:
+def probe_command(train: str, test: str, as_json: bool, **options: Any) -> None:
     """Train tuned linear probes on features.
 
-    They learn from TRAIN in every label setting and are tested on TEST. Both are folders of features, as `zoo features`
-    writes them. Nothing is added to your results; `zoo evaluate` does that.
+    They learn from TRAIN in every label setting and are tested on TEST. Both are folders (or addresses) of features, as
+    `zoo features` writes them. Nothing is added to your results; `zoo evaluate` does that.
     """
     from ..evaluation.evaluating import evaluate
     from ..features import load_features
@@ -437,12 +437,12 @@ Example:
     help="Features of the supervised twin on the training images, or its training error.",
 )
 @json_option
-def decompose_command(train: Path, test: Path, supervised: str | None, as_json: bool, **options: Any) -> None:
+def decompose_command(train: str, test: str, supervised: str | None, as_json: bool, **options: Any) -> None:
     """Show where the full-shot error comes from.
 
     Algorithm 1 takes it apart into approximation, usability, probe and encoder generalization. TRAIN and TEST are
-    folders of features, as `zoo features` writes them: of images that the encoder was pretrained on, and of images that
-    are new to it.
+    folders (or addresses) of features, as `zoo features` writes them: of images that the encoder was pretrained on, and
+    of images that are new to it.
     """
     from ..datasets.groups import shared_groups
     from ..datasets.images import copies_of

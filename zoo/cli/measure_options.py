@@ -220,8 +220,8 @@ DATA_OPTIONS = (
     click.option(
         "--label-column",
         metavar="COLUMN",
-        help="Of a Hugging Face data set or parquet files that have several, or of a CSV file; of tar files an entry of "
-        "their .json.  [default: label, class or target]",
+        help="Of a Hugging Face data set or parquet files that have several, or of a CSV file; of tar files an entry "
+        "of their .json.  [default: label, class or target]",
     ),
     click.option(
         "--label-columns",

@@ -26,7 +26,7 @@ Examples:
   zoo runs resume s3://bucket/features --on local:8
 """
 _INDEX = "index.json"
-_SHARD = re.compile(r"shard-(\d{6,})-[0-9a-f]{16}\.safetensors")
+_SHARD = re.compile(r"shard-(\d{6,})-(?:[0-9a-f]{16}){1,2}\.safetensors")
 _AT_ONCE = 16  # folders of features that are looked at
 _FIRST = 20  # entries of each kind that are printed; --json has all that are recorded
 _PLACE = click.argument("place", metavar="[PLACE]", required=False)

@@ -436,6 +436,11 @@ def _shown(path: str) -> str:
 
 def _shard(found: Found, n_common: int) -> Shard:
     where, file, size, state = found
+    if size < 0:
+        raise DataError(
+            f"The place {place_at(where).shown} does not say how many bytes {file} has, so that it cannot be read in "
+            "parts; copy its shards to a folder or an object store."
+        )
     return Shard(where, file, "/".join([*where.split("/")[n_common:], file]), size, state)
 
 

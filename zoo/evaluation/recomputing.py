@@ -222,7 +222,7 @@ class _Again:
             raise _PassedOverError(f"Rows of {row.metric!r} are not measured again.")
         precision = provenance.get("precision", "float32")
         if precision not in ("float32", "bfloat16", "float16"):
-            raise _PassedOverError(f"Its features are {precision}.")
+            raise _PassedOverError(f"Its features are {precision}, which are not made again here.")
         if row.encoder in self._failed:
             raise _PassedOverError(self._failed[row.encoder])
         if is_probe:

@@ -12,10 +12,11 @@ its shards alone.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -162,10 +163,10 @@ def plan(
     """The items that make features of all images of these parts under all encoders.
 
     Encoders with the same preprocessing, as their cards have it, are groups of as many as fit into ``group_bytes``: by
-    default half of the memory of this machine or its GPU, and 8 GiB where everything is asked for. Groups come one
-    after the other, each with all its images, so that the first encoders are complete, and can be measured, when the
-    first group is through; nothing would be saved by taking all groups through the same images, for no item keeps what
-    it has decoded.
+    default half of the GPU, or of what a core has of the memory of this machine, and 8 GiB where everything is asked
+    for. Groups come one after the other, each with all its images, so that the first encoders are complete, and can be
+    measured, when the first group is through; nothing would be saved by taking all groups through the same images, for
+    no item keeps what it has decoded.
 
     Shards that are there by their names are left out, unless ``everything`` is asked for: a part of the work by number
     needs the same list on every machine, whatever is there. Encoders of a ``load`` of one's own are loaded here, one
@@ -178,16 +179,16 @@ def plan(
     """
     root = place_at(setting.place)
     if group_bytes is None:
-        group_bytes = _EVERYWHERE if everything else int(_SHARE_OF_MEMORY * memory_of(_device(setting.how.device)))
+        group_bytes = _EVERYWHERE if everything else _group_bytes(_device(setting.how.device))
     groups = list(_groups(setting, names, group_bytes))
 
-    def look(part: str, name: str, preprocessing: str) -> tuple[int, dict[int, str]]:
+    def look(part: str, name: str, preprocessing: str) -> _There | None:
         images: ImageSet = getattr(data, part)
         place, known = _of_setting(setting, root, name, images), _known(name, images, preprocessing)
         try:
-            return _there(place, known, setting.shard_size, len(images))
+            return _there(place, known, setting.shard_size)
         except QueryError:  # which its items will say
-            return setting.shard_size, {}
+            return None
 
     asked = [(part, name, hashed) for group, hashed in groups for part in parts for name in group]
     with ThreadPoolExecutor(_N_REQUESTS, thread_name_prefix="zoo-planning") as threads:
@@ -196,13 +197,15 @@ def plan(
     items = []
     for group, hashed in groups:
         for part in parts:
-            there: dict[int, dict[str, set[int]]] = defaultdict(dict)  # by size of shards, by encoder
+            by_size: dict[int, dict[str, _There | None]] = defaultdict(dict)
             for name in group:
-                size, files = found[part, name, hashed]
-                there[size][name] = set() if everything else set(files)
-            for size, numbers_of in there.items():
+                there = found[part, name, hashed]
+                by_size[setting.shard_size if there is None else there.shard_size][name] = there
+            for size, some in by_size.items():
                 for number in range(-(-len(getattr(data, part)) // size)):
-                    lacking = tuple(name for name, numbers in numbers_of.items() if number not in numbers)
+                    lacking = tuple(
+                        name for name, there in some.items() if everything or there is None or not there.has(number)
+                    )
                     if lacking:
                         items.append(Item(part=part, encoders=lacking, number=number, shard_size=size))
     return items
@@ -213,15 +216,26 @@ def alone(item: Item) -> list[Item]:
     return [replace(item, encoders=(name,)) for name in item.encoders]
 
 
+def _group_bytes(device: torch.device) -> int:
+    """What a group may take of this machine, which has a worker a core or two a GPU."""
+    n_workers = (os.cpu_count() or 1) if device.type == "cpu" else 1
+    return int(_SHARE_OF_MEMORY * memory_of(device) / n_workers)
+
+
 def _groups(setting: Setting, names: Sequence[str], group_bytes: int) -> Iterator[tuple[tuple[str, ...], str]]:
     """Encoders that are computed together, with the hash of their preprocessing."""
     by_preprocessing: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    failing = []  # of which items say why
     for name in names:
         if setting.load is None:
             card = catalogue()[name]
             by_preprocessing[_preprocessing(name)][card.id] = _bytes_of_card(card, setting.how)
         else:
-            encoder, preprocess = setting.load(name)
+            try:
+                encoder, preprocess = setting.load(name)
+            except ZooError:
+                failing.append(name)
+                continue
             n_bytes = sum(tensor.nbytes for tensor in encoder.state_dict().values())
             by_preprocessing[preprocess_hash(preprocess)][name] = n_bytes, n_bytes
     for hashed, sizes in by_preprocessing.items():
@@ -234,6 +248,7 @@ def _groups(setting: Setting, names: Sequence[str], group_bytes: int) -> Iterato
                 wider = [name]
             group = wider
         yield tuple(group), hashed
+    yield from (((name,), "") for name in dict.fromkeys(failing))
 
 
 def _bytes_of_card(card: EncoderCard, how: Featurising) -> tuple[int, int]:
@@ -284,27 +299,37 @@ def _require_same(place: Place, different: Sequence[str]) -> None:
         )
 
 
-def _there(place: Place, known: Origin, shard_size: int, n_images: int) -> tuple[int, dict[int, str]]:
-    """Size of the shards of a place, and the names of those that are there by their numbers; of one listing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _There:
+    """What is at the place of some features, by one listing."""
 
-    At a complete place all are, of the size asked for. A number of which there are two does not count: which of them is
-    right is yet to be found. QueryError if the place is of other features.
-    """
-    names, size = place.names(), shard_size
-    files: dict[int, list[str]] = defaultdict(list)
+    is_complete: bool
+    shard_size: int  # as it was begun, or as it is asked for
+    begun: Origin | None  # of a run that did not end
+    files: Mapping[int, list[str]]  # shards by their numbers
+
+    def has(self, number: int) -> bool:
+        """True of a shard that is there by its name; of two it is yet to be found which of them is right."""
+        return self.is_complete or len(self.files.get(number, ())) == 1
+
+
+def _there(place: Place, known: Origin, shard_size: int) -> _There:
+    """What is at a place; QueryError if it is of other features."""
+    names = place.names()
+    files: dict[int, list[str]] = {}
     for file in names:
         if (number := shard_number(file)) is not None:
-            files[number].append(file)
+            files.setdefault(number, []).append(file)
     if INDEX in names:
         origin = complete_origin(place)
         if origin is not None:
             _require_known(place, origin, known)
-        return size, {number: "".join(files[number][:1]) for number in range(-(-n_images // size))}
+        return _There(is_complete=True, shard_size=shard_size, begun=None, files=files)
     begun = begun_run(place)
     if begun is None:
-        return shard_size, {}
+        return _There(is_complete=False, shard_size=shard_size, begun=None, files={})
     _require_known(place, begun[0], known)
-    return begun[1], {number: some[0] for number, some in files.items() if len(some) == 1}
+    return _There(is_complete=False, shard_size=begun[1], begun=begun[0], files=files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -404,17 +429,21 @@ class _Doing:
         self.is_careful = current_try() >= _CAREFUL_FROM or not noted.isdisjoint(self._span)
 
     def run(self) -> None:
-        missing = []
+        missing: dict[str, _There] = {}
         for name, place in self.places.items():
             with self._noted(name):
-                if not self._is_there(name, place):
-                    missing.append(name)
-        _forget_others(self.item.encoders)
-        targets: dict[str, _Target] = {}
-        for name in missing:
+                there = self._look(name, place)
+                if there.has(self.item.number):
+                    self.files[name] = "".join(there.files.get(self.item.number, [])[:1])
+                    self.n_there += 1
+                else:
+                    missing[name] = there
+        if missing:
+            _forget_others(self.item.encoders)
+        waiting: dict[str, _Target] = {}
+        for name, there in missing.items():
             with self._noted(name):
-                targets[name] = self._target(name)
-        waiting = {name: target for name, target in targets.items() if name not in self.files}
+                waiting[name] = self._target(name, there)
         for _ in range(2):  # of which the second decides where features differ between two tries
             for some in self._same_preprocessing(waiting):
                 self._compute(some)
@@ -454,16 +483,12 @@ class _Doing:
         start = self.item.number * self.item.shard_size
         return range(start, min(start + self.item.shard_size, len(self.images)))
 
-    def _is_there(self, name: str, place: Place) -> bool:
+    def _look(self, name: str, place: Place) -> _There:
         preprocessing = _preprocessing(name) if self.setting.load is None else ""
         known = _known(name, self.images, preprocessing)
-        size, files = _there(place, known, self.item.shard_size, len(self.images))
-        self._require_size(place, size)
-        if self.item.number not in files:
-            return False
-        self.files[name] = files[self.item.number]
-        self.n_there += 1
-        return True
+        there = _there(place, known, self.item.shard_size)
+        self._require_size(place, there.shard_size)
+        return there
 
     def _require_size(self, place: Place, size: int) -> None:
         if size != self.item.shard_size:
@@ -472,7 +497,7 @@ class _Doing:
                 f"{self.item.shard_size:,}; run the same command again, which then goes by those."
             )
 
-    def _target(self, name: str) -> _Target:
+    def _target(self, name: str, there: _There) -> _Target:
         """What is computed of an encoder, once its folder is claimed."""
         loaded, place = _loaded(self.setting, name), self.places[name]
         origin = replace(
@@ -480,15 +505,18 @@ class _Doing:
             weights_hash=loaded.weights_hash,
             precision=stored_as(loaded.precision, self.setting.stored),
         )
-        size = claim(place, origin, shard_size=self.item.shard_size)
-        self._require_size(place, size)
+        size = self.item.shard_size
+        if there.begun is None:
+            self._require_size(place, claim(place, origin, shard_size=size))
+        else:
+            _require_same(place, differences(there.begun, origin))
         target = _Target(loaded=loaded, place=place, origin=origin, run=run_hash(origin, shard_size=size), seen=set())
-        target.seen = self._rivals(target)
+        target.seen = self._of_run(target, there.files.get(self.item.number, ()))
         return target
 
-    def _rivals(self, target: _Target) -> set[str]:
-        """Shards of this number and run that are there; what else has the number is removed."""
-        files = {file for file in target.place.names() if shard_number(file) == self.item.number}
+    def _of_run(self, target: _Target, files: Iterable[str]) -> set[str]:
+        """Those of some shards of this number that are of this run; others are removed."""
+        files = set(files)
         strange = {file for file in files if not _is_shard_of(target.place, file, target.run)}
         for file in strange:
             target.place.remove(file)
@@ -520,11 +548,12 @@ class _Doing:
         """Computes one shard for each; gives those that the memory was too small for."""
         how, first = self.setting.how, targets[0].loaded
         by_name = {target.origin.encoder: target for target in targets}
-        too_large = []
+        too_large: list[_Target] = []
 
         def failed(name: str, error: Exception) -> None:
+            target = by_name.pop(name)
             if is_out_of_memory(error):
-                too_large.append(by_name[name])
+                too_large.append(target)
             else:
                 self.errors[name] = error
 
@@ -539,9 +568,16 @@ class _Doing:
             progress=Silent(),
             careful=self.is_careful,
         )
-        compute(
-            forward, [self.item.number], lambda computed: self._keep(by_name[computed.name], computed), failed=failed
-        )
+
+        def keep(computed: Computed) -> None:
+            self._keep(by_name.pop(computed.name), computed)
+
+        try:
+            compute(forward, [self.item.number], keep, failed=failed)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            too_large += by_name.values()  # encoders that do not fit beside each other, or an image
         return too_large
 
     def _keep(self, target: _Target, computed: Computed) -> None:
@@ -562,7 +598,8 @@ class _Doing:
                 self.fatal.write_new(str(image.position), image.reason.encode())
         self.n_bytes += listed.size_bytes
         name, is_second = target.origin.encoder, listed.file in target.seen
-        target.seen |= {listed.file} | self._rivals(target)
+        rivals = {file for file in target.place.names() if shard_number(file) == computed.number} - {listed.file}
+        target.seen |= {listed.file} | self._of_run(target, rivals)
         if len(target.seen) > 1:
             self.odd.add(name)
         if is_second or len(target.seen) == 1:

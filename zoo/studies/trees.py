@@ -141,7 +141,8 @@ def fitted_trees(
             return importance, []
 
     answers = {}
-    with ThreadPoolExecutor(number_of_workers(options.n_workers)) as pool:  # XGBoost works outside Python's lock
+    # Threads, not the processes of zoo.execution: XGBoost works outside Python's lock, and all fits read one table.
+    with ThreadPoolExecutor(number_of_workers(options.n_workers)) as pool:
         for step, (outcome, answer) in enumerate(zip(outcomes, pool.map(fit, outcomes), strict=True), start=1):
             answers[outcome] = answer
             options.progress("trees", step, len(outcomes))
