@@ -178,6 +178,7 @@ def encoders_of(line: str) -> list[str]:
         if getattr(parameter, "_custom_shell_complete", None) is encoder_names:
             value = values.get(parameter.name)  # the parser has objects of its own for what was not given
             several = value if isinstance(value, (list, tuple)) else [value]
+            several = several[: -1 if "IMAGES" in str(parameter.metavar) else None]
             named += [one for one in several if isinstance(one, str)]
     return [name.partition("@")[0] for name in named]
 
