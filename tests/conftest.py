@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -28,6 +29,8 @@ LIBRARIES = tuple(dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib",
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before collection, which reads the cards; in the environment, so that processes inherit it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as nohup and a shell's & have it, which processes inherit
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     private = tempfile.TemporaryDirectory(prefix="ssl-zoo-tests-")
     config.add_cleanup(private.cleanup)
     for variable in ("ZOO_CACHE", "ZOO_HOME", "TORCH_HOME"):

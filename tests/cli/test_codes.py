@@ -25,7 +25,7 @@ from tests.weights.test_care import folders, put
 from zoo.cli import AFTER_INTERRUPT, VERBS
 from zoo.cli import zoo as command_line
 from zoo.cli.list import list_command
-from zoo.errors import CorruptImage, MissingExtra, QueryError, UnknownName, ZooError
+from zoo.errors import CorruptImage, MissingExtra, PlaceError, QueryError, UnknownName, ZooError
 from zoo.weights.places import weights_folder
 
 __all__ = ["folders"]  # a fixture
@@ -43,6 +43,8 @@ def raised(kind: type[ZooError]) -> ZooError:
         return kind("encoder", "dino", ["dino_rn50"])
     if issubclass(kind, MissingExtra):
         return kind("torch", extra="models", needed_for="Loading")
+    if issubclass(kind, PlaceError):
+        return kind("a sentence.", reason="a reason")
     return kind("3.png", "a sentence.") if issubclass(kind, CorruptImage) else kind("a sentence.")
 
 

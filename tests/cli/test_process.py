@@ -279,4 +279,4 @@ def test_listing_imports_no_other_verb() -> None:
     script += "print(*(name for name in sys.modules if name.startswith('zoo.cli.')))"
     printed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = set(printed.stdout.splitlines()[-1].split())
-    assert imported == {f"zoo.cli.{name}" for name in ("list", "facts", "options", "output")}
+    assert imported == {f"zoo.cli.{name}" for name in ("list", "default_command", "facts", "options", "output")}

@@ -427,7 +427,7 @@ def test_the_command_line_takes_columns_and_groups_and_says_what_it_does(images:
     [
         (["--group", "patient"], "'digits' is no CSV file"),
         (["--multi-label"], "'digits' is no CSV file"),
-        (["--label-column", "x"], "is no Hugging Face data set or CSV file"),
+        (["--label-column", "x"], "is no Hugging Face data set, shards or CSV file"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(options: list[str], words: str) -> None:

@@ -44,3 +44,8 @@ def telling(number: int) -> int:
     """Says what it is at."""
     tell(f"at {number}")
     return number
+
+
+def variable(name: str) -> str:
+    """A variable of the environment."""
+    return os.environ.get(name, "not set")

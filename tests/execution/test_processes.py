@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.execution.pieces import slow, squared, telling, troubled
+from tests.execution.pieces import slow, squared, telling, troubled, variable
 from zoo.errors import QueryError, StoreError
 from zoo.execution.executor import N_TRIES, WAIT, Resources
 from zoo.execution.processes import Processes, worker_name
@@ -78,6 +78,13 @@ def test_work_may_follow_from_outcomes_and_may_not_wait_for_none(processes: Proc
     assert seen == [1, 4]
     with pytest.raises(RuntimeError, match="waits for an outcome while none is under way"):
         list(executor.map_unordered(squared, following([], 0), ONE))
+
+
+def test_a_piece_has_the_threads_that_it_takes(processes: Processes) -> None:
+    names = ["OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"]
+    for n_cpus in (1, 2):
+        outcomes: list[Any] = [*processes.map_unordered(variable, names, Resources(n_cpus=n_cpus))]
+        assert [one.value for one in outcomes] == [str(n_cpus)] * 3
 
 
 def test_closing_the_outcomes_leaves_nothing_running(processes: Processes, tmp_path: Path) -> None:

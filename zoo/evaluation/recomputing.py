@@ -126,8 +126,8 @@ def recompute(
     seed : int
         Of the draw.
     images : dict of str to str, optional
-        Where the images of data sets are, as :func:`zoo.open_images` takes them, by the name in the rows; the built-in
-        ones are found by themselves.
+        Where the images of data sets are, as :func:`zoo.datasets.open_images` takes them, by the name in the rows; the
+        built-in ones are found by themselves.
     root : Path, optional
         Where features are kept for another time, and found; a temporary folder by default, so that all is computed.
     how : Featurising, optional

@@ -37,7 +37,7 @@ _UNGUARDED = 79  # status of a process that began with the work of the script it
 _MOST_STILLBORN = 20  # processes in a row that are killed before they begin
 _LOOK_S = 0.5  # between two looks at which processes live: a child of one that died may keep its pipe open
 _PATIENCE_S = 5.0  # until a process that was asked to end has ended
-THREADS = ("OMP_NUMTHREADS", "MKL_NUMTHREADS", "OPENBLAS_NUMTHREADS")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 Listen = Callable[[Any], None]
 _LISTEN: ContextVar[Listen | None] = ContextVar("listen", default=None)
@@ -85,7 +85,9 @@ class Processes:
     def map_unordered(
         self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
     ) -> Iterator[Outcome[W, R]]:
-        """Outcomes of all pieces of work, in the order in which they end; see :class:`Executor`.
+        """Outcomes of all pieces of work, in the order in which they end.
+
+        See :meth:`Executor.map_unordered <zoo.execution.executor.Executor.map_unordered>`.
 
         Raises QueryError if function or work cannot go to another process, or the script that asks for processes does
         its work whenever it is imported.

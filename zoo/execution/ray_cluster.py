@@ -184,7 +184,9 @@ class Ray:
     def map_unordered(
         self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
     ) -> Iterator[Outcome[W, R]]:
-        """Outcomes of all pieces of work, in the order in which they end; see :class:`Executor`.
+        """Outcomes of all pieces of work, in the order in which they end.
+
+        See :meth:`Executor.map_unordered <zoo.execution.executor.Executor.map_unordered>`.
 
         Raises QueryError if no worker may be used, none has been there for the time of ``patience``, or the cluster
         does not answer any more.
