@@ -74,7 +74,7 @@ class InTheMiddle(CurveProgress):
     """Interrupts in the middle of the training of the encoder."""
 
     def step(self, job: Job, step: Step) -> None:
-        if job.control == "encoder" and step.step == 7:
+        if job.control == "encoder":  # at whichever step is told, which on a fast machine are few
             raise KeyboardInterrupt
 
 
