@@ -234,11 +234,7 @@ class Nodes:
     def __init__(self, n_nodes: int) -> None:
         from tests.ray_here import RayHere
 
-        self._here = RayHere(object_store_bytes=100_000_000)
-        if n_nodes == 1:
-            self._here.kill_node(self._here.second)
-        for _ in range(n_nodes - 2):
-            self._here.add_node()
+        self._here = RayHere(n_nodes)
         self.address = self._here.address
 
     def end(self) -> None:
@@ -337,7 +333,7 @@ def digests(bench: Bench) -> dict[str, Any]:
 def overhead(bench: Bench) -> dict[str, Any]:
     """Items of about 10 s by one process and by one Ray worker, alternately."""
     rate = 1 / seconds_an_image(bench)
-    wanted_s, n_items, rounds = (1.0, 2, 1) if bench.quick else (10.0, 3, 4)
+    wanted_s, n_items, rounds = (1.0, 2, 1) if bench.quick else (10.0, 3, 6)
     shard_size = max(1, round(wanted_s * rate))
     images = bench.images(n_items * shard_size, 2)
     walls: dict[str, list[float]] = {"local": [], "ray": []}

@@ -20,9 +20,9 @@ _OBJECT_STORE_BYTES = 100_000_000  # a node; two may be at once
 
 
 class RayHere:
-    """Nodes of one CPU each: the first, which the driver is on, and others that come and go."""
+    """Nodes of one CPU each: the first, which the driver is on, and others that come and go; ``second`` is one of them."""
 
-    def __init__(self, *, n_cpus: int = 1, object_store_bytes: int = _OBJECT_STORE_BYTES) -> None:
+    def __init__(self, n_nodes: int = 2, *, n_cpus: int = 1, object_store_bytes: int = _OBJECT_STORE_BYTES) -> None:
         from ray import _raylet as compiled
         from ray._private import ray_constants
         from ray.cluster_utils import Cluster
@@ -39,7 +39,8 @@ class RayHere:
         head = {**self._with, "include_dashboard": False, "no_monitor": True}
         self._cluster = Cluster(head_node_args=head, initialize_head=True)
         self.address: str = self._cluster.address
-        self.second = self.add_node()
+        others = [self.add_node() for _ in range(n_nodes - 1)]
+        self.second = others[0] if others else None
 
     def add_node(self) -> Any:
         """Starts another node."""
