@@ -20,7 +20,7 @@ _OBJECT_STORE_BYTES = 100_000_000  # a node; two may be at once
 
 
 class RayHere:
-    """Nodes of one CPU each: the first, which the driver is on, and others that come and go; ``second`` is one of them."""
+    """Nodes of one CPU each: the first, which the driver is on, and others that come and go, such as ``second``."""
 
     def __init__(self, n_nodes: int = 2, *, n_cpus: int = 1, object_store_bytes: int = _OBJECT_STORE_BYTES) -> None:
         from ray import _raylet as compiled
