@@ -1,6 +1,6 @@
 """Runs on a Ray cluster whose workers and nodes are killed (SIGKILL) every few seconds.
 
-    python tests/stress/cluster_kills.py [--runs 100] [--every 5] [--items] [--seed 0]
+    python tests/stress/cluster_kills.py [--runs 100] [--every 3] [--items] [--seed 0]
 
 A cluster of two nodes of one CPU each is started on this machine. Every run computes the features of two encoders of
 the pocket on rendered shapes, in 20 items, into an empty folder, with one worker a node. Meanwhile either a worker is
@@ -36,8 +36,8 @@ from zoo.execution.processes import Processes
 from zoo.execution.ray_cluster import Ray
 
 _ENCODERS = ("pocket_simclr_rn_shapes", "pocket_barlow_rn_shapes")
-_IMAGES = "shapes:train=320,val=160"
-_SHARD_SIZE = 24
+_IMAGES = "shapes:train=800,val=400"
+_SHARD_SIZE = 60
 _N_ITEMS = 40
 _ITEM_S = 0.5
 _AWAY_S = 1.0  # that a killed node is away
@@ -58,7 +58,7 @@ def main() -> int:
     """Runs, kills, and prints one table."""
     parser = argparse.ArgumentParser(description="Kill workers and nodes of a cluster while features are computed.")
     parser.add_argument("--runs", type=int, default=100, help="how many [100]")
-    parser.add_argument("--every", type=float, default=5.0, help="seconds between two kills, on average [5]")
+    parser.add_argument("--every", type=float, default=3.0, help="seconds between two kills, on average [3]")
     parser.add_argument("--items", action="store_true", help="items that sleep and write a file instead of features")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and of who is killed [0]")
     options = parser.parse_args()
