@@ -9,6 +9,7 @@ from tests.site.conftest import OpenPage, Site
 
 IS_READY = "document.documentElement.classList.contains('js')"
 WIDTH = "document.scrollingElement.scrollWidth"
+NOT_YET_SORTING = "table[data-script]:not(.dataTable)"  # it sorts once the browser is idle
 MAIN = ("index.html", "choose.html", "compare.html", "encoders/dino_vitS16.html")
 
 
@@ -51,7 +52,20 @@ def test_the_keyboard_comes_everywhere_and_out_again(site: Site, open_page: Open
     assert page.evaluate("location.hash") == "#main"  # the link over the navigation is the first
     for path in MAIN:
         page.goto(site.address + path)
+        page.locator(NOT_YET_SORTING).wait_for(state="detached")
         assert unreached_by_keyboard(page) == [], path
+
+
+def test_the_focus_stays_where_it_was_when_the_table_learns_to_sort(site: Site, open_page: OpenPage) -> None:
+    page = open_page("index.html")
+    page.locator(NOT_YET_SORTING).wait_for(state="detached")
+    page.add_init_script("requestIdleCallback = start => { window.startTable = start; }")
+    page.reload()
+    link = page.locator("table.encoders tbody a").first
+    link.focus()
+    page.evaluate("startTable()")
+    page.locator(NOT_YET_SORTING).wait_for(state="detached")
+    assert link.evaluate("link => link === document.activeElement")
 
 
 def test_pages_are_complete_without_scripts(site: Site, open_page: OpenPage) -> None:

@@ -29,11 +29,13 @@ Zoo.table = (table, { values, order = "", onOrder, before } = {}) => {
     });
     rows();
     let isInPlace = !asked().length; // then the first drawing, which takes longest, would move nothing
+    const focused = document.activeElement; // DataTables takes the table out of the page for a moment
     sorted = new DataTable(table, {
       paging: false, info: false, searching: false, autoWidth: false, orderClasses: false, columns, order: asked(),
       layout: { topStart: null, topEnd: null, bottomStart: null, bottomEnd: null },
       preDrawCallback: () => { const skip = isInPlace; isInPlace = false; return !skip; },
     });
+    if (table.contains(focused)) focused.focus({ preventScroll: true });
     sorted.on("order", () => {
       if (quiet) return;
       const [[column, way] = []] = sorted.order();
