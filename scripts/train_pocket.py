@@ -129,7 +129,7 @@ def _trained(card: EncoderCard, pixels: Pixels) -> tuple[Encoder, float, float]:
     n, batch, epochs = len(pixels.train), int(_known(about.batch_size)), int(_known(about.epochs))
     per_epoch = n // batch
     n_steps = per_epoch * epochs
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step / n_steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step / n_steps, warm_up=WARM_UP))
     total = 0.0
     for epoch in range(epochs):
         order = torch.randperm(n, generator=generator)[: per_epoch * batch].reshape(per_epoch, batch)
@@ -158,11 +158,11 @@ def _optimizer(card: EncoderCard, parameters: list[torch.nn.Parameter]) -> torch
     raise SystemExit(f"The optimizer {about.optimizer!r} of {card.id} is not known here, expected adamw or sgd.")
 
 
-def _rate(progress: float) -> float:
-    """Share of the learning rate: a linear rise, then half a cosine."""
-    if progress < WARM_UP:
-        return (progress + 1e-3) / (WARM_UP + 1e-3)
-    return (math.cos(math.pi * (progress - WARM_UP) / (1 - WARM_UP)) + 1) / 2
+def rate_at(progress: float, *, warm_up: float) -> float:
+    """Share of the learning rate: a linear rise over a share of the steps, then half a cosine."""
+    if progress < warm_up:
+        return (progress + 1e-3) / (warm_up + 1e-3)
+    return (math.cos(math.pi * (progress - warm_up) / (1 - warm_up)) + 1) / 2
 
 
 def _require_stated_head(card: EncoderCard, objective: Objective) -> None:

@@ -137,8 +137,8 @@ class DINO(Objective):
         return self.criterion(taught, [self.projected(x) for x in both])
 
     def after_step(self, progress: float) -> None:
-        _move(self.teacher, self.encoder, progress)
-        _move(self.target, self.head, progress)
+        move_average(self.teacher, self.encoder, progress)
+        move_average(self.target, self.head, progress)
 
 
 class MAE(Objective):
@@ -212,7 +212,7 @@ def _stated(card: EncoderCard, what: str, default: float) -> float:
 
 
 @torch.no_grad()
-def _move(average: nn.Module, current: nn.Module, progress: float) -> None:
+def move_average(average: nn.Module, current: nn.Module, progress: float) -> None:
     """An exponential moving average of parameters; buffers are copied."""
     momentum = 1 - (1 - MOMENTUM) * (math.cos(math.pi * progress) + 1) / 2
     for kept, new in zip(average.parameters(), current.parameters(), strict=True):

@@ -1,6 +1,7 @@
-"""Images and their random views for ``train_pocket.py``: whole batches at once, on tensors.
+"""Images and their random views for the scripts that train: whole batches at once, on tensors.
 
-A card's ``pretraining.augmentations`` name what is drawn here: crop, flip, color, gray, blur, normalize.
+A card's ``pretraining.augmentations`` name what is drawn here: crop, flip, color, intensity, gray, blur, cutout,
+normalize. Images of one channel may be given as such, for speed; they have three once they are normalised.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from zoo.cards.schema import Preprocess
 from zoo.datasets import open_images
 from zoo.files import replaced
 
-SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5}  # share of the area
+SMALLEST_CROP = {"shapes": 0.4, "digits": 0.5, "fashion-mnist": 0.3}  # share of the area
 _LUMA = (0.299, 0.587, 0.114)
 
 
@@ -77,7 +78,7 @@ class Views:
         Every random number comes from it.
     """
 
-    KNOWN = ("crop", "flip", "color", "gray", "blur", "normalize")
+    KNOWN = ("crop", "flip", "color", "intensity", "gray", "blur", "cutout", "normalize")
 
     def __init__(
         self, augmentations: Sequence[str], preprocess: Preprocess, *, smallest_crop: float, generator: torch.Generator
@@ -92,16 +93,20 @@ class Views:
         self.std = torch.tensor(preprocess.std)[:, None, None]
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Float32 (n, 3, px, px) views of uint8 (n, 3, px, px) images, normalised."""
+        """Float32 (n, 3, px, px) views of uint8 (n, 3 or 1, px, px) images, normalised."""
         x = images.float() / 255
         if not self.words.isdisjoint(("crop", "flip")):
             x = self._window(x)
         if "color" in self.words:
             x = self._colour(x)
+        if "intensity" in self.words:
+            x = self._intensity(x)
         if "gray" in self.words:
             x = torch.where(self._chance(len(x), 0.3), _luminance(x).expand_as(x), x)
         if "blur" in self.words:
             x = torch.where(self._chance(len(x), 0.3), _blurred(x), x)
+        if "cutout" in self.words:
+            x = x * self._holes(len(x), x.shape[-1])
         return self.plain(x)
 
     def plain(self, x: Tensor) -> Tensor:
@@ -134,6 +139,23 @@ class Views:
         mean = (x.mean(dim=(2, 3)) @ torch.tensor(_LUMA) * brightness * (1 - contrast))[:, None, None]
         return (torch.bmm(mixing, x.flatten(2)) + mean).clamp(0, 1).reshape(x.shape)
 
+    def _intensity(self, x: Tensor) -> Tensor:
+        """Brightness and contrast by factors of 0.5 to 1.5."""
+        brightness, contrast = (self._uniform(len(x), 0.5, 1.5)[:, None, None, None] for _ in range(2))
+        x = x * brightness
+        mean = x.mean(dim=(1, 2, 3), keepdim=True)
+        return ((x - mean) * contrast + mean).clamp(0, 1)
+
+    def _holes(self, n: int, px: int) -> Tensor:
+        """0 in a square of a fifth to two fifths of the side, anywhere in the image, 1 elsewhere; (n, 1, px, px)."""
+        side = (self._uniform(n, 0.2, 0.4) * px).round()
+        place = torch.arange(px)
+        inside = []
+        for _ in range(2):
+            start = (torch.rand(n, generator=self.generator) * (px - side + 1)).floor()[:, None]
+            inside.append((place >= start) & (place < start + side[:, None]))
+        return 1 - (inside[0][:, None, :, None] & inside[1][:, None, None, :]).float()
+
     def _uniform(self, n: int, low: float, high: float) -> Tensor:
         return torch.rand(n, generator=self.generator) * (high - low) + low
 
@@ -147,8 +169,9 @@ def _luminance(x: Tensor) -> Tensor:
 
 def _blurred(x: Tensor) -> Tensor:
     kernel = torch.tensor([1.0, 4.0, 6.0, 4.0, 1.0]) / 16
-    weight = (kernel[:, None] * kernel).expand(3, 1, 5, 5)
-    return F.conv2d(F.pad(x, (2, 2, 2, 2), mode="reflect"), weight, groups=3)
+    n_channels = x.shape[1]
+    weight = (kernel[:, None] * kernel).expand(n_channels, 1, 5, 5)
+    return F.conv2d(F.pad(x, (2, 2, 2, 2), mode="reflect"), weight, groups=n_channels)
 
 
 def _hue_rotations(turns: Tensor) -> Tensor:

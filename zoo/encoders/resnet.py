@@ -97,28 +97,33 @@ class LastBlock(nn.Module):
         return cast(Tensor, self.relu(out))
 
 
-def resnet_small(*, width: int, n_blocks: int, dim: int) -> tuple[nn.Module, int]:
+def resnet_small(*, width: int, n_blocks: int, dim: int, last_width: int = 0) -> tuple[nn.Module, int]:
     """A ResNet for images of 32 px: three stages of basic blocks with ``width``, ``2 * width`` and ``dim`` channels.
 
     The form that He et al. 2016 (section 4.2) gave to CIFAR, but for a stem of stride 2, which spares a processor three
-    quarters of the work.
+    quarters of the work. With ``last_width`` the last stage has that many channels, and a 1 x 1 convolution makes
+    ``dim`` of them, so that the dimensions of the features say little of the size of the network.
     """
-    if min(width, n_blocks, dim) < 1:
-        raise ValueError(f"width, n_blocks and dim are {width}, {n_blocks} and {dim}, expected whole numbers from 1")
-    return SmallResNet(width, n_blocks, dim), dim
+    if min(width, n_blocks, dim) < 1 or last_width < 0:
+        numbers = f"{width}, {n_blocks}, {dim} and {last_width}"
+        raise ValueError(f"width, n_blocks, dim and last_width are {numbers}, expected whole numbers from 1")
+    return SmallResNet(width, n_blocks, dim, last_width), dim
 
 
 class SmallResNet(nn.Module):
     """See :func:`resnet_small`; its parts have the names of torchvision's ResNets."""
 
-    def __init__(self, width: int, n_blocks: int, dim: int) -> None:
+    def __init__(self, width: int, n_blocks: int, dim: int, last_width: int = 0) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, kernel_size=3, stride=2, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.relu = nn.ReLU(inplace=True)
         self.layer1 = _basic_stage(width, width, n_blocks, stride=1)
         self.layer2 = _basic_stage(width, 2 * width, n_blocks, stride=2)
-        self.layer3 = _basic_stage(2 * width, dim, n_blocks, stride=2)
+        self.layer3 = _basic_stage(2 * width, last_width or dim, n_blocks, stride=2)
+        if last_width:
+            expansion = nn.Conv2d(last_width, dim, kernel_size=1, bias=False)
+            self.layer3.append(nn.Sequential(expansion, nn.BatchNorm2d(dim), nn.ReLU(inplace=True)))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

@@ -188,6 +188,30 @@ def dinov2(*, name: str, **options: Any) -> tuple[nn.Module, int]:
     return model, width
 
 
+def vit_small(
+    *, img_size: int, patch_size: int, width: int, depth: int, n_heads: int, dim: int
+) -> tuple[nn.Module, int]:
+    """A transformer for images of some 32 px: its normed patch tokens are averaged and mapped linearly to ``dim``.
+
+    So the dimensions of the features say little of the size of the network.
+    """
+    model = timm.create_model(
+        "vit_tiny_patch16_224",
+        pretrained=False,
+        img_size=img_size,
+        patch_size=patch_size,
+        embed_dim=width,
+        depth=depth,
+        num_heads=n_heads,
+        mlp_ratio=2.0,
+        class_token=False,
+        global_pool="avg",
+        fc_norm=True,
+        num_classes=dim,
+    )
+    return model, dim
+
+
 def _timm_model(name: str, **options: Any) -> tuple[Any, int]:
     model = timm.create_model(name, pretrained=False, num_classes=0, **options)
     return model, cast(int, model.num_features)
@@ -198,4 +222,5 @@ BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
     "zoo:vit_of_clips": vit_of_clips,
     "zoo:capi": capi,
     "zoo:dinov2": dinov2,
+    "zoo:vit_small": vit_small,
 }
