@@ -17,7 +17,6 @@ from zoo.cards.catalogue import build_card
 from zoo.cards.reading import parse_cards
 from zoo.cards.schema import EncoderCard
 
-
 FAMILY = "randomised"
 DATASET = "fashion-mnist"
 SEED = 20261124
@@ -35,7 +34,7 @@ LEVELS: Mapping[str, tuple[Any, ...]] = {
     "network": ("resnet", "vit"),
     "size": ("small", "large"),
     "epochs": (1, 2, 4),
-    **{name: (False, True) for name in AUGMENTATIONS},
+    **dict.fromkeys(AUGMENTATIONS, (False, True)),
     "batch_size": (64, 128, 256),
     "rate_factor": (0.33, 1.0, 3.0),
     "n_views": (2, 4),

@@ -3,14 +3,14 @@
     python scripts/train_randomised.py [--first 64] [--processes 2] [--scratch DIR] [--out DIR] [--log FILE] [--dry-run]
 
 The design is ``docs/randomised.md``; choices are drawn by ``randomised_design.py``. A run uses one thread and draws
-every number from a seed made of the encoder's name: on the same processor and libraries it gives the same file, byte for
-byte. Weights are kept as float16. The log, a CSV file of one row an encoder, is written anew after every run, and what
-it has is not trained again while weights and recipe are the same; so the script may be killed at any time, and what was
-under way is trained again. The twins of the approximation error come last.
+every number from a seed made of the encoder's name: on the same processor and libraries it gives the same file, byte
+for byte. Weights are kept as float16. The log, a CSV file of one row an encoder, is written anew after every run, and
+what it has is not trained again while weights and recipe are the same; so the script may be killed at any time, and
+what was under way is trained again. The twins of the approximation error come last.
 
 A run *failed* if its loss or its gradient became infinite or no number: training stops there, with the weights as they
-were before that step. It *collapsed* if the features of 2,000 training images have an effective rank (RankMe) below 2 or
-a spread below 0.05, as the log says it; both stay in the population. Needs lightly (``pip install 'lightly>=1.6'``).
+were before that step. It *collapsed* if the features of 2,000 training images have an effective rank (RankMe) below 2
+or a spread below 0.05, as the log says it; both stay in the population. Needs lightly (``pip install 'lightly>=1.6'``).
 """
 
 from __future__ import annotations
@@ -98,9 +98,15 @@ def main() -> None:
             finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for run in (one.result() for one in finished):
                 runs[run.encoder] = run
-                print(f"{run.encoder:32} {run.state:9} {run.seconds:6.1f} s  loss {run.loss:8.4f}  RankMe "
-                      f"{run.rankme:6.1f}  {run.accuracy_percent:5.1f} %  {run.size_bytes:7,} bytes", flush=True)  # fmt: skip
+                print(_line(run), flush=True)
             write_log(log, [runs[name] for name in wanted if name in runs])
+
+
+def _line(run: Run) -> str:
+    return (
+        f"{run.encoder:32} {run.state:9} {run.seconds:6.1f} s  loss {run.loss:8.4f}  RankMe {run.rankme:6.1f}"
+        f"  {run.accuracy_percent:5.1f} %  {run.size_bytes:7,} bytes"
+    )
 
 
 def train(name: str, choices: Choices, scratch: Path, out: Path) -> Run:
