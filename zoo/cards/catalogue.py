@@ -62,7 +62,8 @@ _PARTS: dict[str, type] = {
 }
 _BLANK = {name: {field.name: NOT_RECORDED for field in fields(part)} for name, part in _PARTS.items()}
 _MISSING = {reason.value: reason for reason in Missing}
-_IDS, _LEFT_OUT, _NAMES, _N_ERRATA = "ids", "left out", "column names", "column n_errata"  # parts of the copy
+_IDS, _UNLISTED_IDS, _LEFT_OUT = "ids", "unlisted ids", "left out"  # parts of the copy
+_NAMES, _N_ERRATA = "column names", "column n_errata"
 _LISTED = dict.fromkeys([
     *(column.field for column in COLUMNS), "family", "licence.code", "licence.timm", "weights.availability",
     "weights.gate", "weights.authors_availability", "weights.size_bytes",
@@ -90,15 +91,28 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     A name of other features of an encoder (``dino_vitS16@cls:9+10+11``) is looked up like an id, and listed nowhere. So
     is a place at timm or on the Hugging Face Hub (``timm:ARCH.TAG``, ``hf:ORG/NAME``): it stands for the encoder whose
-    card has it, or for one whose card :mod:`zoo.encoders.unlisted` makes of what they say.
+    card has it, or for one whose card :mod:`zoo.encoders.unlisted` makes of what they say. Encoders of an experiment,
+    of a card file with ``listed = false``, are looked up too; they are listed by :attr:`with_unlisted` alone.
     """
 
-    def __init__(self, parts: Mapping[str, Any], left_out: Sequence[str] = ()) -> None:
+    def __init__(self, parts: Mapping[str, Any], left_out: Sequence[str] = (), *, with_unlisted: bool = False) -> None:
         self._parts = parts
+        self._all_left_out = left_out
         self.left_out = (*left_out, *parts[_LEFT_OUT])  # a sentence for each card or file of the user's that is wrong
-        self._by_folded: dict[str, str] = {encoder.casefold(): encoder for encoder in parts[_IDS]}
+        self._every: dict[str, str] = {encoder.casefold(): encoder for encoder in parts[_IDS]}
+        hidden = frozenset(() if with_unlisted else parts[_UNLISTED_IDS])
+        self._by_folded = {folded: encoder for folded, encoder in self._every.items() if encoder not in hidden}
         self._cards: dict[str, EncoderCard] = {}
         self._columns: dict[str, dict[str, Any]] = {}
+
+    @cached_property
+    def with_unlisted(self) -> Catalogue:
+        """The same cards, with those of experiments among those that are listed."""
+        return Catalogue(self._parts, self._all_left_out, with_unlisted=True)
+
+    def listing(self, encoders: Iterable[str]) -> Catalogue:
+        """These cards if all of the encoders, by id, are among those that are listed; else :attr:`with_unlisted`."""
+        return self if all(one.casefold() in self._by_folded for one in encoders) else self.with_unlisted
 
     @cached_property
     def finder(self) -> Finder:
@@ -110,8 +124,8 @@ class Catalogue(Mapping[str, EncoderCard]):
         if field not in self._columns:
             part = f"column {field}"
             if part in self._parts:
-                values = _values(dict(zip(self, self._parts[part], strict=True)))
-                values = {encoder: NOT_RECORDED if value is None else value for encoder, value in values.items()}
+                values = _values(dict(zip(self._parts[_IDS], self._parts[part], strict=True)))
+                values = {encoder: NOT_RECORDED if values[encoder] is None else values[encoder] for encoder in self}
             else:
                 values = {encoder: card.fact(field) for encoder, card in self.items()}
             self._columns[field] = values
@@ -123,7 +137,7 @@ class Catalogue(Mapping[str, EncoderCard]):
         Raises UnknownName, or QueryError if the encoder does not have such features.
         """
         id_part, mark, features = _taken_apart(name) if isinstance(name, str) else ("", "", "")
-        encoder = self._by_folded.get(id_part.casefold())
+        encoder = self._every.get(id_part.casefold())
         if encoder is None and id_part.casefold().startswith(PLACES):
             encoder = self._id_at(id_part)
         if encoder is None and id_part.casefold() in _UNLISTED:
@@ -171,7 +185,7 @@ class Catalogue(Mapping[str, EncoderCard]):
                     break
 
     def _of_file(self, encoder: str) -> EncoderCard:
-        if encoder.casefold() in _UNLISTED and encoder.casefold() not in self._by_folded:
+        if encoder.casefold() in _UNLISTED and encoder.casefold() not in self._every:
             return _UNLISTED[encoder.casefold()]
         if encoder not in self._cards:
             self._cards[encoder] = build_card(self._parts[f"card {encoder}"])
@@ -264,7 +278,8 @@ def _as_parts(facts: Mapping[str, dict[str, Any]], left_out: Sequence[str]) -> d
     columns[_N_ERRATA] = [len(one["errata"]) for one in facts.values()]
     columns[_NAMES] = [names_of(one) for one in facts.values()]
     cards = {f"card {encoder}": _without_unrecorded(one) for encoder, one in facts.items()}
-    return {_IDS: list(facts), _LEFT_OUT: list(left_out), **columns, **cards}
+    unlisted_ids = [encoder for encoder, one in facts.items() if not one["listed"]]
+    return {_IDS: list(facts), _UNLISTED_IDS: unlisted_ids, _LEFT_OUT: list(left_out), **columns, **cards}
 
 
 def _fact(facts: Mapping[str, Any], field: str) -> Any:

@@ -298,7 +298,8 @@ def parse_cards(sources: Mapping[Path, bytes], of_user: Collection[Path] = ()) -
             facts = check_facts(where, files.merged(encoder))
             if path not in of_user:
                 _require_known_terms(where, facts)
-            cards[encoder] = {"id": encoder, "family": family, **facts}
+            listed = files.documents[path].get("listed", True)
+            cards[encoder] = {"id": encoder, "family": family, "listed": listed, **facts}
     _check_shared_weights(cards, files.of, refused)
     return cards, refused.sentences
 
@@ -395,11 +396,14 @@ def _document(path: Path, content: bytes) -> Facts:
         document = tomllib.loads(content.decode("utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise CardError(f"{path} is not readable as TOML ({error}); correct the file or restore it.") from error
-    unknown = set(document) - {"family", "derive", "defaults", "encoders"}
+    unknown = set(document) - {"family", "listed", "derive", "defaults", "encoders"}
     if unknown:
         raise CardError(
-            f"{path}: unknown table {min(unknown)!r}, expected only family, [derive], [defaults] and [encoders.ID]."
+            f"{path}: unknown table {min(unknown)!r}, expected only family, listed, [derive], [defaults] and "
+            "[encoders.ID]."
         )
+    if not isinstance(document.get("listed", True), bool):
+        raise CardError(f"{path}: 'listed' is {shown(document['listed'])}, expected true, or false for an experiment.")
     family = document.get("family", "name")
     if not isinstance(family, str) or not re.fullmatch(r"[a-z0-9_]+", family):
         raise CardError(f"{path}: 'family' is {shown(family)}, expected lower-case letters, digits and '_'.")

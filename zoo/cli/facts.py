@@ -99,9 +99,14 @@ def left_out(among: Iterable[Subject]) -> list[str]:
 
 
 def matching(words: Sequence[str]) -> list[str]:
-    """Ids of encoders that all the words find, those meant first; all ids without a word."""
+    """Ids of encoders that all the words find, those meant first; all ids without a word.
+
+    Encoders of experiments are found by words that find no other.
+    """
     cards = catalogue()
-    return cards.finder.find(words) if any(word.strip() for word in words) else list(cards)
+    if not any(word.strip() for word in words):
+        return list(cards)
+    return cards.finder.find(words) or cards.with_unlisted.finder.find(words)
 
 
 def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
@@ -121,10 +126,15 @@ def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:
         if MARK in pattern:  # other features of an encoder have its weights
             found.update(dict.fromkeys(named([own_id(pattern)], known)))
             continue
+        if not is_glob(pattern) and isinstance(known, Catalogue) and pattern in known:
+            found[known.id_of(pattern)] = None
+            continue
         if not is_glob(pattern):
             near = catalogue().finder.nearest(pattern) if isinstance(known, Catalogue) else None
             raise UnknownName("encoder", pattern, known, hint=LIST, nearest=near)
         matching = [encoder for encoder in known if fnmatchcase(encoder.casefold(), folded)]
+        if not matching and isinstance(known, Catalogue):  # encoders of experiments are found by what finds no other
+            matching = [encoder for encoder in known.with_unlisted if fnmatchcase(encoder.casefold(), folded)]
         if not matching:
             near = nearest_names(re.split(r"[*?[]", pattern)[0] or pattern, known)
             hint = f"near are: {', '.join(near)}." if near else "run 'zoo list' to see them all."

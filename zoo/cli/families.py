@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..cards.catalogue import catalogue
@@ -16,7 +16,7 @@ _RIGHT = ("encoders", "networks", "measured")
 _DISPENSABLE = ("released", "trained by")  # where the table would be wider than the terminal
 
 
-def family_records(encoders: Iterable[str]) -> list[dict[str, Any]]:
+def family_records(encoders: Sequence[str]) -> list[dict[str, Any]]:
     """Families of these encoders for JSON."""
     measured = measured_encoders()
     return [
@@ -31,7 +31,7 @@ def family_records(encoders: Iterable[str]) -> list[dict[str, Any]]:
             "licences": _counts(one.values("licence.weights")),
             "networks": one.networks,
         }
-        for one in families(catalogue(), encoders)
+        for one in families(catalogue().listing(encoders), encoders)
     ]
 
 
@@ -39,9 +39,9 @@ def _counts(values: Counter[Any]) -> dict[str, int]:
     return {value.value if isinstance(value, Missing) else value: n for value, n in values.items()}
 
 
-def print_families(encoders: Iterable[str]) -> None:
+def print_families(encoders: Sequence[str]) -> None:
     """Prints the families of these encoders, and what to do next."""
-    found = families(catalogue(), encoders)
+    found = families(catalogue().listing(encoders), encoders)
     measured = measured_encoders()
     columns: dict[str, list[str]] = {
         "family": [one.name for one in found],

@@ -297,11 +297,13 @@ def subjects(
 ) -> list[Subject]:
     """Encoders by name, in that order, with risks on ImageNet-1K or another data set."""
     cards = catalogue()
+    ids = [cards.id_of(name) for name in names]
+    cards = cards.listing(ids)
     risks = summaries if dataset is None else partial(summaries, dataset=dataset)
     measured: Mapping[str, Summary] = risks() if with_risks else {}
     counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
     reported = ReportedByAll()
-    return [Subject(one, cards, measured.get(one), counting.get(one), reported) for one in map(cards.id_of, names)]
+    return [Subject(one, cards, measured.get(one), counting.get(one), reported) for one in ids]
 
 
 def parsed_condition(text: str) -> tuple[Condition, bool]:
