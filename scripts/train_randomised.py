@@ -1,6 +1,7 @@
 """Trains the randomised population, in the order in which it was drawn, and keeps weights and a log.
 
     python scripts/train_randomised.py [--first 64] [--processes 2] [--scratch DIR] [--out DIR] [--log FILE] [--dry-run]
+    python scripts/train_randomised.py --write-cards
 
 The design is ``docs/randomised.md``; choices are drawn by ``randomised_design.py``. A run uses one thread and draws
 every number from a seed made of the encoder's name: on the same processor and libraries it gives the same file, byte
@@ -31,7 +32,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from randomised_design import DATASET, FAMILY, RECIPE_RATE, Choices, card_of, population, twins
+from randomised_design import DATASET, DEFAULTS, FAMILY, RECIPE_RATE, Choices, block_of, card_of, population, twins
 from safetensors.torch import save
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -50,6 +51,13 @@ LARGEST_GRADIENT = 5.0  # norm at which a gradient is cut
 DECAY = 0.01  # of AdamW
 LEAST_RANK, LEAST_SPREAD, N_SEEN = 2.0, 0.05, 2000
 N_PROBED = 5000  # training images of the check
+CARDS_HEAD = """\
+# A population whose design choices were drawn at random: docs/randomised.md. Written by scripts/train_randomised.py
+# --write-cards from the draw and the log of the runs, metadata/randomised/log.csv; no hand changes it. The encoders are
+# an experiment and good for nothing else, so they are listed for whom asks alone.
+
+listed = false
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +85,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=content_folder("metadata") / FAMILY, help="folder of the weights")
     parser.add_argument("--log", type=Path, help="the log; log.csv beside the weights unless given")
     parser.add_argument("--dry-run", action="store_true", help="only say what was drawn")
+    parser.add_argument("--write-cards", action="store_true", help="only write the cards of those in the log")
     options = parser.parse_args()
     wanted = dict(list(population().items())[: options.first]) | twins()
     if options.dry_run:
@@ -87,6 +96,9 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     log = options.log or options.out / "log.csv"
     runs = {run.encoder: run for run in read_log(log) if _is_done(run, wanted, options.out)}
+    if options.write_cards:
+        write_cards(content_folder("metadata") / f"{FAMILY}.toml", wanted, runs)
+        return
     todo = [name for name in wanted if name not in runs]
     print(f"{len(runs)} of {len(wanted)} are there", flush=True)
     if todo:
@@ -235,6 +247,26 @@ def write_log(path: Path, runs: list[Run]) -> None:
     writer.writerows(asdict(run) for run in runs)
     with replaced(path) as file:
         file.write(text.getvalue().encode())
+
+
+def write_cards(path: Path, wanted: dict[str, Choices], runs: dict[str, Run]) -> None:
+    """Replaces the card file by one of the encoders that are trained."""
+    blocks = [
+        block_of(
+            name,
+            choices,
+            {
+                "url": f"shipped:{FAMILY}/{name}.safetensors",
+                "sha256": runs[name].sha256,
+                "size_bytes": runs[name].size_bytes,
+            },
+            runs[name].seconds / 3600,
+        )
+        for name, choices in wanted.items()
+        if name in runs
+    ]
+    with replaced(path) as file:
+        file.write("\n".join([CARDS_HEAD, DEFAULTS, *blocks]).encode())
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ LIBRARY_LAYOUTS: dict[str, Layout] = {
     "torchvision_vit": Layout(convert=torchvision_vit),
     "timm": Layout(convert=timm),
     "transformers": Layout(convert=transformers_library, half=True),
-    "zoo": Layout(convert=zoo),
+    "zoo": Layout(convert=zoo, half=True),
 }
 
 LAYOUTS: dict[str, Layout] = {
