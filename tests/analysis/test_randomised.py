@@ -87,6 +87,20 @@ def test_levels_of_one_choice_are_held_against_the_mean_of_the_others():
     assert alone.value == pytest.approx(mean[True] - mean[False])
 
 
+def test_levels_held_against_a_third_come_out_alone_and_beside():
+    contrasts, outcomes = planted(2)
+    kind = np.random.default_rng(8).integers(3, size=N)
+    for number, name in ((1, "linear"), (2, "mlp")):
+        contrasts[name] = np.where((kind == number) | (kind == 0), (kind == number).astype(float), np.nan)
+    outcomes["usability"] = np.array([10.0, 7.0, 2.0])[kind]
+    found = {one.term: one for one in randomised_effects(contrasts, outcomes[["usability"]], n_permutations=99)}
+    for name, effect in (("linear", -3.0), ("mlp", -8.0)):
+        alone = found[name].alone
+        assert alone is not None
+        assert (alone.value, found[name].beside.value) == pytest.approx((effect, effect))
+    assert found["linear"].n == (kind != 2).sum()
+
+
 def test_interactions_are_found_beside_the_effects():
     contrasts, outcomes = planted(5, effect=2.0, interaction=5.0)
     pairs = [("crop", "vit", "usability"), ("crop", "epochs", "usability"), ("crop", "vit", "probe_gen")]

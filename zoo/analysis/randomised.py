@@ -1,8 +1,9 @@
 """Effects of choices that were drawn at random, with the p-values that the draw itself permits.
 
-A contrast is a number an encoder: 1 or 0 for a switch or a level, the position of a level for a number, NaN where the
-choice does not apply. Its effect on an outcome is estimated twice: alone, as the slope on it (of a switch the
-difference in means), and by least squares beside all other contrasts, which takes away what they add to the scatter.
+A contrast is a number an encoder: 1 or 0 for a switch or a level, the position of a level for a number, NaN where it
+says nothing of the encoder: a level is held against another, and the encoder has a third; the choice does not apply.
+Its effect on an outcome is estimated twice: alone, as the slope on it (of a switch the difference in means), and by
+least squares beside all other contrasts, which takes away what they add to the scatter.
 
 If a choice changes nothing, any other assignment of the encoders' outcomes was as likely as the one that was seen. So
 outcomes are permuted over encoders, whole rows of them, and the slope's t statistic is compared with those of the
@@ -64,7 +65,8 @@ def randomised_effects(
     Parameters
     ----------
     contrasts : DataFrame
-        (n_encoders, n_contrasts), float64; NaN where a choice does not apply.
+        (n_encoders, n_contrasts), float64; NaN where one says nothing of an encoder, which enters as 0 beside others:
+        so code levels against a third as 1 and 0, and what does not apply to all about 0.
     outcomes : DataFrame
         (n_encoders, n_outcomes) with the same index, complete.
     factors : sequence of sequence of str
@@ -213,7 +215,7 @@ def _orders(n: int, n_permutations: int, seed: int) -> NDArray[np.int64]:
 
 
 def _model(contrasts: pd.DataFrame, factors: Sequence[Sequence[str]], term: str) -> pd.DataFrame:
-    """The constant and every contrast; where a choice does not apply it has the mean, so that it says nothing there.
+    """The constant and every contrast, 0 where it says nothing.
 
     Of a factor all levels would add up to the constant. Beside one of them, ``term``, the others enter as differences
     from the last, so that its coefficient is against their mean.
@@ -226,7 +228,7 @@ def _model(contrasts: pd.DataFrame, factors: Sequence[Sequence[str]], term: str)
     for name in map(str, contrasts.columns):
         x = contrasts[name].astype("float64")
         if name not in differences:
-            columns[name] = x.fillna(x.mean())
+            columns[name] = x.fillna(0.0)
         elif name != differences[name]:
             columns[name] = x - contrasts[differences[name]]
     return pd.DataFrame(columns)
