@@ -38,7 +38,8 @@ from zoo.results.vocabulary import LABEL_FREE_METRICS
 FAMILY, OWN, OTHERS = "randomised", "fashion-mnist", ("digits", "shapes")
 N, Q = 1000, 10
 N_SUBSETS = 1  # of 10,000 images each, held out for the probe generalization; more would take twice as long
-PROBE = {"tol": 1e-2}  # the probes' default of 1e-4 takes float64, and hours, and moves the parts of the risk by 0.01 points
+# The probes' default of 1e-4 takes float64, and hours, and moves the parts of the risk by 0.01 points.
+PROBE = {"tol": 1e-2}
 
 
 def cards() -> dict[str, EncoderCard]:
