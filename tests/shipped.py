@@ -55,6 +55,7 @@ def _trees_with_few_draws(*given: Any, **options: Any) -> Trees:
 
 FEW_DRAWS = {
     "N_REPEATS": 1,
+    "N_PERMUTATIONS": 199,
     "N_RESAMPLES": 60,
     "REPEATS": {"filtered": 1, "few": 1},
     "predictions": partial(predictions, n_resamples=60),

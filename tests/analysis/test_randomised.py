@@ -5,8 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import nct, ttest_ind
+from scipy.stats import t as student
 
-from zoo.analysis.randomised import permutation_p, randomised_effects, randomised_interactions
+from zoo.analysis.randomised import (
+    critical_t,
+    detectable,
+    permutation_p,
+    randomised_effects,
+    randomised_interactions,
+    randomised_mean,
+)
 from zoo.errors import QueryError, UnknownName
 
 N = 64
@@ -61,8 +70,6 @@ def test_a_family_is_wrong_no_more_often_than_it_says():
 def test_permutations_agree_with_the_t_test_where_that_is_right():
     contrasts, outcomes = planted(3, effect=0.6)
     found = randomised_effects(contrasts[["crop", "vit"]], outcomes, n_permutations=4999, seed=0)
-    from scipy.stats import ttest_ind
-
     for one in found:
         split = outcomes[one.outcome].groupby(contrasts[one.term])
         groups = [values.to_numpy() for _, values in split]
@@ -134,3 +141,74 @@ def test_the_same_seed_gives_the_same_numbers():
     first = permutation_p(contrasts, outcomes, n_permutations=99, seed=4)
     again = permutation_p(contrasts, outcomes, n_permutations=99, seed=4)
     assert all((a == b).all() for a, b in zip(first, again, strict=True))
+
+
+def test_the_mean_of_effects_is_that_of_the_coefficients():
+    contrasts, outcomes = planted(4, effect=-2.0)
+    blur = np.random.default_rng(9).integers(2, size=N).astype(float)
+    contrasts, terms = contrasts.assign(blur=blur), ["crop", "vit", "blur"]
+    options = {"n_permutations": 499, "seed": 2}
+    single = randomised_effects(contrasts, outcomes, **options)
+    for found in randomised_mean(contrasts, outcomes, terms, name="switch", **options):
+        own = [one.beside.value for one in single if one.term in terms and one.outcome == found.outcome]
+        assert found.beside.value == pytest.approx(np.mean(own))
+        assert found.beside.unit == "percentage points per switch"
+        number = contrasts[terms].sum(axis=1)
+        assert found.alone is not None
+        assert found.alone.value == pytest.approx(np.polyfit(number, outcomes[found.outcome], 1)[0])
+
+
+def test_switches_of_one_effect_have_it_as_their_mean_with_an_interval():
+    contrasts, outcomes = planted(6)
+    outcomes["usability"] += 1.5 * (contrasts["crop"] + contrasts["vit"])
+    usability, probe_gen = randomised_mean(contrasts, outcomes, ["crop", "vit"], name="switch", n_permutations=999)
+    assert usability.beside.ci_low_robust is not None and usability.beside.ci_high_robust is not None
+    assert usability.beside.ci_low_robust < 1.5 < usability.beside.ci_high_robust
+    assert usability.p <= usability.p_family < 0.05 < probe_gen.p
+
+
+@pytest.mark.parametrize("terms", [["crop"], ["crop", "width"]])
+def test_a_mean_of_one_switch_or_of_one_that_does_not_apply_to_all_is_refused(terms: list[str]):
+    contrasts, outcomes = planted()
+    with pytest.raises(QueryError, match="expected two switches or more"):
+        randomised_mean(contrasts, outcomes, terms, name="switch", n_permutations=9)
+    with pytest.raises(UnknownName, match="blurr"):
+        randomised_mean(contrasts, outcomes, ["crop", "blurr"], name="switch", n_permutations=9)
+
+
+def test_one_contrast_and_outcome_have_the_critical_t_of_students_test():
+    contrasts, outcomes = planted()
+    found = critical_t(contrasts[["epochs"]], outcomes[["probe_gen"]], n_permutations=9_999)
+    assert found == pytest.approx(student.ppf(0.975, N - 2), abs=0.1)
+    assert critical_t(contrasts, outcomes, n_permutations=999) > found  # of a family it is larger
+
+
+def test_family_wise_p_is_below_its_level_where_t_is_above_the_critical_one():
+    contrasts, outcomes = planted(3, effect=1.2)
+    options = {"n_permutations": 999, "seed": 5}
+    critical, n_above = critical_t(contrasts, outcomes, **options), 0
+    for one in randomised_effects(contrasts, outcomes, **options):
+        assert one.alone is not None and one.alone.value is not None and one.alone.ci_high is not None
+        error = (one.alone.ci_high - one.alone.value) / student.ppf(0.975, one.n - 2)
+        if abs(one.alone.value) / error > critical:
+            n_above += 1
+            assert one.p_family <= 0.05
+    assert n_above > 0
+
+
+def test_an_effect_of_the_detectable_size_is_found_as_often_as_the_power_says():
+    contrasts, outcomes = planted(1)
+    t = float(student.ppf(0.975, N - 2))
+    (nothing,) = randomised_effects(contrasts[["vit"]], outcomes[["probe_gen"]], n_permutations=9)
+    size = detectable(nothing, t)
+    assert nothing.alone is not None and nothing.alone.value is not None and nothing.alone.ci_high is not None
+    error = (nothing.alone.ci_high - nothing.alone.value) / t
+    assert detectable(nothing, t, power=0.5) == pytest.approx(t * error)
+    assert nct.sf(t, N - 2, size / error) == pytest.approx(0.8, abs=0.01)  # of the noncentral t, the exact power
+
+
+def test_an_interaction_has_no_size_that_could_have_been_detected():
+    contrasts, outcomes = planted()
+    (one,) = randomised_interactions(contrasts, outcomes, [("crop", "vit", "usability")], n_permutations=9)
+    with pytest.raises(QueryError, match="crop x vit on usability has no interval"):
+        detectable(one, 2.0)

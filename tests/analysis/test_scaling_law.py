@@ -10,6 +10,7 @@ from tests.law_population import population
 from tests.shipped import shipped_table
 from zoo.analysis.columns import Estimate
 from zoo.analysis.scaling_law import (
+    N_DECOMPOSITION,
     as_printed,
     encoder_counts,
     explained,
@@ -121,6 +122,36 @@ def test_predictions_add_up_the_components_and_stay_between_0_and_100_percent() 
     cells = {"n": np.array([1_231_167, 3]), "T": 30.0, "probe_gen": 20.0, "enc_gen": 5.0}
     assert predict(law, cells) == pytest.approx([55, 100])
     assert law_errors({**cells, "enc_gen": -100.0}, alpha=0.1, w=0.5).min() == 0
+
+
+def elsewhere(alpha: float, w: float, n_measured: float) -> pd.DataFrame:
+    """Errors of another data set, whose components were measured with so many labels."""
+    rows = planted(20).assign(n=lambda frame: frame["n"] / 20)
+    return rows.assign(error=law_errors(rows, alpha=alpha, w=w, n_measured=n_measured))
+
+
+@pytest.mark.parametrize("n_measured", [50_000, 61_558.0])
+def test_a_law_of_other_images_is_found_with_the_labels_of_their_components(n_measured: float) -> None:
+    rows = elsewhere(0.25, 0.3, n_measured)
+    law = fit_scaling_law(rows, n_resamples=10, n_measured=n_measured)
+    assert (law.alpha.value, law.W.value) == (pytest.approx(0.25, abs=1e-5), pytest.approx(0.3, abs=1e-4))
+    assert law.n_measured == n_measured
+    cells = {"n": n_measured, "T": 12.0, "probe_gen": 3.0, "enc_gen": 1.0}
+    assert float(predict(law, cells)) == pytest.approx(16.0)  # the sum of the components
+    assert float(predict(law, cells | {"n": n_measured / 16})) == pytest.approx(1 + 0.7 * 12 + (0.3 * 12 + 3) * 2)
+    assert law.draws == pytest.approx(np.tile([0.25, 0.3], (10, 1)), abs=1e-3)
+    assert residuals(law, rows)["rmse"].max() < 1e-3
+    assert leave_encoder_out(rows, n_measured=n_measured) == pytest.approx(rows["error"].to_numpy(), abs=1e-3)
+    assert fit_scaling_law(rows, n_resamples=0).alpha.value != pytest.approx(0.25, abs=1e-2)  # with those of ImageNet
+
+
+def test_the_law_of_imagenet_does_not_depend_on_naming_its_labels() -> None:
+    named, by_default = (
+        fit_scaling_law(ROWS, n_resamples=5, **options) for options in ({"n_measured": N_DECOMPOSITION}, {})
+    )
+    assert (named.alpha, named.W, named.r2) == (by_default.alpha, by_default.W, by_default.r2)
+    assert (named.draws == by_default.draws).all()
+    assert (predict(named, ROWS) == law_errors(ROWS, alpha=named.alpha.value or 0, w=named.W.value or 0)).all()
 
 
 def test_few_shot_misses_of_one_family_show_in_its_residuals() -> None:

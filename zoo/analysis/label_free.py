@@ -267,7 +267,10 @@ class Measured:
 
 
 def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> list[Row]:
-    """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user."""
+    """Checked rows of results that were measured here, the shipped ones, and with ``with_mine`` those of the user.
+
+    Encoders of experiments, which are not listed, are in no population but their own, and left out.
+    """
     cards, shipped = catalogue(), content_folder("results")
     seen: dict[Key, str] = {}
     chosen: list[Row] = []
@@ -277,7 +280,7 @@ def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> li
             continue
         rows = rows_of(path, content, cards, seen, left_out)
         if with_mine or path.is_relative_to(shipped):
-            chosen += [row for row in rows if row.source != PUBLISHED_SOURCE]
+            chosen += [row for row in rows if row.source != PUBLISHED_SOURCE and cards.lists(row.encoder)]
     warn(left_out)
     return without_wrong(chosen, errata()) if exclude_wrong else chosen
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..errors import QueryError, UnknownName
 from ..optional import requires_extra
@@ -31,6 +30,7 @@ with requires_extra("study", needed_for="A randomised experiment"):
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
+    from scipy.stats import t as student
 
 N_PERMUTATIONS = 9_999
 ALONE, BESIDE = "difference in means", "least squares on all choices"
@@ -88,30 +88,88 @@ def randomised_effects(
     """
     _check(contrasts, outcomes)
     p, p_family = permutation_p(contrasts, outcomes, n_permutations=n_permutations, seed=seed)
-    found = []
-    for term in map(str, contrasts.columns):
-        model = _model(contrasts, factors, term)
-        x = contrasts[term].dropna()
-        words = f"{unit} per {(units or {}).get(term, term)}"
-        for outcome in map(str, outcomes.columns):
-            y = outcomes[outcome]
-            label: dict[str, Any] = {"terms": [term], "outcome_name": outcome, "unit": words}
-            beside = fit_ols(model, y, method=f"randomised, {BESIDE}", **label).estimate(term)
-            slope = pd.DataFrame({CONSTANT: 1.0, term: x})
-            alone = fit_ols(slope, y.loc[x.index], method=f"randomised, {ALONE}", **label).estimate(term)
-            place = (contrasts.columns.get_loc(term), outcomes.columns.get_loc(outcome))
-            found.append(
-                RandomisedEffect(
-                    term=term,
-                    outcome=outcome,
-                    alone=alone.described(p=float(p[place])),
-                    beside=beside,
-                    p=float(p[place]),
-                    p_family=float(p_family[place]),
-                    n=len(x),
-                )
-            )
+    words = {name: f"{unit} per {(units or {}).get(name, name)}" for name in map(str, contrasts)}
+    levels = [name for factor in factors for name in factor]
+    beside = _beside(_model(contrasts, factors, ""), outcomes, [name for name in words if name not in levels], words)
+    for name in levels:
+        beside |= _beside(_model(contrasts, factors, name), outcomes, [name], words)
+    return [
+        _effect(contrasts[name], outcomes[outcome], beside[name, outcome], p[row, column], p_family[row, column])
+        for row, name in enumerate(words)
+        for column, outcome in enumerate(map(str, outcomes))
+    ]
+
+
+def randomised_mean(
+    contrasts: pd.DataFrame,
+    outcomes: pd.DataFrame,
+    terms: Sequence[str],
+    *,
+    name: str,
+    factors: Sequence[Sequence[str]] = (),
+    unit: str = "percentage points",
+    n_permutations: int = N_PERMUTATIONS,
+    seed: int = 0,
+) -> list[RandomisedEffect]:
+    """The mean of the effects of several switches on each outcome: what one more of them changes on average.
+
+    Alone it is the slope on how many are on; beside all contrasts the mean of their coefficients. ``terms`` are
+    contrasts of at least two switches that apply to all encoders, ``name`` what they are together; the outcomes are one
+    family of tests. All other arguments are those of :func:`randomised_effects`.
+    """
+    _check(contrasts, outcomes)
+    for term in terms:
+        if term not in contrasts:
+            raise UnknownName("contrast", term, [str(one) for one in contrasts])
+    number = contrasts[list(terms)].sum(axis=1, skipna=False)
+    if len(terms) < 2 or number.isna().any():
+        raise QueryError(f"Got {' and '.join(terms)} for a mean, expected two switches or more that apply to all.")
+    p, p_family = permutation_p(number.to_frame(name), outcomes, n_permutations=n_permutations, seed=seed)
+    model = _model(contrasts, factors, "")
+    # sum b_i x_i = mean(b) sum x_i + sum (b_i - mean(b)) (x_i - x_last)
+    differences = {term: contrasts[term] - contrasts[terms[-1]] for term in terms[:-1]}
+    model = model.drop(columns=list(terms)).assign(**differences, **{name: number})
+    beside = _beside(model, outcomes, [name], {name: f"{unit} per {name}"})
+    return [
+        _effect(number.rename(name), outcomes[outcome], one, p[0, column], p_family[0, column])
+        for column, ((_, outcome), one) in enumerate(beside.items())
+    ]
+
+
+def _beside(
+    model: pd.DataFrame, outcomes: pd.DataFrame, terms: Sequence[str], units: Mapping[str, str]
+) -> dict[tuple[str, str], Estimate]:
+    """Coefficients of some terms of a model on every outcome, by term and outcome."""
+    method = f"randomised, {BESIDE}"
+    found: dict[tuple[str, str], Estimate] = {}
+    for outcome in map(str, outcomes):
+        fit = fit_ols(model, outcomes[outcome], terms=terms, outcome_name=outcome, unit=units, method=method)
+        found |= {(term, outcome): fit.estimate(term) for term in terms}
     return found
+
+
+def _effect(
+    contrast: pd.Series[float], outcome: pd.Series[float], beside: Estimate, p: float, p_family: float
+) -> RandomisedEffect:
+    """An effect, with the slope on the contrast alone."""
+    x = contrast.dropna()
+    fit = fit_ols(
+        pd.DataFrame({CONSTANT: 1.0, beside.term: x}),
+        outcome.loc[x.index],
+        terms=[beside.term],
+        outcome_name=beside.outcome,
+        unit=beside.unit,
+        method=f"randomised, {ALONE}",
+    )
+    return RandomisedEffect(
+        term=beside.term,
+        outcome=beside.outcome,
+        alone=fit.estimate(beside.term).described(p=float(p)),
+        beside=beside,
+        p=float(p),
+        p_family=float(p_family),
+        n=len(x),
+    )
 
 
 def randomised_interactions(
@@ -156,8 +214,8 @@ def randomised_interactions(
         freedom = len(model) - basis.shape[1] - 1
         shuffled = residual[order]  # (n_permutations, n)
         shuffled = shuffled - (shuffled @ basis) @ basis.T
-        seen.append(_t(rest, residual[None], freedom)[0])
-        drawn.append(_t(rest, shuffled, freedom))
+        seen.append(_t(rest[:, None], residual[None], freedom)[0, 0])
+        drawn.append(_t(rest[:, None], shuffled, freedom)[:, 0])
     p, p_family = _stepped_down(np.array(seen), np.stack(drawn, axis=1))
     return [
         RandomisedEffect(
@@ -171,26 +229,62 @@ def permutation_p(
     contrasts: pd.DataFrame, outcomes: pd.DataFrame, *, n_permutations: int = N_PERMUTATIONS, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Two-sided p-values of all contrasts alone, and those that hold for the family; (n_contrasts, n_outcomes)."""
-    y = outcomes.to_numpy(dtype=float)
-    order = _orders(len(y), n_permutations, seed)
-    shape = (contrasts.shape[1], y.shape[1])
-    seen, drawn = np.empty(shape), np.empty((n_permutations, *shape))
-    for number, term in enumerate(contrasts):
-        x = contrasts[term].to_numpy(dtype=float)
-        applies = np.isfinite(x)
-        centred = x[applies] - x[applies].mean()
-        for position in range(y.shape[1]):
-            values = np.concatenate([y[None, applies, position], y[:, position][order][:, applies]])
-            values = values - values.mean(axis=1, keepdims=True)
-            t = _t(centred, values, int(applies.sum()) - 2)
-            seen[number, position], drawn[:, number, position] = t[0], t[1:]
+    seen, drawn = _permuted(contrasts, outcomes, n_permutations, seed)
     p, p_family = _stepped_down(seen.ravel(), drawn.reshape(n_permutations, -1))
-    return p.reshape(shape), p_family.reshape(shape)
+    return p.reshape(seen.shape), p_family.reshape(seen.shape)
+
+
+def critical_t(
+    contrasts: pd.DataFrame,
+    outcomes: pd.DataFrame,
+    *,
+    level: float = 0.05,
+    n_permutations: int = N_PERMUTATIONS,
+    seed: int = 0,
+) -> float:
+    """The t statistic that the largest of a family in which nothing has an effect exceeds with a chance of ``level``.
+
+    An effect whose t is larger has a family-wise p below ``level``; the arguments are those of :func:`permutation_p`.
+    """
+    _, drawn = _permuted(contrasts, outcomes, n_permutations, seed)
+    return float(np.quantile(drawn.max(axis=(1, 2)), 1 - level))
+
+
+def detectable(effect: RandomisedEffect, t: float, *, power: float = 0.8) -> float:
+    """The size of an effect that would come out with a t statistic above ``t`` with a chance of ``power``.
+
+    It is of the contrast alone, by the standard error that it has here, in the unit of the effect.
+    """
+    alone = effect.alone
+    if alone is None or alone.ci_low is None or alone.ci_high is None:
+        raise QueryError(f"The effect of {effect.term} on {effect.outcome} has no interval to judge its power by.")
+    error = (alone.ci_high - alone.ci_low) / 2 / float(student.ppf(0.975, effect.n - 2))
+    return (t + float(student.ppf(power, effect.n - 2))) * error
+
+
+def _permuted(
+    contrasts: pd.DataFrame, outcomes: pd.DataFrame, n_permutations: int, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Absolute t statistics as seen (n_contrasts, n_outcomes), and of permuted outcomes, (n_permutations, ...)."""
+    x, y = contrasts.to_numpy(dtype=float), outcomes.to_numpy(dtype=float)
+    order = np.concatenate([np.arange(len(y))[None], _orders(len(y), n_permutations, seed)])
+    t = np.empty((len(order), x.shape[1], y.shape[1]))
+    whole = np.isfinite(x).all(axis=0)
+    for place in range(y.shape[1]):
+        values = (y[:, place] - y[:, place].mean())[order]  # (1 + n_permutations, n)
+        t[:, whole, place] = _t(x[:, whole] - x[:, whole].mean(axis=0), values, len(y) - 2)
+        for number in np.flatnonzero(~whole):
+            applies = np.isfinite(x[:, number])
+            some, own = values[:, applies], x[applies, number, None]
+            some = some - some.mean(axis=1, keepdims=True)
+            t[:, [number], place] = _t(own - own.mean(), some, int(applies.sum()) - 2)
+    return t[0], t[1:]
 
 
 def _t(x: NDArray[np.float64], y: NDArray[np.float64], freedom: int) -> NDArray[np.float64]:
-    """Absolute t statistics of slopes; x (n,) and y (n_draws, n) have mean 0."""
-    r = (y @ x) / np.sqrt(np.maximum((x @ x) * np.einsum("ij,ij->i", y, y), 1e-300))
+    """Absolute t statistics (n_draws, k) of slopes; x (n, k) and y (n_draws, n) have mean 0."""
+    spread = np.einsum("ij,ij->i", y, y)[:, None] * np.einsum("ij,ij->j", x, x)
+    r = (y @ x) / np.sqrt(np.maximum(spread, 1e-300))
     return np.abs(r) * np.sqrt(freedom / np.maximum(1 - r**2, 1e-12))  # type: ignore[no-any-return]
 
 

@@ -1,7 +1,8 @@
 """The encoders whose design choices were drawn at random: choices, contrasts, outcomes and how the runs went.
 
 ``docs/randomised.md`` is the design. Choices are read from the cards of the family, outcomes from its rows of results
-on the images that the encoders were pretrained on, and what became of each run from its log.
+on the images that the encoders were pretrained on, and what became of each run from its log. So are errors by number of
+labels, for the scaling law, and label-free metrics.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from ..cards.schema import EncoderCard, Missing
 from ..errors import ContentError, QueryError
 from ..files import content_folder
 from ..optional import requires_extra
-from ..results.derived import summaries
+from ..results.derived import seed_means, summaries
+from ..results.values import SETTINGS, SeedMean
+from ..results.vocabulary import LABEL_FREE_METRICS
 
 with requires_extra("study", needed_for="A study of the randomised population"):
     import numpy as np
@@ -52,15 +55,21 @@ OUTCOMES: Mapping[str, str] = {
     "full": "Error with all labels",
     "3-shot": "3-shot error",
 }
+JOINT = "joint embedding"
 INTERACTIONS = (
-    ("projector mlp", "joint embedding", "usability"),
-    ("crop", "joint embedding", "full"),
-    ("n_views", "joint embedding", "usability"),
+    ("projector mlp", JOINT, "usability"),
+    ("crop", JOINT, "full"),
+    ("n_views", JOINT, "usability"),
     ("dim", "projector mlp", "probe_gen"),
     ("epochs", "large", "enc_gen"),
     ("epochs", "vit", "full"),
 )
 """Contrast, contrast, outcome; stated before the first run."""
+EXPECTED_SIGNS = (-1, -1, -1, 0, 1, -1)
+"""Of each interaction, stated with it: -1 if the first lowers the outcome more with the second, 1 if it raises it more,
+0 if none was expected."""
+_NEEDED = {"100%", "3-shot"}  # errors
+_HELD_OUT = "train minus subset -> subset"  # of the probe that generalization is measured with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +112,7 @@ def randomised_population() -> Population:
     rows: dict[str, dict[str, Any]] = {}
     for name in cards:
         found = measured.get(name)
-        if found is not None and found.decomposition is not None:
+        if found is not None and found.decomposition is not None and found.errors.keys() >= _NEEDED:
             parts = found.decomposition
             rows[name] = {
                 "approx": parts.approximation,
@@ -117,12 +126,18 @@ def randomised_population() -> Population:
         raise QueryError(
             f"No encoder of the family {FAMILY!r} has a decomposition on {DATASET}; run scripts/measure_randomised.py."
         )
+    log = runs_log()
+    if lost := [name for name in rows if name not in log.index]:
+        raise ContentError(
+            f"The log of the runs has no line of {', '.join(lost)}, which was measured; reinstall ssl-zoo or clone the "
+            "repository again."
+        )
     choices = pd.DataFrame({name: choices_of(cards[name]) for name in rows}).T.rename_axis("enc")
     return Population(
         choices=choices,
         contrasts=contrasts_of(choices),
         outcomes=pd.DataFrame(rows).T.rename_axis("enc"),
-        log=runs_log().loc[list(rows)],
+        log=log.loc[list(rows)],
         unmeasured=tuple(name for name in cards if name not in rows),
     )
 
@@ -166,6 +181,71 @@ def contrasts_of(choices: pd.DataFrame) -> pd.DataFrame:
         columns[name] = np.abs(found[:, None] - np.asarray(levels)).argmin(axis=1) - 1
     frame = pd.DataFrame(columns, index=choices.index).astype("float64")
     return frame[list(UNITS)]
+
+
+def with_joint_embedding(contrasts: pd.DataFrame) -> pd.DataFrame:
+    """The contrasts, and one more that is 1 of joint-embedding objectives and 0 of others, for interactions."""
+    return contrasts.assign(**{JOINT: contrasts[[f"objective {name}" for name in JOINT_EMBEDDING]].sum(axis=1)})
+
+
+def randomised_law_rows(population: Population) -> tuple[pd.DataFrame, int]:
+    """Errors of the encoders by number of labels, and with how many labels their components were measured.
+
+    The rows are those that :func:`~zoo.analysis.scaling_law.fit_scaling_law` takes, one an encoder and number of
+    labels, means over seeds, with ``encoder``, ``setting`` ("5-shot"), ``n``, ``error``, ``T``, ``probe_gen``,
+    ``enc_gen``, ``train_test`` and ``family``, the network. With as many labels as the second value the law is the sum
+    of the components: those of the probe that was trained on the training images less a held-out subset.
+
+    QueryError if the components of the encoders were not all measured with the same number.
+    """
+    measured, found = summaries(dataset=DATASET), _seed_means(population)
+    n_labels = {(one.encoder, one.split): one.n_train for one in found if one.metric == "linear_probe_error"}
+    of_components = {n_labels.get((name, _HELD_OUT)) for name in population.outcomes.index}
+    n_measured = next(iter(of_components))
+    if n_measured is None or len(of_components) > 1:
+        raise QueryError(
+            f"The components of the {len(population)} randomised encoders were measured with "
+            f"{', '.join(sorted(map(str, of_components)))} labels, expected one number for all; measure them alike."
+        )
+    rows = [
+        {
+            "encoder": name,
+            "setting": setting.name,
+            "n": n_labels[name, setting.split],
+            "error": measured[name].errors[setting.name],
+            "T": parts["approx"] + parts["usability"],
+            "probe_gen": parts["probe_gen"],
+            "enc_gen": parts["enc_gen"],
+            "train_test": parts["full"],
+            "family": population.choices.at[name, "network"],
+        }
+        for name, parts in zip(map(str, population.outcomes.index), population.outcomes.to_dict("records"), strict=True)
+        for setting in SETTINGS
+        if setting.name in measured[name].errors
+    ]
+    return pd.DataFrame(rows), n_measured
+
+
+def label_free_values(population: Population) -> pd.DataFrame:
+    """Label-free metrics as measured, (n_encoders, n_metrics); NaN where an encoder did not allow one.
+
+    Of a metric that was measured in several ways, that of most encoders counts.
+    """
+    by_metric: dict[str, dict[tuple[str, str], dict[str, float]]] = {name: {} for name in LABEL_FREE_METRICS}
+    for one in _seed_means(population):
+        if one.metric in by_metric:
+            by_metric[one.metric].setdefault((one.split, one.protocol), {})[one.encoder] = one.value
+    columns = {
+        name: pd.Series(max(ways.values(), key=len), dtype="float64").reindex(population.choices.index)
+        for name, ways in by_metric.items()
+        if ways
+    }
+    return pd.DataFrame(columns, index=population.choices.index)
+
+
+def _seed_means(population: Population) -> list[SeedMean]:
+    own = set(population.choices.index)
+    return [one for one in seed_means() if one.dataset == DATASET and one.encoder in own]
 
 
 def runs_log() -> pd.DataFrame:

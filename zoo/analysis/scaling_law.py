@@ -64,6 +64,7 @@ class ScalingLaw:
     n_rows: int
     n_encoders: int
     draws: Floats  # (n_resamples, 2): alpha and W of resampled encoders
+    n_measured: float = N_DECOMPOSITION  # labels with which the components were measured
 
 
 def law_rows(table: StudyTable, *, complete_only: bool = True) -> pd.DataFrame:
@@ -129,11 +130,13 @@ def law_errors(cells: Cells, *, alpha: Numbers, w: Numbers, n_measured: float = 
 
 def predict(law: ScalingLaw, cells: Cells) -> Floats:
     """Errors in percent that a fitted law predicts; the cells are those of :func:`law_errors`."""
-    return law_errors(cells, alpha=_number(law.alpha), w=_number(law.W))
+    return law_errors(cells, alpha=_number(law.alpha), w=_number(law.W), n_measured=law.n_measured)
 
 
 @one_thread()
-def fit_scaling_law(rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 0) -> ScalingLaw:
+def fit_scaling_law(
+    rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 0, n_measured: float = N_DECOMPOSITION
+) -> ScalingLaw:
     """Fits alpha and W by least squares, every row counting the same.
 
     Because predictions are cut at 100 percent, a bad start can stop where most of them are cut; so the fit starts at
@@ -148,6 +151,9 @@ def fit_scaling_law(rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 
         Of the bootstrap, about 1 ms each; 0 gives no intervals.
     seed : int
         Of the bootstrap.
+    n_measured : float
+        Labels with which the components were measured: those of the probe that was trained without the held-out
+        subset. By default ImageNet's.
 
     Raises
     ------
@@ -170,13 +176,13 @@ def fit_scaling_law(rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 
             "Got an error of 0 on the training images (T) for every encoder, so W of the scaling law has nothing to "
             "act on; expected at least one that is not 0."
         )
-    problem = _Problem(rows)
+    problem = _Problem(rows, n_measured)
     best = problem.best()
     counts = encoder_counts(n_encoders, n_resamples=n_resamples, seed=seed)
     draws = np.array([problem.solve(best, weights) for weights in counts[:, problem.encoder]]).reshape(-1, 2)
-    r2 = explained(rows["error"], law_errors(rows, alpha=best[0], w=best[1]))
+    r2 = explained(rows["error"], law_errors(rows, alpha=best[0], w=best[1], n_measured=n_measured))
     r2_draws = [
-        _weighted_r2(problem.error, law_errors(rows, alpha=alpha, w=w), weights)
+        _weighted_r2(problem.error, law_errors(rows, alpha=alpha, w=w, n_measured=n_measured), weights)
         for (alpha, w), weights in zip(draws, counts[:, problem.encoder], strict=True)
     ]
     n = len(rows)
@@ -187,6 +193,7 @@ def fit_scaling_law(rows: pd.DataFrame, *, n_resamples: int = 1000, seed: int = 
         n_rows=n,
         n_encoders=n_encoders,
         draws=draws,
+        n_measured=n_measured,
     )
 
 
@@ -210,14 +217,14 @@ def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @one_thread()
-def leave_encoder_out(rows: pd.DataFrame) -> Floats:
+def leave_encoder_out(rows: pd.DataFrame, *, n_measured: float = N_DECOMPOSITION) -> Floats:
     """Each encoder's errors as predicted by the law of all others, shape (n_rows,), in percent."""
-    problem = _Problem(rows)
+    problem = _Problem(rows, n_measured)
     start = problem.best()
     predicted = np.empty(len(rows))
     for out in (problem.encoder == encoder for encoder in range(problem.encoder.max() + 1)):
         alpha, w = problem.solve(start, (~out).astype(float))
-        predicted[out] = law_errors(rows[out], alpha=alpha, w=w)
+        predicted[out] = law_errors(rows[out], alpha=alpha, w=w, n_measured=n_measured)
     return predicted
 
 
@@ -235,12 +242,12 @@ def encoder_counts(n_encoders: int, *, n_resamples: int, seed: int) -> NDArray[n
 class _Problem:
     """The least squares of Eq. 25, with its derivatives; arrays of shape (n_rows,)."""
 
-    def __init__(self, rows: pd.DataFrame) -> None:
+    def __init__(self, rows: pd.DataFrame, n_measured: float) -> None:
         self.encoder = pd.factorize(rows["encoder"])[0]
         self.error, self.on_train, self.probe_gen, self.enc_gen = (
             rows[name].to_numpy("float64") for name in ("error", "T", "probe_gen", "enc_gen")
         )
-        self.log_ratio = np.log(N_DECOMPOSITION / rows["n"].to_numpy("float64"))
+        self.log_ratio = np.log(n_measured / rows["n"].to_numpy("float64"))
 
     def best(self) -> tuple[float, float]:
         return min((self.solve(start) for start in _STARTS), key=self.loss)

@@ -354,14 +354,21 @@ _HEAD = """\
 """
 
 
-def tuned_parameters(outcome: str, features: str | Sequence[str] = "few") -> dict[str, Any]:
+def tuned_parameters(
+    outcome: str, features: str | Sequence[str] = "few", *, path: Path | None = None
+) -> dict[str, Any]:
     """The stored settings of the trees of an outcome, as :func:`checked_parameters` takes them."""
-    return dict(stored_tuning(outcome, features)["parameters"])
+    return dict(stored_tuning(outcome, features, path=path)["parameters"])
 
 
-def stored_tuning(outcome: str, features: str | Sequence[str] = "few") -> Mapping[str, Any]:
-    """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``."""
-    document = _document(content_folder("analysis") / FILE)
+def stored_tuning(
+    outcome: str, features: str | Sequence[str] = "few", *, path: Path | None = None
+) -> Mapping[str, Any]:
+    """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``.
+
+    ``path`` is the file, by default that of the published encoders.
+    """
+    document = _document(path or content_folder("analysis") / FILE)
     sets = {name: entries for name, entries in document.items() if name != "how"}
     entry = sets.get(features, {}).get(outcome) if isinstance(features, str) else None
     if entry is None:

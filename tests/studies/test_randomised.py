@@ -1,0 +1,374 @@
+"""The study of randomised choices: what it finds in planted populations, and that it counts the shipped files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kendalltau
+
+from tests.figure_checks import figure_faults
+from tests.randomised_plan import N_MEASURED, planted_law_rows, planted_population
+from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
+from zoo.analysis.columns import Estimate
+from zoo.analysis.randomised import RandomisedEffect
+from zoo.analysis.randomised_population import OUTCOMES, UNITS, Population, runs_log
+from zoo.analysis.table import table_of
+from zoo.errors import QueryError
+from zoo.evaluation.drawing import style
+from zoo.studies.findings import Answer, Claim, Findings, Table
+from zoo.studies.running import StudyOptions
+
+STUDY = "what_randomised_choices_change"
+claims, experiment, law, orders, tables = (
+    study_module(STUDY, name) for name in ("claims", "experiment", "law", "orders", "tables")
+)
+EFFECTS = {
+    ("dim", "usability"): -4.0,
+    ("vit", "probe_gen"): 1.0,
+    ("large", "full"): -6.0,
+    ("objective supervised", "3-shot"): -30.0,
+}
+
+
+def metrics_of(population: Population) -> pd.DataFrame:
+    """RankMe is the number of dimensions, LiDAR the error itself for most encoders, uniformity noise."""
+    noise = np.random.default_rng(8).normal(size=len(population))
+    lidar = 100 - population.outcomes["full"]
+    lidar[population.choices.index[:5]] = np.nan
+    return pd.DataFrame({"rankme": population.choices["dim"].astype(float), "lidar": lidar, "uniformity": noise})
+
+
+def found_in(population: Population, *, alpha: float = 0.3, table: Any = None, **changes: Any) -> Findings:
+    rows = planted_law_rows(population, alpha=alpha)
+    study = with_few_draws(
+        STUDY,
+        randomised_population=lambda: population,
+        randomised_law_rows=lambda _: (rows, N_MEASURED),
+        label_free_values=metrics_of,
+        **changes,
+    )
+    findings = study(shipped_table() if table is None else table, StudyOptions())
+    assert isinstance(findings, Findings)
+    return findings
+
+
+def claim(findings: Findings, words: str) -> Claim:
+    (found,) = [one for one in findings.claims if words in one.claim]
+    return found
+
+
+def table(findings: Findings, words: str) -> Table:
+    (found,) = [one for one in findings.tables if words in one.title]
+    return found
+
+
+def estimate(findings: Findings, term: str, outcome: str, method: str) -> Estimate:
+    (found,) = [one for one in findings.estimates if (one.term, one.outcome, one.method) == (term, outcome, method)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def planted() -> Population:
+    return planted_population(EFFECTS, unmeasured=("enc_900", "enc_901"))
+
+
+@pytest.fixture(scope="module")
+def findings(planted: Population) -> Findings:
+    return found_in(planted)
+
+
+# --- effects ---------------------------------------------------------------------------------------------------------
+
+
+def test_planted_effects_are_found_and_the_opposite_of_what_was_said_is_corrected(findings: Findings) -> None:
+    assert claim(findings, "More dimensions improve usability").verdict == "agrees"
+    assert claim(findings, "ViTs improve probe generalization").verdict == "corrected"
+    assert claim(findings, "Larger networks lower the error with all labels").verdict == "agrees"
+    batch = claim(findings, "Larger batches improve usability")
+    assert batch.verdict == "not reproducible" and "would be in four of five draws" in batch.reason
+    assert all("grey images of 28 px" in one.reason for one in findings.claims if one.source.startswith("Section 5.3"))
+
+
+def test_intervals_of_planted_effects_hold_them(findings: Findings) -> None:
+    for (term, outcome), effect in EFFECTS.items():
+        if term.startswith("objective"):
+            continue
+        found = estimate(findings, term, outcome, "randomised, least squares on all choices")
+        assert found.ci_low_robust is not None and found.ci_high_robust is not None
+        assert found.ci_low_robust < effect < found.ci_high_robust
+
+
+def test_the_second_analysis_has_no_supervised_encoder(planted: Population, findings: Findings) -> None:
+    n_supervised = int((planted.choices["objective"] == "supervised").sum())
+    second = [one for one in findings.estimates if one.method.endswith("self-supervised alone")]
+    assert {one.term for one in second} == UNITS.keys() - {"objective supervised"}
+    assert max(one.n for one in second) == len(planted) - n_supervised
+    used = {rows.part: rows for rows in findings.rows}
+    assert used["effects, self-supervised alone"].left_out == {"supervised": n_supervised}
+    assert used["effects, first analysis"].left_out == {"trained and not measured yet": 2}
+
+
+def effect_of(
+    *, p: float, alone: float, beside: float, p_family: float = 0.5, half: float = 1.0, term: str = "dim"
+) -> RandomisedEffect:
+    one = Estimate(term=term, outcome="usability", value=beside, n=64, unit="percentage points per step")
+    return RandomisedEffect(
+        term=term,
+        outcome="usability",
+        alone=one.described(value=alone, ci_low=alone - 1, ci_high=alone + 1),
+        beside=one.described(ci_low_robust=beside - half, ci_high_robust=beside + half),
+        p=p,
+        p_family=p_family,
+        n=64,
+    )
+
+
+def experiment_with(*effects: RandomisedEffect) -> Any:
+    return experiment.Experiment(
+        population=None,
+        first={(one.term, one.outcome): one for one in effects},
+        second={},
+        n_second=0,
+        together={},
+        interactions=(),
+        t_of_family=3.5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("effect", "holds", "contradicted", "words"),
+    [
+        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-2), True, False, ""),
+        (effect_of(p=0.05, p_family=0.4, alone=-2, beside=-2), True, False, "family-wise p is 0.4"),
+        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-0.5), True, False, "0 lies in the interval"),
+        (effect_of(p=0.01, p_family=0.04, alone=2, beside=2), False, True, "the other way"),
+        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=0.5), False, False, "different signs"),
+        (effect_of(p=0.06, alone=-2, beside=-0.5), False, False, "not told from none"),
+        (effect_of(p=0.06, alone=-2, beside=-2), False, False, "does not count as a test"),
+    ],
+)
+def test_a_verdict_takes_the_sign_of_both_estimates_and_the_p_of_permutations(
+    effect: RandomisedEffect, holds: bool, contradicted: bool, words: str
+) -> None:
+    answer = claims.the_effect_has_the_sign(experiment_with(effect), "dim", "usability", -1)
+    assert isinstance(answer, Answer)
+    assert (answer.holds, answer.contradicted) == (holds, contradicted)
+    assert words in (answer.caveat if holds else f"{answer.reason}; {answer.caveat}")
+
+
+@pytest.mark.parametrize(
+    ("expected", "p", "value", "verdict"),
+    [
+        (-1, 0.01, -2.0, "expectation found"),
+        (-1, 0.01, 2.0, "opposite"),
+        (1, 0.01, 2.0, "expectation found"),
+        (1, 0.06, 2.0, "not told apart from none"),
+        (0, 0.06, 2.0, "not told apart from none"),
+        (0, 0.01, 2.0, "there is one"),
+    ],
+)
+def test_an_interaction_is_judged_by_what_was_expected(expected: int, p: float, value: float, verdict: str) -> None:
+    one = experiment.Interaction(effect=effect_of(p=p, alone=value, beside=value, term="dim x vit"), expected=expected)
+    assert one.verdict == verdict
+    if expected:
+        answer = claims.an_interaction(experiment_with(), one)
+        assert (answer.holds, answer.contradicted) == (verdict == "expectation found", verdict == "opposite")
+
+
+@pytest.mark.parametrize(
+    ("p", "half", "holds", "contradicted"),
+    [(0.6, 0.5, True, False), (0.6, 3.0, False, False), (0.01, 0.5, False, True)],
+)
+def test_that_there_is_no_interaction_takes_an_interval_that_leaves_out_a_large_one(
+    p: float, half: float, holds: bool, contradicted: bool
+) -> None:
+    effect = effect_of(p=p, alone=0.2, beside=0.2, half=half, term="dim x vit")
+    answer = claims.no_interaction(
+        experiment_with(effect_of(p=0.01, alone=-2, beside=-2)), experiment.Interaction(effect=effect, expected=0)
+    )
+    assert (answer.holds, answer.contradicted) == (holds, contradicted)
+
+
+@pytest.fixture
+def few_permutations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiment, "N_PERMUTATIONS", 199)
+
+
+@pytest.mark.usefixtures("few_permutations")
+def test_a_planted_interaction_is_found() -> None:
+    population = planted_population(seed=3)
+    population.outcomes["full"] += -8 * population.contrasts["epochs"] * (population.contrasts["vit"] - 0.5)
+    found = {
+        (one.effect.term, one.effect.outcome): one.verdict for one in experiment.experiment_of(population).interactions
+    }
+    assert len(found) == 6
+    assert found.pop(("epochs x vit", "full")) == "expectation found"
+    assert list(found.values()).count("not told apart from none") >= 4  # the other five have a chance of 5 % each
+
+
+@pytest.mark.usefixtures("few_permutations")
+def test_what_could_have_been_found_grows_with_the_scatter() -> None:
+    quiet, loud = (
+        tables.smallest_table(experiment.experiment_of(planted_population(noise=noise))).rows for noise in (0.5, 1.0)
+    )
+    for few, many in zip(quiet, loud, strict=True):
+        assert [float(cell) * 2 for cell in few[3:]] == pytest.approx([float(cell) for cell in many[3:]], abs=0.03)
+        assert float(few[4]) < float(few[5])  # family-wise it takes more
+
+
+def test_too_few_encoders_are_refused_in_a_sentence() -> None:
+    with pytest.raises(QueryError, match="expected"):
+        found_in(planted_population(n=16))
+
+
+# --- scaling law -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("alpha", "noise", "holds", "contradicted"),
+    [(0.145, 0.5, True, False), (0.3, 0.5, False, True), (0.145, 15.0, False, False)],
+)
+def test_the_exponent_is_that_of_imagenet_if_the_difference_says_so(
+    planted: Population,
+    monkeypatch: pytest.MonkeyPatch,
+    alpha: float,
+    noise: float,
+    holds: bool,
+    contradicted: bool,
+) -> None:
+    monkeypatch.setattr(law, "N_RESAMPLES", 60)
+    rows = planted_law_rows(planted, alpha=alpha, noise=noise)
+    laws = law.laws_of(rows, N_MEASURED, shipped_table())
+    answer = claims.exponents_are_alike(laws)
+    assert (answer.holds, answer.contradicted) == (holds, contradicted)
+    known = {one.term: one for one in laws.estimates()}
+    assert known["alpha, imagenet-1k"].value == pytest.approx(0.1453, abs=1e-3)
+    if noise < 1:
+        assert known["alpha, fashion-mnist minus imagenet-1k"].value == pytest.approx(alpha - 0.1453, abs=0.01)
+        assert known["alpha, fashion-mnist"].value == pytest.approx(alpha, abs=0.01)
+
+
+def test_a_table_without_rows_for_a_law_leaves_ours_alone(planted: Population) -> None:
+    findings = found_in(planted, table=table_of({"mine": {"train_test": 30.0}}))
+    found = claim(findings, "by the exponent of ImageNet")
+    assert (found.ours, found.verdict) == ("not available", "not reproducible")
+    assert len(table(findings, "The scaling law").rows) == 1
+    assert claim(findings, "Two parameters predict").ours != "not available"
+    with style():
+        assert next(one for one in findings.figures if one.name == "laws").draw().axes
+
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_metric_that_reads_the_width_orders_all_encoders_and_none_of_one_width(
+    planted: Population, findings: Findings
+) -> None:
+    method = "Kendall, pairs of {}, bootstrap over encoders"
+    over_all = estimate(findings, "RankMe", "usability", method.format("all encoders"))
+    expected = kendalltau(planted.choices["dim"].astype(float), -planted.outcomes["usability"]).statistic
+    assert over_all.value == pytest.approx(expected) and expected > 0.3
+    alike = estimate(findings, "RankMe", "usability", method.format("one width"))
+    assert alike.value is None and alike.note == "it never varies among such pairs"
+    assert claim(findings, "RankMe tells encoders of one network").ours == "not available"
+    more = claim(findings, "RankMe tells more than the number of dimensions")
+    assert more.value == 0 and more.verdict == "not reproducible"
+
+
+def test_a_metric_that_is_the_error_orders_every_pair_and_is_better_than_one_that_is_not(
+    planted: Population, findings: Findings
+) -> None:
+    taus = [one for one in findings.estimates if one.term == "LiDAR" and one.outcome == "full" and one.unit == "tau"]
+    assert len(taus) == len(orders.SHARED)
+    assert all(one.value == pytest.approx(1) and one.n == len(planted) - 5 for one in taus)
+    for words in ("LiDAR orders all encoders better", "LiDAR orders encoders of one objective better"):
+        assert claim(findings, words).verdict == "agrees"
+    assert "the best is LiDAR: tau +1.00" in claim(findings, "Some metric without labels").ours
+    used = {rows.part: rows for rows in findings.rows}["LiDAR"]
+    assert (used.used, sum(used.left_out.values())) == (len(planted) - 5, 5)
+
+
+def test_tau_within_objectives_is_over_their_pairs_alone(planted: Population) -> None:
+    metrics = metrics_of(planted)
+    found = orders.orders_of(planted, metrics, planted.outcomes["3-shot"])
+    objective, x, y = planted.choices["objective"], -metrics["uniformity"], -planted.outcomes["full"]
+    concordant, n_pairs = 0.0, 0
+    for _, own in objective.groupby(objective):
+        dx, dy = (one[own.index].to_numpy()[:, None] - one[own.index].to_numpy() for one in (x, y))
+        concordant += np.sign(dx * dy).sum() / 2
+        n_pairs += len(own) * (len(own) - 1) // 2
+    one = found.one("uniformity", "full", orders.WITHIN)
+    assert one.value == pytest.approx(concordant / n_pairs)
+    assert one.note == f"{n_pairs} pairs" and found.n_pairs(orders.WITHIN) == n_pairs
+
+
+def test_baselines_are_the_number_of_dimensions_and_five_shots(planted: Population, findings: Findings) -> None:
+    rows = {row[0]: row for row in table(findings, "order encoders by the error with all labels").rows}
+    assert rows["number of dimensions"][1] == rows["5-shot accuracy"][1] == "to compare with"
+    assert rows["number of dimensions"][3] == rows["RankMe"][3]
+
+
+def test_metrics_of_other_encoders_are_refused(planted: Population) -> None:
+    with pytest.raises(QueryError, match="not those of the population"):
+        orders.orders_of(planted, metrics_of(planted).iloc[::-1], planted.outcomes["3-shot"])
+
+
+# --- the shipped population ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Findings:
+    return shipped_findings(STUDY)
+
+
+def encoders_with(repository: Path, metric: str) -> list[str]:
+    """Encoders whose file of results has a row of the metric on the images that they were pretrained on."""
+    paths = sorted((repository / "results" / "randomised").glob("randomised_[0-9]*.csv"))
+    return [path.stem for path in paths if f",{metric},fashion-mnist," in path.read_text(encoding="utf-8")]
+
+
+def test_the_shipped_study_counts_what_the_files_hold(repository: Path, shipped: Findings) -> None:
+    used: Mapping[str, int] = {rows.part: rows.used for rows in shipped.rows}
+    measured = encoders_with(repository, "usability")
+    n = len(measured)
+    assert used["effects, first analysis"] == used["metrics without labels"] == n
+    assert used["scaling law of fashion-mnist"] == 5 * n
+    for title, metric in (("alpha-ReQ", "alpha_req"), ("LiDAR", "lidar"), ("alignment", "alignment")):
+        assert used[title] == len(encoders_with(repository, metric))
+    runs = {row[0]: row for row in table(shipped, "The runs").rows}
+    assert runs["all"][1] == str(n)
+    assert sum(int(row[1]) for name, row in runs.items() if name != "all") == n
+    assert sum(map(int, runs["all"][2:5])) == n
+    assert float(runs["all"][6]) == pytest.approx(runs_log().loc[measured, "seconds"].sum() / 3600, abs=0.01)
+
+
+def test_every_reason_why_a_metric_is_missing_is_told(shipped: Findings) -> None:
+    rows = table(shipped, "Metrics that some encoders lack").rows
+    assert all(row[3] != "refused" for row in rows)
+    assert {row[0] for row in rows if "makes views with" in row[3]} >= {"LiDAR", "alignment", "contrast"}
+    assert [row[3] for row in rows if row[0] == "alpha-ReQ"] == ["features of lower rank than dimensions (vit)"]
+
+
+def test_every_contrast_and_outcome_stands_in_a_table_and_in_the_figure(shipped: Findings) -> None:
+    for words in OUTCOMES.values():
+        assert [row[0] for row in table(shipped, f"changes: {words.lower()}").rows] == list(UNITS.values())
+    assert len([one for one in shipped.claims if one.source.startswith("docs/randomised.md")]) == 6
+
+
+def test_what_paper_and_study_say_of_the_same_choice_has_a_known_contrast(shipped: Findings) -> None:
+    known = {*UNITS, experiment.AUGMENTATION}
+    assert {row["term"] for row in claims.SAID} <= known
+    assert {row["outcome"] for row in claims.SAID} <= set(OUTCOMES)
+    assert {row["sign"] for row in claims.SAID} == {"-1", "1"}
+    assert len(shipped.claims) == len({one.claim for one in shipped.claims}) >= len(claims.SAID) + 6 + 2
+
+
+def test_figures_are_whole(findings: Findings) -> None:
+    with style():
+        for figure in findings.figures:
+            assert figure_faults(figure.draw()) == [], figure.name
