@@ -54,6 +54,16 @@ def all_figures(experiment: Experiment, laws: Laws, orders: Orders) -> list[Figu
             draw=partial(draw_effects, experiment),
         ),
         Figure(
+            name="interactions",
+            title="Interactions that were stated beforehand",
+            caption=f"How much more the first choice changes (a) usability or the error with all labels and (b) a "
+            f"generalization error where the second is made, or is one step larger, of {n} encoders, in percentage "
+            "points, by least squares beside all choices with 95 % intervals (HC3). Arrows are the expectation, a ring "
+            f"that none was expected. Blue: family-wise p at most {CERTAIN:g} of six; light blue: p at most "
+            f"{CERTAIN:g} alone.",
+            draw=partial(draw_interactions, experiment),
+        ),
+        Figure(
             name="laws",
             title="Errors by number of labels, and the law of either population",
             caption=f"Error in percent, lower is better, by labels of the probe: means over {laws.ours.law.n_encoders} "
@@ -120,6 +130,42 @@ def _draw_effect(panel: Axes, place: float, effect: RandomisedEffect) -> None:
     panel.plot(one.value or 0.0, place, "o", color=ink, markersize=4.5 if ink == FOUND else 3.2)
     if effect.alone is not None:
         panel.plot(effect.alone.value or 0.0, place, "|", color=ink, markersize=6)
+
+
+_GENERALIZATION = ("probe_gen", "enc_gen")
+_EXPECTED = {-1: "<", 0: "o", 1: ">"}
+
+
+def draw_interactions(experiment: Experiment) -> Drawing:
+    """One row an interaction, errors and generalization errors in panels of their own."""
+    parts = [
+        [one for one in experiment.interactions if (one.effect.outcome in _GENERALIZATION) == is_general]
+        for is_general in (False, True)
+    ]
+    drawing, panels = new_figure(height=2.1, n_columns=2)
+    for panel, part in zip(panels, parts, strict=True):
+        for place, one in enumerate(part):
+            _draw_effect(panel, -place, one.effect)
+            panel.plot(
+                0,
+                0.36 - place,
+                _EXPECTED[one.expected],
+                color="black",
+                markersize=4,
+                markerfacecolor="none",
+            )
+        panel.set_yticks([-place for place in range(len(part))], [_interaction_words(one.effect) for one in part])
+        panel.set_ylim(0.7 - len(part), 0.7)
+        panel.axvline(0, color="black", linewidth=0.7)
+        panel.set_xlabel("interaction [points]\nbelow 0 the error falls more")
+        panel.grid(visible=False, axis="y")
+    letter(panels)
+    return drawing
+
+
+def _interaction_words(effect: RandomisedEffect) -> str:
+    first, second = (_WORDS.get(one, one).split(",")[0] for one in effect.term.split(" x "))
+    return f"{first} x {second}\n{OUTCOMES[effect.outcome].lower()}"
 
 
 def draw_laws(laws: Laws) -> Drawing:
