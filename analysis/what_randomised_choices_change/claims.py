@@ -1,10 +1,11 @@
 """What is said of the choices that were drawn, held against what they change.
 
-A statement on an effect *agrees* if the effect has that sign and its p-value by permutation is at most 0.05, is
-*corrected* if it has the opposite one with such a p-value, and is *not reproducible* otherwise: an effect that is not
-found may be too small for this population. The p-value is of the difference in means, the size and the interval are by
-least squares beside all other choices; if these two have different signs, neither is taken for an effect. Statements on
-metrics are of other encoders than these, so that nothing here corrects them.
+A statement on an effect *agrees* if the effect has that sign and its p-value by permutation is at most 0.05, and is
+*not reproducible* otherwise. The p-value is of the difference in means, the size and the interval are by least squares
+beside all other choices; if these two have different signs, neither is taken for an effect. These are other encoders
+and images than the paper's: an effect of the other sign, which the reason says, corrects nothing that was said of
+ImageNet, and one that is not found may be too small for this population. What was stated beforehand of this population
+itself can be corrected.
 """
 
 from __future__ import annotations
@@ -78,7 +79,6 @@ def the_effect_has_the_sign(experiment: Experiment, term: str, outcome: str, sig
     return Answer(
         ours=shown(effect),
         holds=seen == sign,
-        contradicted=seen == -sign,
         value=effect.beside.value,
         reason=_why_not(experiment, effect, seen),
         caveat="; ".join([*filter(None, caveats), ELSEWHERE]),
@@ -95,7 +95,7 @@ def shown(effect: RandomisedEffect) -> str:
 
 def _why_not(experiment: Experiment, effect: RandomisedEffect, seen: int) -> str:
     if seen:
-        return "the effect goes the other way"
+        return "the effect goes the other way here"
     if effect.p <= CERTAIN:
         return "the difference in means and least squares have different signs, so that chance in the draw decides"
     reason = f"not told from none, as {experiment.smallest(effect):.2g} points would be in four of five draws"

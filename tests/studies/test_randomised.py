@@ -85,9 +85,11 @@ def findings(planted: Population) -> Findings:
 # --- effects ---------------------------------------------------------------------------------------------------------
 
 
-def test_planted_effects_are_found_and_the_opposite_of_what_was_said_is_corrected(findings: Findings) -> None:
+def test_planted_effects_are_found_and_of_the_opposite_the_reason_says_so(findings: Findings) -> None:
     assert claim(findings, "More dimensions improve usability").verdict == "agrees"
-    assert claim(findings, "ViTs improve probe generalization").verdict == "corrected"
+    opposite = claim(findings, "ViTs improve probe generalization")
+    assert opposite.verdict == "not reproducible"  # other encoders and images than the paper's
+    assert "the other way here" in opposite.reason
     assert claim(findings, "Larger networks lower the error with all labels").verdict == "agrees"
     batch = claim(findings, "Larger batches improve usability")
     assert batch.verdict == "not reproducible" and "would be in four of five draws" in batch.reason
@@ -141,23 +143,24 @@ def experiment_with(*effects: RandomisedEffect) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("effect", "holds", "contradicted", "words"),
+    ("effect", "holds", "words"),
     [
-        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-2), True, False, ""),
-        (effect_of(p=0.05, p_family=0.4, alone=-2, beside=-2), True, False, "family-wise p is 0.4"),
-        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-0.5), True, False, "0 lies in the interval"),
-        (effect_of(p=0.01, p_family=0.04, alone=2, beside=2), False, True, "the other way"),
-        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=0.5), False, False, "different signs"),
-        (effect_of(p=0.06, alone=-2, beside=-0.5), False, False, "not told from none"),
-        (effect_of(p=0.06, alone=-2, beside=-2), False, False, "does not count as a test"),
+        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-2), True, ""),
+        (effect_of(p=0.05, p_family=0.4, alone=-2, beside=-2), True, "family-wise p is 0.4"),
+        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=-0.5), True, "0 lies in the interval"),
+        (effect_of(p=0.01, p_family=0.04, alone=2, beside=2), False, "the other way"),
+        (effect_of(p=0.01, p_family=0.04, alone=-2, beside=0.5), False, "different signs"),
+        (effect_of(p=0.06, alone=-2, beside=-0.5), False, "not told from none"),
+        (effect_of(p=0.06, alone=-2, beside=-2), False, "does not count as a test"),
     ],
 )
 def test_a_verdict_takes_the_sign_of_both_estimates_and_the_p_of_permutations(
-    effect: RandomisedEffect, holds: bool, contradicted: bool, words: str
+    effect: RandomisedEffect, holds: bool, words: str
 ) -> None:
     answer = claims.the_effect_has_the_sign(experiment_with(effect), "dim", "usability", -1)
     assert isinstance(answer, Answer)
-    assert (answer.holds, answer.contradicted) == (holds, contradicted)
+    assert answer.holds == holds
+    assert not answer.contradicted  # nothing here corrects what was said of ImageNet
     assert words in (answer.caveat if holds else f"{answer.reason}; {answer.caveat}")
 
 
