@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,6 +33,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+import zoo.analysis.finding_effects
+import zoo.analysis.known_effects
 from zoo.analysis.finding_effects import (
     LINEAR,
     METHODS,
@@ -149,7 +152,7 @@ def part(scenario: Scenario, outcome: str, n_draws: int, scratch: Path, out: Pat
         else tuned_parameters(column, TREE_SET, path=out / "tuned_trees.toml")
     )
     key = [asdict(scenario), outcome, n_draws, SEED, known.values(certain_only=False), list(table.frame.index)]
-    key += [known.residuals.tolist(), sorted(parameters.items())]
+    key += [known.residuals.tolist(), sorted(parameters.items()), code()]
     path = scratch / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json"
     if path.exists():
         return dict(json.loads(path.read_text()))
@@ -175,6 +178,13 @@ def part(scenario: Scenario, outcome: str, n_draws: int, scratch: Path, out: Pat
     with replaced(path) as file:
         file.write(json.dumps(result).encode())
     return result
+
+
+@cache
+def code() -> str:
+    """Hash of what draws outcomes and answers about them."""
+    modules = (zoo.analysis.known_effects, zoo.analysis.finding_effects)
+    return hashlib.sha256(b"".join(Path(one.__file__).read_bytes() for one in modules)).hexdigest()
 
 
 def release_of(name: str) -> str:

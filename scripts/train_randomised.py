@@ -1,6 +1,7 @@
 """Trains the randomised population, in the order in which it was drawn, and keeps weights and a log.
 
-    python scripts/train_randomised.py [--first 64] [--processes 2] [--scratch DIR] [--out DIR] [--log FILE] [--dry-run]
+    python scripts/train_randomised.py [NAME...] [--first 64] [--processes 2] [--scratch DIR] [--out DIR] [--log FILE]
+    python scripts/train_randomised.py --dry-run
     python scripts/train_randomised.py --write-cards
 
 The design is ``docs/randomised.md``; choices are drawn by ``randomised_design.py``. A run uses one thread and draws
@@ -11,7 +12,8 @@ what was under way is trained again. The twins of the approximation error come l
 
 A run *failed* if its loss or its gradient became infinite or no number: training stops there, with the weights as they
 were before that step. It *collapsed* if the features of 2,000 training images have an effective rank (RankMe) below 2
-or a spread below 0.05, as the log says it; both stay in the population. Needs lightly (``pip install 'lightly>=1.6'``).
+or a spread below 0.05, as the log says it; both stay in the population. Needs lightly
+(``pip install 'ssl-zoo[pocket]'``).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import io
 import math
 import time
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -77,17 +80,21 @@ class Run:
     recipe: str  # hash of choices and code
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--first", type=int, default=64, help="how many of the population, in the order drawn")
-    parser.add_argument("--processes", type=int, default=2, help="how many to train at once, each on one thread")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="encoders; the first ones and all twins unless given")
+    parser.add_argument("--first", type=_count, default=64, help="how many of the population, in the order drawn")
+    parser.add_argument("--processes", type=_count, default=2, help="how many at once, each on one thread; 0: this one")
     parser.add_argument("--scratch", help="folder for the images")
     parser.add_argument("--out", type=Path, default=content_folder("metadata") / FAMILY, help="folder of the weights")
     parser.add_argument("--log", type=Path, help="the log; log.csv beside the weights unless given")
     parser.add_argument("--dry-run", action="store_true", help="only say what was drawn")
     parser.add_argument("--write-cards", action="store_true", help="only write the cards of those in the log")
-    options = parser.parse_args()
-    wanted = dict(list(population().items())[: options.first]) | twins()
+    options = parser.parse_args(arguments)
+    everyone = population() | twins()
+    if unknown := [name for name in options.names if name not in everyone]:
+        parser.error(f"{unknown[0]} was not drawn, expected {next(iter(everyone))} or the like; see --dry-run")
+    wanted = {name: everyone[name] for name in options.names or [*list(population())[: options.first], *twins()]}
     if options.dry_run:
         for name, choices in wanted.items():
             print(name, *(f"{key}={value}" for key, value in asdict(choices).items()))
@@ -95,23 +102,37 @@ def main() -> None:
     scratch = scratch_folder(options.scratch)
     options.out.mkdir(parents=True, exist_ok=True)
     log = options.log or options.out / "log.csv"
-    runs = {run.encoder: run for run in read_log(log) if _is_done(run, wanted, options.out)}
+    runs = {run.encoder: run for run in read_log(log)}
+    done = {name: run for name, run in runs.items() if _is_done(run, everyone, options.out)}
     if options.write_cards:
-        write_cards(content_folder("metadata") / f"{FAMILY}.toml", wanted, runs)
+        write_cards(content_folder("metadata") / f"{FAMILY}.toml", everyone, done)
         return
-    todo = [name for name in wanted if name not in runs]
-    print(f"{len(runs)} of {len(wanted)} are there", flush=True)
-    if todo:
-        name = todo[0]
-        load_pixels(DATASET, card_of(name, wanted[name]).preprocess, scratch)  # before processes would do it twice
-    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(train, name, wanted[name], scratch, options.out) for name in todo}
+    todo = {name: choices for name, choices in wanted.items() if name not in done}
+    print(f"{len(wanted) - len(todo)} of {len(wanted)} are there", flush=True)
+    for run in runs_of(todo, scratch, options.out, n_processes=options.processes):
+        runs[run.encoder] = run
+        print(_line(run), flush=True)
+        write_log(log, [runs[name] for name in everyone if name in runs])
+
+
+def _count(text: str) -> int:
+    if (n := int(text)) < 0:
+        raise argparse.ArgumentTypeError(f"got {n}, expected 0 or more")
+    return n
+
+
+def runs_of(todo: Mapping[str, Choices], scratch: Path, out: Path, *, n_processes: int) -> Iterator[Run]:
+    """Trains encoders on so many processes, or on this one, in their order; the runs as they end."""
+    for name in list(todo)[:1]:
+        load_pixels(DATASET, card_of(name, todo[name]).preprocess, scratch)  # before processes would do it twice
+    if not n_processes:
+        yield from (train(name, choices, scratch, out) for name, choices in todo.items())
+        return
+    with ProcessPoolExecutor(n_processes, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(train, name, choices, scratch, out) for name, choices in todo.items()}
         while waiting:
             finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for run in (one.result() for one in finished):
-                runs[run.encoder] = run
-                print(_line(run), flush=True)
-            write_log(log, [runs[name] for name in wanted if name in runs])
+            yield from (one.result() for one in finished)
 
 
 def _line(run: Run) -> str:
@@ -220,9 +241,9 @@ def _code() -> str:
     return sha256(b"".join((Path(__file__).parent / f"{name}.py").read_bytes() for name in names)).hexdigest()
 
 
-def _is_done(run: Run, wanted: dict[str, Choices], out: Path) -> bool:
+def _is_done(run: Run, everyone: Mapping[str, Choices], out: Path) -> bool:
     path = out / f"{run.encoder}.safetensors"
-    if run.encoder not in wanted or run.recipe != recipe(run.encoder, wanted[run.encoder]) or not path.exists():
+    if run.encoder not in everyone or run.recipe != recipe(run.encoder, everyone[run.encoder]) or not path.exists():
         return False
     return sha256(path.read_bytes()).hexdigest() == run.sha256
 
@@ -249,7 +270,7 @@ def write_log(path: Path, runs: list[Run]) -> None:
         file.write(text.getvalue().encode())
 
 
-def write_cards(path: Path, wanted: dict[str, Choices], runs: dict[str, Run]) -> None:
+def write_cards(path: Path, everyone: Mapping[str, Choices], runs: Mapping[str, Run]) -> None:
     """Replaces the card file by one of the encoders that are trained."""
     blocks = [
         block_of(
@@ -262,7 +283,7 @@ def write_cards(path: Path, wanted: dict[str, Choices], runs: dict[str, Run]) ->
             },
             runs[name].seconds / 3600,
         )
-        for name, choices in wanted.items()
+        for name, choices in everyone.items()
         if name in runs
     ]
     with replaced(path) as file:

@@ -90,6 +90,32 @@ def test_the_wheel_holds_the_package_and_its_content_and_nothing_else(wheel: Pat
     assert not [name for name in names if "test" in name.split("/")[-1] or "__pycache__" in name]
 
 
+def test_the_randomised_population_takes_less_than_four_megabytes_and_leaves_its_weights_out(wheel: Path) -> None:
+    its = [one for one in zipfile.ZipFile(wheel).infolist() if "randomised" in one.filename]
+    weights = sorted((REPOSITORY / "metadata" / "randomised").glob("*.safetensors"))
+    assert weights and not [one.filename for one in its if one.filename.endswith(".safetensors")]
+    assert sum(one.compress_size for one in its) < 4_000_000
+    content = {one.filename.removeprefix("zoo/_content/") for one in its}
+    assert {"metadata/randomised.toml", "metadata/randomised/log.csv"} <= content
+    rows = (REPOSITORY / "results" / "randomised").glob("*.*")
+    assert {f"results/randomised/{path.name}" for path in rows if path.name[0] != "."} <= content
+
+
+def test_the_installed_package_says_where_weights_are_that_it_lacks(environment: Path, tmp_path: Path) -> None:
+    script = (
+        "import zoo; from zoo.errors import WeightsUnavailable; from zoo.weights.places import source\n"
+        "for name in ('pocket_simclr_rn_shapes', 'randomised_000'):\n"
+        "    try: print(source(zoo.card(name).weights.url).path.is_file())\n"
+        "    except WeightsUnavailable as error: print(error)\n"
+    )
+    there, lacking = run(python_of(environment), "-c", script, cwd=tmp_path).splitlines()
+    assert there == "True"
+    assert lacking == (
+        "The file metadata/randomised/randomised_000.safetensors is in the repository of ssl-zoo and in no installed "
+        "package: clone the repository and load it there, or train it anew by scripts/train_randomised.py."
+    )
+
+
 def test_the_wheel_takes_one_name_in_site_packages(environment: Path) -> None:
     (record,) = site_packages_of(environment).glob("ssl_zoo-*.dist-info/RECORD")
     with record.open(newline="") as file:

@@ -134,6 +134,31 @@ def linear_is_calibrated(found: Found) -> Answer:
     return _unbiased(found, LINEAR)
 
 
+@of_methods(
+    "Where the learning rate, which it does not control for, has no effect, the global linear model keeps its word",
+    source="the question of this study",
+    paper="depends on incomplete expert knowledge",
+)
+def what_is_left_out_misleads(found: Found) -> Answer:
+    rate = found.recorded.rows(CONFOUNDED, LINEAR, questions=["rate"])
+    without = [str(one) for one in rate.loc[rate["effect"] == 0, "outcome"]]
+    with_effect = [str(one) for one in rate["outcome"] if one not in without]
+    if not without or not with_effect:
+        raise QueryError("The learning rate has an effect on every drawn outcome, or on none; nothing is compared.")
+    covered, less = (
+        found.recorded.share(CONFOUNDED, LINEAR, "covered", "with_interval", outcomes=outcomes)
+        for outcomes in (without, with_effect)
+    )
+    return Answer(
+        ours=f"{_percent(covered)} of its intervals have the effect on {len(without)} outcomes that the learning rate "
+        f"does not move, {_percent(less)} on the other {len(with_effect)}",
+        holds=required(covered) >= LEAST_COVERAGE and required(covered) >= required(less) + CLEARLY,
+        contradicted=required(covered) < LEAST_COVERAGE,
+        value=covered.value,
+        reason="its intervals miss the effect there as well, or as seldom everywhere",
+    )
+
+
 def _unbiased(found: Found, method: str) -> Answer:
     covered = found.recorded.share(CONFOUNDED, method, "covered", "with_interval")
     robust = found.recorded.share(CONFOUNDED, method, "covered_robust", "with_robust")
@@ -200,7 +225,7 @@ def shap_gives_sizes(found: Found) -> Answer:
         contradicted=not 0.8 <= value <= 1.25,
         value=value,
         reason="trees that are tuned to predict shrink, and share credit among choices that come together",
-        caveat="slope of answers on effects, mean over outcomes",
+        caveat="slope of answers on effects, outcomes in residual standard deviations",
     )
 
 

@@ -50,14 +50,20 @@ def planted(population: Population, coefficients: dict[str, float]) -> Populatio
     return replace(population, outcomes=population.outcomes.assign(usability=y))
 
 
-def known(values: dict[str, float] | None = None, *, residuals: tuple[float, ...] = (0.0, 0.0)) -> KnownEffects:
-    """Effects by question, 0 where none is given, all certain."""
+def known(
+    values: dict[str, float] | None = None,
+    *,
+    residuals: tuple[float, ...] = (0.0, 0.0),
+    spreads: dict[str, float] | None = None,
+) -> KnownEffects:
+    """Effects by question, 0 where none is given, all certain; numbers are not scaled unless ``spreads`` says so."""
     estimates = {
         one.name: Estimate(term=one.words, value=(values or {}).get(one.name, 0.0), p=0.001, n=9, unit="")
         for one in QUESTIONS
     }
     return KnownEffects(
         outcome="usability", estimates=estimates, products=dict.fromkeys(PRODUCTS, 0.0),
+        spreads=spreads or {},
         residuals=np.array(residuals), mean=20.0,
     )  # fmt: skip
 
@@ -130,6 +136,24 @@ def test_drawn_outcomes_have_the_effects_they_say():
     # enc_1 has 4 times the dimensions of enc_0, is a ViT and siamese
     assert (frame.loc["enc_1"] - frame.loc["enc_0"]).to_numpy() == pytest.approx(-4.0 + 3.0 + 2.0)
     assert found.truth["dim"].tolist() == [-4.0] * 3 and found.truth["mode siamese"].tolist() == [2.0] * 3
+
+
+def test_a_number_moves_an_outcome_as_much_as_among_the_randomised_encoders():
+    table = small_table()
+    own = float(positions(table)["dim"].std())
+    found = drawn(table, known({"dim": -4.0, "vit": 3.0}, spreads={"dim": 0.5 * own, "rate": 1.0}), n_draws=2, seed=0)
+    assert found.truth["dim"].tolist() == pytest.approx([-2.0] * 2)
+    assert found.truth["vit"].tolist() == [3.0] * 2  # a level
+    frame = pd.DataFrame(found.outcomes, index=table.frame.index)
+    assert (frame.loc["enc_2"] - frame.loc["enc_0"]).to_numpy() == pytest.approx(2 * -2.0)
+
+
+def test_spreads_are_those_of_the_randomised_encoders(population: Population):
+    spreads = known_effects(population, "usability").spreads
+    assert spreads["dim"] == pytest.approx(population.contrasts["dim"].std())
+    switches = population.choices[["crop", "flip", "intensity", "blur", "cutout"]].sum(axis=1).astype(float)
+    assert spreads["augmentations"] == pytest.approx(switches.std())
+    assert "vit" not in spreads
 
 
 def test_shuffled_modes_have_the_same_effects_in_another_order():

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
+import click
 import pytest
 
 import zoo
 from tests.card_text import VALID
 from tests.cli_runner import document, names, run
+from zoo.analysis.label_free import measured_rows
 from zoo.cards.catalogue import catalogue
 from zoo.cards.reading import parse_cards
+from zoo.cli.list import show_command
+from zoo.cli.options import encoder_names
 from zoo.errors import CardError
+from zoo.hub import card_text, entry_points
+from zoo.site.contents import gather
 
 
 @pytest.fixture
@@ -53,6 +60,76 @@ def test_none_is_recommended_or_offered(experiment: Path) -> None:
     found = document("recommend", "--labels", "10000", "--top", "400")
     assert len(str(found)) > 1000 and "tiny_vitS16" not in str(found)
     assert "tiny_vitS16" not in zoo.list_encoders()
+
+
+def test_a_condition_or_a_data_set_finds_them_where_it_finds_no_other() -> None:
+    drawn = names("list", "randomised")
+    assert {"randomised_000", "randomised_twin_vit_small_16"} <= set(drawn)
+    assert names("list", "--where", "card_family == 'randomised'") == drawn
+    assert {"randomised_000"} <= set(names("list", "--dataset", "fashion-mnist")) <= set(drawn)
+    assert not set(names("list", "--dataset", "shapes")) & set(drawn)
+    assert "no other is found" in run("list", "randomised", "--limit", "1").stderr
+    assert "no other is found" not in run("list", "dino", "--limit", "1").stderr
+
+
+def test_results_have_them_by_name_and_leave_them_out_beside_others() -> None:
+    def encoders(*arguments: str) -> set[str]:
+        return {row["encoder"] for row in document("results", *arguments)["measurements"]}
+
+    drawn = set(names("list", "randomised"))
+    assert encoders("randomised_000", "--dataset", "shapes") == {"randomised_000"}
+    assert encoders("randomised_00*", "--dataset", "shapes") == {f"randomised_{number:03}" for number in range(10)}
+    beside = encoders("--dataset", "shapes")
+    assert beside and not beside & drawn
+    assert {"randomised_000"} <= encoders("--dataset", "fashion-mnist") <= drawn
+    assert "left out: randomised_000" in run("results", "--dataset", "shapes").stderr
+    assert "left out" not in run("results", "randomised_000", "--dataset", "shapes").stderr
+
+
+def test_errors_of_theirs_are_named_beside_no_recommendation() -> None:
+    assert "randomised" not in run("recommend", "--labels", "10000", "--dataset", "shapes").output
+    said = run("recommend", "--labels", "10000", "--dataset", "fashion-mnist", code=2).stderr
+    assert "only encoders of an experiment were measured, which are no candidates" in " ".join(said.split())
+
+
+def test_a_shell_completes_them_where_no_other_begins_so() -> None:
+    with click.Context(show_command) as context:
+        assert encoder_names(context, show_command.params[0], "randomised_00")[0] == "randomised_000"
+        assert "randomised_000" not in encoder_names(context, show_command.params[0], "r")
+
+
+def test_torch_hub_hides_their_entries_behind_an_underscore() -> None:
+    entries = entry_points()
+    assert {name for name in entries if name.startswith("_")} == {f"_{name}" for name in names("list", "randomised")}
+    assert entries["_randomised_000"].__doc__ == card_text(zoo.card("randomised_000"))
+
+
+def test_they_load_and_are_compared_by_name() -> None:
+    encoder, _ = zoo.load("randomised_000")
+    assert sum(one.numel() for one in encoder.parameters()) == zoo.card("randomised_000").architecture.n_parameters
+    assert names("compare", "randomised_000", "randomised_001") == ["randomised_000", "randomised_001"]
+
+
+def test_their_rows_are_in_no_population_of_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    shipped = measured_rows()
+    (row,) = [row for row in shipped if row.metric == "knn_error" and row.encoder == "pocket_init_rn"][:1]
+    path = tmp_path / "results" / "measured" / "mine.csv"
+    path.parent.mkdir(parents=True)
+    own = [row._replace(encoder=name, source="own") for name in ("pocket_init_rn", "randomised_000")]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([row._fields, *own])
+    lists = catalogue().lists
+    assert all(lists(row.encoder) for row in shipped)
+    assert measured_rows(with_mine=True) == [*shipped, own[0]]
+
+
+def test_a_site_has_them_only_where_they_are_asked_for() -> None:
+    assert not {"randomised_000", "randomised_001"} & set(gather().entries)
+    asked = gather(only=["randomised_00*", "dino_vitS16"])
+    assert next(iter(asked.entries)) == "dino_vitS16" and len(asked.entries) == 11
+    assert not any(entry.is_mine for entry in asked.entries.values())
+    assert asked.entries["randomised_000"].elsewhere.keys() == {"fashion-mnist", "digits", "shapes"}
 
 
 def test_whether_a_file_is_listed_is_true_or_false() -> None:

@@ -109,6 +109,11 @@ def test_the_card_of_an_own_encoder_goes_along(repository: Path, home: Path) -> 
     assert "[encoders.birds_of_ann]" in git(repository, "show", f"{done.branch}:metadata/contributed/birds_of_ann.toml")
 
 
+def test_the_card_of_an_encoder_of_an_experiment_is_the_zoos_own(repository: Path) -> None:
+    record({replace(BASE, encoder="randomised_000", source="Ann"): TOLD})
+    assert submit(repository, encoders={"randomised_000"}).cards == ()
+
+
 def test_what_the_repository_has_is_not_submitted_again(repository: Path) -> None:
     accepted(repository, submit(repository, source="Ann"))
     with pytest.raises(QueryError, match=r"nothing to submit to .*: all 2 rows are there already"):

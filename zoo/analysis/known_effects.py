@@ -137,6 +137,7 @@ class KnownEffects:
     outcome: str  # column of the study table
     estimates: Mapping[str, Estimate]  # by question; intervals and p-values are HC3's
     products: Mapping[tuple[str, str], float]  # coefficients of the products of PRODUCTS, by least squares beside all
+    spreads: Mapping[str, float]  # question about a number -> standard deviation of its changes among the encoders
     residuals: Floats  # (n,), as large as errors of new encoders
     mean: float  # of the outcome
 
@@ -177,9 +178,19 @@ def known_effects(population: Population, outcome: str) -> KnownEffects:
         outcome=column,
         estimates=estimates,
         products=_products(population, design, y),
+        spreads=_spreads(population),
         residuals=np.asarray(fit.results.resid) * math.sqrt(len(y) / fit.residual_df),
         mean=float(y.mean()),
     )
+
+
+def _spreads(population: Population) -> dict[str, float]:
+    contrasts = population.contrasts.fillna(0.0)
+    return {
+        question.name: float(contrasts[list(question.contrasts or {})].sum(axis=1).std())
+        for question in QUESTIONS
+        if not question.level
+    }
 
 
 def _products(population: Population, design: pd.DataFrame, y: pd.Series[float]) -> dict[tuple[str, str], float]:
@@ -254,6 +265,10 @@ def drawn(
 ) -> Drawn:
     """Outcomes for the encoders of a table, with effects that are known.
 
+    Numbers move an outcome as much as they do among the randomised encoders: the effect of a change is scaled by the
+    spread of such changes there against that here, so that the learning rates of published encoders, which differ by
+    factors of thousands, do not outweigh all else.
+
     Parameters
     ----------
     certain_only : bool
@@ -275,6 +290,10 @@ def drawn(
     chance = np.random.default_rng(seed)
     effects = known.values(certain_only=certain_only)
     place = positions(table)
+    for name, spread in known.spreads.items():
+        if (own := float(place[name].std())) > 0:
+            effects[name] *= spread / own
+            place[name] *= spread / own  # for the products
     modes = table.frame["ssl_mode"].map(lambda mode: LIKE_MODE.get(mode, mode))
     present = [REFERENCE_MODE, *(mode for mode in dict.fromkeys(MODE_OF.values()) if (modes == mode).any())]
     if unknown := sorted(set(modes.dropna()) - set(present)):
@@ -283,7 +302,7 @@ def drawn(
     order = np.tile(np.arange(len(present)), (n_draws, 1))
     by_mode = of_modes[chance.permuted(order, axis=1) if shuffled_modes else order]  # (n_draws, n_modes)
     indicator = np.stack([(modes == mode).to_numpy(float) for mode in present], axis=1)  # (n, n_modes)
-    fixed = place.to_numpy() @ np.array([effects[str(name)] for name in place])
+    fixed = positions(table).to_numpy() @ np.array([effects[str(name)] for name in place])
     if with_products:
         fixed = fixed + _of_products(known, place, modes)
     systematic = fixed[:, None] + indicator @ by_mode.T

@@ -100,8 +100,8 @@ class Catalogue(Mapping[str, EncoderCard]):
         self._all_left_out = left_out
         self.left_out = (*left_out, *parts[_LEFT_OUT])  # a sentence for each card or file of the user's that is wrong
         self._every: dict[str, str] = {encoder.casefold(): encoder for encoder in parts[_IDS]}
-        hidden = frozenset(() if with_unlisted else parts[_UNLISTED_IDS])
-        self._by_folded = {folded: encoder for folded, encoder in self._every.items() if encoder not in hidden}
+        self._hidden = frozenset(() if with_unlisted else parts[_UNLISTED_IDS])
+        self._by_folded = {folded: encoder for folded, encoder in self._every.items() if encoder not in self._hidden}
         self._cards: dict[str, EncoderCard] = {}
         self._columns: dict[str, dict[str, Any]] = {}
 
@@ -109,6 +109,10 @@ class Catalogue(Mapping[str, EncoderCard]):
     def with_unlisted(self) -> Catalogue:
         """The same cards, with those of experiments among those that are listed."""
         return Catalogue(self._parts, self._all_left_out, with_unlisted=True)
+
+    def lists(self, encoder: str) -> bool:
+        """False of an encoder of an experiment, by its id or that of other features of it, unless these are listed."""
+        return own_id(encoder) not in self._hidden
 
     def listing(self, encoders: Iterable[str]) -> Catalogue:
         """These cards if all of the encoders, by id, are among those that are listed; else :attr:`with_unlisted`."""

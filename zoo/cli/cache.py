@@ -59,7 +59,7 @@ def ls(as_json: bool) -> None:
     file system keeps it; verifying and mirroring do not count.
     """
     found = _in_cache()
-    known = care.by_places(catalogue().values())
+    known = care.by_places(catalogue().with_unlisted.values())
     rows = sorted((_row(item, known) for item in found), key=lambda row: str(row["encoders"]).casefold())
     total = sum(status.st_size for status in {item.weights: item.status for item in found}.values() if status)
     partial = _partial_bytes()
@@ -98,7 +98,7 @@ def rm(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     encoders read; the next load fetches it again. Registered encoders are left alone, and so are the features of the
     first load, with which 'zoo check' compares what the next one brings.
     """
-    cards = catalogue()
+    cards = catalogue().with_unlisted
     everything = _in_cache()
     converted_for = {item.record.encoder for item in everything if item.record}
     wanted = named(names, dict.fromkeys([*cards, *sorted(converted_for - set(cards))]))
@@ -276,7 +276,7 @@ def verify_command(names: tuple[str, ...], as_json: bool) -> None:
     Exit code 1 if anything is damaged, missing or contradicted, or a NAME is not kept. NAME is an encoder or a glob
     such as 'mae_*'.
     """
-    cards = catalogue()
+    cards = catalogue().with_unlisted
     shelves = _shelves()
     among = everything = [item for shelf in shelves for item in care.stored(shelf)]
     whose, lost = _whose(shelves, everything, cards)

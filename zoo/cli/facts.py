@@ -98,15 +98,27 @@ def left_out(among: Iterable[Subject]) -> list[str]:
     return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
 
 
+OF_EXPERIMENTS = "encoders of an experiment, which are listed only where no other is found"
+
+
 def matching(words: Sequence[str]) -> list[str]:
     """Ids of encoders that all the words find, those meant first; all ids without a word.
 
     Encoders of experiments are found by words that find no other.
     """
     cards = catalogue()
-    if not any(word.strip() for word in words):
-        return list(cards)
-    return cards.finder.find(words) or cards.with_unlisted.finder.find(words)
+    return matching_among(cards, words) or matching_among(cards.with_unlisted, words)
+
+
+def matching_among(cards: Catalogue, words: Sequence[str]) -> list[str]:
+    """Ids that these cards list and all the words find; all of them without a word."""
+    return cards.finder.find(words) if any(word.strip() for word in words) else list(cards)
+
+
+def notes_of_experiments(encoders: Iterable[str]) -> list[str]:
+    """A note for a listing in which encoders of experiments are."""
+    lists = catalogue().lists
+    return [] if all(map(lists, encoders)) else [OF_EXPERIMENTS]
 
 
 def named(patterns: Sequence[str], known: Collection[str]) -> list[str]:

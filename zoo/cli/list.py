@@ -38,6 +38,8 @@ from .facts import (
     marks,
     marks_in,
     matching,
+    matching_among,
+    notes_of_experiments,
 )
 from .options import (
     column_name,
@@ -131,6 +133,9 @@ def list_command(
 
     With --json all columns are printed, under their published names, unless --columns says otherwise. With --dataset
     only encoders that were measured there are listed.
+
+    Encoders of an experiment, such as the family "randomised", are listed only where no other is found: by the name of
+    their family, a glob, a condition, or a data set on which no other was measured.
     """
     if by_family:
         refuse_idle(_NOT_OF_FAMILIES, "families have none of it", remedy=", or --families")
@@ -165,6 +170,7 @@ def list_command(
         shown = _print_subjects(wanted, listed, variants, are_default=columns is None)
         count = f"{len(listed)} of {len(found)}" if len(listed) < len(found) else f"{len(found)}"
         explained = [*[_OF_VARIANTS] * bool(variants), *marks_in(shown), *left_out(listed)]
+        explained += notes_of_experiments(subject.id for subject in listed)
         where = "" if dataset is None else f" measured on {dataset}"
         print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}{where}    {LEGEND}", *explained])
     if not found:
@@ -240,11 +246,16 @@ def _select(
     parsed, reads_results = (None, False) if condition is None else parsed_condition(condition)
     risks_wanted = risks_wanted or reads_results or dataset is not None
     risks_wanted = risks_wanted or (sort_fact is not None and sort_fact.from_results)
-    found = subjects(matching(words), with_risks=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset)
-    if dataset is not None:
-        found = [subject for subject in found if subject.measured is not None]
-    if parsed is not None:
-        found = satisfying(parsed, found)
+    cards, found = catalogue(), list[Subject]()
+    for known in (cards, cards.with_unlisted):  # encoders of experiments are listed where no other is found
+        ids = matching_among(known, words)
+        found = subjects(ids, with_risks=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset)
+        if dataset is not None:
+            found = [subject for subject in found if subject.measured is not None]
+        if parsed is not None:
+            found = satisfying(parsed, found)
+        if found:
+            break
     return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
 
 

@@ -66,7 +66,8 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
     below = ctx.command.verbs if isinstance(ctx.command, CommandWithVerbs) else ()
     verbs = [] if ctx.params.get(str(parameter.name)) else _beginning(incomplete, below)
     try:
-        return verbs + _beginning(incomplete, catalogue())
+        cards = catalogue()
+        return verbs + (_beginning(incomplete, cards) or _beginning(incomplete, cards.with_unlisted))
     except ZooError:
         return verbs
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ..analysis.label_budget import LEVEL, N_CLASSES, ImageNetBudget, check_n_labels, imagenet_budget
+from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..choosing.budget_ranking import (
     FEWEST_MEASURED,
@@ -25,6 +26,7 @@ from ..choosing.budget_ranking import (
     wider_gaps,
 )
 from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
+from ..errors import QueryError
 from ..results.derived import summaries
 from ..results.facts import points, short_number
 from .by_reported import (
@@ -128,7 +130,8 @@ def recommend_command(
     settings measured on either side (3,000; 5,000; 12,811; 30,000; 1,281,167 labels). From 1,000 to 3,000 labels it
     is an extrapolation; with fewer or with more than 1,281,167 nothing can be said. Nine in ten errors and ranks are
     expected within the intervals beside them; an encoder is "best" with the probability beside it. "permissive" asks
-    for MIT, Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates.
+    for MIT, Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates, nor
+    are those of an experiment, such as the family "randomised".
     --dataset shows what was measured on your own data beside it, and does not change the rank. Encoders of which
     nothing was measured have no rank; what others reported of them is named below the table, and --by ranks by that.
 
@@ -209,7 +212,13 @@ def _full_shot_errors(dataset: str | None) -> dict[str, float]:
     """Errors with all labels of that data set, by encoder; empty without one."""
     if dataset is None:
         return {}
-    found = summaries(dataset=dataset)
+    cards = catalogue()
+    found = {encoder: summary for encoder, summary in summaries(dataset=dataset).items() if cards.lists(encoder)}
+    if not found:
+        raise QueryError(
+            f"On {dataset!r} only encoders of an experiment were measured, which are no candidates; 'zoo results "
+            f"--dataset {dataset}' shows them."
+        )
     return {encoder: summary.errors["100%"] for encoder, summary in found.items() if "100%" in summary.errors}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -327,8 +327,9 @@ def results_command(
 
     Errors of linear probes on ImageNet-1K, or another data set, in percent, by the labels the probe had. The components
     are in percentage points, signed, and sum to the error with 100%. NAMES are ids of encoders or globs; without any,
-    all that were measured. Means over seeds; --json and --long --csv have the rows one by one. Numbers that somebody
-    reported, by protocols of their own, are shown by --reported alone.
+    all that were measured, encoders of an experiment (such as "randomised_*") only where no other was. Means over
+    seeds; --json and --long --csv have the rows one by one. Numbers that somebody reported, by protocols of their own,
+    are shown by --reported alone.
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
@@ -350,7 +351,7 @@ def results_command(
         )
         return
     known = summaries(exclude_wrong=exclude_wrong)
-    everyone = [known[encoder] for encoder in wanted or known if encoder in known]
+    everyone = [known[encoder] for encoder in wanted or _listed_of(known) if encoder in known]
     found = everyone[:limit]
     without = [encoder for encoder in wanted if encoder not in known]
     if as_json:
@@ -374,6 +375,12 @@ def results_command(
             if without
             else "There are no results."
         )
+
+
+def _listed_of(encoders: Collection[str]) -> Collection[str]:
+    """Those that are listed; if none is, all, which are then of an experiment."""
+    lists = catalogue().lists
+    return [encoder for encoder in encoders if lists(encoder)] or encoders
 
 
 def _few(encoders: Sequence[str]) -> str:
@@ -424,6 +431,9 @@ def _print_rows(
     metrics, protocols, settings = asked["metrics"], asked["protocols"], asked["settings"]
     require_dataset(dataset, (row.dataset for row in rows))
     there = [row for row in rows if row.dataset == dataset and (not wanted or row.encoder in wanted)]
+    everyone = dict.fromkeys(row.encoder for row in there)
+    chosen = frozenset(wanted or _listed_of(everyone))
+    there = [row for row in there if row.encoder in chosen]
     if not there:
         raise NothingFound(f"Nothing was measured of {_few(wanted)} on {dataset}.")
     found = selected(there, metrics=metrics, protocols=protocols, settings=settings)
@@ -470,6 +480,9 @@ def _print_rows(
     missing = [encoder for encoder in wanted if encoder not in encoders]
     if missing:
         print_notes([f"not measured: {_few(missing)}"])
+    unnamed = [encoder for encoder in everyone if encoder not in chosen]
+    if unnamed:
+        print_notes([f"left out: {_few(unnamed)}, of an experiment; by name they are shown"])
 
 
 def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -334,7 +334,7 @@ def _same(one: str, other: str) -> bool:
 
 def _kept_here() -> list[EncoderCard]:
     """Encoders that load here without a network."""
-    cards = catalogue()
+    cards = catalogue().with_unlisted
     known = care.by_places(cards.values())
     records = [item.record for shelf in _shelves_of_loads() for item in care.stored(shelf)]
     ids = {name for found in records if found is not None for name in care.readers(found, known)}

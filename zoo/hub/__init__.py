@@ -53,8 +53,13 @@ class EncoderEntry:
 
 
 def entry_points() -> dict[str, Callable[..., Any]]:
-    """Every entry point by its name: the encoders in the order of their cards, then the tables."""
-    return {encoder: EncoderEntry(encoder) for encoder in catalogue()} | _TABLES
+    """Every entry point by its name: the encoders in the order of their cards, then the tables.
+
+    torch.hub lists those whose name does not begin with an underscore; the names of encoders of experiments do.
+    """
+    cards = catalogue()
+    names = {encoder if cards.lists(encoder) else f"_{encoder}": encoder for encoder in cards.with_unlisted}
+    return {name: EncoderEntry(encoder) for name, encoder in names.items()} | _TABLES
 
 
 def card_text(card: EncoderCard) -> str:

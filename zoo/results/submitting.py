@@ -245,7 +245,7 @@ def _signed(found: Sequence[Found], source: str | None) -> list[Found]:
 def _own_cards(found: Iterable[Found]) -> dict[str, str]:
     """Card files of encoders that the zoo does not ship, by id."""
     with shipped_only():
-        shipped = set(catalogue())
+        shipped = set(catalogue().with_unlisted)
     own = dict.fromkeys(own_id(one.row.encoder) for one in found)
     comment = "Contributed with rows of this encoder; what nobody has recorded is left open."
     return {name: card_text(catalogue()[name], comment=comment) for name in own if name not in shipped}

@@ -104,7 +104,7 @@ def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TI
         If a pattern finds no encoder.
     """
     with shipped_only():
-        shipped, shipped_means = set(catalogue()), set(seed_means())
+        shipped, shipped_means = set(catalogue().with_unlisted), set(seed_means())
         found = None if with_mine else _entries(only, shipped, shipped_means)
     if found is None:
         found = _entries(only, shipped, shipped_means)
@@ -118,9 +118,10 @@ def public(fact: Fact, subject: Subject) -> Any:
 
 
 def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Collection[SeedMean]) -> list[Entry]:
-    measured = dict.fromkeys(mean.encoder for mean in seed_means())
-    features = [one for one in measured if MARK in one]  # other features than a card's have cards too, unlisted ones
-    ids = _chosen(only, [*catalogue(), *features])
+    cards = catalogue()
+    features = dict.fromkeys(mean.encoder for mean in seed_means() if MARK in mean.encoder)  # which no catalogue lists
+    everyone = [*cards.with_unlisted, *features]
+    ids = _chosen(only, [one for one in everyone if cards.lists(one)], everyone)
     means: dict[str, list[SeedMean]] = {}
     for mean in seed_means():
         means.setdefault(mean.encoder, []).append(mean)
@@ -152,20 +153,27 @@ def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Colle
     return entries
 
 
-def _chosen(patterns: Sequence[str], ids: Sequence[str]) -> list[str]:
-    """Ids that the patterns find, in the order of the ids; QueryError for a pattern that finds none."""
+def _chosen(patterns: Sequence[str], listed: Sequence[str], everyone: Sequence[str]) -> list[str]:
+    """Ids that the patterns find, in their order; QueryError for a pattern that finds none.
+
+    Encoders of experiments are found by patterns that find no other.
+    """
     if not patterns:
-        return list(ids)
+        return list(listed)
     found: set[str] = set()
     for pattern in patterns:
-        matching = {one for one in ids if fnmatchcase(one.casefold(), pattern.casefold())}
+        matching = set(_like(pattern, listed) or _like(pattern, everyone))
         if not matching:
             raise QueryError(
                 f"No encoder has a name like {pattern!r}, expected an id or a glob such as 'dino_*'; run 'zoo list' to "
                 "see them all."
             )
         found |= matching
-    return [one for one in ids if one in found]
+    return [one for one in everyone if one in found]
+
+
+def _like(pattern: str, ids: Iterable[str]) -> list[str]:
+    return [one for one in ids if fnmatchcase(one.casefold(), pattern.casefold())]
 
 
 def file_names(ids: Iterable[str]) -> dict[str, str]:

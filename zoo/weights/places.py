@@ -8,7 +8,8 @@ place                                  the file there
 ``hf:owner/repo@revision/path``        that file; the revision may be left out, its slashes are written ``%2F``
 ``timm:vit_small_patch16_224.dino``    where the installed timm has these weights
 ``torchvision:ResNet50_Weights.V``     where the installed torchvision has these weights
-``shipped:pocket/NAME.safetensors``    ``metadata/pocket/NAME.safetensors`` of the checkout or of the wheel
+``shipped:pocket/NAME.safetensors``    ``metadata/pocket/NAME.safetensors`` of the checkout or of the wheel; what is
+                                       in :data:`IN_THE_REPOSITORY_ALONE` is in no wheel
 ``package:NAME/models/a.pth``          ``models/a.pth`` of the installed Python package ``NAME``
 ``weights.pth``, ``~/w.pth``           the user's file; ``file://`` is understood too
 =====================================  ================================================================================
@@ -76,6 +77,10 @@ def package_file(place: str) -> Path:
     )
 
 
+IN_THE_REPOSITORY_ALONE = ("randomised",)
+"""Folders of metadata/ whose weights no wheel has; pyproject.toml leaves them out of it."""
+
+
 def shipped_file(place: str) -> Path:
     """Path of the file of a shipped place; refused if it would lead out of the content folder."""
     name = place.partition(":")[2]
@@ -85,9 +90,14 @@ def shipped_file(place: str) -> Path:
             f"The place {place!r} names no file that comes with the zoo, expected shipped:FOLDER/NAME.safetensors."
         )
     path = content_folder("metadata").joinpath(*parts.parts)
-    if not path.is_file():
-        raise WeightsUnavailable(f"The file {path} is missing; reinstall ssl-zoo or clone the repository again.")
-    return path
+    if path.is_file():
+        return path
+    if parts.parts[0] in IN_THE_REPOSITORY_ALONE:
+        raise WeightsUnavailable(
+            f"The file metadata/{name} is in the repository of ssl-zoo and in no installed package: clone the "
+            f"repository and load it there, or train it anew by scripts/train_{parts.parts[0]}.py."
+        )
+    raise WeightsUnavailable(f"The file {path} is missing; reinstall ssl-zoo or clone the repository again.")
 
 
 _HUB_NAMES = (
