@@ -14,6 +14,10 @@ encoders of one objective by tau .57 [.30, .78], of one network and number of di
 alone give .44 within an objective. LiDAR is no better; rotation prediction has .43 [.20, .63] within one network and
 number of dimensions.
 
+What it cannot tell: grey images of 28 px in ten classes, and networks of some ten thousand parameters trained for four
+epochs at most, do not say how large an effect is on ImageNet, or whether it has that sign. Training took 1.7 hours of
+one core, measuring 3 to 15 minutes of one core an encoder (docs/randomised.md).
+
 Command: zoo study what_randomised_choices_change
 """
 

@@ -17,7 +17,7 @@ from zoo.analysis.finding_effects import METHODS
 from zoo.errors import ContentError, QueryError
 
 HERE = Path(__file__).parent
-RANDOMISED, CONFOUNDED = "randomised", "confounded"  # scenarios
+RANDOMISED, CONFOUNDED, WIDE = "randomised", "confounded", "wide ranges"  # scenarios
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

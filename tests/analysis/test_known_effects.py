@@ -144,6 +144,8 @@ def test_a_number_moves_an_outcome_as_much_as_among_the_randomised_encoders():
     found = drawn(table, known({"dim": -4.0, "vit": 3.0}, spreads={"dim": 0.5 * own, "rate": 1.0}), n_draws=2, seed=0)
     assert found.truth["dim"].tolist() == pytest.approx([-2.0] * 2)
     assert found.truth["vit"].tolist() == [3.0] * 2  # a level
+    whole = drawn(table, known({"dim": -4.0}, spreads={"dim": 0.5 * own}), n_draws=2, seed=0, rescaled=False)
+    assert whole.truth["dim"].tolist() == [-4.0] * 2
     frame = pd.DataFrame(found.outcomes, index=table.frame.index)
     assert (frame.loc["enc_2"] - frame.loc["enc_0"]).to_numpy() == pytest.approx(2 * -2.0)
 

@@ -28,7 +28,7 @@ def recorded(**changes: dict[str, Any]) -> Any:
     module = study_module(STUDY, "recorded")
     rows, together = [], []
     by_method = {name.replace("_", " "): change for name, change in changes.items()}
-    for scenario in ("randomised", "confounded", "releases"):
+    for scenario in ("randomised", "confounded", "wide ranges"):
         for method in (*METHODS, AGREE):
             change = by_method.get({CONTROLLED: "pairs", LINEAR: "linear", TREES: "trees"}.get(method, method), {})
             for question in ("dim", "epochs"):
@@ -52,7 +52,8 @@ def recorded(**changes: dict[str, Any]) -> Any:
         together=pd.DataFrame(together),
         inflation=pd.DataFrame({"encoders": ["published"], "n_encoders": 169, "question": "dim", "inflation": 2.0}),
         provenance={
-            "n_draws": N, "n_randomised": 9, "scenarios": dict.fromkeys(("randomised", "confounded", "releases"), ""),
+            "n_draws": N, "n_randomised": 9,
+            "scenarios": dict.fromkeys(("randomised", "confounded", "wide ranges"), ""),
             "release_share": {"usability": 0.1}, "residual_sd": {"usability": 2.0},
         },
     )  # fmt: skip
@@ -78,7 +79,9 @@ def test_what_is_recorded_is_whole_and_of_this_population():
     found = study_module(STUDY, "recorded").recorded()
     assert found.n_draws >= 200
     assert found.provenance["n_randomised"] == len(randomised_population())
-    assert list(found.scenarios) == ["randomised", "confounded", "all effects", "releases", "interactions"]
+    assert list(found.scenarios) == [
+        "randomised", "confounded", "all effects", "wide ranges", "releases", "interactions"
+    ]  # fmt: skip
     assert set(found.fared["outcome"]) == set(STUDY_OUTCOMES.values())
     assert {"scenario", "outcome", *(one.name for one in fields(Fared))} == set(found.fared)
     assert {"scenario", "outcome", *(one.name for one in fields(FaredTogether))} == set(found.together)

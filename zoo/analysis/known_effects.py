@@ -258,6 +258,7 @@ def drawn(
     n_draws: int,
     seed: int,
     certain_only: bool = True,
+    rescaled: bool = True,
     shuffled_modes: bool = False,
     releases: Sequence[str] | None = None,
     share_of_release: float = 0.0,
@@ -265,14 +266,14 @@ def drawn(
 ) -> Drawn:
     """Outcomes for the encoders of a table, with effects that are known.
 
-    Numbers move an outcome as much as they do among the randomised encoders: the effect of a change is scaled by the
-    spread of such changes there against that here, so that the learning rates of published encoders, which differ by
-    factors of thousands, do not outweigh all else.
-
     Parameters
     ----------
     certain_only : bool
         Effects that the randomised population does not tell from none are none.
+    rescaled : bool
+        Numbers move an outcome as much as they do among the randomised encoders: the effect of a change is scaled by
+        the spread of such changes there against that here. Else it is as fitted, however widely the numbers differ: the
+        learning rates of published encoders by a factor of 12,000.
     shuffled_modes : bool
         In every draw the effects of the modes go to the modes of the table at random, so that what is found does not
         depend on which of them is frequent.
@@ -290,7 +291,7 @@ def drawn(
     chance = np.random.default_rng(seed)
     effects = known.values(certain_only=certain_only)
     place = positions(table)
-    for name, spread in known.spreads.items():
+    for name, spread in known.spreads.items() if rescaled else ():
         if (own := float(place[name].std())) > 0:
             effects[name] *= spread / own
             place[name] *= spread / own  # for the products
