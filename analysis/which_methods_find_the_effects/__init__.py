@@ -4,16 +4,16 @@ Claim: controlled pairs remove confounders but seldom answer, a global linear mo
 and trees with SHAP values show which way choices move a risk and which matter; three analyses that agree make up for
 the faults of each (Dubois et al. 2023, Section 5.3 and Appendix C.4).
 
-Expected: on 64 encoders whose choices were drawn at random the global linear model says what randomisation says (all 16
-effects that are told from none with their sign, 14 found), trees with SHAP have the 16 signs and give a direction to 56
-of the 69 others, controlled pairs answer nothing. On 200 populations with the choices of the published encoders and
+Expected: on 64 encoders whose choices were drawn at random the global linear model says what randomisation says (all
+16 effects that are told from none with their sign, 14 found), trees with SHAP have the 16 signs and give a direction to
+56 of the 69 others, controlled pairs answer nothing. On 200 populations with the choices of the published encoders and
 effects that are known: controlled pairs are right (95 % of their 95 % intervals have the effect) about the 35 % of
 questions that they answer; the global linear model answers 96 %, has the effect in 93 % of its intervals, finds 67 % of
-the effects and 7 % of choices without one, and is misled about ViTs, LARS and CLIP's data; trees have the sign of 97 % of
-the effects, show 45 % of their size and give a direction to 69 % of choices without one; the plain association finds 55 %
-of these. What both linear model and trees find is hardly more often right. Of the linear model's intervals 81 % have the
-effect if releases share half of the residual variance, and 84 % if learning rates, which it does not control for, work
-over their whole published range.
+the effects and 7 % of choices without one, and is misled about ViTs, LARS and CLIP's data; trees have the sign of 97 %
+of the effects, show 45 % of their size and give a direction to 69 % of choices without one; the plain association finds
+55 % of these. What both linear model and trees find is hardly more often right. Of the linear model's intervals 81 %
+have the effect if releases share half of the residual variance, and 84 % if learning rates, which it does not control
+for, work over their whole published range.
 
 What it cannot tell: the effects are those of grey images of 28 px and networks of some ten thousand parameters, so that
 nothing follows about the size or sign of an effect on ImageNet; how methods fare depends on effects against residuals,
