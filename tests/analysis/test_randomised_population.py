@@ -24,6 +24,8 @@ from zoo.analysis.randomised_population import (
     with_joint_embedding,
 )
 from zoo.errors import ContentError, QueryError
+from zoo.files import content_folder
+from zoo.results.derived import summaries
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 
 POPULATION = randomised_population()
@@ -139,3 +141,16 @@ def test_nothing_measured_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "summaries", lambda **_: {})
     with pytest.raises(QueryError, match="No encoder of the family 'randomised' has a decomposition"):
         randomised_population()
+
+
+def test_rows_of_the_user_take_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = randomised_population().outcomes
+    rows = (content_folder("results") / "randomised" / "randomised_000.csv").read_text(encoding="utf-8")
+    folder = tmp_path / "results" / "measured"
+    folder.mkdir(parents=True)
+    changed = rows.replace(",measured,2026-11-24", ",own,2026-12-24").replace(",percent,", "1,percent,")
+    (folder / "randomised_000.csv").write_text(changed, encoding="utf-8")
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    own = summaries(dataset="fashion-mnist")["randomised_000"].errors["100%"]
+    assert own != shipped["full"]["randomised_000"]  # the newest counts elsewhere
+    assert randomised_population().outcomes.equals(shipped)

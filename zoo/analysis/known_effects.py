@@ -91,12 +91,7 @@ PRODUCTS: tuple[tuple[str, str], ...] = (
     ("epochs", "size"), ("epochs", "vit"),
 )  # fmt: skip
 """The interactions that were stated before the first run, as questions; "joint embedding" is a group of modes."""
-_CONTRAST = {"crop": "crop", "joint embedding": "joint embedding"} | {
-    name: next(iter(question.contrasts or {}))
-    for question in QUESTIONS
-    for name in (question.name,)
-    if len(question.contrasts or {}) == 1
-}
+_CONTRAST = {"mlp": "projector mlp", "views": "n_views", "size": "large"}  # of factors of PRODUCTS with another name
 _JOINT_MODES = frozenset({REFERENCE_MODE, *(MODE_OF[name] for name in JOINT_EMBEDDING if name in MODE_OF)})
 
 
@@ -197,7 +192,8 @@ def _products(population: Population, design: pd.DataFrame, y: pd.Series[float])
     objective = population.choices["objective"]
     factors = design.assign(**{"joint embedding": objective.isin(JOINT_EMBEDDING).astype("float64")})
     factors = factors - factors.mean()
-    products = {pair: factors[_CONTRAST[pair[0]]] * factors[_CONTRAST[pair[1]]] for pair in PRODUCTS}
+    factors = factors.rename(columns={contrast: name for name, contrast in _CONTRAST.items()})
+    products = {pair: factors[pair[0]] * factors[pair[1]] for pair in PRODUCTS}
     with_them = design.assign(**{" x ".join(pair): product for pair, product in products.items()})
     fit = fit_ols(with_them, y, outcome_name="", unit="", method="")
     return {pair: fit.estimate(" x ".join(pair)).value or 0.0 for pair in products}

@@ -2,7 +2,7 @@
 
 ``docs/randomised.md`` is the design. Choices are read from the cards of the family, outcomes from its rows of results
 on the images that the encoders were pretrained on, and what became of each run from its log. So are errors by number of
-labels, for the scaling law, and label-free metrics.
+labels, for the scaling law, and label-free metrics. Rows and cards of the user take no part.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..errors import ContentError, QueryError
-from ..files import content_folder
+from ..files import content_folder, shipped_only
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.values import SETTINGS, SeedMean
@@ -96,12 +96,14 @@ class Population:
         )
 
 
+@shipped_only()
 def randomised_cards() -> dict[str, EncoderCard]:
     """The cards of the encoders that were drawn, without the supervised twins of their architectures."""
     found = {card.id: card for card in catalogue().with_unlisted.values() if card.family == FAMILY}
     return {name: card for name, card in found.items() if "_twin_" not in name}
 
 
+@shipped_only()
 def randomised_population() -> Population:
     """Choices, contrasts, outcomes and log of every encoder that was drawn and measured.
 
@@ -188,6 +190,7 @@ def with_joint_embedding(contrasts: pd.DataFrame) -> pd.DataFrame:
     return contrasts.assign(**{JOINT: contrasts[[f"objective {name}" for name in JOINT_EMBEDDING]].sum(axis=1)})
 
 
+@shipped_only()
 def randomised_law_rows(population: Population) -> tuple[pd.DataFrame, int]:
     """Errors of the encoders by number of labels, and with how many labels their components were measured.
 
@@ -226,6 +229,7 @@ def randomised_law_rows(population: Population) -> tuple[pd.DataFrame, int]:
     return pd.DataFrame(rows), n_measured
 
 
+@shipped_only()
 def label_free_values(population: Population) -> pd.DataFrame:
     """Label-free metrics as measured, (n_encoders, n_metrics); NaN where an encoder did not allow one.
 
