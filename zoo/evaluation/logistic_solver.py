@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 
 from ..optional import requires_extra
 from .arrays import BLOCK_ROWS, Array
+from .eigen import eigh, svd
 
 with requires_extra("evaluate", needed_for="A probe"):
     import numpy as np
@@ -264,37 +265,40 @@ def problem_of(
     """The basis of features (n, dim) and the problem in it.
 
     An eigenbasis of the features' Gram matrix is orthonormal whatever its rounding, and the spectrum is measured again
-    in it; one that comes from the images' Gram matrix is divided by singular values, and is made in float64.
+    in it; one that comes from the images' Gram matrix is divided by singular values. Both are found in float64.
     """
     n, dim = x.shape
     mean = torch.from_numpy(np.mean(x, axis=0, dtype=np.float64))
-    scale = float(np.abs(np.stack([x.max(axis=0), x.min(axis=0)]) - mean.numpy()).max()) or 1.0
+    ends = np.stack([x.max(axis=0), x.min(axis=0)])
+    scale = float(np.abs(ends - mean.numpy()).max()) or 1.0
     if x.dtype == np.float32:
         mean = mean.float().double()  # so that the same number is taken off in float32 and in float64
     like = torch.empty(0, dtype=dtype, device=device)
     rows = centred_and_scaled(x, mean.to(device), scale, like)
     if n < dim and dtype == torch.float64:
-        left, values, right = torch.linalg.svd(rows, full_matrices=False)
+        left, values, right = svd(rows)
         used = values > values.max() * dim * torch.finfo(dtype).eps
         axes = right[used].T
         z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
         z[:, :-1] = left[:, used] * values[used]
     elif n < dim:
         tall = rows.double()
-        values, vectors = torch.linalg.eigh(tall @ tall.T)
+        values, vectors = eigh(tall @ tall.T)
         used = values > max(float(values[-1]), 0.0) * n * 1e-14
         values, vectors = values[used].flip(0), vectors[:, used].flip(1)
         axes = (tall.T @ (vectors / values.sqrt())).to(dtype)  # (dim, rank)
         z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
         z[:, :-1] = vectors * values.sqrt()
     else:
-        values, vectors = torch.linalg.eigh(rows.T @ rows)
-        axes = vectors.flip(1)
-        z = torch.ones(n, dim + 1, dtype=dtype, device=device)
+        varying = torch.from_numpy(np.flatnonzero(ends[0] > ends[1])).to(device)  # other features have no weight
+        vectors = eigh((rows.T @ rows)[varying][:, varying].double())[1]
+        axes = torch.zeros(dim, len(varying), dtype=dtype, device=device)
+        axes[varying] = vectors.flip(1).to(dtype)
+        z = torch.ones(n, len(varying) + 1, dtype=dtype, device=device)
         torch.mm(rows, axes, out=z[:, :-1])
     norms = torch.linalg.vector_norm(z, dim=0)
     if n >= dim:
-        used = norms > norms[:-1].max() * math.sqrt(dim) * torch.finfo(dtype).eps
+        used = norms > max(norms[:-1].tolist(), default=0.0) * math.sqrt(dim) * torch.finfo(dtype).eps
         used[-1] = True
         if not bool(used.all()):
             z, axes, norms = z[:, used], axes[:, used[:-1]], norms[used]
@@ -372,7 +376,10 @@ class Preconditioner:
             torch.bmm(scaled, self._grouped[some].transpose(1, 2), out=inner[some])
         inner = inner * self._root[:, :, None] * self._root[:, None, :]
         inner.diagonal(dim1=1, dim2=2).add_(1.0)
-        self._factor = torch.linalg.cholesky(inner)
+        self._factor, failed = torch.linalg.cholesky_ex(inner)
+        if bool(failed.any()):  # the 1 was lost in rounding: these classes do without the correction
+            self._root[failed > 0] = 0.0
+            self._factor[failed > 0] = torch.eye(self._n_groups, dtype=inner.dtype, device=inner.device)
 
     def applied(self, gradient: Tensor) -> Tensor:
         """The gradient (n_classes, rank + 1) over the Hessian."""

@@ -18,6 +18,7 @@ from typing import Any
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, labels_of, width_checked
+from ..eigen import log_det_of_one_plus
 from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product
 from ..threads import threads_for
 from .arrays import features_of, require_number, require_varied
@@ -567,6 +568,4 @@ def _rate(unit: Array, eps2: float) -> float:
     n, dim = unit.shape
     narrow = unit if dim <= n else np.ascontiguousarray(unit.T)
     moments = second_moments([torch.from_numpy(narrow)], narrow.shape[1]).mul_(dim / (n * eps2))
-    moments.diagonal().add_(1.0)
-    factor = torch.linalg.cholesky(moments)  # no eigenvalue is below 1
-    return float(factor.diagonal().log().sum())
+    return 0.5 * log_det_of_one_plus(moments)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, classes_of, labels_of, numbered, width_checked
+from ..eigen import svd
 from ..logistic import LogisticProbe
 from ..nearest import in_range
 from ..neighbours import NeighbourProbe
@@ -573,7 +574,7 @@ def neural_collapse(
 
 def _papyan(views: Views, means: torch.Tensor, noise: torch.Tensor, scale: float) -> tuple[float, int]:
     """Deviations in the directions of the means, each in units of the standard deviation of the means in it."""
-    _, lengths, directions = torch.linalg.svd(means / views.n_images**0.5, full_matrices=False)
+    _, lengths, directions = svd(means / views.n_images**0.5)
     counted = lengths > (directions.square() @ noise.square()).sqrt()
     axes = (directions[counted] / lengths[counted][:, None]).T  # (dim, rank)
     to_scale = scale / views.scale
@@ -582,7 +583,7 @@ def _papyan(views: Views, means: torch.Tensor, noise: torch.Tensor, scale: float
 
 
 def _dubois(views: Views, means: torch.Tensor, scale: float) -> tuple[float, int]:
-    _, lengths, directions = torch.linalg.svd(means / (views.n_images - 1) ** 0.5, full_matrices=False)
+    _, lengths, directions = svd(means / (views.n_images - 1) ** 0.5)
     variances = lengths.square()
     counted = variances > max(0.01 * float(variances[0]), 1e-4 * scale**2)
     if not bool(counted.any()):

@@ -18,6 +18,7 @@ from typing import Any
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array
+from ..eigen import eigh, svd
 from .arrays import pieces, require_number, require_varied, views_of
 from .spectrum import Products, eigenvalues, rounding_of_lapack, second_moments, triangular_factor
 
@@ -403,7 +404,7 @@ def _whitened(root: Tensor, means: Tensor) -> Tensor:
 
 def _in_used_directions(root: Tensor, means: Tensor, error: float, views: Views) -> tuple[Tensor, int]:
     """Eigenvalues and rank where views do not use all directions; root and means (n_images, dim) in units of noise."""
-    _, lengths, directions = torch.linalg.svd(root, full_matrices=False)
+    _, lengths, directions = svd(root)
     used = lengths > max(1.0, error * float(lengths[0]))
     directions = directions[used]  # (rank, dim)
     inside = means @ directions.T
@@ -436,7 +437,7 @@ def _of_covariances(
     lengths, noisy = within.diagonal().sqrt(), not delta and bool((noise > 0).any())
     if noisy:
         lengths = torch.maximum(noise[columns], lengths * 2.0**-40)  # directions of less than 1 are rounding
-    values, directions = torch.linalg.eigh(within / torch.outer(lengths, lengths))
+    values, directions = eigh(within / torch.outer(lengths, lengths))
     lost = rounding_of_lapack(len(columns)) * float(values[-1]) + float((error / lengths.square()).sum())
     used = values > (max(lost, 1.0) if noisy else lost)
     rotated = directions.T @ (between / torch.outer(lengths, lengths)) @ directions

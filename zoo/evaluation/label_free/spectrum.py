@@ -30,6 +30,7 @@ from typing import Any
 from ...errors import DataError
 from ...optional import requires_extra
 from ..arrays import Array
+from ..eigen import eigvalsh, svdvals
 from .arrays import RowBlocks, collapsed, require_finite, require_rows, tensor_of
 
 with requires_extra("models", needed_for="A spectral metric"):
@@ -96,8 +97,7 @@ def triangular_factor(pieces: Iterable[Tensor], dim: int) -> tuple[Tensor, float
 
 def eigenvalues(upper: Tensor) -> Tensor:
     """Eigenvalues of the symmetric matrix (k, k) with this upper triangle: descending, none below 0."""
-    found: Tensor = torch.linalg.eigvalsh(upper, UPLO="U").flip(0).clamp_min_(0)
-    return found
+    return eigvalsh(upper, UPLO="U").flip(0).clamp_min_(0)
 
 
 def mirrored(upper: Tensor) -> Tensor:
@@ -411,7 +411,7 @@ class Spectrum:
 
     def _from_rows(self, of: str) -> SingularValues:
         root, matrix = self._unsquared(), self._matrix(of)
-        values = torch.linalg.svdvals(matrix).cpu().numpy()
+        values = svdvals(matrix).cpu().numpy()
         lost = root.error_of(of) + rounding_of_lapack(max(matrix.shape))
         error = lost * float(np.linalg.norm(values))
         low, high = np.maximum(values - error, 0), values + error

@@ -8,10 +8,12 @@ from typing import Any
 
 from ...optional import requires_extra
 from ..arrays import Array
+from ..eigen import eigh
 from ..label_free.labelled import labelled_of
 
 with requires_extra("evaluate", needed_for="A score of labelled features"):
     import numpy as np
+    import torch
 
 _SQUARABLE = 1e-100, 1e100  # largest numbers whose squares and their sums float64 holds as they are
 
@@ -89,12 +91,17 @@ def components_of(z: Array, *, centred: bool = True, dual: bool | None = None) -
     """
     n, dim = z.shape
     if not (n <= dim if dual is None else dual):
-        values, axes = np.linalg.eigh(z.T @ z)
+        values, axes = _eigh(z.T @ z)
         return Components(scores=z @ axes[:, ::-1], squares=np.maximum(values[::-1], 0.0), left=None)
     products = z @ z.T
     if centred:  # the constant vector, which these products take to 0, is set apart by the largest eigenvalue
         products += 2 * float(np.trace(products)) / n
-    values, vectors = np.linalg.eigh(products)
+    values, vectors = _eigh(products)
     last = n - centred
     squares, left = np.maximum(values[:last][::-1], 0.0), vectors[:, :last][:, ::-1]
     return Components(scores=left * np.sqrt(squares), squares=squares, left=left)
+
+
+def _eigh(products: Array) -> tuple[Array, Array]:
+    values, vectors = eigh(torch.from_numpy(products))
+    return values.numpy(), vectors.numpy()

@@ -8,11 +8,13 @@ from typing import Any
 from ...errors import DataError
 from ...optional import requires_extra
 from ..arrays import Array
+from ..eigen import log_det_of_one_plus
 from ..label_free.arrays import require_choice, require_number
 from .components import centred_of, components_of
 
 with requires_extra("evaluate", needed_for="A score of labelled features"):
     import numpy as np
+    import torch
 
 COVARIANCES = ("spherical", "diagonal")
 _LEAST = 3  # images
@@ -280,5 +282,4 @@ def _rate(rows: Array, eps: float) -> float:
     """1/2 logdet(1 + Z'Z / (n eps)) by the smaller of Z'Z and ZZ', whose determinants are equal."""
     n, dim = rows.shape
     products = (rows.T @ rows if dim <= n else rows @ rows.T) / (n * eps)
-    products[np.diag_indices_from(products)] += 1.0
-    return float(np.log(np.diagonal(np.linalg.cholesky(products))).sum())
+    return 0.5 * log_det_of_one_plus(torch.from_numpy(products))
