@@ -235,8 +235,11 @@ def _squares(z: Array, lengths: Array | None, scale: float, centre: Array, gain:
 def _scaled(rows: Array, lengths: Array | None, scale: float) -> Array:
     """Rows in the range of their type; of length 1 for cosine distances."""
     if lengths is not None:
-        found: Array = rows * (scale / lengths).astype(rows.dtype)[:, None]
-        return found
+        factors = (scale / lengths)[:, None]
+        if float(factors.max()) < float(np.finfo(rows.dtype).max):
+            factors = factors.astype(rows.dtype)
+        found: Array = rows * factors
+        return found.astype(rows.dtype, copy=False)
     return rows if scale == 1 else rows * rows.dtype.type(scale)
 
 

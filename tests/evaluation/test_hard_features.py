@@ -1,0 +1,190 @@
+"""Features that decompositions of matrices fail on: units that never fire, copies, one direction, scales far apart."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.each import for_each
+from tests.planted_features import features
+from zoo.errors import DataError
+from zoo.evaluation import LogisticProbe, decompose, eigen
+from zoo.evaluation.label_free.catalogue import compute, function_of
+from zoo.evaluation.layers import ridge_labels
+from zoo.evaluation.logistic_solver import Preconditioner, problem_of
+from zoo.evaluation.transferability import ridge_predictions
+from zoo.results.vocabulary import FEATURE_METRICS
+
+SIZES = (260, 128), (600, 300), (800, 400)
+
+
+def mostly_dead(seed: int, n: int, dim: int) -> Any:
+    """Features (n, dim) of a ReLU network on narrow images: a few directions that fall off fast, most units at 0."""
+    random = np.random.default_rng(seed)
+    rank = min(100, dim // 4)
+    signal = random.normal(size=(n, rank)) * np.arange(1.0, rank + 1) ** -(1 + seed % 2)
+    x = np.maximum(signal @ random.normal(size=(rank, dim)) + random.normal(-1.5, 1.5, dim), 0).astype(np.float32)
+    x[:, random.random(dim) < (0.3, 0.5, 0.7)[seed % 3]] = 0
+    return x
+
+
+def halves(x: Any) -> Any:
+    """Two classes that the first unit that varies tells apart, but for every tenth image."""
+    first = x[:, np.flatnonzero(x.std(axis=0) > 0)[0]]
+    y = (first > np.median(first)).astype(np.int64)
+    y[::10] = 1 - y[::10]
+    return y
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+SIXTY = [(seed, *size) for size in SIZES for seed in range(20)]
+
+
+@for_each(SIXTY, arguments=3)
+def test_the_probe_of_sixty_matrices_is_that_in_float64(seed: int, n: int, dim: int) -> None:
+    x = mostly_dead(seed, n, dim)
+    y = halves(x)
+    single = LogisticProbe(C=1.0).fit(x, y)
+    double = LogisticProbe(C=1.0, precision="float64").fit(x, y)
+    assert np.abs(single.predict_proba(x) - double.predict_proba(x)).max() < 0.05  # both end at a gap of 1e-4
+    assert (single.predict(x) == double.predict(x)).mean() > 0.99
+
+
+@for_each(SIXTY, arguments=3)
+def test_two_threads_find_a_basis_as_well(seed: int, n: int, dim: int, two_threads: None) -> None:
+    x = mostly_dead(seed, n, dim)
+    basis = problem_of(x, halves(x), n_classes=2, dtype=torch.float32, device=torch.device("cpu"))[0]
+    assert torch.allclose(basis.axes.T @ basis.axes, torch.eye(basis.axes.shape[1]), atol=1e-5)
+
+
+def test_an_image_more_than_units_or_fewer_gives_the_same_probe() -> None:
+    x = mostly_dead(3, 301, 300)
+    y = halves(x)
+    wide = np.hstack([x, np.full((len(x), 50), 7.0, np.float32)])  # now the products are those of the images
+    one, other = (LogisticProbe(C=1.0).fit(some, y) for some in (x, wide))
+    assert np.abs(one.predict_proba(x) - other.predict_proba(wide)).max() < 0.05
+
+
+def test_units_that_never_change_have_no_weight() -> None:
+    x = mostly_dead(2, 600, 300)
+    y = halves(x)
+    basis = problem_of(x, y, n_classes=2, dtype=torch.float32, device=torch.device("cpu"))[0]
+    dead = np.flatnonzero(x.std(axis=0) == 0)
+    assert len(dead) > 50
+    assert not basis.axes[dead].any()
+    assert basis.axes.shape[1] <= 300 - len(dead)
+
+
+def test_risks_and_layers_of_dead_units() -> None:
+    x = mostly_dead(5, 900, 300)
+    y = halves(x)
+    train, test = features(x[:600], y[:600], split="train"), features(x[600:], y[600:], split="val")
+    report = decompose(train, test, probe=LogisticProbe, n_subsets=1, n_bootstrap=100)
+    assert 5 < report.intervals["full_shot_error"].value < 20  # every tenth label is wrong
+    left_out = ridge_predictions(x[:600], y[:600])
+    predicted = ridge_labels(x[:600], y[:600], x[600:], share=left_out.chosen)
+    assert (predicted == y[600:]).mean() > 0.8
+
+
+def hard(n: int, dim: int) -> dict[str, Any]:
+    random = np.random.default_rng(0)
+    plain = random.normal(size=(n, dim)).astype(np.float32)
+    copies = plain[random.integers(0, 5, n)]
+    return {
+        "copies of five rows": copies,
+        "almost copies": copies + np.float32(1e-6) * plain,
+        "one direction": plain[:, :1] * np.ones(dim, np.float32),
+        "each unit eight times": np.repeat(plain[:, : -(-dim // 8)], 8, axis=1)[:, :dim],
+        "units of scales far apart": plain * np.float32(10) ** random.uniform(-15, 15, dim).astype(np.float32),
+        "at the end of float32": plain * np.float32(1e37),
+        "below the smallest normal number": plain * np.float32(1e-40),
+        "at the end of float64": plain.astype(np.float64) * 1e300,
+        "scales of float64 far apart": plain * 10 ** random.uniform(-200, 200, dim),
+        "a large mean": plain * np.float32(1e-3) + np.float32(1e4),
+        "one unit varies": np.where(np.arange(dim) == 0, plain, 0),
+        "one unit an image": np.eye(dim, dtype=np.float32)[random.integers(0, dim, n)],
+        "all equal": np.ones((n, dim), np.float32),
+        "dead units": mostly_dead(2, n, dim),
+    }
+
+
+ENTROPIES = {"source_label_entropy", "target_label_entropy"}  # by probes, which are slow and tested for themselves
+METRICS = sorted(FEATURE_METRICS.keys() - ENTROPIES - {"mutual_information"})  # which reads pixels
+
+
+@for_each([(*size, kind) for size in ((40, 64), (200, 64), (160, 300)) for kind in hard(8, 8)], arguments=3)
+def test_a_metric_has_a_value_or_says_why_not(n: int, dim: int, kind: str) -> None:
+    z, y, half = hard(n, dim)[kind], np.random.default_rng(1).integers(0, 4, n), n // 2
+    given = {"z": z, "y": y, "image_ids": np.repeat(np.arange(n // 4), 4)}
+    given |= {"z_val": z[half:], "y_val": y[half:], "z_target": z[half:]}
+    for metric in METRICS:
+        parameters = inspect.signature(function_of(metric)).parameters.values()
+        needed = [one.name for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
+        try:
+            value = compute(metric, **{name: given[name] for name in needed}).value
+        except DataError:
+            continue
+        assert np.isfinite(value), metric
+
+
+@for_each([(n, C, kind) for n in (40, 400) for C in (1.0, 1e12) for kind in hard(8, 8)], arguments=3)
+def test_a_probe_ends_or_says_why_not(n: int, C: float, kind: str) -> None:  # noqa: N803
+    x, y = hard(n, 64)[kind], np.arange(n) % 4
+    try:
+        probe = LogisticProbe(C=C, max_iter=200).fit(x, y)
+    except DataError:
+        return
+    assert np.isfinite(probe.predict_proba(x)).all()
+
+
+def test_where_divide_and_conquer_fails_iteration_takes_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    x = torch.from_numpy(random.normal(size=(60, 40)))
+    products = x.T @ x
+    expected = eigen.eigh(products), eigen.eigvalsh(products.triu(), UPLO="U"), eigen.svd(x), eigen.svdvals(x)
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise torch.linalg.LinAlgError("The algorithm failed to converge")  # type: ignore[attr-defined]
+
+    for routine in ("eigh", "eigvalsh", "svd", "svdvals"):
+        monkeypatch.setattr(torch.linalg, routine, fail)
+    values, vectors = eigen.eigh(products)
+    assert torch.allclose(values, expected[0][0], rtol=1e-10)
+    assert torch.allclose(vectors @ torch.diag(values) @ vectors.T, products, atol=1e-10)
+    assert torch.allclose(eigen.eigvalsh(products.triu(), UPLO="U"), expected[1], rtol=1e-10)
+    left, singular, right = eigen.svd(x)
+    assert torch.allclose(left * singular @ right, x, atol=1e-10)
+    assert torch.allclose(eigen.svdvals(x), expected[3], rtol=1e-10)
+    with pytest.raises(DataError, match="multiply them"):
+        eigen.eigh(torch.full((3, 3), torch.inf, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e30])
+def test_the_determinant_of_one_plus_products(scale: float) -> None:
+    lengths = scale * np.array([1.0, 0.5, 0.25])
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    products = torch.from_numpy(turn * lengths @ turn.T)
+    assert eigen.log_det_of_one_plus(products) == pytest.approx(float(np.log1p(lengths).sum()), rel=1e-12)
+
+
+def test_the_correction_of_a_class_is_left_out_where_rounding_takes_it() -> None:
+    x = np.repeat(np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32), 16, axis=0)
+    y = np.repeat([0, 1], 16)
+    problem = problem_of(x, y, n_classes=2, dtype=torch.float32, device=torch.device("cpu"))[1]
+    preconditioner = Preconditioner(problem)
+    residuals = torch.zeros(32, 2)
+    residuals.view(-1)[problem.place] = -0.5  # images of a class have weight, those of the other none
+    preconditioner.renew(residuals, problem.pulled(residuals), torch.full_like(problem.spectrum, 1e-30))
+    assert preconditioner.applied(torch.ones(2, problem.z.shape[1])).isfinite().all()
