@@ -193,6 +193,13 @@ def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     return low, high
 
 
+def background_of(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    """A colour, or drop."""
+    from ..datasets.rgb import checked_background
+
+    return checked_background(text)
+
+
 def columns_of(text: str | None) -> tuple[str, ...]:
     """Names of columns from a list by comma."""
     if text is None:
@@ -252,6 +259,14 @@ DATA_OPTIONS = (
         help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
         "of 16-bit integers, 0,1 of floating point, the window of DICOM]",
     ),
+    click.option(
+        "--background",
+        metavar="COLOUR|drop",
+        default="white",
+        show_default=True,
+        callback=background_of,
+        help="Colour that transparent parts of images are shown over; drop shows the colours that are stored in them.",
+    ),
 )
 
 RUN_OPTIONS = (
@@ -294,7 +309,7 @@ def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def source_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a source of images, by their names in Python."""
     names = {"dataset": "name", "split_seed": "seed"}  # others are the same
-    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, "scale")}
+    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, "scale", "background")}
 
 
 def refuse_idle_columns(images: str) -> None:
