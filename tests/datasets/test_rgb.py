@@ -112,6 +112,7 @@ def test_images_of_8_bits_are_converted_as_pillow_does(mode: str) -> None:
 
 def test_arrays_are_the_images_of_their_pixels() -> None:
     colours = np.random.default_rng(3).integers(0, 256, (9, 7, 4), np.uint8)
+    colours[:, :, 3] = 255
     for array in (GREY, GREY[:, :, None], colours[:, :, :3], colours, colours[::-1, ::2, :3], GREY > 99):
         image = Image.fromarray(np.ascontiguousarray(array.squeeze()))
         np.testing.assert_array_equal(seen(array), np.asarray(image.convert("RGB")))

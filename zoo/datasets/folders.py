@@ -231,11 +231,12 @@ def npz_data(
 ) -> ImageData:
     """Images of a file that ``numpy.savez`` or ``savez_compressed`` wrote, all of it in memory.
 
-    x is uint8 (n, height, width) or (n, height, width, channels) with 1, 3 or 4 channels, the last of 4 alpha; or uint16
-    or floating point from 0 to 1 of the same shapes, which become uint8 as :func:`zoo.datasets.rgb.to_rgb` says; with a
-    scale, whose ends become black and white, it may be any integers or floating point. y is (n,) of whole numbers or of texts; its distinct
-    values are the classes, in their order. An optional array ``classes`` of texts names the classes 0, 1, ... of whole
-    numbers. The second part may be called test instead of val; x and y without parts are split stratified by class.
+    x is uint8 (n, height, width) or (n, height, width, channels) with 1, 3 or 4 channels, the last of 4 alpha; or
+    uint16 or floating point from 0 to 1 of the same shapes, which become uint8 as :func:`zoo.datasets.rgb.to_rgb`
+    says; with a scale, whose ends become black and white, it may be any integers or floating point. y is (n,) of
+    whole numbers or of texts; its distinct values are the classes, in their order. An optional array ``classes`` of
+    texts names the classes 0, 1, ... of whole numbers. The second part may be called test instead of val; x and y
+    without parts are split stratified by class.
 
     Nothing is ever unpickled. The fingerprint is over all pixels.
     """

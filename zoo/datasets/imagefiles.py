@@ -476,11 +476,9 @@ def _proposed(low: float, high: float, ends: Scale) -> Scale | None:
 
 
 def _on_transparent(n: int, background: str) -> str:
-    images = f"{n:,} image{'s have' if n > 1 else ' has'} transparent parts"
-    if background == DROP:
-        return f"{images}, shown in the colours that are stored there, as --background says"
-    how = "--background COLOUR, or drop" if background == WHITE else "as --background says"
-    return f"{images}, shown over {background} ({how})"
+    how = "in the colours that are stored there" if background == DROP else f"over {background}"
+    option = "--background COLOUR, or drop" if background == WHITE else f"--background {background}"
+    return f"{n:,} image{'s have' if n > 1 else ' has'} transparent parts, shown {how} ({option})"
 
 
 def _on_dicom(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:

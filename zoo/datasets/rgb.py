@@ -393,7 +393,9 @@ def _of_array(array: np.ndarray, scale: Scale | None, background: str, name: str
 
 def _flat(image: Image.Image, alpha: Image.Image, background: str) -> Image.Image:
     """The colours of an image over a background, of mode RGB."""
-    colours = (image.convert("LA") if image.mode == "La" else image).convert("RGB")
+    if image.mode in ("La", "P"):  # which Pillow does not convert, or warns of
+        image = image.convert("LA" if image.mode == "La" else "RGBA")
+    colours = image.convert("RGB")
     if background != DROP:
         colours = Image.composite(colours, Image.new("RGB", image.size, background), alpha)
     colours.info.pop("transparency", None)  # or it would be looked for again
