@@ -34,6 +34,7 @@ from zoo.datasets.unlabelled import unlabelled_images
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import CorruptImage, QueryError
 from zoo.evaluation import load_probe
+from zoo.evaluation.curves.inputs import transfer_data
 from zoo.evaluation.saved_probes import DESCRIPTION
 from zoo.features.store import preprocess_hash
 
@@ -330,6 +331,9 @@ def test_icons_are_told_apart_and_a_saved_probe_keeps_the_background(tmp_path: P
     for verb in (("features",), ("choose", "--dry-run", "--encoders", f"{ENCODER},pocket_sup_rn_shapes")):
         arguments = (*verb, str(root)) if verb[0] == "choose" else (*verb, ENCODER, str(root))
         assert "40 images have transparent parts, shown over white (--background" in run(*arguments).output
+    metric = document("metric", "rankme", ENCODER, str(root), "--background", "blue", "--no-record")
+    assert metric["images"]["val"]["background"] == "#0000ff"
+    assert transfer_data(root, "classification", background="black").train.reading.background == "#000000"  # type: ignore[union-attr]
     run("evaluate", ENCODER, str(root), *QUICK, "--save", str(folder), "--background", "#0000ff")
     assert load_probe(folder).background == "#0000ff"
     found = document("predict", str(folder), str(root / "val"))["images"]["all"]
@@ -340,6 +344,15 @@ def test_icons_are_told_apart_and_a_saved_probe_keeps_the_background(tmp_path: P
     asked = document("predict", str(folder), str(root / "val"), "--background", "white")
     assert asked["images"]["all"]["background"] == "white"
     assert "expected a colour" in run("features", ENCODER, str(root), "--background", "drp", code=2).stderr
+
+
+def test_numbers_from_before_stand_for_other_images_unless_transparency_is_dropped_again(tmp_path: Path) -> None:
+    root = folder_of(tmp_path / "icons", on_glass, n=(6, 4))
+    arguments = ("evaluate", ENCODER, str(root), "--settings", "full", "--no-knn")
+    run(*arguments, "--background", "drop")
+    message = run(*arguments, code=1).stderr
+    assert "These are other images than those recorded as 'icons'" in message and "--background drop" in message
+    assert "1 were there" in run(*arguments, "--background", "drop").output
 
 
 def test_a_probe_that_was_saved_before_there_were_backgrounds_drops_transparency(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..datasets.opening import KINDS, help_on, is_table
-from ..errors import QueryError, ZooError
+from ..errors import QueryError, ResultsError, ZooError
 from .options import refuse_idle
 from .output import say
 
@@ -337,7 +337,13 @@ def refuse_other_images(data: ImageData) -> None:
     """Refuses other images than those recorded under this name, before anything is computed."""
     from ..results.recording import require_same_images
 
-    require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
+    try:
+        require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
+    except ResultsError as error:
+        if any(side.reading.as_dict()["transparent"] for side in (data.train, data.val)):
+            hint = "--background drop measures images with transparent parts as versions without this option did"
+            raise ResultsError(f"{str(error).removesuffix('.')}; {hint}.") from error
+        raise
 
 
 def images_document(data: ImageData) -> dict[str, Any]:
