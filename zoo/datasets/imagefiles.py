@@ -105,9 +105,7 @@ class Reading:
     spread: Mapping[str, Spread] = field(default_factory=dict)  # by kind of values, of a sample of the images
     notes: tuple[str, ...] = ()  # what a user may want to know of how their source was read
     background: str = WHITE  # what transparent parts are shown over, or "drop"
-    left_out: Mapping[str, int] = field(
-        default_factory=dict
-    )  # files of their folders by ending, or by name of a system
+    left_out: Mapping[str, int] = field(default_factory=dict)  # other files in their folders, by ending
 
     def of(self, names: Sequence[str]) -> Reading:
         """The same for some of the images."""
@@ -321,12 +319,9 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
         notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
     if n_transparent := sum(one.is_transparent for one in stored):
         notes.append(_on_transparent(n_transparent, readings[0].background))
-    left_out: Counter[str] = Counter()
-    for counts in {
-        id(reading.left_out): reading.left_out for reading in readings
-    }.values():  # parts may be of one folder
-        left_out.update(counts)
-    notes += [left_out_note(left_out)] * bool(left_out)
+    folders = {id(reading.left_out): reading.left_out for reading in readings}  # both parts may be of one
+    left_out = sum(map(Counter, folders.values()), Counter[str]())
+    notes += filter(None, [left_out_note(left_out)])
     return [*notes, *dict.fromkeys(note for reading in readings for note in reading.notes)]
 
 
