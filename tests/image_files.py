@@ -40,13 +40,18 @@ def exif(orientation: int) -> Image.Exif:
     return found
 
 
-def png(path: Path, pixels: np.ndarray, *, late: bytes = b"") -> Path:
-    """A PNG of uint8 or uint16 pixels, grey (h, w) or RGB (h, w, 3); ``late`` is EXIF behind them."""
+def png(path: Path, pixels: np.ndarray, *, late: bytes = b"", palette: bytes = b"", transparency: bytes = b"") -> Path:
+    """A PNG of uint8 or uint16 pixels: grey (h, w), with alpha (h, w, 2), RGB (h, w, 3) or RGBA (h, w, 4).
+
+    ``late`` is EXIF behind the pixels; ``palette`` and ``transparency`` are the content of PLTE and tRNS. Pixels are
+    stored and not compressed, so that the file has the same bytes with every version of zlib.
+    """
     height, width = pixels.shape[:2]
-    depth = 8 * pixels.dtype.itemsize
+    depth, kind = 8 * pixels.dtype.itemsize, 3 if palette else [0, 4, 2, 6][(*pixels.shape, 1)[2] - 1]
     rows = b"".join(b"\0" + row.astype(f">u{pixels.dtype.itemsize}").tobytes() for row in pixels)
-    header = struct.pack(">IIBBBBB", width, height, depth, 2 if pixels.ndim == 3 else 0, 0, 0, 0)
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"tEXt", b"date:create\0now")]
+    parts = [(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0))]
+    parts += [(b"PLTE", palette)] * bool(palette) + [(b"tRNS", transparency)] * bool(transparency)
+    parts += [(b"IDAT", zlib.compress(rows, 0)), (b"tEXt", b"date:create\0now")]
     parts += [(b"eXIf", late)] * bool(late) + [(b"IEND", b"")]
     chunks = [
         struct.pack(">I", len(held)) + name + held + struct.pack(">I", zlib.crc32(name + held)) for name, held in parts

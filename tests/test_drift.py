@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from PIL import Image
 from torchvision import transforms
 from torchvision.transforms import v2
 
@@ -89,14 +88,6 @@ def with_tensor_resize(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, An
     return encoder, transforms.Compose([v2.RGB(), transforms.ToTensor(), resize, crop, normalise])
 
 
-def without_rgb(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, Any]:
-    def on_white(image: Image.Image) -> Image.Image:
-        rgba = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
-
-    return encoder, transforms.Compose([on_white, *build_preprocess(card.preprocess).transforms])
-
-
 def with_half_precision(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, Any]:
     return encoder.half().float(), build_preprocess(card.preprocess)
 
@@ -115,11 +106,10 @@ def with_other_epsilon(card: EncoderCard, encoder: Encoder) -> tuple[Encoder, An
         with_preprocess(resize_px=225),
         with_preprocess(std=(0.228, 0.224, 0.225)),
         with_tensor_resize,
-        without_rgb,
         with_half_precision,
         with_other_epsilon,
     ],
-    ids=["interpolation", "resize", "std", "tensor resize", "transparency", "half precision", "epsilon"],
+    ids=["interpolation", "resize", "std", "tensor resize", "half precision", "epsilon"],
 )
 def test_a_small_mistake_is_drift(card: EncoderCard, change: Change) -> None:
     check(card)

@@ -40,6 +40,7 @@ LIBRARIES = (
     "onnxscript",
     "optuna",
     "pandas",
+    "pillow_heif",
     "pydicom",
     "safetensors",
     "scipy",

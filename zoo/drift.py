@@ -249,8 +249,8 @@ def _changes(then: Circumstances, now: Circumstances) -> list[Change]:
 
 def _bundled(image: str) -> Image.Image:
     with Image.open(Path(__file__).parent / "check_images" / f"{image}.png") as file:
-        file.load()
-        return file
+        # without the transparency of one of them, as it was when the first features were recorded
+        return file.convert("RGB") if file.mode == "RGBA" else file.copy()
 
 
 def _version(library: str) -> str:

@@ -135,7 +135,7 @@ def test_a_link_to_the_folder_above_the_classes_is_refused_and_a_dangling_one_to
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "1", "P", "RGB"])
 def test_images_of_8_bits_come_as_pillow_reads_them(two_parts: Path, mode: str) -> None:
-    put(two_parts / "train" / "cat" / "0.png", mode=mode)
+    Image.new("L", (3, 2), 255).convert(mode).save(two_parts / "train" / "cat" / "0.png")
     assert open_images(two_parts).train[0][0].mode == mode
 
 

@@ -92,7 +92,9 @@ def test_at_an_address_the_same_set_is_read_by_few_requests(folder: Path, monkey
 def test_what_is_in_a_shard_is_kept_until_the_shard_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked = []
     look = webdataset_sets._samples
-    monkeypatch.setattr(webdataset_sets, "_samples", lambda shard, file: looked.append(shard.file) or look(shard, file))
+    monkeypatch.setattr(
+        webdataset_sets, "_samples", lambda shard, *rest: looked.append(shard.file) or look(shard, *rest)
+    )
     first = open_images(f"webdataset:{folder}")
     assert sorted(looked) == sorted(shards())
     assert open_images(f"webdataset:{folder}").train.fingerprint == first.train.fingerprint and len(looked) == 4

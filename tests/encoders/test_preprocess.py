@@ -77,7 +77,8 @@ def test_a_squashed_image_is_whole(resize_px: int, size: tuple[int, int]) -> Non
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_image_of_8_bits_of_any_mode_becomes_an_rgb_image_as_pillow_does_it(mode: str) -> None:
-    image = Image.new(mode, (300, 280))
+    image = Image.new("P" if mode == "PA" else mode, (300, 280))
+    image = image.convert("PA") if mode == "PA" else image  # opaque
     image.paste(noise(300, 280).convert(mode) if mode not in ("LAB", "PA") else image)
     for preprocess in PUBLISHED:
         ours = build_preprocess(preprocess)(image)

@@ -35,6 +35,7 @@ EXTRAS = {
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
     "dicom": ("pydicom",),
+    "heif": ("pillow-heif",),
     "onnx": ("onnx", "onnxruntime", "onnxscript"),
     "site": ("itables",),
     "pocket": ("lightly",),

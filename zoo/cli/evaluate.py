@@ -307,7 +307,8 @@ class _Measured:
 
         tell(f"features of {data.name}")
         features = featurise_data(name, data, root=root, how=how, progress=lambda part: Bar("images"))
-        train, test = features["train"], features["val"]
+        train, test, reading = features["train"], features["val"], data.train.reading
+        shown: dict[str, Any] = {"scale": reading.scale, "background": reading.background}
         self.saved: Path | None = None
         self.evaluation: Evaluation | None = None
         self.tagged: TagEvaluation | None = None
@@ -315,7 +316,7 @@ class _Measured:
         if data.train.tags:
             from ..evaluation.tagging import evaluate_tags
 
-            self.tagged = evaluate_tags(train, test, request, scale=data.train.reading.scale, tell=tell)
+            self.tagged = evaluate_tags(train, test, request, tell=tell, **shown)
             self.kept = self.tagged.kept
             return
         from ..evaluation.evaluating import evaluate
@@ -326,7 +327,7 @@ class _Measured:
             from ..evaluation.keeping import keep_probe
 
             tell("the probe with all labels again, and its metrics")
-            self.kept = keep_probe(self.evaluation, asked, cache=cache, scale=data.train.reading.scale)
+            self.kept = keep_probe(self.evaluation, asked, cache=cache, **shown)
 
     def save(self, folder: Path | None, exports: tuple[str, ...]) -> None:
         """Keeps the probe."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..datasets.opening import KINDS, help_on, is_table
-from ..errors import QueryError, ZooError
+from ..errors import QueryError, ResultsError, ZooError
 from .options import refuse_idle
 from .output import say
 
@@ -193,6 +193,13 @@ def scale_of(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     return low, high
 
 
+def background_of(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    """A colour, or drop."""
+    from ..datasets.rgb import checked_background
+
+    return checked_background(text)
+
+
 def columns_of(text: str | None) -> tuple[str, ...]:
     """Names of columns from a list by comma."""
     if text is None:
@@ -252,6 +259,14 @@ DATA_OPTIONS = (
         help="Values that are black and white, of images with more than 8 bits a channel.  [default: 0,65535 "
         "of 16-bit integers, 0,1 of floating point, the window of DICOM]",
     ),
+    click.option(
+        "--background",
+        metavar="COLOUR|drop",
+        default="white",
+        show_default=True,
+        callback=background_of,
+        help="Colour that transparent parts of images are shown over; drop shows the colours that are stored in them.",
+    ),
 )
 
 RUN_OPTIONS = (
@@ -294,7 +309,7 @@ def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def source_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a source of images, by their names in Python."""
     names = {"dataset": "name", "split_seed": "seed"}  # others are the same
-    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, "scale")}
+    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, "scale", "background")}
 
 
 def refuse_idle_columns(images: str) -> None:
@@ -322,7 +337,13 @@ def refuse_other_images(data: ImageData) -> None:
     """Refuses other images than those recorded under this name, before anything is computed."""
     from ..results.recording import require_same_images
 
-    require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
+    try:
+        require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
+    except ResultsError as error:
+        if any(side.reading.as_dict()["transparent"] for side in (data.train, data.val)):
+            hint = "--background drop measures images with transparent parts as versions without this option did"
+            raise ResultsError(f"{str(error).removesuffix('.')}; {hint}.") from error
+        raise
 
 
 def images_document(data: ImageData) -> dict[str, Any]:

@@ -364,7 +364,11 @@ def _of_encoders(wanted: Sequence[str], names: Sequence[str], images: str, optio
     data: ImageData = opened(images, options)
     if options["record"]:
         refuse_other_images(data)
-    target = None if options["target"] is None else partial(_target, options["target"], options["scale"])
+    target = (
+        None
+        if options["target"] is None
+        else partial(_target, options["target"], options["scale"], options["background"])
+    )
     taken = {name: options[name] for name in ("n_images", "n", "q", "seed")}
     setting = setting_of(images, data, options, engine)
     fingerprints = dict(setting.fingerprints) | ({} if target is None else {"target": target().train.fingerprint})
@@ -485,14 +489,14 @@ def _told(
     }
 
 
-def _target(images: str, scale: tuple[float, float] | None) -> ImageData:
+def _target(images: str, scale: tuple[float, float] | None, background: str) -> ImageData:
     """Opens the data set to transfer to, with the same scale if its images have more than 8 bits a channel."""
     from ..datasets import open_images
 
     if scale is not None:
         with suppress(QueryError):  # they have not
-            return open_images(images, scale=scale)
-    return open_images(images)
+            return open_images(images, scale=scale, background=background)
+    return open_images(images, background=background)
 
 
 def _record(one: Measured) -> Record:

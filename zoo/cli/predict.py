@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from .measure_options import (
     skipped_notes,
     with_options,
 )
-from .options import refuse_idle
+from .options import given_options, refuse_idle
 from .output import json_option, print_json, print_notes, print_table, say
 from .prediction_output import print_classification, print_tagging
 
@@ -94,6 +94,8 @@ def predict_command(
     from ..progress import Bar
 
     probe = load_probe(folder)
+    if "background" not in given_options():
+        options["background"] = probe.background
     how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
     asked = _asked(images, probe, options, part=part)
     done = _Done(probe, asked)
@@ -117,6 +119,7 @@ class _Asked:
     """The images to classify, and their labels where they are known."""
 
     images: ImageSet
+    sides: Sequence[ImageSet]  # the parts of a set that they are
     labels: dict[str, str] | None  # class, or tags, by name of the image
     groups: dict[str, int] | None  # by name of the image
     why: str  # how labels are known, or why not; may be empty
@@ -124,14 +127,17 @@ class _Asked:
 
 
 def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
+    from ..datasets.endings import USUAL, left_out_note
     from ..datasets.unlabelled import image_files, unlabelled_images
 
     paths, names = [], []
+    left_out: Counter[str] = Counter()
     for text in arguments:
         if os.path.isdir(text):
-            below = image_files(Path(text))
+            below = image_files(Path(text), left_out)
             if not below:
-                raise DataError(f"The folder {text} holds no image; expected files as .jpg, .png or .dcm below it.")
+                also = f" ({left_out_note(left_out)})" if left_out else ""
+                raise DataError(f"The folder {text} holds no image{also}; expected files {USUAL} below it.")
             paths += [os.path.join(text, *one.split("/")) for one in below]
             names += below if len(arguments) == 1 else [f"{text.rstrip('/')}/{one}" for one in below]
         elif os.path.isfile(text) and not text.lower().endswith(_SETS):
@@ -151,13 +157,16 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any],
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
         raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")
-    images = unlabelled_images(paths, names=names, name=Path(arguments[0]).name or "images", scale=scale)
+    called, background = Path(arguments[0]).name or "images", options["background"]
+    images = unlabelled_images(paths, names=names, name=called, scale=scale, background=background)
+    images = replace(images, reading=replace(images.reading, left_out=left_out))
     labels = {
         name: os.path.basename(os.path.dirname(os.path.abspath(path))) for name, path in zip(names, paths, strict=True)
     }
     if probe.kind == "classes" and set(labels.values()) <= set(probe.classes):
-        return _Asked(images=images, labels=labels, groups=None, why="labels are the names of the images' folders")
-    return _Asked(images=images, labels=None, groups=None, why="")
+        why = "labels are the names of the images' folders"
+        return _Asked(images=images, sides=[images], labels=labels, groups=None, why=why)
+    return _Asked(images=images, sides=[images], labels=None, groups=None, why="")
 
 
 def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
@@ -188,11 +197,12 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
     if not is_labelled:
         what = "tags" if probe.kind == "tags" else "classes"
         why = f"no metrics, for the labels of {data.name} are no {what} of the probe"
-        return _Asked(images=images, labels=None, groups=None, why=why)
+        return _Asked(images=images, sides=sides, labels=None, groups=None, why=why)
     labels = dict(zip(images.names, (known[int(one)] for one in images.labels), strict=True))
     groups = None if images.groups is None else dict(zip(images.names, images.groups.tolist(), strict=True))
     return _Asked(
         images=images,
+        sides=sides,
         labels=labels,
         groups=groups,
         why="",
@@ -272,6 +282,7 @@ class _Done:
             "metrics": None if metrics is None else metrics.as_dict(),
             "trained_on_these": self.asked.is_trained_on,
             "note": self.asked.why or None,
+            "images": {side.split: side.reading.as_dict() for side in self.asked.sides},
         }
         if out is None:
             document["predictions"] = [
@@ -287,6 +298,8 @@ class _Done:
 
     def print(self, out: Path | None) -> None:
         """Prints each prediction, or how many there are of each class where a file has them, then metrics and notes."""
+        from ..datasets.imagefiles import notes_on
+
         notes = []
         n = sum(len(part.names) for part in self.parts)
         if out is None:
@@ -306,7 +319,8 @@ class _Done:
             print_tagging(metrics, of="These predictions")  # type: ignore[arg-type]  # metrics of tags
         elif metrics is not None:
             print_classification(metrics, of="These predictions")  # type: ignore[arg-type]
-        notes += [self.asked.why] * bool(self.asked.why) + skipped_notes(self.skipped, n_named=10)
+        notes += notes_on(self.asked.sides) + [self.asked.why] * bool(self.asked.why)
+        notes += skipped_notes(self.skipped, n_named=10)
         if self.asked.is_trained_on:
             notes.append("the probe was trained on these very images: what is measured on them is memory")
         print_notes(notes)

@@ -8,18 +8,21 @@ import tokenize
 import unicodedata
 import zipfile
 import zlib
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from ..errors import CorruptImage, DataError
 from ..optional import requires_extra
 from .dense import CHANNELS, CLASS, DenseData, Maps, MapSet, checked_task
+from .endings import SUFFIXES, USUAL, images_among
 from .folders import VAL_FOLDERS, Seen, claim, entries_of, files_image_set, split_folders
-from .imagefiles import DECODING_ERRORS, SUFFIXES, grid_of, read_image, reason_of
+from .imagefiles import DECODING_ERRORS, grid_of, read_image, reason_of
 from .images import digest
-from .rgb import Scale, turned
+from .rgb import WHITE, Scale, turned
 from .subsets import hash_halves
 
 with requires_extra("models", needed_for="Working with images"):
@@ -175,12 +178,12 @@ class Pair:
     map_bytes: int
 
 
-def pairs_of(root: Path, *, task: str, split: str, seen: Seen) -> tuple[list[Pair], str]:
+def pairs_of(root: Path, *, task: str, split: str, seen: Seen, left_out: Counter[str]) -> tuple[list[Pair], str]:
     """Images of a part with their maps, sorted by what their paths share, and the name of the folder of the maps.
 
-    ``seen`` has the folders that were read for any part so far, and is added to.
+    ``seen`` has the folders that were read for any part so far, and is added to, as is ``left_out`` for other files.
     """
-    walk = _Walk(root, task, split, seen)
+    walk = _Walk(root, task, split, seen, left_out)
     walk.enter(root, below="", key="", word=None)
     walk.require_both()
     walk.require_pairs()
@@ -199,6 +202,7 @@ class _Walk:
     task: str
     split: str
     seen: Seen
+    left_out: Counter[str]
     words: set[str] = field(default_factory=set)  # names of folders of images or maps of any task
     images: dict[str, str] = field(default_factory=dict)  # what an image and its map share: path
     maps: dict[str, str] = field(default_factory=dict)
@@ -208,7 +212,7 @@ class _Walk:
         """Reads a folder at the path ``below``; ``word`` says what is in it, and ``key`` is the path without it."""
         if not claim(folder, f"{self.split} {word}" if word else self.split, self.seen):
             return
-        folders, files = entries_of(folder)
+        folders, files = entries_of(folder, self.left_out)
         if word is not None:
             for entry in files:
                 self.add(entry, path=f"{below}{entry.name}", key=key, word=word)
@@ -246,6 +250,7 @@ class _Walk:
                     f"The map {file.path} ends in {os.path.splitext(file.name)[1]}; expected one of "
                     f"{', '.join(_MAP_SUFFIXES)}: convert it without loss."
                 )
+            images_among([] if is_map else [file.name], self.left_out)
             return
         stem = os.path.splitext(file.name)[0]
         stem = next((stem.removesuffix(ending) for ending in _ENDINGS if stem.endswith(ending)), stem)
@@ -267,8 +272,8 @@ class _Walk:
         words = MAP_FOLDERS[self.task]
         if not self.images:
             raise DataError(
-                f"{self.root} holds no image in a folder images/ or rgb/; expected images/NAME with one of "
-                f"{', '.join(SUFFIXES)}, and {words[0]}/NAME with one of {', '.join(_MAP_SUFFIXES)}."
+                f"{self.root} holds no image in a folder images/ or rgb/; expected images/NAME, {USUAL}, and "
+                f"{words[0]}/NAME with one of {', '.join(_MAP_SUFFIXES)}."
             )
         if not self.maps:
             others = sorted(word for word in self.words if _TASK_OF.get(word, self.task) != self.task)
@@ -306,7 +311,14 @@ _SAMPLE_BYTES = 4096
 
 
 def dense_folder_data(
-    folder: Path, *, task: str, name: str, val_share: float, seed: int, scale: Scale | None = None
+    folder: Path,
+    *,
+    task: str,
+    name: str,
+    val_share: float,
+    seed: int,
+    scale: Scale | None = None,
+    background: str = WHITE,
 ) -> DenseData:
     """Images with maps below train/ and val/ (or validation/, or test/: the first that exists), or split by hash.
 
@@ -323,32 +335,47 @@ def dense_folder_data(
     convention its directions would turn.
 
     The fingerprint is over the paths below the split's folder, the bytes of the images and the sizes of the maps, and
-    over the orientations, kinds of values and scale of images that are turned or scaled; of arrays, whose sizes stay
-    when their values change, also over three samples of their content.
+    over the orientations, kinds of values, scale and background of images that are turned, scaled or transparent; of
+    arrays, whose sizes stay when their values change, also over three samples of their content.
     """
     checked_task(task)
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one with images/ and {MAP_FOLDERS[task][0]}/.")
     seen: Seen = {}
+    how: dict[str, Any] = {"task": task, "name": name, "seen": seen, "scale": scale, "background": background}
     parts = split_folders(folder)
     if parts is None:
-        whole, _ = _map_set(folder, task=task, name=name, split="all", seen=seen, scale=scale)
+        whole, _ = _map_set(folder, split="all", **how)
         positions = hash_halves(whole.images, val_share=val_share, seed=seed)
         train, val = (whole.subset(half, split=split) for half, split in zip(positions, ("train", "val"), strict=True))
         return DenseData(name=name, task=task, train=train, val=val, is_split_here=True)
-    train, word = _map_set(parts[0], task=task, name=name, split="train", seen=seen, scale=scale)
-    val, other = _map_set(parts[1], task=task, name=name, split="val", seen=seen, scale=scale)
+    train, word = _map_set(parts[0], split="train", **how)
+    val, other = _map_set(parts[1], split="val", **how)
     if task == "depth" and word != other:
         raise DataError(f"{parts[0]} has {word}/ and {parts[1]} has {other}/; expected one kind of depth in both.")
     return DenseData(name=name, task=task, train=train, val=val)
 
 
-def _map_set(root: Path, *, task: str, name: str, split: str, seen: Seen, scale: Scale | None) -> tuple[MapSet, str]:
+def _map_set(
+    root: Path, *, task: str, name: str, split: str, seen: Seen, scale: Scale | None, background: str
+) -> tuple[MapSet, str]:
     """The part, and the name of the folder of its maps."""
-    pairs, word = pairs_of(root, task=task, split=split, seen=seen)
+    left_out: Counter[str] = Counter()
+    pairs, word = pairs_of(root, task=task, split=split, seen=seen, left_out=left_out)
     paths, maps = [pair.image for pair in pairs], [pair.map for pair in pairs]
     labels = np.zeros(len(pairs), np.int64)
-    images = files_image_set(root, paths, labels, (CLASS,), read=_read_image, name=name, split=split, scale=scale)
+    images = files_image_set(
+        root,
+        paths,
+        labels,
+        (CLASS,),
+        read=_read_image,
+        name=name,
+        split=split,
+        scale=scale,
+        background=background,
+        left_out=left_out,
+    )
     # images that a library turns already have no orientation in their fingerprint, but their maps are turned here
     turned_images = [f"{path} {one.orientation}" for path, one in images.reading.stored.items() if one.turned_by]
     map_sizes = np.array([pair.map_bytes for pair in pairs], "<i8")
@@ -378,10 +405,13 @@ def _sample(root: Path, path: str, n_bytes: int) -> str:
     return found.hexdigest()
 
 
-def _read_image(root: str, images: list[str], image_set: str, scale: Scale | None, index: int) -> Image.Image:
+def _read_image(
+    root: str, images: list[str], image_set: str, scale: Scale | None, background: str, index: int
+) -> Image.Image:
     image = images[index]
+    path = os.path.join(root, *image.split("/"))
     try:
-        return read_image(os.path.join(root, *image.split("/")), image=image, image_set=image_set, scale=scale)
+        return read_image(path, image=image, image_set=image_set, scale=scale, background=background)
     except CorruptImage as error:
         raise _corrupt(image, image_set, error.__cause__ or error) from error
 

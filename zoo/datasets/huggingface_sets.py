@@ -20,7 +20,7 @@ from .images import (
     contents_of_files,
     fingerprint_of,
 )
-from .rgb import Scale
+from .rgb import WHITE, Scale
 from .subsets import stratified_split
 
 with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
@@ -42,13 +42,14 @@ def huggingface_data(
     image_column: str | None = None,
     label_column: str | None = None,
     scale: Scale | None = None,
+    background: str = WHITE,
 ) -> ImageData:
     """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
 
     One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
     type ``ClassLabel``; of several, ``image_column`` and ``label_column`` name one. The library turns images by their
-    EXIF orientation. The fingerprint is over labels, classes, the bytes of the images, and the kinds of values and
-    scale of the images that are scaled.
+    EXIF orientation. The fingerprint is over labels, classes, the bytes of the images, and the kinds of values, scale
+    and background of the images that are scaled or transparent.
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one that save_to_disk of the library datasets wrote.")
@@ -59,8 +60,9 @@ def huggingface_data(
             f"{folder} holds no data set of the library datasets ({reason_of(error)}); expected what save_to_disk "
             "wrote."
         ) from error
+    how = name, image_column, label_column, scale, background
     if isinstance(opened, datasets.Dataset):
-        whole = _huggingface_image_set(opened, folder, "all", name, image_column, label_column, scale)
+        whole = _huggingface_image_set(opened, folder, "all", *how)
         return stratified_split(whole, val_share=val_share, seed=seed)
     second = next((split for split in _VAL_SPLITS if split in opened), None)
     if "train" not in opened or second is None:
@@ -70,8 +72,8 @@ def huggingface_data(
         )
     return ImageData(
         name=name,
-        train=_huggingface_image_set(opened["train"], folder, "train", name, image_column, label_column, scale),
-        val=_huggingface_image_set(opened[second], folder, "val", name, image_column, label_column, scale),
+        train=_huggingface_image_set(opened["train"], folder, "train", *how),
+        val=_huggingface_image_set(opened[second], folder, "val", *how),
     )
 
 
@@ -83,6 +85,7 @@ def _huggingface_image_set(
     image_column: str | None,
     label_column: str | None,
     scale: Scale | None,
+    background: str,
 ) -> ImageSet:
     image_key = _column(opened, datasets.Image, image_column, "image_column", folder)
     label_key = _column(opened, datasets.ClassLabel, label_column, "label_column", folder)
@@ -99,15 +102,16 @@ def _huggingface_image_set(
     files = [str(file["filename"]) for file in opened.cache_files]
     column, mode = opened.select_columns([image_key]), opened.features[image_key].mode
     contents = _contents(column, image_key, files)
-    if mode is not None:  # converted below, for the library makes 16 bits white
+    if mode is not None:  # converted below, for the library makes 16 bits white and drops transparency
         column = column.cast_column(image_key, datasets.Image())
     opener = partial(_opened_image, column.with_format("arrow"), image_key)
-    reading = reading_of(names, opener, image_set=name, scale=scale, turned_by="datasets")
+    reading = reading_of(names, opener, image_set=name, scale=scale, background=background, turned_by="datasets")
     return ImageSet(
         name=name,
         split=split,
         images=LazyImages(
-            partial(_read_huggingface, column, image_key, name, reading.scale, mode), np.arange(len(labels))
+            partial(_read_huggingface, column, image_key, name, reading.scale, reading.background, mode),
+            np.arange(len(labels)),
         ),
         labels=labels,
         classes=classes,
@@ -168,7 +172,7 @@ def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
 
 
 def _read_huggingface(
-    opened: Any, column: str, image_set: str, scale: Scale | None, mode: str | None, index: int
+    opened: Any, column: str, image_set: str, scale: Scale | None, background: str, mode: str | None, index: int
 ) -> Image.Image:
     try:
         image = opened[index][column]
@@ -176,5 +180,5 @@ def _read_huggingface(
         raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
     if image is None:
         raise CorruptImage.of(str(index), image_set=image_set, reason="there is none")
-    shown = as_shown(image, image=str(index), image_set=image_set, scale=scale)
+    shown = as_shown(image, image=str(index), image_set=image_set, scale=scale, background=background)
     return shown if mode in (None, shown.mode) else shown.convert(mode)

@@ -1,8 +1,8 @@
 """Image files: their metadata, and how they become upright images of 8 bits a channel.
 
 Every source of images reads through :func:`read_image` or :func:`as_shown`. When a source is opened, the heads of its
-files are read, for orientation and kind of values decide the pixels: they enter the fingerprint of the images, and
-:func:`notes_on` says them to users.
+files are read, for orientation, kind of values and transparency decide the pixels: they enter the fingerprint of the
+images, and :func:`notes_on` says them to users.
 """
 
 from __future__ import annotations
@@ -19,7 +19,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError
 from ..optional import requires_extra
-from .rgb import Scale, checked_scale, orientation_of, to_8_bits, values_of
+from .endings import DICOM_SUFFIXES, SUFFIXES, left_out_note, remedy_for
+from .rgb import (
+    DROP,
+    WHITE,
+    Scale,
+    alpha_of,
+    checked_background,
+    checked_scale,
+    may_be_transparent,
+    orientation_of,
+    to_8_bits,
+    values_of,
+)
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -31,9 +43,6 @@ if TYPE_CHECKING:
 # Odd metadata and large images do not matter to a probe: what does not decode raises, and so does a bomb of pixels.
 # Once here, for a filter around each image is not safe beside other threads; a filter of the user's comes first.
 warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
-
-DICOM_SUFFIXES = (".dcm", ".dicom")
-SUFFIXES = (".bmp", *DICOM_SUFFIXES, ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 DECODING_ERRORS = (  # of Pillow's readers on damaged files
     OSError,
@@ -75,6 +84,7 @@ class Stored(NamedTuple):
     values: str = ""  # of more than 8 bits a channel: their kind
     has_frames: bool = False  # more than the one that is shown
     turned_by: str = ""  # the library that turns the image before the zoo reads it
+    is_transparent: bool = False  # a pixel is not opaque
 
 
 class Spread(NamedTuple):
@@ -94,6 +104,8 @@ class Reading:
     scale: Scale | None = None  # the values that are black and white; None: those of their range
     spread: Mapping[str, Spread] = field(default_factory=dict)  # by kind of values, of a sample of the images
     notes: tuple[str, ...] = ()  # what a user may want to know of how their source was read
+    background: str = WHITE  # what transparent parts are shown over, or "drop"
+    left_out: Mapping[str, int] = field(default_factory=dict)  # other files in their folders, by ending
 
     def of(self, names: Sequence[str]) -> Reading:
         """The same for some of the images."""
@@ -112,8 +124,10 @@ class Reading:
         for name, stored in self.stored.items():
             turn = "" if stored.turned_by or stored.orientation == 1 else f"turned {stored.orientation}"
             values = stored.values and stored.values + scale
-            if turn or values:
-                facts[name] = f"{turn}\0{values}"
+            # nothing where transparency is dropped, as it was of all images once: these have the pixels that they had
+            over = f"\0over {self.background}" if stored.is_transparent and self.background != DROP else ""
+            if turn or values or over:
+                facts[name] = f"{turn}\0{values}{over}"
         return facts
 
     def as_dict(self) -> dict[str, Any]:
@@ -121,41 +135,51 @@ class Reading:
         images = self.stored.values()
         turned = Counter(str(one.orientation) for one in images if one.orientation > 1)
         scaled = Counter(one.values for one in images if one.values)
+        n_transparent = sum(one.is_transparent for one in images)
         return {
             "turned_by_exif_orientation": dict(sorted(turned.items())),
             "scaled": dict(sorted(scaled.items())),
             "first_frame": sum(one.has_frames for one in images),
             "scale": None if self.scale is None or not scaled else list(self.scale),
+            "transparent": n_transparent,
+            "background": self.background if n_transparent else None,
+            "left_out": dict(self.left_out),
             "spread": {kind: self.spread[kind]._asdict() for kind in sorted(scaled) if kind in self.spread},
         }
 
 
-def read_image(path: str, *, image: str, image_set: str, scale: Scale | None = None) -> Image.Image:
-    """The first image of a file, read to the end, upright and of 8 bits a channel, in any mode.
+def read_image(
+    path: str, *, image: str, image_set: str, scale: Scale | None = None, background: str = WHITE
+) -> Image.Image:
+    """The first image of a file, read to the end, upright, of 8 bits a channel and without transparency, in any mode.
 
-    ``image`` and ``image_set`` are its names in messages, ``scale`` as for :func:`zoo.datasets.rgb.to_rgb`. Raises
-    CorruptImage if it cannot be read or a value is not a number, DataError if its values have no range and there is no
-    scale.
+    ``image`` and ``image_set`` are its names in messages, ``scale`` and ``background`` as for
+    :func:`zoo.datasets.rgb.to_rgb`. Raises CorruptImage if it cannot be read or a value is not a number, DataError if
+    its values have no range and there is no scale.
     """
     if is_dicom(path):
-        return _dicom_image(path, image=image, image_set=image_set, scale=scale)
+        return _dicom_image(path, image=image, image_set=image_set, scale=scale)  # which has no transparency
     try:
         # not by its name, or Pillow maps some files into memory, and scrambles TIFF images with orientations above 4
         with open(path, "rb") as file, Image.open(file) as opened:
             opened.load()
     except DECODING_ERRORS as error:
-        raise CorruptImage.of(image, image_set=image_set, reason=reason_of(error)) from error
-    return as_shown(opened, image=image, image_set=image_set, scale=scale)
+        reason = ": ".join(filter(None, (reason_of(error), remedy_for(path))))
+        raise CorruptImage.of(image, image_set=image_set, reason=reason) from error
+    return as_shown(opened, image=image, image_set=image_set, scale=scale, background=background)
 
 
-def as_shown(opened: Image.Image, *, image: str, image_set: str, scale: Scale | None = None) -> Image.Image:
-    """An image that a library has read, upright and of 8 bits a channel; otherwise as :func:`read_image`."""
+def as_shown(
+    opened: Image.Image, *, image: str, image_set: str, scale: Scale | None = None, background: str = WHITE
+) -> Image.Image:
+    """An image that a library has read, as :func:`read_image` returns it."""
     if opened.mode == "F":
         n_missing = int(np.isnan(np.asarray(opened)).sum())
         if n_missing:
             reason = f"{n_missing:,} of its {opened.width * opened.height:,} values are not a number"
             raise CorruptImage.of(image, image_set=image_set, reason=reason)
-    return to_8_bits(opened, scale=scale, name=f"The image {image!r} of {image_set!r}", remedy=REMEDY)
+    name = f"The image {image!r} of {image_set!r}"
+    return to_8_bits(opened, scale=scale, background=background, name=name, remedy=REMEDY)
 
 
 def stored_in(opened: ImageFile.ImageFile) -> Stored:
@@ -176,22 +200,42 @@ def stored_in(opened: ImageFile.ImageFile) -> Stored:
 
 
 def head_of(open_one: Callable[[], ImageFile.ImageFile]) -> Stored | None:
-    """What the head of an image says if it is not just 8-bit pixels; None if it is, or cannot be read."""
+    """What the head of an image says if it is not just opaque 8-bit pixels; None if it is, or cannot be read.
+
+    An image whose head says that it may be transparent is decoded, for most of them are opaque: they have the pixels
+    that they had before transparency was looked at, and so have to keep their fingerprint.
+    """
     try:
         with open_one() as opened:
             stored = stored_in(opened)
+            if may_be_transparent(opened):
+                opened.load()
+                stored = stored._replace(is_transparent=alpha_of(opened) is not None)
     except DECODING_ERRORS:
         return None
-    return stored if stored.orientation > 1 or stored.values or stored.has_frames else None
+    return None if stored._replace(turned_by="") == Stored() else stored
 
 
-def files_reading(paths: Sequence[str], names: Sequence[str], *, image_set: str, scale: Scale | None = None) -> Reading:
+def files_reading(
+    paths: Sequence[str],
+    names: Sequence[str],
+    *,
+    image_set: str,
+    scale: Scale | None = None,
+    background: str = WHITE,
+    left_out: Mapping[str, int] | None = None,
+) -> Reading:
     """How image files are read, by their heads and a sample of their values; ``names`` are those in the image set."""
     dicoms = {i: Stored(values=DICOM) for i, path in enumerate(paths) if is_dicom(path)}
     others = [i for i in range(len(paths)) if i not in dicoms]
     reading = reading_of(
-        [names[i] for i in others], lambda i: Image.open(paths[others[i]]), image_set=image_set, scale=scale
+        [names[i] for i in others],
+        lambda i: Image.open(paths[others[i]]),
+        image_set=image_set,
+        scale=scale,
+        background=background,
     )
+    reading = replace(reading, left_out=left_out or {})
     if not dicoms:
         return reading
     sampled = []
@@ -211,6 +255,7 @@ def reading_of(
     *,
     image_set: str,
     scale: Scale | None = None,
+    background: str = WHITE,
     turned_by: str = "",
     heads: Iterable[tuple[int, Stored]] | None = None,
 ) -> Reading:
@@ -240,7 +285,8 @@ def reading_of(
                 f"{kind}, from {low} to {high} in the {sample.n_images} that were looked at; expected unsigned "
                 f"integers of 8 or 16 bits, or floating point from 0 to 1: {REMEDY.format(low=low, high=high)}."
             )
-    return Reading(stored={names[i]: stored for i, stored in by_number.items()}, scale=scale, spread=spread)
+    stored_by_name = {names[i]: stored for i, stored in by_number.items()}
+    return Reading(stored=stored_by_name, scale=scale, spread=spread, background=checked_background(background))
 
 
 def grid_of(path: str) -> tuple[int, int, int]:
@@ -271,6 +317,11 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
         notes.append((_on_dicom if kind == DICOM else _on_values)(kind, n, list(spreads.values()), scale))
     if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
         notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
+    if n_transparent := sum(one.is_transparent for one in stored):
+        notes.append(_on_transparent(n_transparent, readings[0].background))
+    folders = {id(reading.left_out): reading.left_out for reading in readings}  # both parts may be of one
+    left_out = sum(map(Counter, folders.values()), Counter[str]())
+    notes += filter(None, [left_out_note(left_out)])
     return [*notes, *dict.fromkeys(note for reading in readings for note in reading.notes)]
 
 
@@ -417,6 +468,12 @@ def _proposed(low: float, high: float, ends: Scale) -> Scale | None:
     if high <= 0.25 * ends[1]:
         return (0, 2 ** max(8, int(high).bit_length()) - 1) if ends[1] > 1 else (0, float(f"{high:.2g}"))
     return low, high
+
+
+def _on_transparent(n: int, background: str) -> str:
+    how = "in the colours that are stored there" if background == DROP else f"over {background}"
+    option = "--background COLOUR, or drop" if background == WHITE else f"--background {background}"
+    return f"{n:,} image{'s have' if n > 1 else ' has'} transparent parts, shown {how} ({option})"
 
 
 def _on_dicom(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:

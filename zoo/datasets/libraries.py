@@ -12,7 +12,7 @@ from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
 from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reason_of
 from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, contents_of_pixels, fingerprint_of
-from .rgb import Scale
+from .rgb import WHITE, Scale
 from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
@@ -29,14 +29,16 @@ _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the 
 }
 
 
-def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = None) -> ImageData:
+def torchvision_data(
+    kind: str, root: Path, *, name: str, scale: Scale | None = None, background: str = WHITE
+) -> ImageData:
     """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
 
     The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
     labels and classes, and the pixels where the data set holds them in memory, else the bytes of the files where it
-    lists them; and over the orientations, kinds of values and scale of the images that are turned or scaled. Of the few
-    others the contents of the images are not known. Torchvision itself turns no image and makes those of 16 bits white,
-    so that these are read from their files.
+    lists them; and over the orientations, kinds of values, scale and background of the images that are turned, scaled
+    or transparent. Of the few others the contents of the images are not known. Torchvision itself turns no image, drops
+    transparency and makes images of 16 bits white, so that these are read from their files.
     """
     torchvision_datasets = _torchvision_datasets()
     usable = dict(_arguments(torchvision_datasets))
@@ -56,7 +58,9 @@ def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = 
     n_classes = 1 + max(int(labels.max(initial=-1)) for labels, _ in labelled.values())
     classes = _classes(opened["train"], n_classes)
     sets = {
-        part: _torchvision_image_set(entry, *labelled[part], name=name, part=part, classes=classes, scale=scale)
+        part: _torchvision_image_set(
+            entry, *labelled[part], name=name, part=part, classes=classes, scale=scale, background=background
+        )
         for part, entry in opened.items()
     }
     return ImageData(name=name, train=sets["train"], val=sets["val"])
@@ -102,10 +106,13 @@ def _torchvision_image_set(
     part: str,
     classes: tuple[str, ...],
     scale: Scale | None,
+    background: str,
 ) -> ImageSet:
     names = list(map(str, range(len(labels))))
     files = paths if len(paths) == len(labels) else _other_files(opened, len(labels))
-    reading = files_reading(files, names, image_set=name, scale=scale) if files else Reading()
+    reading = Reading()
+    if files:
+        reading = files_reading(files, names, image_set=name, scale=scale, background=background)
     from_files = {int(number): files[int(number)] for number in reading.facts()}
     pixels = _pixels(opened)
     contents = None
@@ -117,7 +124,10 @@ def _torchvision_image_set(
     return ImageSet(
         name=name,
         split=part,
-        images=LazyImages(partial(_read_torchvision, opened, name, from_files, reading.scale), np.arange(len(labels))),
+        images=LazyImages(
+            partial(_read_torchvision, opened, name, from_files, reading.scale, reading.background),
+            np.arange(len(labels)),
+        ),
         labels=labels,
         classes=classes,
         names=names,
@@ -201,16 +211,17 @@ def _other_files(opened: Any, n: int) -> list[str]:
 
 
 def _read_torchvision(
-    opened: Any, image_set: str, from_files: Mapping[int, str], scale: Scale | None, index: int
+    opened: Any, image_set: str, from_files: Mapping[int, str], scale: Scale | None, background: str, index: int
 ) -> Image.Image:
+    how: dict[str, Any] = {"image": str(index), "image_set": image_set, "scale": scale, "background": background}
     if index in from_files:
-        upright = read_image(from_files[index], image=str(index), image_set=image_set, scale=scale)
+        upright = read_image(from_files[index], **how)
         return upright.convert("RGB")  # as torchvision would
     try:
         image = opened[index][0]
     except DECODING_ERRORS as error:
         raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
-    return as_shown(image, image=str(index), image_set=image_set, scale=scale)
+    return as_shown(image, **how)
 
 
 DIGITS_VAL_SHARE = 0.25

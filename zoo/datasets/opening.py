@@ -41,12 +41,14 @@ class Request:
     group: str | None = None
     multi_label: bool = False
     scale: Scale | None = None
+    background: str = "white"
     task: str = ""  # of maps
 
     def folder_options(self) -> dict[str, Any]:
         """Arguments of the functions that open a file or folder which may have to be split."""
         share = _VAL_SHARE if self.val_share is None else self.val_share
-        return {"name": self.folder_name(self.text), "val_share": share, "seed": self.seed, "scale": self.scale}
+        how = {"scale": self.scale, "background": self.background}
+        return {"name": self.folder_name(self.text), "val_share": share, "seed": self.seed, **how}
 
     def folder_name(self, folder: str) -> str:
         return self.name or Path(folder).resolve().name or "images"  # the root of a disk has no name
@@ -116,7 +118,7 @@ def _torchvision(asked: Request) -> ImageData:
         raise QueryError(f"The image set {asked.text!r} is not complete; expected torchvision:NAME:ROOT.")
     from .libraries import torchvision_data
 
-    return torchvision_data(dataset, Path(root), name=dataset.lower(), scale=asked.scale)
+    return torchvision_data(dataset, Path(root), name=dataset.lower(), scale=asked.scale, background=asked.background)
 
 
 def _huggingface(asked: Request) -> ImageData:
@@ -229,6 +231,7 @@ def open_images(
     group: str | None = None,
     multi_label: bool = False,
     scale: Scale | None = None,
+    background: str = "white",
 ) -> ImageData:
     """A training and a validation set of labelled images.
 
@@ -259,6 +262,9 @@ def open_images(
     scale : (float, float), optional
         The values that are black and white, of images with more than 8 bits a channel; by default the ends of their
         range, 0 and 65535 or 0 and 1. Other values than integers of 16 bits and shares of 1 need it.
+    background : str
+        The colour that transparent parts of images are shown over, by a name or as "#rrggbb"; "drop" shows the colours
+        that are stored in them. Where no image has any, it changes nothing.
 
     Raises
     ------
@@ -301,6 +307,7 @@ def open_images(
             group=group,
             multi_label=multi_label,
             scale=scale,
+            background=background,
         )
     )
     if scale is not None:
@@ -318,6 +325,7 @@ def open_dense(
     val_share: float | None = None,
     seed: int = 0,
     scale: Scale | None = None,
+    background: str = "white",
 ) -> DenseData:
     """A training and a validation set of images with a map each.
 
@@ -335,6 +343,8 @@ def open_dense(
         Of that split; the rendered set has one among its options.
     scale : (float, float), optional
         Of images with more than 8 bits a channel, as for :func:`open_images`; maps stay as they are.
+    background : str
+        As for :func:`open_images`.
 
     Raises
     ------
@@ -359,7 +369,14 @@ def open_dense(
         raise UnknownName(f"image set with maps of {task}", text, _names(DENSE_KINDS), hint=_expected(DENSE_KINDS))
     return kind.open(
         Request(
-            text=text, rest=text.partition(":")[2], name=name, val_share=val_share, seed=seed, scale=scale, task=task
+            text=text,
+            rest=text.partition(":")[2],
+            name=name,
+            val_share=val_share,
+            seed=seed,
+            scale=scale,
+            background=background,
+            task=task,
         )
     )
 

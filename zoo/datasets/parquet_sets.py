@@ -12,7 +12,7 @@ from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import reason_of
 from .images import ImageData
-from .rgb import Scale
+from .rgb import WHITE, Scale
 from .sharded import Index, OfThread, SequentialFile, Shard, found_parts, indexed, require_unchanged, sharded_data, take
 
 with requires_extra("images", needed_for="An image set in parquet files"):
@@ -35,6 +35,7 @@ def parquet_data(
     image_column: str | None = None,
     label_column: str | None = None,
     scale: Scale | None = None,
+    background: str = WHITE,
 ) -> ImageData:
     """Images of parquet files: ``text`` names them as :func:`zoo.datasets.sharded.found_parts` says.
 
@@ -51,7 +52,17 @@ def parquet_data(
     def reader(shards: Sequence[Shard], held: Sequence[Index]) -> Callable[[int], bytes]:
         return Rows(shards, held, image_column)
 
-    return sharded_data(parts, indexes, reader, kind="parquet", name=name, val_share=val_share, seed=seed, scale=scale)
+    return sharded_data(
+        parts,
+        indexes,
+        reader,
+        kind="parquet",
+        name=name,
+        val_share=val_share,
+        seed=seed,
+        scale=scale,
+        background=background,
+    )
 
 
 class Rows:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 try:
     import numpy as np
-    from PIL import Image
+    from PIL import Image, ImageColor
 except ModuleNotFoundError as error:
     from ..errors import MissingExtra
 
@@ -23,7 +23,12 @@ except ModuleNotFoundError as error:
 Scale = tuple[float, float]
 """Which values are black and white."""
 
+WHITE, DROP = "white", "drop"
+"""What transparent pixels are shown over by default; and that they are shown as if they were opaque."""
+
 _DEEP_MODES = ("I;16", "I;16B", "I;16L", "I;16N", "I", "F")
+_KEYED_MODES = ("1", "L", "RGB", *_DEEP_MODES)  # in which a PNG names one shade or colour that is transparent
+_ALPHA_MODES = ("LA", "La", "PA", "RGBA", "RGBa")
 _ORIENTATION_TAG, _BITS_TAG, _PHOTOMETRIC_TAG = 0x112, 258, 262  # of EXIF, and of TIFF
 _WHITE_IS_ZERO = 0
 _METADATA = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")  # where an orientation may be
@@ -58,21 +63,25 @@ class Values(NamedTuple):
     is_inverted: bool = False  # the lowest value is white
 
 
-def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None) -> Image.Image:
-    """An image as an encoder gets it: 8-bit RGB, upright as its EXIF orientation says.
+def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None, background: str = WHITE) -> Image.Image:
+    """An image as an encoder gets it: 8-bit RGB, upright as its EXIF orientation says, transparent parts over white.
 
-    Images of 8 bits a channel are converted as Pillow does, which drops transparency. Unsigned integers of 16 bits
-    (12 in a TIFF of 12 bits) keep their high 8 bits, as in 16-bit colour files that Pillow reads; floating point from
-    0 to 1 is rounded to 255 steps. A TIFF whose lowest value is white is inverted.
+    Images of 8 bits a channel are converted as Pillow does. Unsigned integers of 16 bits (12 in a TIFF of 12 bits) keep
+    their high 8 bits, as in 16-bit colour files that Pillow reads; floating point from 0 to 1 is rounded to 255 steps.
+    A TIFF whose lowest value is white is inverted. Alpha that is opaque everywhere changes nothing.
 
     Parameters
     ----------
     image : PIL image or array
         Arrays have the shape (height, width) or (height, width, channels) with 1, 3 or 4 channels, and the types bool,
-        uint8, uint16 or floating point from 0 to 1.
+        uint8, uint16 or floating point from 0 to 1. The fourth channel is alpha, from 0 to the largest value of the
+        type, or 1.
     scale : (float, float), optional
         The values that are black and white, for images and arrays of more than 8 bits a channel; what lies outside
         becomes black or white. With it, integers of any type are taken.
+    background : str
+        The colour that transparent parts are shown over, as :func:`PIL.ImageColor.getrgb` takes it; "drop" shows the
+        colours that are stored in them.
 
     Returns
     -------
@@ -82,28 +91,37 @@ def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None) -> Im
     Raises
     ------
     DataError, QueryError
-        If it is none of these, or the scale is not two numbers: a ValueError in a process that cannot import the zoo.
+        If it is none of these, the scale is not two numbers or the background no colour: a ValueError in a process that
+        cannot import the zoo.
 
     >>> np.asarray(to_rgb(np.array([[0, 30000, 65535]], np.uint16)))[0, :, 0].tolist()
     [0, 117, 255]
     >>> np.asarray(to_rgb(np.array([[-1000.0, 200.0, 3000.0]]), scale=(-1000, 1400)))[0, :, 0].tolist()
     [0, 128, 255]
+    >>> np.asarray(to_rgb(np.array([[[0, 0, 0, 255], [0, 0, 0, 0]]], np.uint8)))[0, :, 0].tolist()
+    [0, 255]
     """
-    upright = to_8_bits(image, scale=None if scale is None else checked_scale(scale))
+    scale = None if scale is None else checked_scale(scale)
+    upright = to_8_bits(image, scale=scale, background=checked_background(background))
     if upright.mode == "La":  # grey, premultiplied, which Pillow converts to this alone
         upright = upright.convert("LA")
     return upright if upright.mode == "RGB" else upright.convert("RGB")
 
 
 def to_8_bits(
-    image: Image.Image | np.ndarray, *, scale: Scale | None = None, name: str = "The image", remedy: str = REMEDY
+    image: Image.Image | np.ndarray,
+    *,
+    scale: Scale | None = None,
+    background: str = WHITE,
+    name: str = "The image",
+    remedy: str = REMEDY,
 ) -> Image.Image:
-    """The image, upright and with 8 bits a channel, in any mode; unchanged if it is so already.
+    """The image, upright, with 8 bits a channel and no transparent pixel, in any mode; unchanged if it is so already.
 
     ``name`` is that of the image in messages, ``remedy`` the advice on values without a range.
     """
     if isinstance(image, np.ndarray):
-        return _of_array(image, scale, name, remedy)
+        return _of_array(image, scale, background, name, remedy)
     if not isinstance(image, Image.Image):
         raise _refused(
             f"{name} is a {type(image).__module__}.{type(image).__qualname__}; expected a PIL image, or an array of "
@@ -111,10 +129,12 @@ def to_8_bits(
             "torchvision.transforms.functional.to_pil_image."
         )
     image.load()  # metadata may be behind the pixels
-    upright, orientation, values = image, orientation_of(image), values_of(image)
+    upright, orientation, values, alpha = image, orientation_of(image), values_of(image), alpha_of(image)
     if values is not None:
         pixels = shades(np.asarray(image), values, scale=scale, name=name, remedy=remedy)
         upright = Image.fromarray(255 - pixels if values.is_inverted else pixels)
+    if alpha is not None:
+        upright = _flat(upright, alpha, background)
     if orientation in _TURNS:
         upright = upright.transpose(_TURNS[orientation])
         for key in _METADATA:  # or it would be turned again
@@ -132,6 +152,50 @@ def orientation_of(image: Image.Image) -> int:
     except (OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, struct.error):
         return 1  # Pillow raises these on damaged metadata, which say nothing about the pixels
     return tag if isinstance(tag, int) and tag in _TURNS else 1
+
+
+def may_be_transparent(image: Image.Image) -> bool:
+    """Whether the head of an image says that pixels may be transparent, which its pixels may not be.
+
+    A transparent shade or colour counts only in an image that comes from a file: Pillow leaves one behind where it
+    converts a palette, and opaque pixels may have the same colour.
+    """
+    if image.mode in _KEYED_MODES:
+        key = image.info.get("transparency")
+        return image.format is not None and isinstance(key, tuple if image.mode == "RGB" else int)
+    return image.mode in _ALPHA_MODES or (image.mode == "P" and image.has_transparency_data)
+
+
+def alpha_of(image: Image.Image) -> Image.Image | None:
+    """The alpha of an image whose pixels are read, of mode L; None if all of them are opaque."""
+    if not may_be_transparent(image):
+        return None
+    if image.mode in _KEYED_MODES:
+        pixels, key = (
+            np.asarray(image.convert("L") if image.mode == "1" else image),
+            np.array(image.info["transparency"]),
+        )
+        if image.mode == "RGB":
+            key = key >> 8 if key.max() > 255 else key  # of 16 bits, of which Pillow keeps the high 8
+            hidden = (pixels == key).all(axis=2)
+        else:
+            hidden = pixels == key
+        alpha = Image.fromarray(np.where(hidden, 0, 255).astype(np.uint8))
+    else:
+        with_band = image.convert("RGBA") if image.mode == "P" else image
+        alpha = with_band.getchannel(with_band.getbands()[-1])
+    return None if alpha.getextrema()[0] == 255 else alpha
+
+
+def array_alpha(array: np.ndarray, *, name: str = "The image") -> np.ndarray | None:
+    """The alpha of an array with four channels, uint8 (height, width); None if it has none, or is opaque everywhere."""
+    if array.ndim != 3 or array.shape[2] != 4:
+        return None
+    alpha, values = array[..., 3], array_values(array.dtype)
+    if values is not None:
+        most = 1.0 if array.dtype.kind == "f" else int(np.iinfo(array.dtype).max)
+        alpha = shades(np.clip(alpha, 0, most), Values(values.kind, (0, most)), name=name)
+    return None if alpha.min() == 255 else alpha
 
 
 def values_of(image: Image.Image) -> Values | None:
@@ -208,6 +272,24 @@ def checked_scale(scale: Scale) -> Scale:
     return low, high
 
 
+def checked_background(background: str) -> str:
+    """ "drop", "white", or another colour as #rrggbb; what is no opaque colour is refused as a QueryError.
+
+    >>> checked_background("#FFF"), checked_background("black")
+    ('white', '#000000')
+    """
+    if background == DROP:
+        return DROP
+    try:
+        red, green, blue, alpha = (*ImageColor.getrgb(background), 255)[:4]
+    except (ValueError, AttributeError, TypeError):
+        alpha = 0
+    if alpha < 255:
+        sentence = f"The background is {background!r}; expected a colour, as white or '#808080', or drop."
+        raise _refused(sentence, kind="QueryError")
+    return WHITE if (red, green, blue) == (255, 255, 255) else f"#{red:02x}{green:02x}{blue:02x}"
+
+
 def turned(array: np.ndarray, orientation: int) -> np.ndarray:
     """Rows and columns of a stored array, shape (height, width, ...), turned as an EXIF orientation says."""
     return array if orientation == 1 else np.ascontiguousarray(_ARRAY_TURNS[orientation](array))
@@ -254,32 +336,41 @@ class RGB:
         scale: Scale | None = None,
         *,
         is_squashed: bool = False,
+        background: str = WHITE,
     ) -> None:
         self.window = None if is_squashed else (resize_px, crop_px, interpolation)
         self.scale = None if scale is None else checked_scale(scale)
+        self.background = checked_background(background)
 
     def __call__(self, image: Image.Image | np.ndarray) -> Image.Image:
-        upright = to_rgb(image, scale=self.scale)
+        upright = to_rgb(image, scale=self.scale, background=self.background)
         return upright if self.window is None else narrowed(upright, *self.window)
 
     def __repr__(self) -> str:
-        """Enters the hash of a preprocessing; the window follows from the next steps, so that it is left out."""
-        return "RGB()" if self.scale is None else f"RGB(scale={self.scale})"
+        """Enters the hash of a preprocessing; the window follows from the next steps, so that it is left out.
+
+        So is the background that is white, although it was dropped once: all preprocessings would have another hash for
+        the sake of the few images with transparent parts. It is the fingerprint of those images that says it.
+        """
+        options = [] if self.scale is None else [f"scale={self.scale}"]
+        options += [] if self.background == WHITE else [f"background={self.background!r}"]
+        return f"RGB({', '.join(options)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The text of this file, for there may be no zoo where it is unpickled."""
         text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
         arguments = *(self.window or (0, 0, "")), self.scale
-        return eval, (_UNPICKLE, {"text": text, "arguments": arguments, "is_squashed": self.window is None})
+        options = {"is_squashed": self.window is None, "background": self.background}
+        return eval, (_UNPICKLE, {"text": text, "arguments": arguments, "options": options})
 
 
 _UNPICKLE = """(
     exec(text, names := {"__name__": "zoo.datasets.rgb", "__package__": "zoo.datasets", "_TEXT": text})
-    or names["RGB"](*arguments, is_squashed=is_squashed)
+    or names["RGB"](*arguments, **options)
 )"""
 
 
-def _of_array(array: np.ndarray, scale: Scale | None, name: str, remedy: str) -> Image.Image:
+def _of_array(array: np.ndarray, scale: Scale | None, background: str, name: str, remedy: str) -> Image.Image:
     flat = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if 0 in flat.shape or not (flat.ndim == 2 or (flat.ndim == 3 and flat.shape[2] in (3, 4))):
         hint = ""
@@ -289,10 +380,26 @@ def _of_array(array: np.ndarray, scale: Scale | None, name: str, remedy: str) ->
             f"{name} is an array of shape {array.shape}; expected (height, width) or (height, width, channels) with 1, "
             f"3 or 4 channels{hint}."
         )
-    values = array_values(flat.dtype)
-    if values is None:
-        return Image.fromarray(np.ascontiguousarray(flat))
-    return Image.fromarray(shades(flat, values, scale=scale, name=name, remedy=remedy))
+    colours, alpha, values = (
+        flat[..., :3] if flat.ndim == 3 else flat,
+        array_alpha(flat, name=name),
+        array_values(flat.dtype),
+    )
+    if values is not None:
+        colours = shades(colours, values, scale=scale, name=name, remedy=remedy)
+    image = Image.fromarray(np.ascontiguousarray(colours))
+    return image if alpha is None else _flat(image, Image.fromarray(np.ascontiguousarray(alpha)), background)
+
+
+def _flat(image: Image.Image, alpha: Image.Image, background: str) -> Image.Image:
+    """The colours of an image over a background, of mode RGB."""
+    if image.mode in ("La", "P"):  # which Pillow does not convert, or warns of
+        image = image.convert("LA" if image.mode == "La" else "RGBA")
+    colours = image.convert("RGB")
+    if background != DROP:
+        colours = Image.composite(colours, Image.new("RGB", image.size, background), alpha)
+    colours.info.pop("transparency", None)  # or it would be looked for again
+    return colours
 
 
 def _plain(value: Any) -> str:

@@ -15,10 +15,11 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import islice, product, takewhile
 from pathlib import Path
@@ -39,7 +40,7 @@ with requires_extra("models", needed_for="Working with images"):
 
 Labels = list[int] | list[str]
 
-_INDEX_FORMAT = "zoo-shard-1"
+_INDEX_FORMAT = "zoo-shard-2"
 _SETTLED_S = 2.0  # a file may change twice within one tick of a coarse clock
 _N_THREADS = 8  # shards that are looked through at once
 _LOCKED_S = 900.0  # within which another process of this machine looks through a shard
@@ -85,6 +86,7 @@ class Index:
     sizes: list[int] = field(default_factory=list)  # bytes of each
     blocks: list[int] = field(default_factory=list)  # how many images are read together, if they are in blocks
     classes: list[str] | None = None  # names of labels that are numbers, if the shard has them
+    left_out: dict[str, int] = field(default_factory=dict)  # files of systems
 
     def as_dict(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__slots__}
@@ -171,11 +173,13 @@ def sharded_data(
     val_share: float,
     seed: int,
     scale: Scale | None,
+    background: str,
 ) -> ImageData:
     """The image set of shards and what is in them; ``reader(shards, indexes)`` returns images' bytes by their number.
 
     A set without parts is split stratified by class. The fingerprint is over names, which begin with those of the
-    shards in their order, labels, classes, the bytes of the images, and how images with more than 8 bits are scaled.
+    shards in their order, labels, classes, the bytes of the images, and how images are scaled that have more than 8
+    bits, and shown that are transparent.
     """
     classes, codes = _classes(parts, indexes)
     sets = {}
@@ -190,11 +194,12 @@ def sharded_data(
             for start, index in zip(starts, held, strict=False)
             for i, stored in index.stored.items()
         ]
-        reading = reading_of(names, encoded.opened, image_set=name, scale=scale, heads=heads)
+        reading = reading_of(names, encoded.opened, image_set=name, scale=scale, background=background, heads=heads)
+        reading = replace(reading, left_out=sum((Counter(index.left_out) for index in held), Counter()))
         sets[part] = ImageSet(
             name=name,
             split=part,
-            images=LazyImages(Decoder(encoded, reading.scale), np.arange(len(names))),
+            images=LazyImages(Decoder(encoded, reading.scale, reading.background), np.arange(len(names))),
             labels=codes[part],
             classes=classes,
             names=names,
@@ -231,10 +236,10 @@ class Encoded:
 
 
 class Decoder:
-    """Images by their numbers, upright and of 8 bits a channel."""
+    """Images by their numbers, upright, of 8 bits a channel and without transparency."""
 
-    def __init__(self, encoded: Encoded, scale: Scale | None) -> None:
-        self.encoded, self.scale = encoded, scale
+    def __init__(self, encoded: Encoded, scale: Scale | None, background: str) -> None:
+        self.encoded, self.scale, self.background = encoded, scale, background
 
     def __call__(self, number: int) -> Image.Image:
         name, image_set = self.encoded.names[number], self.encoded.image_set
@@ -244,7 +249,7 @@ class Decoder:
                 image.load()
         except DECODING_ERRORS as error:
             raise CorruptImage.of(name, image_set=image_set, reason=reason_of(error)) from error
-        return as_shown(image, image=name, image_set=image_set, scale=self.scale)
+        return as_shown(image, image=name, image_set=image_set, scale=self.scale, background=self.background)
 
 
 class OfThread(threading.local):

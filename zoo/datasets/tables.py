@@ -20,11 +20,11 @@ from pathlib import Path
 
 from ..errors import DataError, QueryError
 from ..optional import requires_extra
+from .endings import SUFFIXES
 from .folders import files_image_set, read_below
 from .groups import groups_of_names
-from .imagefiles import SUFFIXES
 from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet
-from .rgb import Scale
+from .rgb import WHITE, Scale
 from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
@@ -103,6 +103,7 @@ def table_data(
     seed: int,
     columns: Columns | None = None,
     scale: Scale | None = None,
+    background: str = WHITE,
 ) -> ImageData:
     """The images of a table: with a column ``split``, train and the first of val and test that occurs; else split here.
 
@@ -111,7 +112,7 @@ def table_data(
     image may have several tags: of columns of 0 and 1, or of one column with "|" or ";" between them.
 
     The fingerprint is over the paths as they are written, the bytes of the files, labels, classes, groups and tags, and
-    over the orientations, kinds of values and scale of the images that are turned or scaled.
+    over the orientations, kinds of values, scale and background of the images that are turned, scaled or transparent.
     """
     wanted = columns or Columns()
     table = read_table(file)
@@ -136,6 +137,7 @@ def table_data(
             name=name,
             split=split,
             scale=scale,
+            background=background,
             groups=None if groups is None else groups[of],
             tags=tags,
         )

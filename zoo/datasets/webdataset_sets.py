@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from ..errors import DataError
 from ..optional import requires_extra
-from .imagefiles import DICOM_SUFFIXES, SUFFIXES
+from .endings import DICOM_SUFFIXES, SUFFIXES, USUAL, remedy_for, skipped_as
 from .images import ImageData
-from .rgb import Scale
+from .rgb import WHITE, Scale
 from .sharded import (
     Index,
     OfThread,
@@ -36,6 +36,7 @@ with requires_extra("models", needed_for="Working with images"):
 _ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")  # packed ones are found to be refused
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _IMAGES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES if suffix not in DICOM_SUFFIXES)
+_COMMON = ("bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")  # the image of a key, if it has one
 _BLOCK = 512  # bytes of a header, and of the marks at the end
 _AHEAD = 16 << 20  # bytes of a shard that are read at once when it is looked through
 _WINDOW = 4 << 20  # bytes of neighbouring images that are read at once from an address
@@ -50,6 +51,7 @@ def webdataset_data(
     image_column: str | None = None,
     label_column: str | None = None,
     scale: Scale | None = None,
+    background: str = WHITE,
 ) -> ImageData:
     """Images of tar files: ``text`` names them as :func:`zoo.datasets.sharded.found_parts` says.
 
@@ -57,14 +59,22 @@ def webdataset_data(
     of the last name, and what is behind that dot says what the member is: an image by its ending (of several,
     ``image_column`` names one, such as "jpg"), and the label: ``cls``, a whole number, or else the entry "label" of
     ``json``. ``label_column`` names another entry of json, whose values are whole numbers or texts. Members with
-    other endings are ignored. The same key may be in several shards.
+    other endings are ignored, and members that systems put there are left out. The same key may be in several shards.
     """
     parts = found_parts(text, _ENDINGS)
     wanted = _Wanted(image_column, label_column)
     what = f"webdataset {image_column!r} {label_column!r}"
     indexes = {part: indexed(shards, wanted.look, what=what) for part, shards in parts.items()}
     return sharded_data(
-        parts, indexes, Members, kind="webdataset", name=name, val_share=val_share, seed=seed, scale=scale
+        parts,
+        indexes,
+        Members,
+        kind="webdataset",
+        name=name,
+        val_share=val_share,
+        seed=seed,
+        scale=scale,
+        background=background,
     )
 
 
@@ -127,7 +137,7 @@ class _Wanted:
         index = Index(names=[], labels=[], contents=[], stored={})
         seen = set()
         file = SequentialFile(shard, ahead=_AHEAD)
-        for sample in _samples(shard, file):
+        for sample in _samples(shard, file, index.left_out):
             if sample.key in seen:
                 raise DataError(
                     f"The shard {shard.shown} has the key {sample.key!r} twice, apart; expected all members of a key "
@@ -154,7 +164,8 @@ class _Wanted:
         if self.image is not None:
             images = [self.image] if self.image in sample.members else []
         else:
-            images = [ending for ending in sample.members if ending in _IMAGES]
+            images = [ending for ending in sample.members if ending in _COMMON]
+            images = images or [ending for ending in sample.members if ending in _IMAGES]
         if len(images) == 1:
             return images[0]
         there = ", ".join(sample.members)
@@ -163,9 +174,10 @@ class _Wanted:
                 f"The key {sample.key!r} in {shard.shown} has {len(images)} images ({', '.join(images)}); say which "
                 f"with --image-column {images[0]}, or image_column={images[0]!r} in Python."
             )
+        remedy = next(filter(None, map(remedy_for, sample.members)), "add it, or remove the other members of the key")
         raise DataError(
             f"The key {sample.key!r} in {shard.shown} has no image (it has {there}); expected one with the ending "
-            f"{self.image or ', '.join(_IMAGES)}: add it, or remove the other members of the key."
+            f"{self.image or f'of an image, {USUAL}'}: {remedy}."
         )
 
     def _label_of(self, sample: _Sample, shard: Shard, file: SequentialFile) -> int | str:
@@ -199,8 +211,8 @@ class _Wanted:
         return int(label) if isinstance(label, int) else str(label)
 
 
-def _samples(shard: Shard, file: SequentialFile) -> Iterator[_Sample]:
-    """The samples of a shard in their order."""
+def _samples(shard: Shard, file: SequentialFile, left_out: dict[str, int]) -> Iterator[_Sample]:
+    """The samples of a shard in their order; hidden members, and those of systems, are counted instead."""
     head = file.read(6)
     packing = next((name for magic, name in _PACKED.items() if head.startswith(magic)), None)
     if packing is not None:
@@ -220,7 +232,12 @@ def _samples(shard: Shard, file: SequentialFile) -> Iterator[_Sample]:
                 folder, slash, last = member.name.rpartition("/")
                 stem, _, ending = last.partition(".")
                 key, ending = folder + slash + stem, ending.lower()
-                if not stem:  # hidden, such as what macOS writes
+                around = [skipped_as(one, is_folder=False) for one in folder.split("/")]  # "." is no hidden folder
+                skipped = next(
+                    (kind for kind in around if kind not in ("", "hidden")), skipped_as(last, is_folder=False)
+                )
+                if skipped:
+                    left_out[skipped] = left_out.get(skipped, 0) + 1
                     continue
                 if sample is not None and sample.key != key:
                     yield sample

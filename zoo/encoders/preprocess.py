@@ -10,34 +10,39 @@ from collections.abc import Callable
 from typing import Any
 
 from ..cards.schema import Preprocess
-from ..datasets.rgb import RGB, Scale
+from ..datasets.rgb import RGB, WHITE, Scale
 from ..optional import requires_extra
 
 with requires_extra("models", needed_for="Preprocessing images"):
     from torchvision import transforms
 
 
-def build_preprocess(preprocess: Preprocess, *, scale: Scale | None = None) -> transforms.Compose:
+def build_preprocess(
+    preprocess: Preprocess, *, scale: Scale | None = None, background: str = WHITE
+) -> transforms.Compose:
     """The transform of ``card.preprocess``, from an image to a float32 tensor (3, crop_px, crop_px).
 
     The image is of PIL, or an array (height, width) or (height, width, channels). It is made 8-bit RGB first, and
     turned as its EXIF orientation says; :func:`zoo.datasets.rgb.to_rgb` documents which images are accepted. ``scale``
     gives the values that are black and white, of images with more than 8 bits a channel; by default those of their
-    range.
+    range. ``background`` is the colour that transparent parts are shown over, or "drop".
 
     Pixels that were turned by hand are turned again if the image still has an orientation: turn them with
     ``PIL.ImageOps.exif_transpose``, which removes it.
     """
     normalize = transforms.Normalize(mean=list(preprocess.mean), std=list(preprocess.std))
-    return transforms.Compose([*geometry(preprocess, scale=scale), transforms.ToTensor(), normalize])
+    steps = geometry(preprocess, scale=scale, background=background)
+    return transforms.Compose([*steps, transforms.ToTensor(), normalize])
 
 
-def geometry(preprocess: Preprocess, *, scale: Scale | None = None) -> list[Callable[[Any], Any]]:
+def geometry(
+    preprocess: Preprocess, *, scale: Scale | None = None, background: str = WHITE
+) -> list[Callable[[Any], Any]]:
     """The first steps of :func:`build_preprocess`: from an image to the 8-bit RGB square that the encoder sees."""
     how = transforms.InterpolationMode(preprocess.interpolation)
     window = preprocess.resize_px, preprocess.crop_px, preprocess.interpolation
     return [
-        RGB(*window, scale, is_squashed=preprocess.fit == "squash"),
+        RGB(*window, scale, is_squashed=preprocess.fit == "squash", background=background),
         transforms.Resize(preprocess.resize_size, interpolation=how),
         transforms.CenterCrop(preprocess.crop_px),
     ]

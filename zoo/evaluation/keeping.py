@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..datasets.rgb import WHITE
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..optional import requires_extra
@@ -47,6 +48,7 @@ def keep_probe(
     *,
     cache: Path | None = None,
     scale: tuple[float, float] | None = None,
+    background: str = WHITE,
     load: Load | None = None,
 ) -> Kept:
     """The linear probe of an evaluation that was trained with all labels.
@@ -61,6 +63,8 @@ def keep_probe(
         Folder of cached probes.
     scale : (float, float), optional
         With which the images were opened, if with one.
+    background : str
+        With which the images were opened.
     load : callable, optional
         From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
 
@@ -85,7 +89,7 @@ def keep_probe(
             f"{100 * MOST_DIFFERENT:.0f} %: remove its cached runs{'' if cache is None else f' in {cache}'} and "
             "measure it again."
         )
-    probe = probe_of(fitted, train, scale=scale, load=load)
+    probe = probe_of(fitted, train, scale=scale, background=background, load=load)
     metrics = classification_metrics(
         _numbers_of(test, fitted.classes_),
         probe.predict_proba(test),

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import TAG_SEPARATOR, ImageSet
+from ..datasets.rgb import DROP, WHITE
 from ..datasets.unlabelled import unlabelled_images
 from ..errors import DataError, QueryError, StoreError
 from ..features import Features
@@ -122,6 +123,8 @@ class SavedProbe:
         For JSON: protocol, seed, labels, what was chosen, images, metrics with intervals, versions.
     scale : (float, float) or None
         The values that are black and white, of images with more than 8 bits a channel, as for those of the training.
+    background : str
+        The colour that transparent parts of images are shown over, or "drop", as for those of the training.
     load : callable
         From the id to encoder and preprocessing; :func:`zoo.load` by default.
     """
@@ -135,6 +138,7 @@ class SavedProbe:
     centre: Floats
     about: dict[str, Any] = field(default_factory=dict)
     scale: tuple[float, float] | None = None
+    background: str = WHITE
     load: Load | None = None
 
     def __post_init__(self) -> None:
@@ -213,7 +217,9 @@ class SavedProbe:
         WeightsUnavailable
             If the weights of the encoder cannot be had.
         """
-        shown = images if isinstance(images, ImageSet) else unlabelled_images(images, scale=self.scale)
+        shown = images
+        if not isinstance(shown, ImageSet):
+            shown = unlabelled_images(shown, scale=self.scale, background=self.background)
         if not len(shown):
             raise DataError(f"The image set {shown.name!r} holds no image; there is nothing to predict.")
         if batch_size < 1 or n_workers < 0:
@@ -343,6 +349,7 @@ def probe_of(
     *,
     about: Mapping[str, Any] | None = None,
     scale: tuple[float, float] | None = None,
+    background: str = WHITE,
     load: Load | None = None,
 ) -> SavedProbe:
     """A fitted linear probe, as it can be saved.
@@ -357,6 +364,8 @@ def probe_of(
         Facts to keep with it, for JSON.
     scale : (float, float), optional
         With which the training images were opened, if with one.
+    background : str
+        With which the training images were opened.
     load : callable, optional
         From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
 
@@ -385,6 +394,7 @@ def probe_of(
         centre=centre,
         about={**(about or {}), "versions": versions()},
         scale=scale,
+        background=background,
         load=load,
     )
 
@@ -442,6 +452,7 @@ def save_probe(
         "classes": list(probe.classes),
         "dim": probe.dim,
         "scale": None if probe.scale is None else list(probe.scale),
+        "background": probe.background,
         "numbers": {"file": NUMBERS, "sha256": hashlib.sha256(numbers).hexdigest(), "size_bytes": len(numbers)},
         "about": probe.about,
     }
@@ -540,6 +551,7 @@ def load_probe(folder: str | Path, *, load: Load | None = None) -> SavedProbe:
             classes=tuple(facts["classes"]),
             about=facts["about"],
             scale=None if facts["scale"] is None else tuple(facts["scale"]),
+            background=facts.get("background", DROP),  # as it was before there was a choice
             load=load,
             **tensors,
         )

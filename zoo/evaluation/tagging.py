@@ -15,6 +15,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import beside_the_first, indicators_of
+from ..datasets.rgb import WHITE
 from ..errors import DataError
 from ..features import Features, require_comparable
 from ..optional import requires_extra
@@ -65,6 +66,7 @@ def evaluate_tags(
     request: Request,
     *,
     scale: tuple[float, float] | None = None,
+    background: str = WHITE,
     load: Load | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> TagEvaluation:
@@ -78,6 +80,8 @@ def evaluate_tags(
         Its seed, device and changed settings of the probe.
     scale : (float, float), optional
         With which the images were opened, if with one.
+    background : str
+        With which the images were opened.
     load : callable, optional
         From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
     tell : callable, optional
@@ -129,6 +133,7 @@ def evaluate_tags(
         intercepts=np.array(intercepts) + coefficients @ centre,
         centre=centre,
         scale=scale,
+        background=background,
         load=load,
     )
     metrics = tag_metrics(

@@ -69,6 +69,7 @@ def transfer_data(
     group: str | None = None,
     multi_label: bool = False,
     scale: Scale | None = None,
+    background: str = "white",
 ) -> TransferData:
     """The data of a task.
 
@@ -79,7 +80,7 @@ def transfer_data(
         :func:`zoo.datasets.open_dense` takes; or what they return.
     task : str
         One of :data:`~zoo.evaluation.curves.recipe.TASKS`.
-    name, val_share, seed, scale
+    name, val_share, seed, scale, background
         As for these functions.
     image_column, label_column, label_columns, split_column, group, multi_label
         As for :func:`zoo.datasets.open_images`.
@@ -93,7 +94,9 @@ def transfer_data(
     if isinstance(spec, ImageData | DenseData):
         data: ImageData | DenseData = spec
     elif about.is_dense:
-        data = open_dense(spec, task=task, name=name, val_share=val_share, seed=seed, scale=scale)
+        data = open_dense(
+            spec, task=task, name=name, val_share=val_share, seed=seed, scale=scale, background=background
+        )
     else:
         data = open_images(
             spec,
@@ -107,6 +110,7 @@ def transfer_data(
             group=group,
             multi_label=multi_label,
             scale=scale,
+            background=background,
         )
     task_of_data = data.task if isinstance(data, DenseData) else "classification"
     if task_of_data != task:
