@@ -1,4 +1,4 @@
-"""A pytest plugin that keeps the processes of the tests small and their garbage collections short; it limits nothing."""
+"""A pytest plugin that keeps the processes of the tests small and garbage collections short; it limits nothing."""
 
 from __future__ import annotations
 

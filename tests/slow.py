@@ -112,7 +112,8 @@ class Slow:
 @cache
 def _place(path: Path) -> int:
     """Where in ``FILES`` a file is, the number of them if it is not."""
-    return next((place for place, pattern in enumerate(FILES) if fnmatch(short_name(path), pattern)), len(FILES))
+    name = short_name(path)
+    return next((place for place, pattern in enumerate(FILES) if fnmatch(name, pattern)), len(FILES))
 
 
 def short_name(path: Path) -> str:

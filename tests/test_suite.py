@@ -13,6 +13,7 @@ from tests import slow
 from tests.each import for_each
 from tests.stress.kernels import NOT_NUMERICAL
 
+
 @pytest.mark.parametrize("patterns", [NOT_NUMERICAL, slow.FILES], ids=["not run with other kernels", "slow"])
 def test_every_pattern_of_files_names_one(patterns: tuple[str, ...]) -> None:
     names = [slow.short_name(path) for path in slow.TESTS.rglob("test_*.py")]
