@@ -65,3 +65,9 @@ def test_from_a_shortlist_to_a_page_and_predictions(xrays: Path) -> None:
         predicted = list(csv.DictReader(file))
     assert len(predicted) == N_IMAGES
     assert {row["predicted"] for row in predicted} == {"normal", "opacity"}
+
+    same, other = (
+        document("predict", saved, table, "--device", "cpu", *group) for group in (("--group", "patient"), ())
+    )
+    assert (same["split_otherwise"], other["split_otherwise"]) == (False, True)
+    assert "split otherwise than when the probe was trained" in run("predict", saved, table, "--device", "cpu").output

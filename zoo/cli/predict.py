@@ -124,6 +124,7 @@ class _Asked:
     groups: dict[str, int] | None  # by name of the image
     why: str  # how labels are known, or why not; may be empty
     is_trained_on: bool = False
+    is_split_otherwise: bool = False  # the images of the training, in other parts
 
 
 def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
@@ -189,7 +190,7 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
         data = opened(text, asked | {"scale": probe.scale})
     sides = [getattr(data, one) for one in _PARTS[part]]
     images = joined(sides)
-    trained_on = probe.about.get("images_hash", {}).get("train")
+    hashes = probe.about.get("images_hash", {})
     known = sides[0].classes
     is_labelled = bool(sides[0].tags) == (probe.kind == "tags") and (
         set(probe.classes) <= set(sides[0].tags) if sides[0].tags else set(known) <= set(probe.classes)
@@ -206,7 +207,9 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
         labels=labels,
         groups=groups,
         why="",
-        is_trained_on=any(side.fingerprint == trained_on for side in sides),
+        is_trained_on=any(side.fingerprint == hashes.get("train") for side in sides),
+        is_split_otherwise=data.name == probe.about.get("dataset")
+        and not {data.train.fingerprint, data.val.fingerprint} & set(hashes.values()),
     )
 
 
@@ -281,6 +284,7 @@ class _Done:
             "out": None if out is None else str(out),
             "metrics": None if metrics is None else metrics.as_dict(),
             "trained_on_these": self.asked.is_trained_on,
+            "split_otherwise": self.asked.is_split_otherwise,
             "note": self.asked.why or None,
             "images": {side.split: side.reading.as_dict() for side in self.asked.sides},
         }
@@ -323,4 +327,9 @@ class _Done:
         notes += skipped_notes(self.skipped, n_named=10)
         if self.asked.is_trained_on:
             notes.append("the probe was trained on these very images: what is measured on them is memory")
+        if self.asked.is_split_otherwise:
+            notes.append(
+                "these images are split otherwise than when the probe was trained, which may have seen some of them: "
+                "give the options of then (--group, --val-share, --split-seed)"
+            )
         print_notes(notes)
