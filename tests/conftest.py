@@ -81,7 +81,7 @@ def content_checked_once() -> Iterator[None]:
     merged, merged_facts = reading._Files.merged, {}
     kept: set[int] = set()  # those of merged_facts, which nobody changes
     check_facts, checked_facts = reading.check_facts, {}
-    names_of, without_unrecorded, made = catalogue.names_of, catalogue._without_unrecorded, {}
+    listing, without_unrecorded, made = catalogue._listing, catalogue._without_unrecorded, {}
     checked_parts: set[int] = set()  # of checked_facts, which are kept
     rows_of, checked_rows = rows.rows_of, {}
 
@@ -122,7 +122,7 @@ def content_checked_once() -> Iterator[None]:
             places: dict[rows.Key, str] = {}
             checked_rows[path, content] = rows_of(path, content, cards, places, left_out), places
         found, places = checked_rows[path, content]
-        if not places.keys().isdisjoint(seen):  # a row of another file, which is refused with both places
+        if not places.keys().isdisjoint(seen.keys()):  # a row of another file, which is refused with both places
             return rows_of(path, content, cards, seen, left_out)
         seen |= places
         return [*found]
@@ -131,7 +131,7 @@ def content_checked_once() -> Iterator[None]:
         patch.setattr(content, "_files_below", list_once)
         for module in (catalogue, derived, reported):
             patch.setattr(module, "stamp", stamp_once)
-        patch.setattr(catalogue, "names_of", made_once(names_of))
+        patch.setattr(catalogue, "_listing", made_once(listing))
         patch.setattr(catalogue, "_without_unrecorded", made_once(without_unrecorded))
         patch.setattr(reading, "_document", cache(reading._document))
         patch.setattr(reading._Files, "merged", merge_once)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from matplotlib.colors import to_rgba
@@ -11,7 +12,7 @@ from matplotlib.colors import to_rgba
 from tests.figure_checks import figure_faults
 from tests.own_encoder import add_own_encoder
 from tests.shipped import QUICK, shipped_findings, shipped_table, with_few_draws
-from zoo.analysis.table import study_table
+from zoo.analysis.table import StudyTable, study_table
 from zoo.evaluation.drawing import style
 from zoo.studies.report import document_of, html_page, markdown_page
 from zoo.studies.running import StudyOptions, StudyRun, studies
@@ -47,17 +48,22 @@ def test_a_study_answers_on_the_published_rows(name: str) -> None:
             assert to_rgba(drawing.get_facecolor()) == (1.0, 1.0, 1.0, 1.0)
 
 
+@pytest.fixture(scope="module")
+def with_mine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudyTable]:
+    """The corrected table with an encoder of the user's, in the home of that user."""
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("home")
+        add_own_encoder(home, patch, splits=("train -> val", "train 1% -> val"))
+        yield study_table(corrected=True, with_mine=True)
+
+
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_answers_on_corrected_rows_with_a_sparse_encoder_of_mine(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_own_encoder(tmp_path, monkeypatch, splits=("train -> val", "train 1% -> val"))
-    table = study_table(corrected=True, with_mine=True)
-    assert table.mine and len(table) == 169
-    findings = with_few_draws(name, **QUICK)(table, StudyOptions())
+def test_a_study_answers_on_corrected_rows_with_a_sparse_encoder_of_mine(name: str, with_mine: StudyTable) -> None:
+    assert with_mine.mine and len(with_mine) == 169
+    findings = with_few_draws(name, **QUICK)(replace(with_mine, frame=with_mine.frame.copy()), StudyOptions())
     assert findings.claims
     assert all(claim.reason for claim in findings.claims if claim.verdict != "agrees")
-    json.dumps(document_of([StudyRun(study=STUDIES[name], table=table, findings=findings)]), allow_nan=False)
+    json.dumps(document_of([StudyRun(study=STUDIES[name], table=with_mine, findings=findings)]), allow_nan=False)
     with style():
         for figure in findings.figures:
             assert figure.draw().axes, figure.name

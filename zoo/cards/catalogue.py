@@ -277,13 +277,18 @@ def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
 
 def _as_parts(facts: Mapping[str, dict[str, Any]], left_out: Sequence[str]) -> dict[str, Any]:
     """All cards as the copy has them: the columns of listings, then each card by itself."""
-    columns = {f"column {field}": [_recorded(_fact(one, field)) for one in facts.values()] for field in _LISTED}
-    columns["column commercial_use"] = [_word(build_card(one).commercial_use) for one in facts.values()]
-    columns[_N_ERRATA] = [len(one["errata"]) for one in facts.values()]
-    columns[_NAMES] = [names_of(one) for one in facts.values()]
+    listings = [_listing(one) for one in facts.values()]
+    names = [*(f"column {field}" for field in _LISTED), "column commercial_use", _N_ERRATA, _NAMES]
+    columns = {name: [one[number] for one in listings] for number, name in enumerate(names)}
     cards = {f"card {encoder}": _without_unrecorded(one) for encoder, one in facts.items()}
     unlisted_ids = [encoder for encoder, one in facts.items() if not one["listed"]]
     return {_IDS: list(facts), _UNLISTED_IDS: unlisted_ids, _LEFT_OUT: list(left_out), **columns, **cards}
+
+
+def _listing(facts: Mapping[str, Any]) -> list[Any]:
+    """The columns of listings, of one card."""
+    listed = [_recorded(_fact(facts, field)) for field in _LISTED]
+    return [*listed, _word(build_card(facts).commercial_use), len(facts["errata"]), names_of(facts)]
 
 
 def _fact(facts: Mapping[str, Any], field: str) -> Any:
