@@ -57,7 +57,7 @@ def content_checked_once() -> Iterator[None]:
     thousands of times, and each time finds them all unchanged.
     """
     from zoo import files as content
-    from zoo.cards import catalogue, reading
+    from zoo.cards import catalogue, compiled, reading
     from zoo.results import derived, reported, rows
 
     files_below, listed = content._files_below, {}
@@ -83,10 +83,20 @@ def content_checked_once() -> Iterator[None]:
     check_facts, checked_facts = reading.check_facts, {}
     listing, without_unrecorded, made = catalogue._listing, catalogue._without_unrecorded, {}
     checked_parts: set[int] = set()  # of checked_facts, which are kept
+    line, kept_lines = compiled._line, {}  # of what is in made, by its id
     rows_of, checked_rows = rows.rows_of, {}
 
+    def line_once(value: Any) -> bytes:
+        if id(value) not in kept_lines:
+            return line(value)
+        if kept_lines[id(value)] is None:
+            kept_lines[id(value)] = line(value)
+        return kept_lines[id(value)]
+
+    is_shipped = cache(lambda path: path.is_relative_to(REPOSITORY))
+
     def merge_once(files: Any, encoder: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
-        if not files.of[encoder].is_relative_to(REPOSITORY):
+        if not is_shipped(files.of[encoder]):
             return merged(files, encoder, above)
         key = encoder, id(files.documents[files.of[encoder]])  # which is kept, as _document is cached
         if key not in merged_facts:
@@ -109,6 +119,7 @@ def content_checked_once() -> Iterator[None]:
             key = make, facts["id"], facts["family"], part
             if key not in made:
                 made[key] = make(facts)
+                kept_lines[id(made[key])] = None
             return made[key]
 
         return of_facts
@@ -116,7 +127,7 @@ def content_checked_once() -> Iterator[None]:
     def check_rows_once(
         path: Path, content: bytes, cards: Any, seen: dict[rows.Key, str], left_out: list[str]
     ) -> list[rows.Row]:
-        if not path.is_relative_to(REPOSITORY):
+        if not is_shipped(path):
             return rows_of(path, content, cards, seen, left_out)
         if (path, content) not in checked_rows:
             places: dict[rows.Key, str] = {}
@@ -132,6 +143,8 @@ def content_checked_once() -> Iterator[None]:
         for module in (catalogue, derived, reported):
             patch.setattr(module, "stamp", stamp_once)
         patch.setattr(catalogue, "_listing", made_once(listing))
+        patch.setattr(compiled, "_line", line_once)
+        patch.setattr(os, "fsync", lambda descriptor: None)  # nothing here outlives a loss of power
         patch.setattr(catalogue, "_without_unrecorded", made_once(without_unrecorded))
         patch.setattr(reading, "_document", cache(reading._document))
         patch.setattr(reading._Files, "merged", merge_once)

@@ -36,6 +36,10 @@ class Memory:
             _forget(module)
         return result
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        gc.unfreeze()  # libraries report what is left at the end as leaks
+
 
 def _forget(module: ModuleType) -> None:
     """What the functions of a file of tests have cached, once its tests are over; the memory goes to the system."""

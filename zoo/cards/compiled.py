@@ -27,6 +27,7 @@ from zlib import crc32
 
 from ..files import cache_folder, replaced
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _MOST_COPIES = 8  # of one kind: other homes, other versions
 _SETTLED_NS = 3_000_000_000  # FAT tells the time of a change in steps of two seconds, the coarsest of file systems
 _ZOO = Path(__file__).parents[1]
@@ -178,10 +179,9 @@ def _places(index: Iterable[tuple[str, int, int]], start: int) -> dict[str, tupl
 
 def _write(path: Path, kind: str, values: Mapping[str, Any], again: Callable[[], Parts]) -> Parts:
     """Keeps the values, if the disk lets us, and gives them as a reader of the copy would find them."""
-    dumped = json.JSONEncoder(separators=(",", ":")).encode
-    lines = {name: dumped(value).encode() for name, value in values.items()}
+    lines = {name: _line(value) for name, value in values.items()}
     places = [(name, len(line), crc32(line)) for name, line in lines.items()]
-    index = dumped(places).encode()
+    index = _line(places)
     head = _checksum(index) + b"\n" + index + b"\n"
     data = head + b"\n".join(lines.values())
     try:
@@ -191,6 +191,10 @@ def _write(path: Path, kind: str, values: Mapping[str, Any], again: Callable[[],
     except OSError:  # a full or read-only disk, or another process that was quicker
         pass
     return Parts(data, _places(places, len(head)), again)
+
+
+def _line(value: Any) -> bytes:
+    return _ENCODER.encode(value).encode()
 
 
 def _remove_old(folder: Path, pattern: str) -> None:
