@@ -8,6 +8,7 @@ import pytest
 
 from tests.own_encoder import MINE, add_own_encoder
 from tests.result_rows import user_of
+from tests.shipped import shipped_table
 from zoo import results_df
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS
 from zoo.analysis.table import UNKNOWN_MODE, study_table, table_of
@@ -26,7 +27,7 @@ def test_the_default_table_is_the_published_one() -> None:
 
 
 def test_the_corrected_table_is_signed_and_lacks_the_wrong_row() -> None:
-    published, corrected = study_table(), study_table(corrected=True)
+    published, corrected = shipped_table(), shipped_table(corrected=True)
     assert set(published.frame.index) - set(corrected.frame.index) == {WRONG}
     assert corrected.left_out == {"measured wrongly, says an erratum": (WRONG,)}
     assert (published.frame[[component.column for component in COMPONENTS]].min() >= 0).all()
@@ -61,7 +62,7 @@ def test_every_column_says_what_it_is() -> None:
 
 
 def test_the_two_reasons_for_a_missing_cell_survive() -> None:
-    table = study_table(corrected=True)
+    table = shipped_table(corrected=True)
     assert table.why_missing.loc["mae_vitB16", "n_negatives"] == "not applicable"
     assert table.why_missing.loc["mugs_vits16_ep800", "usability"] == "not published"
     assert table.why_missing.loc["mae_vitB16", "z_dim"] == ""
@@ -69,7 +70,7 @@ def test_the_two_reasons_for_a_missing_cell_survive() -> None:
 
 
 def test_complete_rows_and_those_left_out_make_the_table() -> None:
-    table = study_table()
+    table = shipped_table()
     left_out = table.n_left_out("usability", "train-nperclass-30_test")
     assert left_out == {"usability not published": 23, "train-nperclass-30_test not published": 1}
     assert len(table.complete("usability", "train-nperclass-30_test")) + sum(left_out.values()) == len(table)
@@ -78,7 +79,7 @@ def test_complete_rows_and_those_left_out_make_the_table() -> None:
 
 
 def test_rows_that_are_left_out_are_named_with_the_reason() -> None:
-    table = study_table().only(["mae_vitB16"], because="not wanted")
+    table = shipped_table().only(["mae_vitB16"], because="not wanted")
     assert list(table.frame.index) == list(table.why_missing.index) == ["mae_vitB16"]
     assert len(table.left_out["not wanted"]) == 168
 
