@@ -88,14 +88,14 @@ def test_units_that_never_change_have_no_weight() -> None:
 
 
 def test_risks_and_layers_of_dead_units() -> None:
-    x = mostly_dead(5, 700, 300)
+    x = mostly_dead(2, 400, 150)
     y = halves(x)
-    train, test = features(x[:500], y[:500], split="train"), features(x[500:], y[500:], split="val")
+    train, test = features(x[:300], y[:300], split="train"), features(x[300:], y[300:], split="val")
     report = decompose(train, test, probe=LogisticProbe, n_subsets=1, n_bootstrap=100)
-    assert 5 < report.intervals["full_shot_error"].value < 20  # every tenth label is wrong
-    left_out = ridge_predictions(x[:500], y[:500])
-    predicted = ridge_labels(x[:500], y[:500], x[500:], share=left_out.chosen)
-    assert (predicted == y[500:]).mean() > 0.8
+    assert 5 < report.intervals["full_shot_error"].value < 25  # every tenth label is wrong
+    left_out = ridge_predictions(x[:300], y[:300])
+    predicted = ridge_labels(x[:300], y[:300], x[300:], share=left_out.chosen)
+    assert (predicted == y[300:]).mean() > 0.8
 
 
 def hard(n: int, dim: int) -> dict[str, Any]:
