@@ -16,8 +16,9 @@ from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import REMEDY, SUFFIXES, Reading, Spread, Stored, files_reading, read_image
 from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, fingerprint_of, of_groups
+from .labels import data_of
 from .rgb import Scale, array_values, checked_scale, shades
-from .subsets import hash_split, stratified_split
+from .subsets import hash_split
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -29,7 +30,9 @@ VAL_FOLDERS = ("val", "validation", "test")
 Seen = dict[tuple[int, int], str]  # device and inode of each folder: the part and kind that it was first read for
 
 
-def folder_data(folder: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None) -> ImageData:
+def folder_data(
+    folder: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None, fold_labels: bool = False
+) -> ImageData:
     """A folder a class: below train/ and val/ (or validation/, or test/: the first that exists), or split by hash.
 
     A folder without train/ is split by the hash of the path of each image below it, so that images which are added move
@@ -46,14 +49,9 @@ def folder_data(folder: Path, *, name: str, val_share: float, seed: int, scale: 
         raise DataError(f"There is no folder of images {folder}; expected one with a folder a class.")
     seen: Seen = {}
     parts = split_folders(folder)
-    if parts is None:
-        whole = _scan(folder, name=name, split="all", seen=seen, scale=scale)
-        return hash_split(whole, val_share=val_share, seed=seed)
-    train, val = (
-        _scan(part, name=name, split=split, seen=seen, scale=scale)
-        for part, split in zip(parts, ("train", "val"), strict=True)
-    )
-    return ImageData(name=name, train=train, val=val)
+    named = {"all": folder} if parts is None else dict(zip(("train", "val"), parts, strict=True))
+    sets = [_scan(part, name=name, split=split, seen=seen, scale=scale) for split, part in named.items()]
+    return data_of(sets, val_share=val_share, seed=seed, fold_labels=fold_labels, split=hash_split)
 
 
 def split_folders(folder: Path) -> tuple[Path, Path] | None:
@@ -117,7 +115,7 @@ def _scan(root: Path, *, name: str, split: str, seen: Seen, scale: Scale | None)
             f"{root} holds no image in a folder of a class; expected CLASS/IMAGE with one of {', '.join(SUFFIXES)}."
         )
     empty = [label for label, of_class in by_class.items() if not of_class]
-    if empty:
+    if empty and split != "val":  # a class may have no test image
         raise DataError(
             f"{len(empty)} of {len(classes)} class folders in {root} hold no image, the first is {empty[0]!r}; add "
             "images or remove the folder."
@@ -178,9 +176,10 @@ def _is_image(name: str) -> bool:
 
 
 def _require_distinct(paths: list[str], root: Path) -> None:
-    by_folded: dict[str, str] = {}
+    by_folded: dict[tuple[str, str], str] = {}
     for path in paths:
-        first = by_folded.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+        label, _, below = path.partition("/")  # classes may be "a" and "A"
+        first = by_folded.setdefault((label, unicodedata.normalize("NFC", below).casefold()), path)
         if first != path:
             raise DataError(
                 f"The images {first!r} and {path!r} in {root} have names that differ only by case or by the spelling "
@@ -197,7 +196,9 @@ def read_below(root: str, paths: list[str], image_set: str, scale: Scale | None,
 _ARRAY_NAMES = "x and y, or x_train, y_train, x_val and y_val"
 
 
-def npz_data(file: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None) -> ImageData:
+def npz_data(
+    file: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None, fold_labels: bool = False
+) -> ImageData:
     """Images of a file that ``numpy.savez`` or ``savez_compressed`` wrote, all of it in memory.
 
     x is uint8 (n, height, width), (n, height, width, 1) or (n, height, width, 3), or uint16 or floating point from 0 to
@@ -230,9 +231,7 @@ def npz_data(file: Path, *, name: str, val_share: float, seed: int, scale: Scale
         pixels, reading = _pixels(arrays[f"x{suffix}"], f"x{suffix}", file, scale)
         images = array_images(pixels, codes[suffix], name=name, split=split, classes=classes)
         sets.append(replace(images, reading=reading))
-    if len(sets) == 1:
-        return stratified_split(sets[0], val_share=val_share, seed=seed)
-    return ImageData(name=name, train=sets[0], val=sets[1])
+    return data_of(sets, val_share=val_share, seed=seed, fold_labels=fold_labels)
 
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:

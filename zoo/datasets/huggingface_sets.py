@@ -20,8 +20,8 @@ from .images import (
     contents_of_files,
     fingerprint_of,
 )
+from .labels import data_of
 from .rgb import Scale
-from .subsets import stratified_split
 
 with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
     import datasets
@@ -42,6 +42,7 @@ def huggingface_data(
     image_column: str | None = None,
     label_column: str | None = None,
     scale: Scale | None = None,
+    fold_labels: bool = False,
 ) -> ImageData:
     """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
 
@@ -60,19 +61,20 @@ def huggingface_data(
             "wrote."
         ) from error
     if isinstance(opened, datasets.Dataset):
-        whole = _huggingface_image_set(opened, folder, "all", name, image_column, label_column, scale)
-        return stratified_split(whole, val_share=val_share, seed=seed)
-    second = next((split for split in _VAL_SPLITS if split in opened), None)
-    if "train" not in opened or second is None:
-        raise DataError(
-            f"{folder} has the splits {', '.join(map(str, opened))}; expected train and one of "
-            f"{', '.join(_VAL_SPLITS)}."
-        )
-    return ImageData(
-        name=name,
-        train=_huggingface_image_set(opened["train"], folder, "train", name, image_column, label_column, scale),
-        val=_huggingface_image_set(opened[second], folder, "val", name, image_column, label_column, scale),
-    )
+        parts = {"all": opened}
+    else:
+        second = next((split for split in _VAL_SPLITS if split in opened), None)
+        if "train" not in opened or second is None:
+            raise DataError(
+                f"{folder} has the splits {', '.join(map(str, opened))}; expected train and one of "
+                f"{', '.join(_VAL_SPLITS)}."
+            )
+        parts = {"train": opened["train"], "val": opened[second]}
+    sets = [
+        _huggingface_image_set(rows, folder, split, name, image_column, label_column, scale)
+        for split, rows in parts.items()
+    ]
+    return data_of(sets, val_share=val_share, seed=seed, fold_labels=fold_labels)
 
 
 def _huggingface_image_set(

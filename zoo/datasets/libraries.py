@@ -12,6 +12,7 @@ from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
 from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reason_of
 from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, contents_of_pixels, fingerprint_of
+from .labels import data_of
 from .rgb import Scale
 from .subsets import stratified_split
 
@@ -29,7 +30,9 @@ _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the 
 }
 
 
-def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = None) -> ImageData:
+def torchvision_data(
+    kind: str, root: Path, *, name: str, scale: Scale | None = None, fold_labels: bool = False
+) -> ImageData:
     """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
 
     The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
@@ -59,7 +62,7 @@ def torchvision_data(kind: str, root: Path, *, name: str, scale: Scale | None = 
         part: _torchvision_image_set(entry, *labelled[part], name=name, part=part, classes=classes, scale=scale)
         for part, entry in opened.items()
     }
-    return ImageData(name=name, train=sets["train"], val=sets["val"])
+    return data_of([sets["train"], sets["val"]], fold_labels=fold_labels)
 
 
 def _torchvision_datasets() -> ModuleType:

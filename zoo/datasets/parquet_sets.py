@@ -35,6 +35,7 @@ def parquet_data(
     image_column: str | None = None,
     label_column: str | None = None,
     scale: Scale | None = None,
+    fold_labels: bool = False,
 ) -> ImageData:
     """Images of parquet files: ``text`` names them as :func:`zoo.datasets.sharded.found_parts` says.
 
@@ -51,7 +52,8 @@ def parquet_data(
     def reader(shards: Sequence[Shard], held: Sequence[Index]) -> Callable[[int], bytes]:
         return Rows(shards, held, image_column)
 
-    return sharded_data(parts, indexes, reader, kind="parquet", name=name, val_share=val_share, seed=seed, scale=scale)
+    how: dict[str, Any] = {"val_share": val_share, "seed": seed, "scale": scale, "fold_labels": fold_labels}
+    return sharded_data(parts, indexes, reader, kind="parquet", name=name, **how)
 
 
 class Rows:

@@ -30,8 +30,8 @@ from ..optional import requires_extra
 from ..storage import Place, place_at
 from .imagefiles import DECODING_ERRORS, Stored, as_shown, head_of, reading_of, reason_of
 from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
+from .labels import data_of
 from .rgb import Scale
-from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -171,6 +171,7 @@ def sharded_data(
     val_share: float,
     seed: int,
     scale: Scale | None,
+    fold_labels: bool,
 ) -> ImageData:
     """The image set of shards and what is in them; ``reader(shards, indexes)`` returns images' bytes by their number.
 
@@ -204,9 +205,12 @@ def sharded_data(
             reading=reading,
             contents=contents,
         )
-    if "all" in sets:
-        return stratified_split(sets["all"], val_share=val_share, seed=seed)
-    return ImageData(name=name, train=sets["train"], val=sets["val"])
+    return data_of(
+        [sets[part] for part in ("all", "train", "val") if part in sets],
+        val_share=val_share,
+        seed=seed,
+        fold_labels=fold_labels,
+    )
 
 
 class Encoded:
