@@ -201,7 +201,7 @@ def test_classes_that_are_empty_alone_or_in_one_part_only_are_refused(two_parts:
         open_images(two_parts)
     (two_parts / "train" / "emu").rmdir()
     put(two_parts / "val" / "emu" / "1.png")
-    with pytest.raises(DataError, match="1 test images of 'pets' have a class that no training image has, .* 'emu'"):
+    with pytest.raises(DataError, match=r"1 test images of 'pets' have a class that no training image has, .* 'emu'"):
         open_images(two_parts)
     for part in ("train", "val"):
         for label in ("dog", "emu"):

@@ -21,6 +21,7 @@ from .images import (
     fingerprint_of,
 )
 from .labels import data_of
+from .parts import called_like_parts, in_parts
 from .rgb import Scale
 
 with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
@@ -46,10 +47,10 @@ def huggingface_data(
 ) -> ImageData:
     """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
 
-    One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
-    type ``ClassLabel``; of several, ``image_column`` and ``label_column`` name one. The library turns images by their
-    EXIF orientation. The fingerprint is over labels, classes, the bytes of the images, and the kinds of values and
-    scale of the images that are scaled.
+    One set is split by its column of parts, such as ``split``, or stratified by class. The image column is the one of
+    type ``Image``, the label column the one of type ``ClassLabel``; of several, ``image_column`` and ``label_column``
+    name one. The library turns images by their EXIF orientation. The fingerprint is over labels, classes, the bytes of
+    the images, and the kinds of values and scale of the images that are scaled.
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one that save_to_disk of the library datasets wrote.")
@@ -74,6 +75,10 @@ def huggingface_data(
         _huggingface_image_set(rows, folder, split, name, image_column, label_column, scale)
         for split, rows in parts.items()
     ]
+    if len(sets) == 1:
+        like = called_like_parts(parts["all"].column_names, [image_column, label_column])
+        plain = parts["all"].with_format(None)
+        sets = in_parts(sets[0], {column: list(map(str, plain[column][:])) for column in like})
     return data_of(sets, val_share=val_share, seed=seed, fold_labels=fold_labels)
 
 

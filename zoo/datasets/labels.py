@@ -53,7 +53,7 @@ def label_notes(groups: Sequence[Sequence[str]], *, what: str = "labels", joined
     more = f"; and {len(groups) - _N_NAMED:,} more" if len(groups) > _N_NAMED else ""
     n = sum(map(len, groups))
     differ = f"{n:,} {what} differ only in case, in Unicode form or in how a number is written"
-    end = f"joined into {len(groups):,}, the first of each" if joined else "--fold-labels joins them"
+    end = "--fold-labels has joined them under the first of each" if joined else "--fold-labels joins them"
     return [f"{differ}: {shown}{more}; {end}"]
 
 
@@ -100,10 +100,10 @@ def with_notes(data: ImageData) -> ImageData:
 def class_notes(data: ImageData) -> list[str]:
     """Sentences on labels that differ only in how they are written, and on classes or tags without a test image."""
     if data.train.tags:
-        one, several, names = "tag", "tags", data.train.tags
+        what, names = "tags", data.train.tags
         n_train, n_test = (indicators_of(part).sum(axis=0) for part in (data.train, data.val))
     else:
-        one, several, names = "class", "classes", data.train.classes
+        what, names = "classes", data.train.classes
         n_train, n_test = data.train.n_per_class(), data.val.n_per_class()
     n_of = {name: n for name, n in zip(names, (n_train + n_test).tolist(), strict=True) if n}
     notes = label_notes(spellings(n_of), what="tags" if data.train.tags else "labels")
@@ -111,9 +111,11 @@ def class_notes(data: ImageData) -> list[str]:
     if absent:
         shown = ", ".join(map(repr, absent[:_N_NAMED]))
         more = f" and {len(absent) - _N_NAMED:,} more" if len(absent) > _N_NAMED else ""
-        has = f"{one} has" if len(n_of) == 1 else f"{several} {'has' if len(absent) == 1 else 'have'}"
-        verb = "is" if len(absent) == 1 else "are"
-        notes.append(f"{len(absent):,} of {len(n_of):,} {has} no test image and {verb} in no metric: {shown}{more}")
+        has, covers = ("has", "it") if len(absent) == 1 else ("have", "them")
+        notes.append(
+            f"{len(absent):,} of {len(n_of):,} {what} {has} no test image, so that no test metric covers {covers}: "
+            f"{shown}{more}"
+        )
     return notes
 
 

@@ -12,6 +12,7 @@ from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import reason_of
 from .images import ImageData
+from .parts import called_like_parts
 from .rgb import Scale
 from .sharded import Index, OfThread, SequentialFile, Shard, found_parts, indexed, require_unchanged, sharded_data, take
 
@@ -52,8 +53,14 @@ def parquet_data(
     def reader(shards: Sequence[Shard], held: Sequence[Index]) -> Callable[[int], bytes]:
         return Rows(shards, held, image_column)
 
+    columns: dict[str, list[str]] = {}
+    for shard in parts.get("all", ()):
+        with _opened(shard) as file:
+            for column in called_like_parts(file.schema_arrow.names, [image_column, label_column]):
+                values = file.read(columns=[column]).column(column).to_pylist()
+                columns.setdefault(column, []).extend(map(str, values))
     how: dict[str, Any] = {"val_share": val_share, "seed": seed, "scale": scale, "fold_labels": fold_labels}
-    return sharded_data(parts, indexes, reader, kind="parquet", name=name, **how)
+    return sharded_data(parts, indexes, reader, kind="parquet", name=name, columns=columns, **how)
 
 
 class Rows:

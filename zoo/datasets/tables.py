@@ -1,8 +1,8 @@
 """Image sets in tables: a CSV or TSV file of paths and labels, maybe with columns of splits, groups and tags.
 
 A path is absolute, or below the folder of the table. Columns are found by their usual names (:data:`IMAGE_NAMES`,
-:data:`LABEL_NAMES`, :data:`SPLIT_NAMES`), whatever their case, or named by the caller. Everything that is wrong with a
-table is counted and said in one sentence, with the first line and the column.
+:data:`LABEL_NAMES`, :data:`~zoo.datasets.parts.SPLIT_NAMES`), whatever their case, or named by the caller. Everything
+that is wrong with a table is counted and said in one sentence, with the first line and the column.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .groups import groups_of_names
 from .imagefiles import SUFFIXES
 from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet
 from .labels import data_of, label_notes, spellings
+from .parts import PART_OF, Rows, called_like_parts, rows_of_parts, split_column
 from .rgb import Scale
 
 with requires_extra("models", needed_for="Working with images"):
@@ -33,14 +34,7 @@ with requires_extra("models", needed_for="Working with images"):
 
 IMAGE_NAMES = ("path", "file", "image", "filename", "file_name", "filepath", "file_path", "image_path")
 LABEL_NAMES = ("label", "class", "target")
-SPLIT_NAMES = ("split", "subset", "partition", "set", "fold", "phase")  # those behind the first if they name parts
 _LIKE_GROUPS = ("patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "group", "slide_id")
-_PARTS = {
-    "train": ("train", "training", "trn"),
-    "val": ("val", "valid", "validation", "validate", "dev"),
-    "test": ("test", "testing", "tst", "eval", "evaluation", "holdout", "hold-out", "heldout", "held-out"),
-}
-_PART_OF = {value: part for part, values in _PARTS.items() for value in values}
 _MISSING = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _BINARY = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
@@ -120,13 +114,19 @@ def table_data(
     wanted = columns or Columns()
     table = read_table(file)
     at_image = _image_column(table, wanted.image)
-    at_split, unused, of_split = _split_column(table, wanted)
     at_group = None if wanted.group is None else table.column(wanted.group)
+    named = [name for name in (wanted.image, wanted.label, wanted.group, *wanted.labels) if name is not None]
+    like = [] if wanted.split else called_like_parts(table.header, [table.header[table.column(one)] for one in named])
+    usual = {name: table.columns[table.column(name)] for name in like}
+    sure = next((name for name in like if name.casefold() == "split"), "")
+    advice = "; --split-column names a column of train, val or test"
+    chosen, of_split = split_column(usual, sure=sure, advice=advice)
+    at_split = table.column(wanted.split or chosen) if wanted.split or chosen else None
     parts = None if at_split is None else _parts(table, at_split)
     rows = np.arange(len(table)) if parts is None else np.concatenate(list(parts.values()))
     n_train = len(rows) if parts is None else len(parts["train"])
     paths, files = _paths(table, at_image, rows)
-    taken = {number for number in (at_image, at_split, at_group, *unused) if number is not None}
+    taken = {number for number in (at_image, at_split, at_group, *map(table.column, like)) if number is not None}
     labels, classes, tags, joined = _labels(table, wanted, taken, rows, fold_labels=fold_labels)
     groups = None if at_group is None else _groups(table, at_group, rows)
     notes = (*of_split, *joined, *_notes(table, wanted, taken, n_used=len(rows), parts=parts))
@@ -216,52 +216,23 @@ def _image_column(table: Table, name: str | None) -> int:
     return found
 
 
-def _split_column(table: Table, wanted: Columns) -> tuple[int | None, list[int], list[str]]:
-    """The column of parts if there is one, those of such a name that are not used, and notes on both."""
-    if wanted.split is not None:
-        return table.column(wanted.split), [], []
-    named = [name for name in (wanted.image, wanted.label, wanted.group, *wanted.labels) if name is not None]
-    meant = {table.column(name) for name in named}
-    called = [at for name in SPLIT_NAMES if (at := table.usual([name])) is not None and at not in meant]
-    with_parts = []
-    for at in called:
-        found = {_PART_OF.get(cell.casefold()) for cell in set(table.columns[at])}
-        if table.header[at].casefold() == SPLIT_NAMES[0] or ("train" in found and found & {"val", "test"}):
-            with_parts.append(at)
-    chosen = with_parts[0] if with_parts else None
-    unused, notes = [at for at in called if at != chosen], []
-    if chosen is not None and table.header[chosen].casefold() != SPLIT_NAMES[0]:
-        notes.append(f"training and test images are those of the column {table.header[chosen]!r}")
-    for at in unused:
-        name, value = table.header[at], table.columns[at][0]
-        if at in with_parts and chosen is not None:
-            notes.append(f"the column {name!r} was not used, for {table.header[chosen]!r} names the parts")
-        elif chosen is None:
-            notes.append(
-                f"the column {name!r} was not used (its values name no training and test part, the first is {value!r})"
-                "; --split-column names a column of train, val or test"
-            )
-    return chosen, unused, notes
-
-
-def _parts(table: Table, at: int) -> dict[str, NDArray[np.int64]]:
+def _parts(table: Table, at: int) -> Rows:
     """Rows of the training part, and of the first of val and test that occurs."""
-    given = [_PART_OF.get(cell.casefold(), "") for cell in table.columns[at]]
-    unknown = [row for row, part in enumerate(given) if not part]
+    column, name = table.columns[at], table.header[at]
+    unknown = [row for row, cell in enumerate(column) if cell.casefold() not in PART_OF]
     if unknown:
         raise DataError(
-            f"{len(unknown):,} of {len(table):,} rows of {table.file} have no part in the column {table.header[at]!r}, "
-            f"the first is {table.first_of(unknown)} with {table.columns[at][unknown[0]]!r}; expected train, val or "
+            f"{len(unknown):,} of {len(table):,} rows of {table.file} have no part in the column {name!r}, "
+            f"the first is {table.first_of(unknown)} with {column[unknown[0]]!r}; expected train, val or "
             "test in each, or another column (--split-column)."
         )
-    split = np.array(given)
-    second = next((part for part in ("val", "test") if (split == part).any()), None)
-    if second is None or not (split == "train").any():
+    parts = rows_of_parts(column)
+    if len(parts) < 2 or "train" not in parts:
         raise DataError(
-            f"All {len(table):,} rows of {table.file} are {given[0]!r} in the column {table.header[at]!r}; expected "
-            "images to train on and images to test on: rename the column to have the images split here."
+            f"All {len(table):,} rows of {table.file} are {PART_OF[column[0].casefold()]!r} in the column {name!r}; "
+            "expected images to train on and images to test on: rename the column to have the images split here."
         )
-    return {part: np.flatnonzero(split == part) for part in ("train", second)}
+    return parts
 
 
 def _paths(table: Table, at: int, rows: NDArray[np.int64]) -> tuple[list[str], list[str]]:
@@ -512,9 +483,7 @@ def _has(classes: tuple[str, ...], tags: tuple[str, ...]) -> NDArray[np.bool_]:
     return np.array([[tag in name.split(TAG_SEPARATOR) for tag in tags] for name in classes])
 
 
-def _notes(
-    table: Table, wanted: Columns, taken: set[int], *, n_used: int, parts: dict[str, NDArray[np.int64]] | None
-) -> tuple[str, ...]:
+def _notes(table: Table, wanted: Columns, taken: set[int], *, n_used: int, parts: Rows | None) -> tuple[str, ...]:
     """What a user may want to know of how a table was read."""
     notes = []
     if parts is not None and n_used < len(table):
