@@ -439,3 +439,47 @@ def test_links_and_case_do_not_hide_that_a_file_is_missing(images: Path) -> None
     (images / "pictures" / "39.png").mkdir()
     with pytest.raises(DataError, match=r"1 of 40 images of .* are not there"):
         open_images(table(images, rows()))
+
+
+@pytest.mark.parametrize("blank", ["", "   ", " , ", ",", '" ",""', "\t"])
+def test_blank_lines_anywhere_are_no_rows(images: Path, blank: str) -> None:
+    expected = open_images(table(images, rows()))
+    lines = (images / "images.csv").read_text().splitlines()
+    (images / "images.csv").write_text("\n".join([blank, *lines[:9], blank, *lines[9:], blank, blank]))
+    found = open_images(images / "images.csv")
+    assert found.train.fingerprint == expected.train.fingerprint
+    (images / "pictures" / "30.png").unlink()
+    with pytest.raises(DataError, match=r"the first is 'pictures/30\.png' in line 34,"):
+        open_images(images / "images.csv")
+
+
+def test_paths_may_be_written_as_windows_does(images: Path) -> None:
+    expected = open_images(table(images, rows()))
+    windows = [row | {"path": row["path"].replace("/", "\\")} for row in rows()]
+    assert open_images(table(images, windows)).train.fingerprint == expected.train.fingerprint
+    mixed = changed(windows, 3, path=".\\pictures/03.png")
+    assert len(open_images(table(images, mixed)).val) == 8
+    with pytest.raises(
+        DataError, match=r"the first is 'pictures.+no\.png' in line 6.*looked for as .*pictures/no\.png"
+    ):
+        open_images(table(images, changed(mixed, 4, path="pictures\\no.png")))
+    (images / "pictures" / "03.png").rename(images / "pictures\\03.png")  # a name of its own
+    data = open_images(table(images, changed(rows(), 3, path="pictures\\03.png")))
+    assert "pictures\\03.png" in [*data.train.names, *data.val.names]
+
+
+def test_a_row_that_repeats_another_counts_once_and_one_that_contradicts_is_refused(images: Path) -> None:
+    split = ["train", "train", "test", "test"] * 10
+    given = rows(patient=PATIENTS, split=split, note=range(40))
+    expected = open_images(table(images, given), group="patient")
+    again = [given[6] | {"note": "again"}, given[6] | {"path": ".\\pictures\\06.png"}, given[1]]
+    found = open_images(table(images, [*given, *again]), group="patient")
+    assert found.train.fingerprint == expected.train.fingerprint and found.val.fingerprint == expected.val.fingerprint
+    assert found.train.reading.notes == ("3 rows repeat an earlier one and are left out",)
+    for other in ({"label": "emu"}, {"split": "test"}, {"patient": "other"}):
+        contrary = [*given, given[5] | other, given[5]]
+        with pytest.raises(
+            DataError, match=r"1 rows of .* with another label, part or group, .* in the lines 7 and 42"
+        ):
+            open_images(table(images, contrary), group="patient")
+    assert len(open_images(table(images, [*given, given[5] | {"label": "CAT"}]), fold_labels=True).train) == 20

@@ -133,7 +133,8 @@ def table_data(
     kept = _distinct(table, at_image, rows, files, n_train, labels, groups)
     if len(kept) < len(rows):
         n = len(rows) - len(kept)
-        notes = (*notes, f"{n:,} {'row repeats' if n == 1 else 'rows repeat'} an earlier one and are left out")
+        repeat = "row repeats an earlier one and is" if n == 1 else "rows repeat an earlier one and are"
+        notes = (*notes, f"{n:,} {repeat} left out")
         rows, labels, n_train = rows[kept], labels[kept], int((kept < n_train).sum())
         paths, groups = [paths[place] for place in kept.tolist()], None if groups is None else groups[kept]
 
