@@ -363,7 +363,7 @@ def test_classes_that_say_little_are_noted(data: ImageData) -> None:
     val = data.val.subset(np.flatnonzero(data.val.labels != 1), split="val")
     notes = plan_choice(ImageData(name="insects", train=train, val=val), encoders=[GOOD], device="cpu").notes
     assert any("1 class ('cow') with one training image alone" in note for note in notes)
-    assert any("1 class ('bee') with no test image" in note for note in notes)
+    assert any("has no test image, so that no test metric covers it: 'bee'" in note for note in notes)
 
 
 def test_a_test_class_without_training_images_is_refused(data: ImageData, tmp_path: Path) -> None:

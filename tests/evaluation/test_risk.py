@@ -11,6 +11,7 @@ from scipy.stats import ortho_group
 
 from tests.planted_features import GRID, GridProbe, balanced_labels, features, gaussian_pair, one_hot
 from zoo.cards.schema import NOT_PUBLISHED
+from zoo.errors import DataError
 from zoo.evaluation import LogisticProbe
 from zoo.evaluation.measuring import ProbeCache
 from zoo.evaluation.risk import ORDERS, RiskReport, decompose
@@ -130,6 +131,19 @@ def test_the_alternative_order_switches_the_generalizations() -> None:
     assert report.risks["R_UF"].error.value == 0  # the probe fits all test images
     assert report.decomposition.probe_generalization == pytest.approx(CHANCE)
     assert report.decomposition.encoder_generalization == 0
+
+
+def test_a_class_without_a_test_image_is_said_and_one_class_alone_has_no_alternative() -> None:
+    train, test = planted(CLASS_TRAIN, CLASS_TEST)
+    few = features(np.asarray(test.x)[test.y != 1], test.y[test.y != 1], split="val")
+    report = decompose(train, few, probe=GridProbe, supervised=0.0)
+    assert report.n_classes == len(np.unique(train.y)) and sum(parts(report)) == pytest.approx(0, abs=TOLERANCE)
+    assert "errors on training images count" in report.warning and "no test image" in report.warning
+    assert "no test image" not in decompose(train, test, probe=GridProbe).warning
+    last = test.y == test.y.max()
+    one = features(np.asarray(test.x)[last], test.y[last], split="val")
+    with pytest.raises(DataError, match=r"test images are of the class .* expected two classes or more"):
+        decompose(train, one, probe=GridProbe, order="alternative")
 
 
 @pytest.mark.parametrize("probe", PROBES)

@@ -22,6 +22,7 @@ from ..datasets import ImageData, ImageSet, open_images
 from ..datasets.groups import shared_groups
 from ..datasets.imagefiles import notes_on
 from ..datasets.images import copies_of, digest
+from ..datasets.labels import class_notes
 from ..errors import DataError, QueryError, WeightsUnavailable
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
 from ..features.items import Featurising
@@ -491,21 +492,20 @@ def _planned(entry: Entry, contender: ImageContender) -> Planned:
 
 def _facts(data: ImageData, spelled: str) -> DataFacts:
     train, test = data.train, data.val
-    counts, tested = train.n_per_class(), test.n_per_class()
+    counts = train.n_per_class()
     present = counts[counts > 0]
-    notes = notes_on([train, test])
+    notes = list(dict.fromkeys([*notes_on([train, test]), *class_notes(data)]))
     if train.tags:
         notes.append(f"images of {data.name} have several labels: every combination of them counts as a class")
     copies = copies_of(train.contents, train.labels, test.contents, test.labels)
     shared = shared_groups(train.groups, test.groups)
     notes += (copies.notes() if copies else []) + (shared.notes() if shared else [])
-    for which, what in (
-        ((counts == 1), "one training image alone, so that none is left to choose a probe's settings on"),
-        ((counts > 0) & (tested == 0), "no test image, so that errors say nothing of it"),
-    ):
-        if names := [data.train.classes[i] for i in np.flatnonzero(which)]:
-            few = ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            notes.append(f"{_n(len(names), 'class', 'es')} ({few}) with {what}")
+    if names := [data.train.classes[i] for i in np.flatnonzero(counts == 1)]:
+        few = ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        notes.append(
+            f"{_n(len(names), 'class', 'es')} ({few}) with one training image alone, so that none is left to choose a "
+            "probe's settings on"
+        )
     groups = None
     if train.groups is not None and test.groups is not None:
         groups = len(np.unique(train.groups)), len(np.unique(test.groups))

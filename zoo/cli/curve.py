@@ -33,6 +33,7 @@ from .measure_options import (
     refuse_idle_source,
     settings_of,
     source_options,
+    tell_first,
     with_options,
 )
 from .options import encoder_names, refuse_idle
@@ -179,7 +180,8 @@ def plan_of(spec: str, options: dict[str, Any], *, record: bool) -> Plan:
     recipe, seeds = _recipe_of(options), seeds_of(options["seeds"])
     is_auto = options["regimes"].strip().lower() == "auto"
     if task in ("depth", "normals"):
-        refuse_idle((*COLUMN_OPTIONS, *TABLE_OPTIONS), f"{spec!r} is no data set of classes, and has no columns")
+        idle = (*COLUMN_OPTIONS, "fold_labels", *TABLE_OPTIONS)
+        refuse_idle(idle, f"{spec!r} is no data set of classes, and has no columns")
     refuse_idle_columns(spec)
     engine = _engine_of(options, is_auto=is_auto)
     if not is_auto:
@@ -225,12 +227,13 @@ def _engine_of(options: Mapping[str, Any], *, is_auto: bool) -> Engine:
 
 def _data_of(spec: str, task: str, options: dict[str, Any]) -> TransferData:
     """The data that the arguments name; refuses options that would do nothing to them."""
-    from ..evaluation.curves.inputs import transfer_data
+    from ..evaluation.curves.inputs import images_of, transfer_data
 
     say(f"looking at {spec}")
     data = transfer_data(spec, task, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{spec!r} says itself which images are to be tested on")
+    tell_first([images_of(data.train), images_of(data.test)])
     return data
 
 

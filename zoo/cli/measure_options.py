@@ -16,7 +16,7 @@ from .options import refuse_idle
 from .output import say
 
 if TYPE_CHECKING:
-    from ..datasets import ImageData
+    from ..datasets import ImageData, ImageSet
     from ..datasets.groups import SharedGroups
     from ..datasets.images import Copies
     from ..evaluation.evaluating import Request
@@ -244,13 +244,19 @@ DATA_OPTIONS = (
     click.option(
         "--split-column",
         metavar="COLUMN",
-        help="Column of a CSV file with train, val or test.  [default: split, if there is one]",
+        help="Column of a CSV file with train, val or test.  [default: split; subset, partition, set, fold or phase "
+        "if it names parts]",
     ),
     click.option(
         "--group",
         metavar="COLUMN",
         help="Column of a CSV file, such as the patient: images with the same value are trained on or tested on "
         "together, and intervals are over them.",
+    ),
+    click.option(
+        "--fold-labels",
+        is_flag=True,
+        help="Labels that differ only in case, Unicode form or how a number is written are one class.",
     ),
     click.option(
         "--scale",
@@ -294,7 +300,7 @@ _OPTIONS = (
 
 TABLE_OPTIONS = ("label_columns", "multi_label", "split_column", "group")
 
-IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column", *TABLE_OPTIONS)
+IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column", "fold_labels", *TABLE_OPTIONS)
 
 SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "label_column")
 
@@ -330,7 +336,14 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
     data = open_images(images, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
+    tell_first([data.train, data.val])
     return data
+
+
+def tell_first(image_sets: Sequence[ImageSet]) -> None:
+    """Says on stderr, before anything takes long, how the source of the images was read."""
+    for note in dict.fromkeys(note for images in image_sets for note in images.reading.notes):
+        click.echo(f"Note: {note}", err=True)
 
 
 def refuse_other_images(data: ImageData) -> None:
@@ -348,7 +361,10 @@ def refuse_other_images(data: ImageData) -> None:
 
 def images_document(data: ImageData) -> dict[str, Any]:
     """How the images of both parts are read, as JSON."""
-    return {"train": data.train.reading.as_dict(), "val": data.val.reading.as_dict()}
+    from ..datasets.imagefiles import notes_on
+
+    sets = {"train": data.train, "val": data.val}
+    return {part: images.reading.as_dict() for part, images in sets.items()} | {"notes": notes_on(sets.values())}
 
 
 def featurising(options: dict[str, Any]) -> Featurising:

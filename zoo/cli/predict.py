@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -164,6 +164,8 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any],
     labels = {
         name: os.path.basename(os.path.dirname(os.path.abspath(path))) for name, path in zip(names, paths, strict=True)
     }
+    if options["fold_labels"]:
+        labels = dict(zip(labels, _as_known(labels.values(), probe.classes), strict=True))
     if probe.kind == "classes" and set(labels.values()) <= set(probe.classes):
         why = "labels are the names of the images' folders"
         return _Asked(images=images, sides=[images], labels=labels, groups=None, why=why)
@@ -191,7 +193,7 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
     sides = [getattr(data, one) for one in _PARTS[part]]
     images = joined(sides)
     hashes = probe.about.get("images_hash", {})
-    known = sides[0].classes
+    known = sides[0].classes if not asked["fold_labels"] else _as_known(sides[0].classes, probe.classes)
     is_labelled = bool(sides[0].tags) == (probe.kind == "tags") and (
         set(probe.classes) <= set(sides[0].tags) if sides[0].tags else set(known) <= set(probe.classes)
     )
@@ -211,6 +213,14 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
         is_split_otherwise=data.name == probe.about.get("dataset")
         and not {data.train.fingerprint, data.val.fingerprint} & set(hashes.values()),
     )
+
+
+def _as_known(labels: Iterable[str], classes: Sequence[str]) -> tuple[str, ...]:
+    """Labels as the classes of the probe spell them."""
+    from ..datasets.labels import label_key
+
+    spelled = {label_key(name): name for name in classes}
+    return tuple(spelled.get(label_key(label), label) if label not in classes else label for label in labels)
 
 
 @contextmanager

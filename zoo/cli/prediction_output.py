@@ -182,11 +182,9 @@ def _print_confusions(found: Classification) -> None:
 
 
 def _notes(found: Classification) -> list[str]:
-    notes = [
-        "percent (log loss in nats); AUROC and average precision (AP) are "
-        + (f"of {found.positive!r}" if found.positive is not None else "means over classes, each against the rest")
-        + f"; {_intervals(found)}"
-    ]
+    ranked = f"of {found.positive!r}" if found.positive is not None else "means over classes, each against the rest"
+    ranks = f"AUROC and average precision (AP) are {ranked}; " if "auroc" in found.metrics else ""
+    notes = [f"percent (log loss in nats); {ranks}{_intervals(found)}"]
     chance = found.calibration
     if chance.by_chance is not None and chance.p_value is not None:
         within = "so that miscalibration is not shown" if chance.p_value > 0.05 else "so that it is miscalibrated"

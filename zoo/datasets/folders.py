@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
 from ..optional import requires_extra
 from .endings import USUAL, images_among, left_out_note, skipped_as
 from .imagefiles import REMEDY, Reading, Spread, Stored, files_reading, read_image
 from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, fingerprint_of, of_groups
+from .labels import data_of
 from .rgb import WHITE, Scale, array_alpha, array_values, checked_background, checked_scale, to_8_bits
-from .subsets import hash_split, stratified_split
+from .subsets import hash_split
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -32,7 +33,14 @@ Seen = dict[tuple[int, int], str]  # device and inode of each folder: the part a
 
 
 def folder_data(
-    folder: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None, background: str = WHITE
+    folder: Path,
+    *,
+    name: str,
+    val_share: float,
+    seed: int,
+    scale: Scale | None = None,
+    background: str = WHITE,
+    fold_labels: bool = False,
 ) -> ImageData:
     """A folder a class: below train/ and val/ (or validation/, or test/: the first that exists), or split by hash.
 
@@ -51,17 +59,15 @@ def folder_data(
         raise DataError(f"There is no folder of images {folder}; expected one with a folder a class.")
     seen: Seen = {}
     parts = split_folders(folder)
-    if parts is None:
-        whole = _scan(folder, name=name, split="all", seen=seen, scale=scale, background=background)
-        return hash_split(whole, val_share=val_share, seed=seed)
     beside: Counter[str] = Counter()
-    images_among((file.name for file in entries_of(folder, beside)[1]), beside)
-    train, val = (
-        _scan(part, name=name, split=split, seen=seen, scale=scale, background=background)
-        for part, split in zip(parts, ("train", "val"), strict=True)
-    )
-    reading = replace(train.reading, left_out=Counter(train.reading.left_out) + beside)
-    return ImageData(name=name, train=replace(train, reading=reading), val=val)
+    if parts is not None:
+        images_among((file.name for file in entries_of(folder, beside)[1]), beside)
+    named = {"all": folder} if parts is None else dict(zip(("train", "val"), parts, strict=True))
+    how: dict[str, Any] = {"name": name, "seen": seen, "scale": scale, "background": background}
+    sets = [_scan(part, split=split, **how) for split, part in named.items()]
+    reading = sets[0].reading
+    sets[0] = replace(sets[0], reading=replace(reading, left_out=Counter(reading.left_out) + beside))
+    return data_of(sets, val_share=val_share, seed=seed, fold_labels=fold_labels, split=hash_split)
 
 
 def split_folders(folder: Path) -> tuple[Path, Path] | None:
@@ -133,7 +139,7 @@ def _scan(root: Path, *, name: str, split: str, seen: Seen, scale: Scale | None,
     if not any(by_class.values()):
         raise DataError(f"{root} holds no image in a folder of a class{also}; expected CLASS/IMAGE, {USUAL}.")
     empty = [label for label, of_class in by_class.items() if not of_class]
-    if empty:
+    if empty and split != "val":  # a class may have no test image
         raise DataError(
             f"{len(empty)} of {len(classes)} class folders in {root} hold no image, the first is {empty[0]!r}{also}; "
             "add images or remove the folder."
@@ -205,9 +211,10 @@ def _collect(folder: Path, below: str, paths: list[str], left_out: Counter[str],
 
 
 def _require_distinct(paths: list[str], root: Path) -> None:
-    by_folded: dict[str, str] = {}
+    by_folded: dict[tuple[str, str], str] = {}
     for path in paths:
-        first = by_folded.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+        label, _, below = path.partition("/")  # classes may be "a" and "A"
+        first = by_folded.setdefault((label, unicodedata.normalize("NFC", below).casefold()), path)
         if first != path:
             raise DataError(
                 f"The images {first!r} and {path!r} in {root} have names that differ only by case or by the spelling "
@@ -227,7 +234,14 @@ _ARRAY_NAMES = "x and y, or x_train, y_train, x_val and y_val"
 
 
 def npz_data(
-    file: Path, *, name: str, val_share: float, seed: int, scale: Scale | None = None, background: str = WHITE
+    file: Path,
+    *,
+    name: str,
+    val_share: float,
+    seed: int,
+    scale: Scale | None = None,
+    background: str = WHITE,
+    fold_labels: bool = False,
 ) -> ImageData:
     """Images of a file that ``numpy.savez`` or ``savez_compressed`` wrote, all of it in memory.
 
@@ -262,9 +276,7 @@ def npz_data(
         pixels, reading = _pixels(arrays[f"x{suffix}"], f"x{suffix}", file, scale, background)
         images = array_images(pixels, codes[suffix], name=name, split=split, classes=classes)
         sets.append(replace(images, reading=reading))
-    if len(sets) == 1:
-        return stratified_split(sets[0], val_share=val_share, seed=seed)
-    return ImageData(name=name, train=sets[0], val=sets[1])
+    return data_of(sets, val_share=val_share, seed=seed, fold_labels=fold_labels)
 
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:

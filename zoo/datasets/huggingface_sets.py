@@ -20,8 +20,9 @@ from .images import (
     contents_of_files,
     fingerprint_of,
 )
+from .labels import data_of
+from .parts import called_like_parts, in_parts
 from .rgb import WHITE, Scale
-from .subsets import stratified_split
 
 with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
     import datasets
@@ -43,13 +44,14 @@ def huggingface_data(
     label_column: str | None = None,
     scale: Scale | None = None,
     background: str = WHITE,
+    fold_labels: bool = False,
 ) -> ImageData:
     """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
 
-    One set is split stratified by class. The image column is the one of type ``Image``, the label column the one of
-    type ``ClassLabel``; of several, ``image_column`` and ``label_column`` name one. The library turns images by their
-    EXIF orientation. The fingerprint is over labels, classes, the bytes of the images, and the kinds of values, scale
-    and background of the images that are scaled or transparent.
+    One set is split by its column of parts, such as ``split``, or stratified by class. The image column is the one of
+    type ``Image``, the label column the one of type ``ClassLabel``; of several, ``image_column`` and ``label_column``
+    name one. The library turns images by their EXIF orientation. The fingerprint is over labels, classes, the bytes of
+    the images, and the kinds of values, scale and background of the images that are scaled or transparent.
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one that save_to_disk of the library datasets wrote.")
@@ -62,19 +64,21 @@ def huggingface_data(
         ) from error
     how = name, image_column, label_column, scale, background
     if isinstance(opened, datasets.Dataset):
-        whole = _huggingface_image_set(opened, folder, "all", *how)
-        return stratified_split(whole, val_share=val_share, seed=seed)
-    second = next((split for split in _VAL_SPLITS if split in opened), None)
-    if "train" not in opened or second is None:
-        raise DataError(
-            f"{folder} has the splits {', '.join(map(str, opened))}; expected train and one of "
-            f"{', '.join(_VAL_SPLITS)}."
-        )
-    return ImageData(
-        name=name,
-        train=_huggingface_image_set(opened["train"], folder, "train", *how),
-        val=_huggingface_image_set(opened[second], folder, "val", *how),
-    )
+        parts = {"all": opened}
+    else:
+        second = next((split for split in _VAL_SPLITS if split in opened), None)
+        if "train" not in opened or second is None:
+            raise DataError(
+                f"{folder} has the splits {', '.join(map(str, opened))}; expected train and one of "
+                f"{', '.join(_VAL_SPLITS)}."
+            )
+        parts = {"train": opened["train"], "val": opened[second]}
+    sets = [_huggingface_image_set(rows, folder, split, *how) for split, rows in parts.items()]
+    if len(sets) == 1:
+        like = called_like_parts(parts["all"].column_names, [image_column, label_column])
+        plain = parts["all"].with_format(None)
+        sets = in_parts(sets[0], {column: list(map(str, plain[column][:])) for column in like})
+    return data_of(sets, val_share=val_share, seed=seed, fold_labels=fold_labels)
 
 
 def _huggingface_image_set(

@@ -12,6 +12,7 @@ from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
 from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reason_of
 from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, contents_of_pixels, fingerprint_of
+from .labels import data_of
 from .rgb import WHITE, Scale
 from .subsets import stratified_split
 
@@ -30,7 +31,13 @@ _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the 
 
 
 def torchvision_data(
-    kind: str, root: Path, *, name: str, scale: Scale | None = None, background: str = WHITE
+    kind: str,
+    root: Path,
+    *,
+    name: str,
+    scale: Scale | None = None,
+    background: str = WHITE,
+    fold_labels: bool = False,
 ) -> ImageData:
     """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
 
@@ -63,7 +70,7 @@ def torchvision_data(
         )
         for part, entry in opened.items()
     }
-    return ImageData(name=name, train=sets["train"], val=sets["val"])
+    return data_of([sets["train"], sets["val"]], fold_labels=fold_labels)
 
 
 def _torchvision_datasets() -> ModuleType:

@@ -42,6 +42,7 @@ class Request:
     multi_label: bool = False
     scale: Scale | None = None
     background: str = "white"
+    fold_labels: bool = False
     task: str = ""  # of maps
 
     def folder_options(self) -> dict[str, Any]:
@@ -49,6 +50,10 @@ class Request:
         share = _VAL_SHARE if self.val_share is None else self.val_share
         how = {"scale": self.scale, "background": self.background}
         return {"name": self.folder_name(self.text), "val_share": share, "seed": self.seed, **how}
+
+    def labelled_options(self) -> dict[str, Any]:
+        """The same, of labelled images."""
+        return self.folder_options() | {"fold_labels": self.fold_labels}
 
     def folder_name(self, folder: str) -> str:
         return self.name or Path(folder).resolve().name or "images"  # the root of a disk has no name
@@ -88,13 +93,13 @@ def _shapes(asked: Request) -> ImageData:
 def _folder(asked: Request) -> ImageData:
     from .folders import folder_data
 
-    return folder_data(Path(asked.text), **asked.folder_options())
+    return folder_data(Path(asked.text), **asked.labelled_options())
 
 
 def _npz(asked: Request) -> ImageData:
     from .folders import npz_data
 
-    return npz_data(Path(asked.text), **asked.folder_options() | {"name": asked.name or Path(asked.text).stem})
+    return npz_data(Path(asked.text), **asked.labelled_options() | {"name": asked.name or Path(asked.text).stem})
 
 
 def _table(asked: Request) -> ImageData:
@@ -108,7 +113,7 @@ def _table(asked: Request) -> ImageData:
         group=asked.group,
         multi_label=asked.multi_label,
     )
-    options = asked.folder_options() | {"name": asked.name or Path(asked.text).stem}
+    options = asked.labelled_options() | {"name": asked.name or Path(asked.text).stem}
     return table_data(Path(asked.text), columns=columns, **options)
 
 
@@ -118,7 +123,8 @@ def _torchvision(asked: Request) -> ImageData:
         raise QueryError(f"The image set {asked.text!r} is not complete; expected torchvision:NAME:ROOT.")
     from .libraries import torchvision_data
 
-    return torchvision_data(dataset, Path(root), name=dataset.lower(), scale=asked.scale, background=asked.background)
+    how: dict[str, Any] = {"scale": asked.scale, "background": asked.background, "fold_labels": asked.fold_labels}
+    return torchvision_data(dataset, Path(root), name=dataset.lower(), **how)
 
 
 def _huggingface(asked: Request) -> ImageData:
@@ -126,7 +132,7 @@ def _huggingface(asked: Request) -> ImageData:
         raise QueryError(f"The image set {asked.text!r} is not complete; expected huggingface:PATH.")
     from .huggingface_sets import huggingface_data
 
-    options = asked.folder_options() | {"name": asked.folder_name(asked.rest)}
+    options = asked.labelled_options() | {"name": asked.folder_name(asked.rest)}
     options |= {"image_column": asked.image_column, "label_column": asked.label_column}
     return huggingface_data(Path(asked.rest), **options)
 
@@ -158,7 +164,7 @@ def _of_shards(asked: Request) -> dict[str, Any]:
     if last and not any(mark in last for mark in ("*", "?", "[", "{", ".tar", ".tgz", ".parquet")):
         folder = last
     name = asked.name or folder.partition("{")[0].rstrip("/").rpartition("/")[2] or "images"
-    options = asked.folder_options() | {"name": name}
+    options = asked.labelled_options() | {"name": name}
     return options | {"image_column": asked.image_column, "label_column": asked.label_column}
 
 
@@ -230,6 +236,7 @@ def open_images(
     split_column: str | None = None,
     group: str | None = None,
     multi_label: bool = False,
+    fold_labels: bool = False,
     scale: Scale | None = None,
     background: str = "white",
 ) -> ImageData:
@@ -252,13 +259,17 @@ def open_images(
     label_columns : sequence of str, optional
         Columns of 0 and 1 of a CSV file, whose images then may have several labels.
     split_column : str, optional
-        The column of a CSV file with train, val, valid, validation or test, if it is not split.
+        The column of a CSV file with train, val, valid, validation or test; by default split, or subset, partition,
+        set, fold or phase if it names parts.
     group : str, optional
         The column of a CSV file with the group of each image, such as its patient: the images of a group are on one
         side of every split, and intervals are over groups.
     multi_label : bool
         Images of a CSV file may have several labels: in all columns of 0 and 1, or in the label column with "|" or ";"
         between them.
+    fold_labels : bool
+        Labels that differ only in case, in Unicode form, in spaces or in how a number is written are one class, with
+        the spelling that most images have.
     scale : (float, float), optional
         The values that are black and white, of images with more than 8 bits a channel; by default the ends of their
         range, 0 and 65535 or 0 and 1. Other values than integers of 16 bits and shares of 1 need it.
@@ -293,7 +304,9 @@ def open_images(
     }
     if not is_table(text) and (idle := [option for option, given in of_tables.items() if given]):
         raise QueryError(f"{idle[0]} is of CSV files, and {text!r} is none; leave it out.")
-    data = kind.open(
+    from .labels import with_notes
+
+    opened = kind.open(
         Request(
             text=text,
             rest=text.partition(":")[2],
@@ -306,10 +319,12 @@ def open_images(
             split_column=split_column,
             group=group,
             multi_label=multi_label,
+            fold_labels=fold_labels,
             scale=scale,
             background=background,
         )
     )
+    data = with_notes(opened)
     if scale is not None:
         _require_use([data.train, data.val], scale)
     if name is None:

@@ -12,6 +12,7 @@ from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import reason_of
 from .images import ImageData
+from .parts import called_like_parts
 from .rgb import WHITE, Scale
 from .sharded import Index, OfThread, SequentialFile, Shard, found_parts, indexed, require_unchanged, sharded_data, take
 
@@ -36,6 +37,7 @@ def parquet_data(
     label_column: str | None = None,
     scale: Scale | None = None,
     background: str = WHITE,
+    fold_labels: bool = False,
 ) -> ImageData:
     """Images of parquet files: ``text`` names them as :func:`zoo.datasets.sharded.found_parts` says.
 
@@ -52,16 +54,15 @@ def parquet_data(
     def reader(shards: Sequence[Shard], held: Sequence[Index]) -> Callable[[int], bytes]:
         return Rows(shards, held, image_column)
 
+    columns: dict[str, list[str]] = {}
+    for shard in parts.get("all", ()):
+        with _opened(shard) as file:
+            for column in called_like_parts(file.schema_arrow.names, [image_column, label_column]):
+                values = file.read(columns=[column]).column(column).to_pylist()
+                columns.setdefault(column, []).extend(map(str, values))
+    how: dict[str, Any] = {"val_share": val_share, "seed": seed, "scale": scale, "background": background}
     return sharded_data(
-        parts,
-        indexes,
-        reader,
-        kind="parquet",
-        name=name,
-        val_share=val_share,
-        seed=seed,
-        scale=scale,
-        background=background,
+        parts, indexes, reader, kind="parquet", name=name, columns=columns, fold_labels=fold_labels, **how
     )
 
 

@@ -31,8 +31,9 @@ from ..optional import requires_extra
 from ..storage import Place, place_at
 from .imagefiles import DECODING_ERRORS, Stored, as_shown, head_of, reading_of, reason_of
 from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
+from .labels import data_of
+from .parts import in_parts
 from .rgb import Scale
-from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -174,12 +175,14 @@ def sharded_data(
     seed: int,
     scale: Scale | None,
     background: str,
+    fold_labels: bool,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> ImageData:
     """The image set of shards and what is in them; ``reader(shards, indexes)`` returns images' bytes by their number.
 
-    A set without parts is split stratified by class. The fingerprint is over names, which begin with those of the
-    shards in their order, labels, classes, the bytes of the images, and how images are scaled that have more than 8
-    bits, and shown that are transparent.
+    A set without parts is split by that of ``columns``, one value an image, that says them, or stratified by class. The
+    fingerprint is over names, which begin with those of the shards in their order, labels, classes, the bytes of the
+    images, and how images are scaled that have more than 8 bits, and shown that are transparent.
     """
     classes, codes = _classes(parts, indexes)
     sets = {}
@@ -209,9 +212,8 @@ def sharded_data(
             reading=reading,
             contents=contents,
         )
-    if "all" in sets:
-        return stratified_split(sets["all"], val_share=val_share, seed=seed)
-    return ImageData(name=name, train=sets["train"], val=sets["val"])
+    found = in_parts(sets["all"], columns or {}) if "all" in sets else [sets["train"], sets["val"]]
+    return data_of(found, val_share=val_share, seed=seed, fold_labels=fold_labels)
 
 
 class Encoded:

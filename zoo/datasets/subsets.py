@@ -522,11 +522,11 @@ def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.nd
 
 
 def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
-    """The same share of each class, rounded to the nearest, and at least one image of each class on both sides.
+    """The same share of each class, rounded to the nearest, and if it has two images at least one on both sides.
 
     All copies of an image are on one side; where they leave no other way, a class has fewer validation images, or none.
-    All images of a group are on one side as well; the shares are then as near as groups allow, and a class that they
-    leave out of either side is refused. In a multi-label set, combinations of tags too rare for that are split as one.
+    All images of a group are on one side as well; the shares are then as near as groups allow. In a
+    multi-label set, combinations of tags too rare for that are split as one.
     """
     _require_share(images, val_share)
     if images.groups is not None or images.tags:
@@ -541,7 +541,7 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
 
 
 def _grouped_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
-    """The split where groups are known or images have tags; every class or tag is on both sides, or it is refused."""
+    """The split where groups are known or images have tags."""
     labels = images.labels.copy()
     if images.tags:
         rare = images.n_per_class()[labels] * min(val_share, 1 - val_share) < 1
@@ -559,7 +559,7 @@ def _grouped_split(images: ImageSet, *, val_share: float, seed: int) -> ImageDat
 
 
 def _require_both_sides(images: ImageSet, in_val: np.ndarray) -> None:
-    """Refuses a split that leaves a class, or a tag of a multi-label set, without an image on one side."""
+    """Refuses a split that leaves a class without a training image, or a tag without an image on one side."""
     if images.tags:
         what, names, has = "tags", images.tags, indicators_of(images)  # (n, n_tags)
         n_val, n_train = has[in_val].sum(axis=0), has[~in_val].sum(axis=0)
@@ -568,7 +568,8 @@ def _require_both_sides(images: ImageSet, in_val: np.ndarray) -> None:
         what, names, n_all = "classes", images.classes, images.n_per_class()
         n_val = np.bincount(images.labels[in_val], minlength=len(names))
         n_train = n_all - n_val
-    alone = np.flatnonzero((n_all > 0) & ((n_val == 0) | (n_train == 0)))
+    is_tested = np.full(len(names), in_val.any()) if not images.tags else n_val > 0
+    alone = np.flatnonzero((n_all > 0) & ((n_train == 0) | ~is_tested))
     if not alone.size and in_val.any() and not in_val.all():
         return
     first = int(alone[0]) if alone.size else 0

@@ -1,8 +1,8 @@
 """Image sets in tables: a CSV or TSV file of paths and labels, maybe with columns of splits, groups and tags.
 
 A path is absolute, or below the folder of the table. Columns are found by their usual names (:data:`IMAGE_NAMES`,
-:data:`LABEL_NAMES`, ``split``), whatever their case, or named by the caller. Everything that is wrong with a table is
-counted and said in one sentence, with the first line and the column.
+:data:`LABEL_NAMES`, :data:`~zoo.datasets.parts.SPLIT_NAMES`), whatever their case, or named by the caller. Everything
+that is wrong with a table is counted and said in one sentence, with the first line and the column.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,8 +24,9 @@ from .endings import SUFFIXES
 from .folders import files_image_set, read_below
 from .groups import groups_of_names
 from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet
+from .labels import data_of, label_notes, spellings
+from .parts import PART_OF, Rows, called_like_parts, rows_of_parts, split_column
 from .rgb import WHITE, Scale
-from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -33,13 +34,7 @@ with requires_extra("models", needed_for="Working with images"):
 
 IMAGE_NAMES = ("path", "file", "image", "filename", "file_name", "filepath", "file_path", "image_path")
 LABEL_NAMES = ("label", "class", "target")
-SPLIT_NAMES = ("split",)
 _LIKE_GROUPS = ("patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "group", "slide_id")
-_PARTS = {
-    "train": ("train", "training"),
-    "val": ("val", "valid", "validation", "dev"),
-    "test": ("test", "testing"),
-}
 _MISSING = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _BINARY = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
@@ -61,7 +56,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
-    """The cells of a file, without blanks around them; empty lines are left out."""
+    """The cells of a file, without blanks around them; lines without any are left out."""
 
     file: Path
     header: tuple[str, ...]
@@ -104,12 +99,15 @@ def table_data(
     columns: Columns | None = None,
     scale: Scale | None = None,
     background: str = WHITE,
+    fold_labels: bool = False,
 ) -> ImageData:
-    """The images of a table: with a column ``split``, train and the first of val and test that occurs; else split here.
+    """The images of a table: with a column of parts, train and the first of val and test that occurs; else split here.
 
     What is split here is stratified by class, with all images of a group on one side. Labels that are whole numbers are
     classes in their order, others by code points. In a multi-label set (``columns.labels``, or ``multi_label``) an
-    image may have several tags: of columns of 0 and 1, or of one column with "|" or ";" between them.
+    image may have several tags: of columns of 0 and 1, or of one column with "|" or ";" between them. With
+    ``fold_labels`` labels, or tags, that differ only in how they are written are one. A row that repeats another is
+    left out.
 
     The fingerprint is over the paths as they are written, the bytes of the files, labels, classes, groups and tags, and
     over the orientations, kinds of values, scale and background of the images that are turned, scaled or transparent.
@@ -117,15 +115,29 @@ def table_data(
     wanted = columns or Columns()
     table = read_table(file)
     at_image = _image_column(table, wanted.image)
-    at_split = table.column(wanted.split) if wanted.split is not None else table.usual(SPLIT_NAMES)
     at_group = None if wanted.group is None else table.column(wanted.group)
+    named = [name for name in (wanted.image, wanted.label, wanted.group, *wanted.labels) if name is not None]
+    like = [] if wanted.split else called_like_parts(table.header, [table.header[table.column(one)] for one in named])
+    usual = {name: table.columns[table.column(name)] for name in like}
+    sure = next((name for name in like if name.casefold() == "split"), "")
+    advice = "; --split-column names a column of train, val or test"
+    chosen, of_split = split_column(usual, sure=sure, advice=advice)
+    at_split = table.column(wanted.split or chosen) if wanted.split or chosen else None
     parts = None if at_split is None else _parts(table, at_split)
     rows = np.arange(len(table)) if parts is None else np.concatenate(list(parts.values()))
-    paths = _paths(table, at_image, rows)
-    taken = {number for number in (at_image, at_split, at_group) if number is not None}
-    labels, classes, tags = _labels(table, wanted, taken, rows)
+    n_train = len(rows) if parts is None else len(parts["train"])
+    paths, files = _paths(table, at_image, rows)
+    taken = {number for number in (at_image, at_split, at_group, *map(table.column, like)) if number is not None}
+    labels, classes, tags, joined = _labels(table, wanted, taken, rows, fold_labels=fold_labels)
     groups = None if at_group is None else _groups(table, at_group, rows)
-    notes = _notes(table, wanted, taken, n_used=len(rows), parts=parts)
+    notes = (*of_split, *joined, *_notes(table, wanted, taken, n_used=len(rows), parts=parts))
+    kept = _distinct(table, at_image, rows, files, n_train, labels, groups)
+    if len(kept) < len(rows):
+        n = len(rows) - len(kept)
+        repeat = "row repeats an earlier one and is" if n == 1 else "rows repeat an earlier one and are"
+        notes = (*notes, f"{n:,} {repeat} left out")
+        rows, labels, n_train = rows[kept], labels[kept], int((kept < n_train).sum())
+        paths, groups = [paths[place] for place in kept.tolist()], None if groups is None else groups[kept]
 
     def image_set(of: slice, split: str) -> ImageSet:
         found = files_image_set(
@@ -144,25 +156,22 @@ def table_data(
         return replace(found, reading=replace(found.reading, notes=notes))
 
     if parts is None:
-        _require_two_each(table, wanted, labels, classes, tags)
-        return stratified_split(image_set(slice(None), "all"), val_share=val_share, seed=seed)
-    n_train = len(next(iter(parts.values())))
+        return data_of([image_set(slice(None), "all")], val_share=val_share, seed=seed)
     _require_taught(table, labels, classes, tags, n_train, rows)
-    train, val = image_set(slice(n_train), "train"), image_set(slice(n_train, None), "val")
-    return ImageData(name=name, train=train, val=val)
+    return data_of([image_set(slice(n_train), "train"), image_set(slice(n_train, None), "val")])
 
 
 def read_table(file: Path) -> Table:
     """The cells of a CSV or TSV file in UTF-8: quoted as RFC 4180 has it, with commas, semicolons or tabs between."""
     try:
         with open(file, encoding="utf-8-sig", newline="") as opened:
-            first = opened.readline()
+            first = next((line for line in opened if line.strip()), "")
             opened.seek(0)
             reader = csv.reader(opened, delimiter=_delimiter(first, file), strict=True)
-            header = tuple(cell.strip() for cell in next(reader, []))
+            filled = ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
+            header = tuple(cell.strip() for cell in next(filled, (0, []))[1])
             cells: tuple[list[str], ...] = tuple([] for _ in header)
             lines, uneven = array("q"), []
-            filled = ((reader.line_num, row) for row in reader if any(row))
             while rows := list(islice(filled, _ROWS_AT_A_TIME)):
                 uneven += [(line, len(row)) for line, row in rows if len(row) != len(header)]
                 if uneven:
@@ -210,82 +219,103 @@ def _image_column(table: Table, name: str | None) -> int:
     return found
 
 
-def _parts(table: Table, at: int) -> dict[str, NDArray[np.int64]]:
+def _parts(table: Table, at: int) -> Rows:
     """Rows of the training part, and of the first of val and test that occurs."""
-    part_of = {value: part for part, values in _PARTS.items() for value in values}
-    given = [part_of.get(cell.casefold(), "") for cell in table.columns[at]]
-    unknown = [row for row, part in enumerate(given) if not part]
+    column, name = table.columns[at], table.header[at]
+    unknown = [row for row, cell in enumerate(column) if cell.casefold() not in PART_OF]
     if unknown:
         raise DataError(
-            f"{len(unknown):,} of {len(table):,} rows of {table.file} have no part in the column {table.header[at]!r}, "
-            f"the first is {table.first_of(unknown)} with {table.columns[at][unknown[0]]!r}; expected train, val or "
+            f"{len(unknown):,} of {len(table):,} rows of {table.file} have no part in the column {name!r}, "
+            f"the first is {table.first_of(unknown)} with {column[unknown[0]]!r}; expected train, val or "
             "test in each, or another column (--split-column)."
         )
-    split = np.array(given)
-    second = next((part for part in ("val", "test") if (split == part).any()), None)
-    if second is None or not (split == "train").any():
+    parts = rows_of_parts(column)
+    if len(parts) < 2 or "train" not in parts:
         raise DataError(
-            f"All {len(table):,} rows of {table.file} are {given[0]!r} in the column {table.header[at]!r}; expected "
-            "images to train on and images to test on: rename the column to have the images split here."
+            f"All {len(table):,} rows of {table.file} are {PART_OF[column[0].casefold()]!r} in the column {name!r}; "
+            "expected images to train on and images to test on: rename the column to have the images split here."
         )
-    return {part: np.flatnonzero(split == part) for part in ("train", second)}
+    return parts
 
 
-def _paths(table: Table, at: int, rows: NDArray[np.int64]) -> list[str]:
-    """The paths of some rows; refuses empty ones, those of one file, and those of no file."""
-    column, name = table.columns[at], table.header[at]
-    paths = [column[row] for row in rows.tolist()]
+def _paths(table: Table, at: int, rows: NDArray[np.int64]) -> tuple[list[str], list[str]]:
+    """The paths of some rows, and their files; refuses empty ones, and those of no file.
+
+    A backslash is taken for a slash, as Windows writes it, where there is no file with a backslash in its name.
+    """
+    column, name, root = table.columns[at], table.header[at], str(table.file.parent)
+    given = [column[row] for row in rows.tolist()]
+    paths = [
+        path.replace("\\", "/") if "\\" in path and not os.path.isfile(os.path.join(root, path)) else path
+        for path in given
+    ]
     if empty := [row for row in rows.tolist() if not column[row]]:
         raise DataError(
             f"{len(empty):,} rows of {table.file} have no path in the column {name!r}, the first is "
             f"{table.first_of(empty)}; name an image in each."
         )
-    root = str(table.file.parent)
     files = [os.path.normpath(os.path.join(root, path)) for path in paths]
-    seen: dict[str, int] = {}
-    repeated = [
-        (seen[file], row) for file, row in zip(files, rows.tolist(), strict=True) if seen.setdefault(file, row) != row
-    ]
-    if repeated:
-        one, other = repeated[0]
-        raise DataError(
-            f"{len(repeated):,} rows of {table.file} name an image in the column {name!r} that an earlier row names, "
-            f"the first is {column[other]!r} in the lines {table.lines[one]} and {table.lines[other]}; expected one "
-            f"row an image, with several labels in one cell as 'a{TAG_SEPARATOR}b' (--multi-label)."
-        )
     missing = [place for place, file in enumerate(files) if not os.path.isfile(file)]
     if missing:
         first = missing[0]
         ending = next((end for end in SUFFIXES if os.path.isfile(files[first] + end)), None)
         advice = f"add the ending {ending}" if ending else "paths are absolute, or below the folder of the table"
         raise DataError(
-            f"{len(missing):,} of {len(paths):,} images of {table.file} are not there, the first is {paths[first]!r} "
+            f"{len(missing):,} of {len(paths):,} images of {table.file} are not there, the first is {given[first]!r} "
             f"in line {table.lines[int(rows[first])]}, column {name!r}, looked for as {files[first]}; {advice}."
         )
-    return paths
+    return paths, files
 
 
-Labels = tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...]]  # numbers of classes, classes, tags
+def _distinct(
+    table: Table,
+    at: int,
+    rows: NDArray[np.int64],
+    files: list[str],
+    n_train: int,
+    labels: NDArray[np.int64],
+    groups: NDArray[np.uint64] | None,
+) -> NDArray[np.int64]:
+    """Places among the rows without those that repeat an earlier one; refuses rows that say something else of it."""
+    of_group = [0] * len(rows) if groups is None else groups.tolist()
+    facts = [
+        (label, place < n_train, group)
+        for place, (label, group) in enumerate(zip(labels.tolist(), of_group, strict=True))
+    ]
+    first: dict[str, int] = {}
+    repeated = [(one, place) for place, file in enumerate(files) if (one := first.setdefault(file, place)) != place]
+    if contrary := [pair for pair in repeated if facts[pair[0]] != facts[pair[1]]]:
+        one, other = (int(rows[place]) for place in contrary[0])
+        raise DataError(
+            f"{len(contrary):,} rows of {table.file} name an image in the column {table.header[at]!r} that an earlier "
+            f"row names with another label, part or group, the first is {table.columns[at][other]!r} in the lines "
+            f"{table.lines[one]} and {table.lines[other]}; expected one row an image, with several labels in one cell "
+            f"as 'a{TAG_SEPARATOR}b' (--multi-label)."
+        )
+    return np.fromiter(first.values(), np.int64)
 
 
-def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int64]) -> Labels:
+Labels = tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...], list[str]]  # of classes, classes, tags, notes
+
+
+def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int64], *, fold_labels: bool) -> Labels:
     if wanted.labels:
         if wanted.label is not None:
             raise QueryError("Got a column of labels and columns of 0 and 1; expected one of them.")
-        return _indicated(table, [table.column(name) for name in wanted.labels], rows)
+        return _indicated(table, [table.column(name) for name in wanted.labels], rows, fold_labels)
     at = table.column(wanted.label) if wanted.label is not None else table.usual(LABEL_NAMES)
     if at is not None and at in taken:
         raise QueryError(f"The column {table.header[at]!r} of {table.file} was named for two things; name another one.")
     if wanted.multi_label:
         if at is not None:
-            return _written(table, at, rows)
+            return _written(table, at, rows, fold_labels)
         found = _indicator_columns(table, taken)
         if len(found) < 2:
             raise DataError(
                 f"{table.file} has {len(found)} columns of 0 and 1 and no column of labels ({', '.join(LABEL_NAMES)}); "
                 "expected two columns or more with one tag each, or one with tags (--label-column)."
             )
-        return _indicated(table, found, rows)
+        return _indicated(table, found, rows, fold_labels)
     if at is None:
         several = [table.header[number] for number in _indicator_columns(table, taken)]
         hint = f", or --multi-label for the columns of 0 and 1 ({', '.join(several[:5])})" if len(several) > 1 else ""
@@ -293,10 +323,10 @@ def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int
             f"{table.file} has no column of labels under a usual name ({', '.join(LABEL_NAMES)}); its columns are "
             f"{table._listed()}: say which with --label-column, or label_column= in Python{hint}."
         )
-    return (*_classes(table, at, rows), ())
+    return _classes(table, at, rows, fold_labels)
 
 
-def _classes(table: Table, at: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _classes(table: Table, at: int, rows: NDArray[np.int64], fold_labels: bool) -> Labels:
     column, name = table.columns[at], table.header[at]
     given = [column[row] for row in rows.tolist()]
     missing = [row for row in rows.tolist() if column[row].casefold() in _MISSING]
@@ -307,7 +337,7 @@ def _classes(table: Table, at: int, rows: NDArray[np.int64]) -> tuple[NDArray[np
             f"{len(missing):,} of {len(rows):,} images of {table.file} have no label in the column {name!r}, which "
             f"{shown} in {table.first_of(missing)}; label them or leave them out."
         )
-    classes, number = _in_order(set(given))
+    classes, number, notes = _in_order(Counter(given), "labels", fold_labels)
     if len(classes) == 1:
         raise DataError(
             f"All {len(rows):,} images of {table.file} have the label {classes[0]!r} in the column {name!r}; expected "
@@ -318,18 +348,25 @@ def _classes(table: Table, at: int, rows: NDArray[np.int64]) -> tuple[NDArray[np
             f"All {len(rows):,} images of {table.file} have different labels in the column {name!r}, such as "
             f"{given[0]!r} in {table.first_of(rows)}; expected fewer classes than images: name a column of classes."
         )
-    return np.array([number[label] for label in given], np.int64), classes
+    return np.array([number[label] for label in given], np.int64), classes, (), notes
 
 
-def _in_order(labels: set[str]) -> tuple[tuple[str, ...], dict[str, int]]:
-    """The classes of labels in their order, and the number of each label; 1 and 1.0 are one class."""
+def _in_order(
+    labels: Mapping[str, int], what: str, fold_labels: bool
+) -> tuple[tuple[str, ...], dict[str, int], list[str]]:
+    """The classes of labels in their order, the number of each label, and notes; 1 and 1.0 are one class."""
+    if fold_labels and (alike := spellings(labels)):
+        name_of = {label: label for label in labels} | {label: group[0] for group in alike for label in group}
+        classes, number, _ = _in_order(Counter(name_of.values()), what, False)
+        notes = label_notes(alike, what=what, joined=True)
+        return classes, {label: number[name] for label, name in name_of.items()}, notes
     if all(_WHOLE.fullmatch(label) for label in labels):
         as_numbers = {label: int(label.partition(".")[0]) for label in labels}
-        classes = sorted(set(as_numbers.values()))
-        place = {number: at for at, number in enumerate(classes)}
-        return tuple(map(str, classes)), {label: place[number] for label, number in as_numbers.items()}
+        values = sorted(set(as_numbers.values()))
+        place = {number: at for at, number in enumerate(values)}
+        return tuple(map(str, values)), {label: place[number] for label, number in as_numbers.items()}, []
     ordered = tuple(sorted(labels))
-    return ordered, {label: at for at, label in enumerate(ordered)}
+    return ordered, {label: at for at, label in enumerate(ordered)}, []
 
 
 def _indicator_columns(table: Table, taken: set[int]) -> list[int]:
@@ -338,7 +375,7 @@ def _indicator_columns(table: Table, taken: set[int]) -> list[int]:
     return [at for at in others if {cell.casefold() for cell in set(table.columns[at])} <= _BINARY.keys()]
 
 
-def _indicated(table: Table, numbers: Sequence[int], rows: NDArray[np.int64]) -> Labels:
+def _indicated(table: Table, numbers: Sequence[int], rows: NDArray[np.int64], fold_labels: bool) -> Labels:
     """Tags of columns of 0 and 1."""
     tags = tuple(table.header[at] for at in numbers)
     if len(set(numbers)) < len(numbers) or len(tags) < 2:
@@ -355,17 +392,24 @@ def _indicated(table: Table, numbers: Sequence[int], rows: NDArray[np.int64]) ->
                 "image whether it has the label, or leave it out."
             )
         has[:, place] = [known[column[row]] for row in rows.tolist()]
-    return _combined(table, has, tags)
+    alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if fold_labels else []
+    for first, *others in alike:
+        places = [tags.index(tag) for tag in (first, *others)]
+        has[:, places[0]] = has[:, places].any(axis=1)
+        kept = [tag not in others for tag in tags]
+        has, tags = has[:, kept], tuple(tag for tag in tags if tag not in others)
+    return _combined(table, has, tags, label_notes(alike, what="tags", joined=True))
 
 
-def _written(table: Table, at: int, rows: NDArray[np.int64]) -> Labels:
+def _written(table: Table, at: int, rows: NDArray[np.int64], fold_labels: bool) -> Labels:
     """Tags of one column, with | or ; between them; an empty cell has none."""
     column = table.columns[at]
     of_cell = {
         cell: tuple(filter(None, (tag.strip() for tag in _SEPARATORS.split(cell))))
         for cell in {column[row] for row in rows.tolist()}
     }
-    tags, place = _in_order({tag for found in of_cell.values() for tag in found})
+    counts = Counter(tag for row in rows.tolist() for tag in of_cell[column[row]])
+    tags, place, notes = _in_order(counts, "tags", fold_labels)
     if len(tags) < 2:
         raise DataError(
             f"The images of {table.file} have {len(tags)} tags in the column {table.header[at]!r}; expected two or "
@@ -374,10 +418,10 @@ def _written(table: Table, at: int, rows: NDArray[np.int64]) -> Labels:
     has = np.zeros((len(rows), len(tags)), bool)
     for number, row in enumerate(rows.tolist()):
         has[number, [place[tag] for tag in of_cell[column[row]]]] = True
-    return _combined(table, has, tags)
+    return _combined(table, has, tags, notes)
 
 
-def _combined(table: Table, has: NDArray[np.bool_], tags: tuple[str, ...]) -> Labels:
+def _combined(table: Table, has: NDArray[np.bool_], tags: tuple[str, ...], notes: list[str]) -> Labels:
     """The combinations of tags that occur, as classes."""
     if odd := [tag for tag in tags if TAG_SEPARATOR in tag or not tag]:
         raise DataError(f"{table.file} has the tag {odd[0]!r}; expected a name without {TAG_SEPARATOR!r}.")
@@ -392,7 +436,7 @@ def _combined(table: Table, has: NDArray[np.bool_], tags: tuple[str, ...]) -> La
     packed, number = np.unique(np.packbits(has, axis=1), axis=0, return_inverse=True)
     combinations = np.unpackbits(packed, axis=1, count=len(tags)).astype(bool)
     classes = tuple(TAG_SEPARATOR.join(np.array(tags)[row].tolist()) or NO_TAG for row in combinations)
-    return number.reshape(-1).astype(np.int64), classes, tags
+    return number.reshape(-1).astype(np.int64), classes, tags, notes
 
 
 def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -412,25 +456,6 @@ def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64
     return groups
 
 
-def _require_two_each(
-    table: Table, wanted: Columns, labels: NDArray[np.int64], classes: tuple[str, ...], tags: tuple[str, ...]
-) -> None:
-    """Refuses a class, or a tag, that has one image, which cannot be on both sides of a split."""
-    names, what = (tags, "tags") if tags else (classes, "classes")
-    has = np.eye(len(classes), dtype=bool) if not tags else _has(classes, tags)
-    counts = np.bincount(labels, minlength=len(classes)) @ has
-    single = np.flatnonzero(counts == 1)
-    if single.size:
-        row = int(np.flatnonzero(has[labels, single[0]])[0])
-        at = wanted.label or next((table.header[n] for n in [table.usual(LABEL_NAMES)] if n is not None), "label")
-        where = f"column {names[int(single[0])]!r}" if wanted.labels else f"column {at!r}"
-        raise DataError(
-            f"{len(single):,} of {len(names):,} {what} of {table.file} have a single image, the first is "
-            f"{names[int(single[0])]!r} in line {table.lines[row]}, {where}; expected one to train on and one to test "
-            "on: add images or leave them out."
-        )
-
-
 def _require_taught(
     table: Table,
     labels: NDArray[np.int64],
@@ -447,10 +472,12 @@ def _require_taught(
     wrong = np.flatnonzero(new.any(axis=1))
     if wrong.size:
         unknown = names[int(np.argmax(new[wrong[0]]))]
+        alike = [group for group in spellings(dict.fromkeys(names, 1)) if unknown in group]
+        advice = f": {label_notes(alike)[0]}" if alike else ""
         raise DataError(
             f"{wrong.size:,} test images of {table.file} have a {what} that no training image has, the first is in "
             f"line {table.lines[int(rows[n_train + wrong[0]])]} with {unknown!r}; expected every {what} among the "
-            "training images."
+            f"training images{advice}."
         )
 
 
@@ -459,9 +486,7 @@ def _has(classes: tuple[str, ...], tags: tuple[str, ...]) -> NDArray[np.bool_]:
     return np.array([[tag in name.split(TAG_SEPARATOR) for tag in tags] for name in classes])
 
 
-def _notes(
-    table: Table, wanted: Columns, taken: set[int], *, n_used: int, parts: dict[str, NDArray[np.int64]] | None
-) -> tuple[str, ...]:
+def _notes(table: Table, wanted: Columns, taken: set[int], *, n_used: int, parts: Rows | None) -> tuple[str, ...]:
     """What a user may want to know of how a table was read."""
     notes = []
     if parts is not None and n_used < len(table):

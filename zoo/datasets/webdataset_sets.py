@@ -11,7 +11,7 @@ import json
 import tarfile
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import DataError
 from ..optional import requires_extra
@@ -52,6 +52,7 @@ def webdataset_data(
     label_column: str | None = None,
     scale: Scale | None = None,
     background: str = WHITE,
+    fold_labels: bool = False,
 ) -> ImageData:
     """Images of tar files: ``text`` names them as :func:`zoo.datasets.sharded.found_parts` says.
 
@@ -65,17 +66,8 @@ def webdataset_data(
     wanted = _Wanted(image_column, label_column)
     what = f"webdataset {image_column!r} {label_column!r}"
     indexes = {part: indexed(shards, wanted.look, what=what) for part, shards in parts.items()}
-    return sharded_data(
-        parts,
-        indexes,
-        Members,
-        kind="webdataset",
-        name=name,
-        val_share=val_share,
-        seed=seed,
-        scale=scale,
-        background=background,
-    )
+    how: dict[str, Any] = {"val_share": val_share, "seed": seed, "scale": scale, "background": background}
+    return sharded_data(parts, indexes, Members, kind="webdataset", name=name, fold_labels=fold_labels, **how)
 
 
 class Members:

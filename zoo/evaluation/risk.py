@@ -73,6 +73,7 @@ from .measuring import (
     divide,
     divide_own,
     label_setting,
+    named_class,
     rows_held_out,
     run_probe,
 )
@@ -261,6 +262,11 @@ def decompose(
             f"The test set has {len(test.y):,} images and the training set {len(train.y):,}; expected fewer, for a "
             "subset of the training set as large as the test set is held out: use a part of the test set."
         )
+    if order == "alternative" and len(np.unique(test.y)) < 2:
+        raise DataError(
+            f"All {len(test.y):,} test images are of the class {named_class(test, test.y[0])}, and the alternative "
+            "decomposition trains a probe on them; expected two classes or more, or the standard decomposition."
+        )
     twin = supervised if isinstance(supervised, Features) else None
     if twin is not None:
         _check_twin(twin, train)
@@ -305,6 +311,7 @@ def decompose(
             for n in range(n_refits)
         ]
         refit = _refit(intervals, replicates)
+    known = "" if card is None else pretraining_warning(card, dataset=train.origin.dataset)
     components: dict[str, Any] = {name: parts.get(name, NOT_PUBLISHED) for name in COMPONENTS}
     return RiskReport(
         encoder=train.origin.encoder,
@@ -319,9 +326,21 @@ def decompose(
         n_classes=len(np.unique(train.y)),
         seed=seed,
         assumption=ASSUMPTION,
-        warning="" if card is None else pretraining_warning(card, dataset=train.origin.dataset),
+        warning=" ".join(filter(None, [known, _untested(train, test)])),
         disagreement=_disagreement(runs.get("R_AS", ()), n_train=len(train.y), groups=train.groups),
         refit=refit,
+    )
+
+
+def _untested(train: Features, test: Features) -> str:
+    """What classes without a test image do to the parts; nothing if there are none."""
+    absent = np.setdiff1d(train.y, test.y)
+    if not absent.size or train.tags:
+        return ""
+    more = f" and {absent.size - 1:,} more" if absent.size > 1 else ""
+    return (
+        "Encoder generalization holds a difference of classes too, for errors on training images count "
+        f"{named_class(train, absent[0])}{more}, of which there is no test image."
     )
 
 

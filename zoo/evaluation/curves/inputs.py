@@ -68,6 +68,7 @@ def transfer_data(
     split_column: str | None = None,
     group: str | None = None,
     multi_label: bool = False,
+    fold_labels: bool = False,
     scale: Scale | None = None,
     background: str = "white",
 ) -> TransferData:
@@ -82,7 +83,7 @@ def transfer_data(
         One of :data:`~zoo.evaluation.curves.recipe.TASKS`.
     name, val_share, seed, scale, background
         As for these functions.
-    image_column, label_column, label_columns, split_column, group, multi_label
+    image_column, label_column, label_columns, split_column, group, multi_label, fold_labels
         As for :func:`zoo.datasets.open_images`.
 
     Raises
@@ -109,6 +110,7 @@ def transfer_data(
             split_column=split_column,
             group=group,
             multi_label=multi_label,
+            fold_labels=fold_labels,
             scale=scale,
             background=background,
         )

@@ -1,0 +1,157 @@
+"""Classes of data sets: labels that differ only in how they are written, and classes without a test image."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from ..errors import DataError
+from ..optional import requires_extra
+from .images import ImageData, ImageSet, digest, indicators_of
+from .subsets import stratified_split
+
+with requires_extra("models", needed_for="Working with images"):
+    import numpy as np
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
+_N_NAMED = 5
+
+
+def label_key(text: str) -> str:
+    """What labels have in common that differ only in case, Unicode form, spaces or how a number is written.
+
+    >>> label_key("Cafe\\u0301  au lait") == label_key("CAF\\u00c9 au lait"), label_key("01") == label_key("1.0")
+    (True, True)
+    """
+    plain = " ".join(text.split())
+    if _NUMBER.fullmatch(plain):
+        return str(Decimal(plain).normalize() + 0)  # -0 is 0
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", plain).casefold())
+
+
+def spellings(counts: Mapping[str, int]) -> list[list[str]]:
+    """Labels that differ only in how they are written, together; first the one that most images have.
+
+    >>> spellings({"cat": 3, "Cat": 5, "CAT": 3, "dog": 1})
+    [['Cat', 'CAT', 'cat']]
+    """
+    alike: dict[str, list[str]] = {}
+    for label in sorted(counts, key=lambda label: (-counts[label], label)):
+        alike.setdefault(label_key(label), []).append(label)
+    return sorted(group for group in alike.values() if len(group) > 1)
+
+
+def label_notes(groups: Sequence[Sequence[str]], *, what: str = "labels", joined: bool = False) -> list[str]:
+    """A sentence on labels, or tags, that differ only in how they are written."""
+    if not groups:
+        return []
+    shown = "; ".join(", ".join(_shown(group)) for group in groups[:_N_NAMED])
+    more = f"; and {len(groups) - _N_NAMED:,} more" if len(groups) > _N_NAMED else ""
+    n = sum(map(len, groups))
+    differ = f"{n:,} {what} differ only in case, in Unicode form or in how a number is written"
+    end = "--fold-labels has joined them under the first of each" if joined else "--fold-labels joins them"
+    return [f"{differ}: {shown}{more}; {end}"]
+
+
+def data_of(
+    parts: Sequence[ImageSet],
+    *,
+    val_share: float = 0.2,
+    seed: int = 0,
+    fold_labels: bool = False,
+    split: Callable[..., ImageData] = stratified_split,
+) -> ImageData:
+    """A data set of its training and its test part, or of all images, which are split here.
+
+    The parts may name different classes, as folders do where a class has no test image: the classes are then those of
+    the training part. A class that test images alone have is refused. ``fold_labels`` joins labels that differ only in
+    how they are written, into the one that most images have.
+    """
+    n_of: Counter[str] = Counter()
+    for part in parts:
+        n_of.update(dict(zip(part.classes, part.n_per_class().tolist(), strict=True)))
+    alike = spellings({name: n for name, n in n_of.items() if n})
+    if fold_labels and alike and not parts[0].tags:
+        name_of = {name: group[0] for group in alike for name in group}
+        notes = tuple(label_notes(alike, joined=True))
+        parts = [_renamed(part, [name_of.get(name, name) for name in part.classes], notes) for part in parts]
+    if len(parts) == 1:
+        return split(parts[0], val_share=val_share, seed=seed)
+    train, val = parts
+    if train.classes != val.classes and not train.tags:
+        val = _of_classes(val, train, alike)
+    return ImageData(name=train.name, train=train, val=val)
+
+
+def with_notes(data: ImageData) -> ImageData:
+    """The data set with notes on its labels."""
+    notes = class_notes(data)
+
+    def noted(part: ImageSet) -> ImageSet:
+        return replace(part, reading=replace(part.reading, notes=(*part.reading.notes, *notes)))
+
+    return replace(data, train=noted(data.train), val=noted(data.val)) if notes else data
+
+
+def class_notes(data: ImageData) -> list[str]:
+    """Sentences on labels that differ only in how they are written, and on classes or tags without a test image."""
+    if data.train.tags:
+        what, names = "tags", data.train.tags
+        n_train, n_test = (indicators_of(part).sum(axis=0) for part in (data.train, data.val))
+    else:
+        what, names = "classes", data.train.classes
+        n_train, n_test = data.train.n_per_class(), data.val.n_per_class()
+    n_of = {name: n for name, n in zip(names, (n_train + n_test).tolist(), strict=True) if n}
+    notes = label_notes(spellings(n_of), what="tags" if data.train.tags else "labels")
+    absent = [names[i] for i in np.flatnonzero((n_train > 0) & (n_test == 0))]
+    if absent:
+        shown = ", ".join(map(repr, absent[:_N_NAMED]))
+        more = f" and {len(absent) - _N_NAMED:,} more" if len(absent) > _N_NAMED else ""
+        has, covers = ("has", "it") if len(absent) == 1 else ("have", "them")
+        notes.append(
+            f"{len(absent):,} of {len(n_of):,} {what} {has} no test image, so that no test metric covers {covers}: "
+            f"{shown}{more}"
+        )
+    return notes
+
+
+def _of_classes(val: ImageSet, train: ImageSet, alike: Sequence[Sequence[str]]) -> ImageSet:
+    """The test part with the classes of the training part."""
+    place = {name: i for i, name in enumerate(train.classes)}
+    counts = val.n_per_class().tolist()
+    new = [name for name, n in zip(val.classes, counts, strict=True) if n and name not in place]
+    if new:
+        n_images = sum(counts[val.classes.index(name)] for name in new)
+        written = [group for group in alike if set(group) & set(new) and set(group) & place.keys()]
+        advice = f": {label_notes(written)[0]}" if written else ""
+        raise DataError(
+            f"{n_images:,} test images of {val.name!r} have a class that no training image has, the first is "
+            f"{new[0]!r}; expected every class among the training images{advice}."
+        )
+    return _relabelled(val, np.array([place.get(name, 0) for name in val.classes], np.int64), train.classes)
+
+
+def _renamed(part: ImageSet, names: Sequence[str], notes: tuple[str, ...]) -> ImageSet:
+    """The images with other names of their classes, of which some may be the same."""
+    classes = tuple(dict.fromkeys(names))
+    if part.classes == tuple(sorted(part.classes)):
+        classes = tuple(sorted(classes))
+    place = {name: i for i, name in enumerate(classes)}
+    renamed = _relabelled(part, np.array([place[name] for name in names], np.int64), classes)
+    return replace(renamed, reading=replace(part.reading, notes=(*part.reading.notes, *notes)))
+
+
+def _relabelled(part: ImageSet, number_of: np.ndarray, classes: tuple[str, ...]) -> ImageSet:
+    labels = number_of[part.labels]
+    fingerprint = digest(["classes", part.fingerprint, *classes, labels.astype("<i8")])
+    return replace(part, labels=labels, classes=classes, fingerprint=fingerprint)
+
+
+def _shown(group: Sequence[str]) -> list[str]:
+    """Labels for a message; by their code points where they look the same."""
+    look_same = len({unicodedata.normalize("NFC", label) for label in group}) < len(group)
+    return [ascii(label) if look_same else repr(label) for label in group]
