@@ -165,4 +165,4 @@ def test_the_reason_to_stop_says_how_to_go_on() -> None:
 
 def test_the_plan_is_one_json_document_with_the_images(kept: Path) -> None:
     result = run("choose", SHAPES, "--dry-run", "--encoders", THREE, "--json")
-    assert json.loads(result.stdout)["images"].keys() == {"train", "val"}
+    assert json.loads(result.stdout)["images"].keys() >= {"train", "val"}

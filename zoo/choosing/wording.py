@@ -213,7 +213,7 @@ def reading(choice: Choice) -> list[str]:
         "is computed from the network where it was not measured"
     )
     lines.append(f"the race cost {race.share:.0%} of what measuring all of them on all images would")
-    return [*lines, *choice.notes]
+    return [*lines, *choice.plan.data.notes, *choice.notes]
 
 
 # --- a plan ----------------------------------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def _print(choice: Choice) -> None:
     click.echo(f"  {choice.commands['evaluate']}\n")
     gone = wording.dropped(choice)
     more = [f"and {len(gone) - _LISTED_DROPPED} more; see them with --json"] * (len(gone) > _LISTED_DROPPED)
-    print_notes([*choice.plan.data.notes, *gone[:_LISTED_DROPPED], *more, *wording.reading(choice)])
+    print_notes([*gone[:_LISTED_DROPPED], *more, *wording.reading(choice)])
 
 
 def _print_plan(plan: ChoicePlan) -> None:
