@@ -98,16 +98,40 @@ def left_out(among: Iterable[Subject]) -> list[str]:
     return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
 
 
-OF_EXPERIMENTS = "encoders of an experiment, which are listed only where no other is found"
+OF_EXPERIMENTS = "encoders of an experiment, which are listed only when asked for by name or --family"
 
 
-def matching(words: Sequence[str]) -> list[str]:
-    """Ids of encoders that all the words find, those meant first; all ids without a word.
+def matching(words: Sequence[str], families: Sequence[str] = ()) -> list[str]:
+    """Ids of encoders of these families that all the words find, those meant first; all ids without either.
 
-    Encoders of experiments are found by words that find no other.
+    Encoders of experiments are found by their family, or by words that are in their id or family and find no other.
     """
     cards = catalogue()
-    return matching_among(cards, words) or matching_among(cards.with_unlisted, words)
+    if families:
+        kept = in_families(families)
+        return [encoder for encoder in matching_among(cards.with_unlisted, words) if encoder in kept]
+    return matching_among(cards, words) or [
+        encoder
+        for encoder in matching_among(cards.with_unlisted, words)
+        if any(is_glob(word) or word.casefold() in encoder.casefold() for word in " ".join(words).split())
+    ]
+
+
+def in_families(families: Iterable[str]) -> set[str]:
+    """Ids of all encoders of these families, also of those of experiments; UnknownName if there is no such family."""
+    family_of = catalogue().with_unlisted.column("family")
+    known = {name.casefold(): name for name in family_of.values()}
+    for name in families:
+        if name.casefold() not in known:
+            raise UnknownName("family", name, known.values(), hint="'zoo list --families' names them all.")
+    wanted = {known[name.casefold()] for name in families}
+    return {encoder for encoder, family in family_of.items() if family in wanted}
+
+
+def but_of_experiments(n: int) -> str:
+    """End of a sentence on what nothing but ``n`` encoders of experiments meet; nothing if none does."""
+    options = " ".join(f"--family {name}" for name in catalogue().experiments)
+    return f" but {n} of an experiment; {options} shows them" if n else ""
 
 
 def matching_among(cards: Catalogue, words: Sequence[str]) -> list[str]:
