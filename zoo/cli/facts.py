@@ -110,10 +110,11 @@ def matching(words: Sequence[str], families: Sequence[str] = ()) -> list[str]:
     if families:
         kept = in_families(families)
         return [encoder for encoder in matching_among(cards.with_unlisted, words) if encoder in kept]
+    family_of, parts = cards.with_unlisted.column("family"), " ".join(words).casefold().split()
     return matching_among(cards, words) or [
         encoder
         for encoder in matching_among(cards.with_unlisted, words)
-        if any(is_glob(word) or word.casefold() in encoder.casefold() for word in " ".join(words).split())
+        if any(is_glob(part) or part in f"{encoder} {family_of[encoder]}".casefold() for part in parts)
     ]
 
 
@@ -128,10 +129,11 @@ def in_families(families: Iterable[str]) -> set[str]:
     return {encoder for encoder, family in family_of.items() if family in wanted}
 
 
-def but_of_experiments(n: int) -> str:
-    """End of a sentence on what nothing but ``n`` encoders of experiments meet; nothing if none does."""
-    options = " ".join(f"--family {name}" for name in catalogue().experiments)
-    return f" but {n} of an experiment; {options} shows them" if n else ""
+def but_of_experiments(encoders: Collection[str]) -> str:
+    """A sentence on what none but these encoders of experiments meet, from behind the first words."""
+    families = dict.fromkeys(catalogue()[encoder].family for encoder in encoders)
+    options = " ".join(f"--family {family}" for family in families)
+    return f"but {len(encoders)} of an experiment; {options} shows {'them' if len(encoders) > 1 else 'it'}."
 
 
 def matching_among(cards: Catalogue, words: Sequence[str]) -> list[str]:

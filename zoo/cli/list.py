@@ -188,7 +188,7 @@ def list_command(
         print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}{where}    {LEGEND}", *explained])
     if not found:
         unasked = [] if families else select(catalogue().experiments)
-        raise NothingFound(_why_nothing(words, families, condition, dataset, len(unasked)))
+        raise NothingFound(_why_nothing(words, families, condition, dataset, [one.id for one in unasked]))
 
 
 def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool) -> None:
@@ -200,7 +200,7 @@ def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool)
     elif found:
         print_families(found)
     if not found:
-        raise NothingFound(_why_nothing(words, families, None, None, 0))
+        raise NothingFound(_why_nothing(words, families, None, None, []))
 
 
 def _print_subjects(
@@ -275,7 +275,7 @@ def _select(
 
 
 def _why_nothing(
-    words: Sequence[str], families: Sequence[str], condition: str | None, dataset: str | None, n_unasked: int
+    words: Sequence[str], families: Sequence[str], condition: str | None, dataset: str | None, unasked: Sequence[str]
 ) -> str:
     text = " ".join(words)
     name = f"has a name like {text!r}" if words else ""
@@ -283,8 +283,8 @@ def _why_nothing(
     measured = f"was measured on {dataset}" if dataset is not None else ""
     of_family = f" of the family {' or '.join(families)}" if families else ""
     sentence = f"No encoder{of_family} {' and '.join(part for part in (name, truth, measured) if part)}"
-    if n_unasked:
-        return f"{sentence}{but_of_experiments(n_unasked)}."
+    if unasked:
+        return f"{sentence} {but_of_experiments(unasked)}"
     finder = catalogue().finder
     likes = finder.instead_of(words)
     if likes:

@@ -448,7 +448,7 @@ def _print_rows(
         everywhere = [*seed_means(), *seed_means(cards.with_unlisted)]
         unasked = {mean.encoder for mean in everywhere if mean.dataset == dataset and not cards.lists(mean.encoder)}
         if not wanted and unasked:
-            raise NothingFound(f"No encoder was measured on {dataset}{but_of_experiments(len(unasked))}.")
+            raise NothingFound(f"No encoder was measured on {dataset} {but_of_experiments(unasked)}")
         require_dataset(dataset, [IMAGENET, *(mean.dataset for mean in everywhere)])
         raise NothingFound(f"Nothing was measured of {_few(wanted)} on {dataset}.")
     found = selected(there, metrics=metrics, protocols=protocols, settings=settings)
