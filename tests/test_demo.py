@@ -75,7 +75,7 @@ def test_as_text_it_shows_every_step(tmp_path_factory: pytest.TempPathFactory, d
         "ImageNet's law, extrapolated",
         "Where they stand",
         "pocket_simclr_rn_digits <",
-        f"12 of {len(document['standing'])} encoders    zoo results --dataset digits    shows all",
+        f" of {len(document['standing'])} encoders: zoo results --dataset digits shows all",
     ):
         assert words in result.output
     assert "randomised" not in result.output

@@ -189,4 +189,6 @@ def _print_standing() -> None:
         for place, one in shown.items()
     ]
     print_table(["rank", "encoder", "full", "5-shot", "objective", "pretrained on"], rows, right=[0, 2, 3])
-    print_notes([f"{len(shown)} of {len(standing)} encoders    zoo results --dataset {_DATA}    shows all"])
+    print_notes(
+        [f"<  measured above; {len(shown)} of {len(standing)} encoders: zoo results --dataset {_DATA} shows all"]
+    )
