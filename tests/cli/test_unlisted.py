@@ -15,7 +15,7 @@ from zoo.analysis.label_free import measured_rows
 from zoo.cards.catalogue import catalogue
 from zoo.cards.reading import parse_cards
 from zoo.cli.list import show_command
-from zoo.cli.options import encoder_names
+from zoo.cli.options import dataset_names, encoder_names, family_names
 from zoo.errors import CardError
 from zoo.hub import card_text, entry_points
 from zoo.results import measurements, seed_means, summaries
@@ -150,6 +150,8 @@ def test_a_shell_completes_them_where_no_other_begins_so() -> None:
     with click.Context(show_command) as context:
         assert encoder_names(context, show_command.params[0], "randomised_00")[0] == "randomised_000"
         assert "randomised_000" not in encoder_names(context, show_command.params[0], "r")
+        assert family_names(context, show_command.params[0], "ra") == ["randomised"]
+        assert dataset_names(context, show_command.params[0], "fashion-") == []
 
 
 def test_torch_hub_hides_their_entries_behind_an_underscore() -> None:
