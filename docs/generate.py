@@ -67,7 +67,7 @@ def families_at_a_glance() -> str:
         "| training | families | encoders | measured | commercial use allowed | weights open |",
         "|---|---|--:|--:|--:|--:|",
     ]
-    cards, measured = catalogue(), measured_encoders()
+    cards, measured = catalogue(), measured_encoders(catalogue())
     for mode, heading in _MODES.items():
         members = [encoder for encoder, its in cards.column("objective.mode").items() if its == mode]
         found = sorted(families(cards, members), key=lambda one: -len(one.encoders))
@@ -113,7 +113,7 @@ def families_counts() -> str:
 
 def families_tables() -> str:
     """A section each way of training, with a row a family: counts, architectures, images, use, access, paper."""
-    cards, measured, files = catalogue(), measured_encoders(), _files_by_family()
+    cards, measured, files = catalogue(), measured_encoders(catalogue()), _files_by_family()
     by_mode: dict[str, list[Family]] = defaultdict(list)
     for family in families(cards):
         known = family.known("objective.mode")

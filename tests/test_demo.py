@@ -75,8 +75,11 @@ def test_as_text_it_shows_every_step(tmp_path_factory: pytest.TempPathFactory, d
         "ImageNet's law, extrapolated",
         "Where they stand",
         "pocket_simclr_rn_digits <",
+        f" of {len(document['standing'])} encoders: zoo results --dataset digits shows all",
     ):
         assert words in result.output
+    assert "randomised" not in result.output
+    assert result.output.partition("Where they stand")[2].count("\n") <= 18  # of a terminal of 24 lines
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,14 @@ def test_the_components_of_the_rows_add_up_to_the_error_with_all_labels() -> Non
 
 
 def test_components_measured_with_different_numbers_of_labels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    means = module.seed_means()
+    means = module.seed_means(POPULATION.choices.index)
     changed = [
         replace(one, n_train=40_000)
         if one.encoder == POPULATION.choices.index[0] and one.split == "train minus subset -> subset"
         else one
         for one in means
     ]
-    monkeypatch.setattr(module, "seed_means", lambda: changed)
+    monkeypatch.setattr(module, "seed_means", lambda _: changed)
     with pytest.raises(QueryError, match=r"40000, 50000 labels, expected one number"):
         randomised_law_rows(POPULATION)
 
@@ -100,9 +100,9 @@ def test_metrics_are_those_of_the_files(written: dict[str, list[dict[str, str]]]
 
 
 def test_of_a_metric_measured_in_two_ways_the_one_of_most_encoders_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    means = module.seed_means()
+    means = module.seed_means(POPULATION.choices.index)
     rankme = next(one for one in means if one.metric == "rankme" and one.encoder == POPULATION.choices.index[0])
-    monkeypatch.setattr(module, "seed_means", lambda: [replace(rankme, protocol="mine", value=-1.0), *means])
+    monkeypatch.setattr(module, "seed_means", lambda _: [replace(rankme, protocol="mine", value=-1.0), *means])
     assert label_free_values(POPULATION).at[rankme.encoder, "rankme"] == rankme.value
 
 
@@ -130,7 +130,8 @@ def test_an_encoder_without_a_line_of_the_log_is_refused(monkeypatch: pytest.Mon
 
 
 def test_an_encoder_that_lacks_a_few_shot_error_counts_as_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, name = module.summaries(dataset=DATASET), POPULATION.choices.index[2]
+    found = module.summaries(dataset=DATASET, encoders=POPULATION.choices.index)
+    name = POPULATION.choices.index[2]
     errors = {setting: error for setting, error in found[name].errors.items() if setting != "3-shot"}
     monkeypatch.setattr(module, "summaries", lambda **_: {**found, name: replace(found[name], errors=errors)})
     some = randomised_population()

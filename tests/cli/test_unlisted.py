@@ -15,10 +15,15 @@ from zoo.analysis.label_free import measured_rows
 from zoo.cards.catalogue import catalogue
 from zoo.cards.reading import parse_cards
 from zoo.cli.list import show_command
-from zoo.cli.options import encoder_names
+from zoo.cli.options import dataset_names, encoder_names, family_names
 from zoo.errors import CardError
 from zoo.hub import card_text, entry_points
+from zoo.results import measurements, seed_means, summaries
+from zoo.results.rows import read_rows
+from zoo.results.values import read_files
 from zoo.site.contents import gather
+
+MEASURED = [f"randomised_{number:03}" for number in range(64)]
 
 
 @pytest.fixture
@@ -62,28 +67,77 @@ def test_none_is_recommended_or_offered(experiment: Path) -> None:
     assert "tiny_vitS16" not in zoo.list_encoders()
 
 
-def test_a_condition_or_a_data_set_finds_them_where_it_finds_no_other() -> None:
+def test_a_listing_has_them_by_name_or_family_alone() -> None:
     drawn = names("list", "randomised")
     assert {"randomised_000", "randomised_twin_vit_small_16"} <= set(drawn)
-    assert names("list", "--where", "card_family == 'randomised'") == drawn
-    assert {"randomised_000"} <= set(names("list", "--dataset", "fashion-mnist")) <= set(drawn)
+    assert names("list", "--family", "Randomised") == names("list", "--where", "card_family == 'randomised'") == drawn
+    assert names("list", "--family", "randomised", "--dataset", "fashion-mnist") == MEASURED
+    assert names("list", "--family", "dino") == names("list", "--where", "card_family == 'dino'")
     assert not set(names("list", "--dataset", "shapes")) & set(drawn)
-    assert "no other is found" in run("list", "randomised", "--limit", "1").stderr
-    assert "no other is found" not in run("list", "dino", "--limit", "1").stderr
+    assert "asked for by name" in run("list", "randomised", "--limit", "1").stderr
+    assert "asked for by name" not in run("list", "dino", "--limit", "1").stderr
+    assert "did you mean randomised" in run("list", "--family", "randomise", code=2).stderr
 
 
-def test_results_have_them_by_name_and_leave_them_out_beside_others() -> None:
-    def encoders(*arguments: str) -> set[str]:
-        return {row["encoder"] for row in document("results", *arguments)["measurements"]}
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("list --dataset fashion-mnist", "No encoder was measured on fashion-mnist but 64 of an experiment; "),
+        ("results --dataset fashion-mnist", "No encoder was measured on fashion-mnist but 64 of an experiment; "),
+        ("list vit_28", "No encoder has a name like 'vit_28' but 28 of an experiment; "),
+        ('list --where architecture=="vit_28"', "but 28 of an experiment; "),
+    ],
+)
+def test_what_finds_only_them_says_how_to_see_them(arguments: str, said: str) -> None:
+    result = run(*arguments.split(), code=1)
+    assert said + "--family randomised shows them." in result.stderr and result.stdout == ""
 
-    drawn = set(names("list", "randomised"))
-    assert encoders("randomised_000", "--dataset", "shapes") == {"randomised_000"}
-    assert encoders("randomised_00*", "--dataset", "shapes") == {f"randomised_{number:03}" for number in range(10)}
-    beside = encoders("--dataset", "shapes")
-    assert beside and not beside & drawn
-    assert {"randomised_000"} <= encoders("--dataset", "fashion-mnist") <= drawn
-    assert "left out: randomised_000" in run("results", "--dataset", "shapes").stderr
-    assert "left out" not in run("results", "randomised_000", "--dataset", "shapes").stderr
+
+def test_results_have_them_by_name_or_family_alone() -> None:
+    def encoders(*arguments: str) -> list[str]:
+        return list(dict.fromkeys(row["encoder"] for row in document("results", *arguments)["measurements"]))
+
+    for asked in (["--family", "randomised"], ["randomised_*"], ["--family", "randomised", "--dataset", "digits"]):
+        assert encoders(*asked) == MEASURED
+    assert encoders("randomised_00*", "--dataset", "shapes") == MEASURED[:10]
+    assert encoders("randomised_000", "--metric", "rankme") == ["randomised_000"]
+    assert encoders("pocket_*", "--family", "pocket", "--dataset", "shapes") == encoders(
+        "pocket_*", "--dataset", "shapes"
+    )
+    for dataset in ("shapes", "digits"):
+        beside = encoders("--dataset", dataset)
+        assert beside and all(map(catalogue().lists, beside))
+        assert "randomised" not in run("results", "--dataset", dataset).output
+
+
+def test_rows_are_read_for_whom_names_them() -> None:
+    assert all(catalogue().lists(row.encoder) for row in (*measurements(), *seed_means()))
+    assert summaries(dataset="fashion-mnist") == {}
+    assert list(summaries(dataset="fashion-mnist", encoders=MEASURED)) == MEASURED
+    assert {row.encoder for row in measurements(encoders="RANDOMISED_000")} == {"randomised_000"}
+    assert {mean.encoder for mean in seed_means("randomised_000")} == {"randomised_000"}
+
+
+def test_their_shipped_rows_are_in_files_of_their_names() -> None:
+    for path, content in read_files(".csv").items():
+        others = {line.partition(b",")[0].decode() for line in content.splitlines()[1:]} - {path.stem}
+        assert all(map(catalogue().lists, others)), path
+
+
+def test_rows_of_the_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    own = [
+        row._replace(dataset="fashion-mnist", encoder=encoder, source="own")
+        for row in read_rows(["knn_error"])
+        if row.encoder == "pocket_init_rn" and row.dataset == "digits"
+        for encoder in ("pocket_init_rn", "randomised_000")
+    ]
+    path = tmp_path / "results" / "measured" / "mine.csv"
+    path.parent.mkdir(parents=True)
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([own[0]._fields, *own])
+    shown = document("results", "--dataset", "fashion-mnist")["measurements"]
+    assert {(row["encoder"], row["source"]) for row in shown} == {("pocket_init_rn", "own"), ("randomised_000", "own")}
 
 
 def test_errors_of_theirs_are_named_beside_no_recommendation() -> None:
@@ -96,6 +150,8 @@ def test_a_shell_completes_them_where_no_other_begins_so() -> None:
     with click.Context(show_command) as context:
         assert encoder_names(context, show_command.params[0], "randomised_00")[0] == "randomised_000"
         assert "randomised_000" not in encoder_names(context, show_command.params[0], "r")
+        assert family_names(context, show_command.params[0], "ra") == ["randomised"]
+        assert dataset_names(context, show_command.params[0], "fashion-") == []
 
 
 def test_torch_hub_hides_their_entries_behind_an_underscore() -> None:

@@ -99,6 +99,13 @@ def test_each_number_stands_beside_the_best_one_known(repository: Path) -> None:
     assert facts["numbers"][0]["best"] == {"encoder": "mae_vitB16", "value": 11.5, "source": "Ann"}
 
 
+def test_no_number_stands_beside_those_of_an_experiment(repository: Path) -> None:
+    theirs = next(row for row in measurements(encoders="randomised_000") if row.metric == "knn_error")
+    record({replace(theirs, encoder="dino_rn50", source="own"): TOLD})
+    (standing,) = submit(repository, source="Ann", encoders={"dino_rn50"}).standings
+    assert (standing.mean.dataset, standing.n, standing.best) == (theirs.dataset, 1, None)
+
+
 def test_the_card_of_an_own_encoder_goes_along(repository: Path, home: Path) -> None:
     (home / "metadata").mkdir()
     text = card_text(catalogue()["pocket_init_rn"], comment="Mine.").replace("pocket_init_rn", "birds_of_ann")

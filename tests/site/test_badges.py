@@ -22,7 +22,7 @@ SAID = {
 
 
 def test_a_badge_says_what_is_measured_before_what_is_reported() -> None:
-    contents, records = gather(only=list(SAID)), Records()
+    contents, records = gather(only=list(SAID)), Records(SAID)
     assert {one: badges.badge_of(entry, records).text for one, entry in contents.entries.items()} == SAID
 
 

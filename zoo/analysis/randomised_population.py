@@ -110,7 +110,7 @@ def randomised_population() -> Population:
     QueryError if none was measured, ContentError if the log of the runs is damaged.
     """
     cards = randomised_cards()
-    measured = summaries(dataset=DATASET)
+    measured = summaries(dataset=DATASET, encoders=cards)
     rows: dict[str, dict[str, Any]] = {}
     for name in cards:
         found = measured.get(name)
@@ -201,7 +201,7 @@ def randomised_law_rows(population: Population) -> tuple[pd.DataFrame, int]:
 
     QueryError if the components of the encoders were not all measured with the same number.
     """
-    measured, found = summaries(dataset=DATASET), _seed_means(population)
+    measured, found = summaries(dataset=DATASET, encoders=population.choices.index), _seed_means(population)
     n_labels = {(one.encoder, one.split): one.n_train for one in found if one.metric == "linear_probe_error"}
     of_components = {n_labels.get((name, _HELD_OUT)) for name in population.outcomes.index}
     n_measured = next(iter(of_components))
@@ -248,8 +248,7 @@ def label_free_values(population: Population) -> pd.DataFrame:
 
 
 def _seed_means(population: Population) -> list[SeedMean]:
-    own = set(population.choices.index)
-    return [one for one in seed_means() if one.dataset == DATASET and one.encoder in own]
+    return [one for one in seed_means(population.choices.index) if one.dataset == DATASET]
 
 
 def runs_log() -> pd.DataFrame:

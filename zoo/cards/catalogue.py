@@ -106,6 +106,12 @@ class Catalogue(Mapping[str, EncoderCard]):
         self._columns: dict[str, dict[str, Any]] = {}
 
     @cached_property
+    def experiments(self) -> tuple[str, ...]:
+        """Families of the encoders of experiments that are not listed."""
+        families = self.with_unlisted.column("family")
+        return tuple(dict.fromkeys(families[encoder] for encoder in families if encoder in self._hidden))
+
+    @cached_property
     def with_unlisted(self) -> Catalogue:
         """The same cards, with those of experiments among those that are listed."""
         return Catalogue(self._parts, self._all_left_out, with_unlisted=True)

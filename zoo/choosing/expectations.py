@@ -307,7 +307,7 @@ def _on_these_images(dataset: str | None, known: Mapping[str, Expected]) -> dict
     if dataset is None:
         return {}
     try:
-        found = summaries(dataset=dataset, exclude_wrong=True)
+        found = summaries(dataset=dataset, exclude_wrong=True, encoders=known)
     except UnknownName:  # nothing was measured there yet
         return {}
     errors = {name: one.errors[_ALL.name] for name, one in found.items() if name in known and _ALL.name in one.errors}

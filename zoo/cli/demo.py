@@ -32,6 +32,7 @@ _LIBRARIES = ("numpy", "scipy", "pandas", "PIL", "sklearn", "torch", "torchvisio
 _SMALL_PARAMETERS = 30_000_000
 _RECOMMEND = ["--labels", "10k", "--max-parameters", "100M", "--licence", "permissive", "--top", "5"]
 _COMPARE = ["dino_vitS16", "msn_vits16_ep800"]
+_N_STANDING = 10  # rows of the last table, beside the encoders that were measured
 
 
 @click.command("demo")
@@ -172,15 +173,22 @@ def _word(value: Maybe[str]) -> str:
 
 def _print_standing() -> None:
     _heading(f"Where they stand: the results on {_DATA}, error of a linear probe in percent")
-    cards = catalogue()
+    cards, standing = catalogue(), _standing()
+    shown = {
+        place: one for place, one in enumerate(standing, start=1) if place <= _N_STANDING or one["encoder"] in _TWINS
+    }
     rows = [
         [
+            str(place),
             f"{one['encoder']}{' <' if one['encoder'] in _TWINS else ''}",
             points(one["full"]),
             points(one["5-shot"]),
             _word(cards[one["encoder"]].objective.mode),
             _word(cards[one["encoder"]].pretraining.dataset),
         ]
-        for one in _standing()
+        for place, one in shown.items()
     ]
-    print_table(["encoder", "full", "5-shot", "objective", "pretrained on"], rows, right=[1, 2])
+    print_table(["rank", "encoder", "full", "5-shot", "objective", "pretrained on"], rows, right=[0, 2, 3])
+    print_notes(
+        [f"<  measured above; {len(shown)} of {len(standing)} encoders: zoo results --dataset {_DATA} shows all"]
+    )

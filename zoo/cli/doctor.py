@@ -146,7 +146,7 @@ def _results() -> Iterator[Check]:
 
     left_out: list[str] = []
     try:
-        n_rows, n_errata = len(read_rows(left_out=left_out)), len(errata(left_out=left_out))
+        n_rows, n_errata = len(read_rows(left_out=left_out, with_unlisted=True)), len(errata(left_out=left_out))
         n_reported = len(list(checked_numbers(catalogue(), left_out)))
     except ZooError as error:
         yield Check("content", "results", "problem", str(error))

@@ -98,16 +98,42 @@ def left_out(among: Iterable[Subject]) -> list[str]:
     return [f"measured wrongly and left out: {', '.join(names)}"] if names else []
 
 
-OF_EXPERIMENTS = "encoders of an experiment, which are listed only where no other is found"
+OF_EXPERIMENTS = "encoders of an experiment, which are listed only when asked for by name or --family"
 
 
-def matching(words: Sequence[str]) -> list[str]:
-    """Ids of encoders that all the words find, those meant first; all ids without a word.
+def matching(words: Sequence[str], families: Sequence[str] = ()) -> list[str]:
+    """Ids of encoders of these families that all the words find, those meant first; all ids without either.
 
-    Encoders of experiments are found by words that find no other.
+    Encoders of experiments are found by their family, or by words that are in their id or family and find no other.
     """
     cards = catalogue()
-    return matching_among(cards, words) or matching_among(cards.with_unlisted, words)
+    if families:
+        kept = in_families(families)
+        return [encoder for encoder in matching_among(cards.with_unlisted, words) if encoder in kept]
+    family_of, parts = cards.with_unlisted.column("family"), " ".join(words).casefold().split()
+    return matching_among(cards, words) or [
+        encoder
+        for encoder in matching_among(cards.with_unlisted, words)
+        if any(is_glob(part) or part in f"{encoder} {family_of[encoder]}".casefold() for part in parts)
+    ]
+
+
+def in_families(families: Iterable[str]) -> set[str]:
+    """Ids of all encoders of these families, also of those of experiments; UnknownName if there is no such family."""
+    family_of = catalogue().with_unlisted.column("family")
+    known = {name.casefold(): name for name in family_of.values()}
+    for name in families:
+        if name.casefold() not in known:
+            raise UnknownName("family", name, known.values(), hint="'zoo list --families' names them all.")
+    wanted = {known[name.casefold()] for name in families}
+    return {encoder for encoder, family in family_of.items() if family in wanted}
+
+
+def but_of_experiments(encoders: Collection[str]) -> str:
+    """A sentence on what none but these encoders of experiments meet, from behind the first words."""
+    families = dict.fromkeys(catalogue()[encoder].family for encoder in encoders)
+    options = " ".join(f"--family {family}" for family in families)
+    return f"but {len(encoders)} of an experiment; {options} shows {'them' if len(encoders) > 1 else 'it'}."
 
 
 def matching_among(cards: Catalogue, words: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ _DISPENSABLE = ("released", "trained by")  # where the table would be wider than
 
 def family_records(encoders: Sequence[str]) -> list[dict[str, Any]]:
     """Families of these encoders for JSON."""
-    measured = measured_encoders()
+    measured = measured_encoders(encoders)
     return [
         {
             "family": one.name,
@@ -42,7 +42,7 @@ def _counts(values: Counter[Any]) -> dict[str, int]:
 def print_families(encoders: Sequence[str]) -> None:
     """Prints the families of these encoders, and what to do next."""
     found = families(catalogue().listing(encoders), encoders)
-    measured = measured_encoders()
+    measured = measured_encoders(encoders)
     columns: dict[str, list[str]] = {
         "family": [one.name for one in found],
         "encoders": [str(len(one.encoders)) for one in found],

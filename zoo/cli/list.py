@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +33,7 @@ from ..results.values import SETTINGS, SeedMean, Summary
 from .facts import (
     LEGEND,
     WRONG,
+    but_of_experiments,
     cell,
     cells,
     left_out,
@@ -47,6 +49,7 @@ from .options import (
     dataset_option,
     encoder_names,
     exclude_wrong_option,
+    family_option,
     given_options,
     refuse_idle,
 )
@@ -93,6 +96,7 @@ a missing value is not true.
 
 @click.command("list", epilog=_LIST_EXAMPLES)
 @click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=encoder_names)
+@family_option
 @click.option("--all", "all_encoders", is_flag=True, help="Every encoder, on a terminal too.")
 @click.option("--families", "by_family", is_flag=True, help="Families and how many encoders each has.")
 @click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true.")
@@ -113,6 +117,7 @@ a missing value is not true.
 @json_option
 def list_command(
     words: tuple[str, ...],
+    families: tuple[str, ...],
     all_encoders: bool,
     by_family: bool,
     condition: str | None,
@@ -134,8 +139,8 @@ def list_command(
     With --json all columns are printed, under their published names, unless --columns says otherwise. With --dataset
     only encoders that were measured there are listed.
 
-    Encoders of an experiment, such as the family "randomised", are listed only where no other is found: by the name of
-    their family, a glob, a condition, or a data set on which no other was measured.
+    Encoders of an experiment, such as the family "randomised", are listed only if they are asked for by name or family:
+    by --family, a WORD or glob that finds no other, or in a condition.
     """
     if by_family:
         refuse_idle(_NOT_OF_FAMILIES, "families have none of it", remedy=", or --families")
@@ -148,13 +153,21 @@ def list_command(
         _explain_columns(as_json)
         return
     if by_family or not (words or given_options() or not sys.stdout.isatty()):
-        _list_families(words, as_json)
+        _list_families(words, families, as_json)
         return
     wanted = FACTS if as_json and columns is None else _columns(columns or _DEFAULT_COLUMNS)
     risks_wanted = any(fact.from_results for fact in wanted.values())
-    found = _select(
-        words, condition, sort, descending, risks_wanted=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset
+    select = partial(
+        _select,
+        words,
+        condition,
+        sort,
+        descending,
+        risks_wanted=risks_wanted,
+        exclude_wrong=exclude_wrong,
+        dataset=dataset,
     )
+    found = select(families)
     listed = found[:limit]
     if as_json:
         facts = [values(fact, listed) for fact in wanted.values()]
@@ -174,19 +187,20 @@ def list_command(
         where = "" if dataset is None else f" measured on {dataset}"
         print_notes([f"{count} encoder{'s' if len(found) != 1 else ''}{where}    {LEGEND}", *explained])
     if not found:
-        raise NothingFound(_why_nothing(words, condition, dataset))
+        unasked = [] if families else select(catalogue().experiments)
+        raise NothingFound(_why_nothing(words, families, condition, dataset, [one.id for one in unasked]))
 
 
-def _list_families(words: Sequence[str], as_json: bool) -> None:
+def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool) -> None:
     from .families import family_records, print_families  # the other listing does without
 
-    found = matching(words)
+    found = matching(words, families)
     if as_json:
         print_json({"n_encoders": len(found), "families": family_records(found)})
     elif found:
         print_families(found)
     if not found:
-        raise NothingFound(_why_nothing(words, None, None))
+        raise NothingFound(_why_nothing(words, families, None, None, []))
 
 
 def _print_subjects(
@@ -237,6 +251,7 @@ def _select(
     condition: str | None,
     sort: str | None,
     descending: bool,
+    families: Sequence[str],
     *,
     risks_wanted: bool,
     exclude_wrong: bool,
@@ -246,25 +261,30 @@ def _select(
     parsed, reads_results = (None, False) if condition is None else parsed_condition(condition)
     risks_wanted = risks_wanted or reads_results or dataset is not None
     risks_wanted = risks_wanted or (sort_fact is not None and sort_fact.from_results)
-    cards, found = catalogue(), list[Subject]()
-    for known in (cards, cards.with_unlisted):  # encoders of experiments are listed where no other is found
-        ids = matching_among(known, words)
-        found = subjects(ids, with_risks=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset)
-        if dataset is not None:
-            found = [subject for subject in found if subject.measured is not None]
-        if parsed is not None:
-            found = satisfying(parsed, found)
-        if found:
-            break
+    cards, texts = catalogue(), (condition or "").casefold()
+    if not families and any(name.casefold() in texts for name in cards.experiments):
+        ids = matching_among(cards.with_unlisted, words)  # the condition asks for them
+    else:
+        ids = matching(words, families)
+    found = subjects(ids, with_risks=risks_wanted, exclude_wrong=exclude_wrong, dataset=dataset)
+    if dataset is not None:
+        found = [subject for subject in found if subject.measured is not None]
+    if parsed is not None:
+        found = satisfying(parsed, found)
     return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
 
 
-def _why_nothing(words: Sequence[str], condition: str | None, dataset: str | None) -> str:
+def _why_nothing(
+    words: Sequence[str], families: Sequence[str], condition: str | None, dataset: str | None, unasked: Sequence[str]
+) -> str:
     text = " ".join(words)
     name = f"has a name like {text!r}" if words else ""
     truth = f"satisfies {condition}" if condition is not None else ""
     measured = f"was measured on {dataset}" if dataset is not None else ""
-    sentence = f"No encoder {' and '.join(part for part in (name, truth, measured) if part)}"
+    of_family = f" of the family {' or '.join(families)}" if families else ""
+    sentence = f"No encoder{of_family} {' and '.join(part for part in (name, truth, measured) if part)}"
+    if unasked:
+        return f"{sentence} {but_of_experiments(unasked)}"
     finder = catalogue().finder
     likes = finder.instead_of(words)
     if likes:

@@ -48,6 +48,18 @@ def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--exclude-wrong", is_flag=True, help=text)(command)
 
 
+def family_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--family``, which also asks for encoders of experiments."""
+    return click.option(
+        "--family",
+        "families",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=family_names,
+        help="Only encoders of this family, such as 'dino'; those of an experiment, such as 'randomised', too.",
+    )(command)
+
+
 def dataset_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds ``--dataset``, the data set of errors and components."""
     return click.option(
@@ -70,6 +82,18 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
         return verbs + (_beginning(incomplete, cards) or _beginning(incomplete, cards.with_unlisted))
     except ZooError:
         return verbs
+
+
+def family_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Completes names of families; none if the cards cannot be read."""
+    from ..cards.catalogue import catalogue
+    from ..errors import ZooError
+
+    try:
+        cards = catalogue()
+        return _beginning(incomplete, dict.fromkeys([*cards.column("family").values(), *cards.experiments]))
+    except ZooError:
+        return []
 
 
 def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

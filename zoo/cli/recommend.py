@@ -217,7 +217,7 @@ def _full_shot_errors(dataset: str | None) -> dict[str, float]:
     if not found:
         raise QueryError(
             f"On {dataset!r} only encoders of an experiment were measured, which are no candidates; 'zoo results "
-            f"--dataset {dataset}' shows them."
+            f"--dataset {dataset} --family {' --family '.join(cards.experiments)}' shows them."
         )
     return {encoder: summary.errors["100%"] for encoder, summary in found.items() if "100%" in summary.errors}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -31,8 +31,8 @@ from ..results.wording import (
     shown_value,
 )
 from .default_command import CommandWithVerbs, Verb
-from .facts import ASSUMED, WRONG, named
-from .options import dataset_names, encoder_names, exclude_wrong_option, measured_metrics, refuse_idle
+from .facts import ASSUMED, WRONG, but_of_experiments, in_families, named
+from .options import dataset_names, encoder_names, exclude_wrong_option, family_option, measured_metrics, refuse_idle
 from .output import NothingFound, json_option, print_json, print_notes, print_table, width
 from .reported import print_reported
 from .risks import PART_HEADS, distrust, risk_record
@@ -283,6 +283,7 @@ VERBS = {
 
 @click.command("results", cls=CommandWithVerbs, verbs=VERBS, epilog=_EPILOG)
 @click.argument("names", nargs=-1, shell_complete=encoder_names)
+@family_option
 @click.option(
     "--dataset", metavar="NAME", shell_complete=dataset_names, help="Of this data set, such as 'zoo evaluate' adds."
 )
@@ -314,6 +315,7 @@ VERBS = {
 @json_option
 def results_command(
     names: tuple[str, ...],
+    families: tuple[str, ...],
     dataset: str | None,
     limit: int | None,
     is_long: bool,
@@ -327,31 +329,42 @@ def results_command(
 
     Errors of linear probes on ImageNet-1K, or another data set, in percent, by the labels the probe had. The components
     are in percentage points, signed, and sum to the error with 100%. NAMES are ids of encoders or globs; without any,
-    all that were measured, encoders of an experiment (such as "randomised_*") only where no other was. Means over
-    seeds; --json and --long --csv have the rows one by one. Numbers that somebody reported, by protocols of their own,
-    are shown by --reported alone.
+    all that were measured, but those of an experiment, which NAMES or --family ask for (such as "randomised"). Of
+    encoders that were not measured on ImageNet-1K, the data set is shown on which most of them were. Means over seeds;
+    --json and --long --csv have the rows one by one. Numbers that somebody reported, by protocols of their own, are
+    shown by --reported alone.
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
     cards = catalogue()
     ids = [encoder for name in names for encoder in (named([name], cards) if is_glob(name) else [cards.id_of(name)])]
     wanted = list(dict.fromkeys(ids))
+    if families:
+        kept = in_families(families)
+        wanted = [encoder for encoder in (wanted if names else cards.with_unlisted) if encoder in kept]
+        if not wanted:
+            raise NothingFound(f"None of {_few(ids)} is of the family {' or '.join(families)}.")
     if is_reported:
         refuse_idle(("settings", "is_long", "exclude_wrong"), "--reported prints one line a number as it is printed")
         found_reported = _reported(wanted, dataset, asked)
-        kept = list(dict.fromkeys(one.encoder for one in found_reported))[:limit]
-        print_reported([one for one in found_reported if one.encoder in kept], as_csv=as_csv, as_json=as_json)
+        first = list(dict.fromkeys(one.encoder for one in found_reported))[:limit]
+        print_reported([one for one in found_reported if one.encoder in first], as_csv=as_csv, as_json=as_json)
         return
-    if dataset is not None or any(asked.values()) or is_long:
+    elsewhere = _datasets(wanted) if dataset is None and wanted and not summaries(encoders=wanted) else []
+    if IMAGENET in elsewhere:
+        elsewhere = []
+    if dataset is not None or any(asked.values()) or is_long or elsewhere:
         from ..results.rows import measurements  # which the table of risks does without
 
-        rows = measurements(exclude_wrong=exclude_wrong)
-        _print_rows(
-            dataset or IMAGENET, wanted, rows, asked, limit=limit, is_long=is_long, as_csv=as_csv, as_json=as_json
-        )
+        dataset = dataset or next(iter(elsewhere), IMAGENET)
+        rows = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None)
+        _print_rows(dataset, wanted, rows, asked, limit=limit, is_long=is_long, as_csv=as_csv, as_json=as_json)
+        if elsewhere:
+            others = f"; --dataset NAME shows them on {', '.join(elsewhere[1:])}" if elsewhere[1:] else ""
+            print_notes([f"nothing was measured of them on ImageNet-1K{others}"])
         return
-    known = summaries(exclude_wrong=exclude_wrong)
-    everyone = [known[encoder] for encoder in wanted or _listed_of(known) if encoder in known]
+    known = summaries(exclude_wrong=exclude_wrong, encoders=wanted or None)
+    everyone = [known[encoder] for encoder in wanted or known if encoder in known]
     found = everyone[:limit]
     without = [encoder for encoder in wanted if encoder not in known]
     if as_json:
@@ -377,20 +390,20 @@ def results_command(
         )
 
 
-def _listed_of(encoders: Collection[str]) -> Collection[str]:
-    """Those that are listed; if none is, all, which are then of an experiment."""
-    lists = catalogue().lists
-    return [encoder for encoder in encoders if lists(encoder)] or encoders
-
-
 def _few(encoders: Sequence[str]) -> str:
     """Names of encoders; of many, the first three and how many more."""
     return ", ".join(encoders) if len(encoders) <= 5 else f"{', '.join(encoders[:3])} and {len(encoders) - 3} more"
 
 
+def _datasets(encoders: Sequence[str]) -> list[str]:
+    """Data sets on which these encoders were measured, that of most of them first."""
+    pairs = dict.fromkeys((mean.dataset, mean.encoder) for mean in seed_means(encoders))
+    return [dataset for dataset, _ in Counter(dataset for dataset, _ in pairs).most_common()]
+
+
 def _elsewhere(encoders: Sequence[str]) -> str:
     """Other data sets on which they were measured, as the end of a sentence."""
-    datasets = dict.fromkeys(mean.dataset for mean in seed_means() if mean.encoder in encoders)
+    datasets = _datasets(encoders)
     return f", but on {', '.join(datasets)}; see --dataset" if datasets else ""
 
 
@@ -429,12 +442,14 @@ def _print_rows(
     from ..results.vocabulary import COLUMNS
 
     metrics, protocols, settings = asked["metrics"], asked["protocols"], asked["settings"]
-    require_dataset(dataset, (row.dataset for row in rows))
-    there = [row for row in rows if row.dataset == dataset and (not wanted or row.encoder in wanted)]
-    everyone = dict.fromkeys(row.encoder for row in there)
-    chosen = frozenset(wanted or _listed_of(everyone))
-    there = [row for row in there if row.encoder in chosen]
+    there = [row for row in rows if row.dataset == dataset]
     if not there:
+        cards = catalogue()
+        everywhere = [*seed_means(), *seed_means(cards.with_unlisted)]
+        unasked = {mean.encoder for mean in everywhere if mean.dataset == dataset and not cards.lists(mean.encoder)}
+        if not wanted and unasked:
+            raise NothingFound(f"No encoder was measured on {dataset} {but_of_experiments(unasked)}")
+        require_dataset(dataset, [IMAGENET, *(mean.dataset for mean in everywhere)])
         raise NothingFound(f"Nothing was measured of {_few(wanted)} on {dataset}.")
     found = selected(there, metrics=metrics, protocols=protocols, settings=settings)
     encoders = list(dict.fromkeys(row.encoder for row in found))
@@ -480,9 +495,6 @@ def _print_rows(
     missing = [encoder for encoder in wanted if encoder not in encoders]
     if missing:
         print_notes([f"not measured: {_few(missing)}"])
-    unnamed = [encoder for encoder in everyone if encoder not in chosen]
-    if unnamed:
-        print_notes([f"left out: {_few(unnamed)}, of an experiment; by name they are shown"])
 
 
 def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

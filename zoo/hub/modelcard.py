@@ -184,7 +184,9 @@ class Measured:
 
 def measured(card: EncoderCard) -> Measured:
     """The ImageNet-1K measurements of an encoder."""
-    everything, believable = summaries().get(card.id), summaries(exclude_wrong=True).get(card.id)
+    everything, believable = (
+        summaries(encoders=[card.id], exclude_wrong=wrong).get(card.id) for wrong in (False, True)
+    )
     errors = believable.errors if believable else {}
     return Measured(
         top1_percent={
@@ -243,7 +245,7 @@ def _source(card: EncoderCard, believable: Summary) -> str:
     if PUBLISHED_SOURCE in sources or len(sources) == 1:
         return PUBLISHED_SOURCE if PUBLISHED_SOURCE in sources else sources[0]
     for source in reversed(sources):
-        own = summaries(exclude_wrong=True, source=source).get(card.id)
+        own = summaries(exclude_wrong=True, source=source, encoders=[card.id]).get(card.id)
         if own is not None and own.errors == believable.errors:
             return source
     raise AssertionError("a summary comes from one of the sources of its rows")

@@ -18,7 +18,7 @@ from ..errors import UnknownName
 from .derived import summaries
 from .reported import Preferred, preferred_numbers
 from .reported_values import PROTOCOLS
-from .values import SETTINGS, Setting, Summary
+from .values import IMAGENET, SETTINGS, Setting, Summary
 
 if TYPE_CHECKING:
     from .where import Condition
@@ -299,7 +299,7 @@ def subjects(
     cards = catalogue()
     ids = [cards.id_of(name) for name in names]
     cards = cards.listing(ids)
-    risks = summaries if dataset is None else partial(summaries, dataset=dataset)
+    risks = partial(summaries, encoders=ids, dataset=IMAGENET if dataset is None else dataset)
     measured: Mapping[str, Summary] = risks() if with_risks else {}
     counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
     reported = ReportedByAll()

@@ -123,7 +123,7 @@ def require_same_images(dataset: str, images: Mapping[str, Mapping[str, str]]) -
     """
     if not any(images.values()):
         return
-    known = {(key_of(row), float(row.value)) for row in read_rows() if row.dataset == dataset}
+    known = {(key_of(row), float(row.value)) for row in read_rows(with_unlisted=True) if row.dataset == dataset}
     records = _provenance_records("*", containing=f'"dataset":{json.dumps(dataset)}') if known else ()
     for where, recorded in records:
         provenance = recorded.pop("provenance")

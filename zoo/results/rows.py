@@ -209,17 +209,20 @@ def _refuse_name(
     _refuse(place, column, repr(name), f"{expected}; near are: {near}" if near else expected, word=word)
 
 
-def read_rows(metrics: Iterable[str] | None = None, *, left_out: list[str] | None = None) -> list[Row]:
+def read_rows(
+    metrics: Iterable[str] | None = None, *, left_out: list[str] | None = None, with_unlisted: bool = False
+) -> list[Row]:
     """Rows of all results files, the shipped ones first, then the user's, each in the order of its lines.
 
     With ``metrics`` only theirs: a shipped file that mentions none of them is not parsed, the user's are checked in any
     case. A sentence for each of the user's files with something wrong is added to ``left_out``, or else warned of.
+    Shipped rows of encoders of an experiment are among them if ``with_unlisted``.
     """
     wanted = None if metrics is None else frozenset(metrics)
     cards, sentences = catalogue(), [] if left_out is None else left_out
     seen: dict[Key, str] = {}
     rows: list[Row] = []
-    for path, content in read_files(".csv").items():
+    for path, content in read_files(".csv", with_unlisted=with_unlisted).items():
         may_be_skipped = wanted is not None and content and not is_of_user(path)
         if may_be_skipped and not any(metric.encode() in content for metric in wanted or ()):
             continue
@@ -432,6 +435,9 @@ def measurements(
 ) -> list[Measurement]:
     """Rows of all results files, the shipped ones first, then the user's.
 
+    Shipped rows of encoders of an experiment, such as the family ``randomised``, are there only if ``encoders`` names
+    one of them.
+
     Parameters
     ----------
     metrics, encoders : str or iterable of str, optional
@@ -451,7 +457,7 @@ def measurements(
         if name not in METRICS:
             raise UnknownName("metric", name, METRICS, hint="results/README.md explains them all.")
     ids = None if encoders is None else {catalogue().id_of(name) for name in _names(encoders)}
-    rows = read_rows(wanted)
+    rows = read_rows(wanted, with_unlisted=not all(map(catalogue().lists, ids or ())))
     if ids is not None:
         rows = [row for row in rows if row.encoder in ids]
     if exclude_wrong:
@@ -536,13 +542,15 @@ AnyRow = TypeVar("AnyRow", Row, Measurement)
 Risks = dict[tuple[str, str], tuple[float, str]]  # metric, split -> mean over seeds, protocol
 
 
-def derived_summaries(*, exclude_wrong: bool, source: str | None) -> tuple[dict[str, list[Summary]], list[str]]:
+def derived_summaries(
+    *, exclude_wrong: bool, source: str | None, with_unlisted: bool
+) -> tuple[dict[str, list[Summary]], list[str]]:
     """The risks of every encoder by data set, derived from all rows or those of one source of ImageNet-1K risks.
 
     Beside them a sentence for everything of the user's that is wrong and left out.
     """
     left_out: list[str] = []
-    rows = read_rows(_RISKS, left_out=left_out)
+    rows = read_rows(_RISKS, left_out=left_out, with_unlisted=with_unlisted)
     known_errata = errata(left_out=left_out)
     if source is not None:
         sources = sorted({row.source for row in rows if row.dataset == IMAGENET})

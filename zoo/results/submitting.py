@@ -254,7 +254,8 @@ def _own_cards(found: Iterable[Found]) -> dict[str, str]:
 def _standings(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[Standing]:
     """Each contributed number beside the best one of the repository and of the zoo's own results."""
     known: dict[tuple[str, ...], list[SeedMean]] = {}
-    shipped = rows_below(content_folder("results"), datasets={one.row.dataset for one in fresh})
+    rows = rows_below(content_folder("results"), datasets={one.row.dataset for one in fresh})
+    shipped = [one for one in rows if catalogue().lists(one.row.encoder)]
     for mean in means_over_seeds(one.measurement for one in (*there, *shipped)):
         known.setdefault(_subject(mean), []).append(mean)
     for mean in means_over_seeds(one.measurement for one in fresh):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..cards.catalogue import catalogue
 from ..cards.schema import Maybe
 from ..errors import ResultsError, warn
 from ..files import content_files, content_folder, user_folder
@@ -95,13 +96,13 @@ class SeedMean:
     high: float | None
 
 
-def read_files(suffix: str) -> dict[Path, bytes]:
-    """Content of the results files whose names end in ``suffix``, the shipped ones first, then the user's.
+def read_files(suffix: str, *, with_unlisted: bool = True) -> dict[Path, bytes]:
+    """Content of :func:`files`, the shipped ones first, then the user's.
 
     Unreadable files and folders of the user's are left out with a :class:`~zoo.errors.ContentWarning`.
     """
     contents = {}
-    for path in files(suffix):
+    for path in files(suffix, with_unlisted=with_unlisted):
         try:
             contents[path] = path.read_bytes()
         except OSError as error:
@@ -112,11 +113,19 @@ def read_files(suffix: str) -> dict[Path, bytes]:
     return contents
 
 
-def files(suffix: str) -> list[Path]:
-    """The results files whose names end in ``suffix``, and folders of the user's that are called so."""
+def files(suffix: str, *, with_unlisted: bool = True) -> list[Path]:
+    """The results files whose names end in ``suffix``, and folders of the user's that are called so.
+
+    ``with_unlisted=False`` is without the shipped files of encoders of an experiment (:meth:`Catalogue.lists`), each of
+    which is named after its encoder; files of the user's stay.
+    """
     below = (user_folder() / "results").rglob(f"*{suffix}")
     folders = [path for path in below if path.name[0] != "." and path.is_dir()]
-    return content_files("results", suffix) + folders
+    found = content_files("results", suffix)
+    if not with_unlisted:
+        lists = catalogue().lists
+        found = [path for path in found if lists(path.stem) or is_of_user(path)]
+    return found + folders
 
 
 def is_of_user(path: Path) -> bool:

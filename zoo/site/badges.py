@@ -37,7 +37,7 @@ class Badge:
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """A badge of every encoder."""
     with contents.reading():
-        records = Records()
+        records = Records(contents.entries)
     for entry in contents.entries.values():
         yield File(badge_path(entry), drawn(badge_of(entry, records), entry.id).encode() + b"\n")
 

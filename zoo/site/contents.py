@@ -104,10 +104,10 @@ def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TI
         If a pattern finds no encoder.
     """
     with shipped_only():
-        shipped, shipped_means = set(catalogue().with_unlisted), set(seed_means())
-        found = None if with_mine else _entries(only, shipped, shipped_means)
+        shipped = set(catalogue().with_unlisted)
+        found = None if with_mine else _entries(only, shipped)
     if found is None:
-        found = _entries(only, shipped, shipped_means)
+        found = _entries(only, shipped)
     return Contents(title, {entry.id: entry for entry in found}, with_mine, tuple(only))
 
 
@@ -117,13 +117,15 @@ def public(fact: Fact, subject: Subject) -> Any:
     return shown(portable(value)) if fact.name == "where" and isinstance(value, str) else value
 
 
-def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Collection[SeedMean]) -> list[Entry]:
+def _entries(only: Sequence[str], shipped: Collection[str]) -> list[Entry]:
     cards = catalogue()
     features = dict.fromkeys(mean.encoder for mean in seed_means() if MARK in mean.encoder)  # which no catalogue lists
     everyone = [*cards.with_unlisted, *features]
     ids = _chosen(only, [one for one in everyone if cards.lists(one)], everyone)
+    with shipped_only():
+        shipped_means = set(seed_means(ids))
     means: dict[str, list[SeedMean]] = {}
-    for mean in seed_means():
+    for mean in seed_means(ids):
         means.setdefault(mean.encoder, []).append(mean)
     reported: dict[str, list[ReportedNumber]] = {}
     for number in reported_numbers():
@@ -131,7 +133,7 @@ def _entries(only: Sequence[str], shipped: Collection[str], shipped_means: Colle
     probed = dict.fromkeys(
         mean.dataset for some in means.values() for mean in some if mean.metric == PROBE and mean.dataset != IMAGENET
     )
-    elsewhere = {dataset: summaries(exclude_wrong=True, dataset=dataset) for dataset in probed}
+    elsewhere = {dataset: summaries(exclude_wrong=True, dataset=dataset, encoders=ids) for dataset in probed}
     costs = shipped_costs()
     files = file_names(ids)
     entries = []

@@ -145,7 +145,7 @@ def tables(contents: Contents) -> list[Table]:
     """Every table, of the encoders of the site and what was measured of them; the vocabularies last."""
     with contents.reading():
         known = errata()
-        rows = [row for row in read_rows() if own_id(row.encoder) in contents.entries]
+        rows = [row for row in read_rows(with_unlisted=True) if own_id(row.encoder) in contents.entries]
         return [
             _encoders(contents),
             _risks(contents, known),
@@ -304,7 +304,7 @@ def _of_row(row: Row, name: str) -> Any:
 
 def _shipped_keys() -> Collection[Key]:
     with shipped_only():
-        return set(map(key_of, read_rows()))
+        return set(map(key_of, read_rows(with_unlisted=True)))
 
 
 _DERIVED = {  # columns of the study's table that it derived from others: kind, meaning

@@ -44,7 +44,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     with contents.reading():
         curves = LabelCurves()
         curves.prepare()
-        shared = _Shared(Records(), curves, Neighbours(contents))
+        shared = _Shared(Records(contents.entries), curves, Neighbours(contents))
         pages = [_page(entry, contents, renderer, shared) for entry in contents.entries.values()]
     yield from pages
 

@@ -131,9 +131,9 @@ class _Marks:
 class Records:
     """Rows with their provenance and errata, read once for all pages."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoders: Iterable[str]) -> None:
         self._rows: dict[str, list[Measurement]] = {}
-        for row in measurements():
+        for row in measurements(encoders=encoders):
             self._rows.setdefault(row.encoder, []).append(row)
         self._errata: dict[str, list[ResultErratum]] = {}
         for erratum in errata():
