@@ -31,7 +31,7 @@ from torchvision.models.resnet import ResNet
 from ..cards.catalogue import own_card
 from ..cards.representations import PROJECTED, Staged, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
-from ..errors import BuildError, DataError, QueryError
+from ..errors import BuildError, DataError, QueryError, ZooError
 from .blocks import block_means
 from .resnet import SmallResNet
 
@@ -96,8 +96,8 @@ class Encoder(nn.Module):
         try:
             return self.pooling(self.backbone, images)
         except ERRORS as error:
-            of_images = not isinstance(images, torch.fx.Proxy) and "memory" not in str(error)
-            sentence = self._why_not(images, px=self.px) if of_images else ""
+            is_said = isinstance(error, ZooError) or "memory" in str(error) or isinstance(images, torch.fx.Proxy)
+            sentence = "" if is_said else self._why_not(images, px=self.px)
             if not sentence:
                 raise
             raise DataError(sentence) from error
