@@ -7,12 +7,17 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from email.message import Message
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from urllib.error import HTTPError
 
 import click
 import pytest
+import torch
 import yaml
 from PIL import Image
 
@@ -130,6 +135,43 @@ def test_the_python_of_the_pages_runs_as_it_stands(
     shapes = "print(list(features.shape), table.shape, zoo.card('dino_vitS16').pretraining.epochs)"
     done = run_apart(f"{code}\n{shapes}\n", cwd=tmp_path, warm=True)
     assert done.stdout.splitlines()[-1:] == ["[1, 2048] (169, 117) 800"], done.stderr
+
+
+def test_torch_hub_asks_github_as_the_page_says(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (repository / "docs" / "loading.md").read_text()
+    for words in ("HTTP Error 403: rate limit exceeded", "GITHUB_TOKEN", "skip_validation=True", 'source="local"'):
+        assert words in page
+    asked: list[Any] = []
+
+    def refuse(request: Any, *_: object, **__: object) -> None:
+        asked.append(request)
+        raise HTTPError(str(request), 403, "rate limit exceeded", Message(), None)
+
+    monkeypatch.setattr("torch.hub.urlopen", refuse)
+    monkeypatch.setattr("torch.hub.download_url_to_file", refuse)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+    load = partial(torch.hub.load, "OWNER/ssl-zoo:v1", "entry", trust_repo=True)
+    with pytest.raises((KeyError, HTTPError)):  # the former in torch 2.15
+        load()
+    assert asked[0].full_url.startswith("https://api.github.com/repos/OWNER/ssl-zoo/branches")
+    monkeypatch.setenv("GITHUB_TOKEN", "mine")
+    asked.clear()
+    with pytest.raises(HTTPError, match="rate limit exceeded"):
+        load()
+    assert "api.github.com" in asked[0].full_url and len(asked) == 2  # with the token, then without
+    asked.clear()
+    with pytest.raises(HTTPError):  # of the download itself
+        load(skip_validation=True)
+    assert asked == ["https://github.com/OWNER/ssl-zoo/zipball/v1"]
+    asked.clear()
+    cached = tmp_path / "hub" / "OWNER_ssl-zoo_v1"
+    cached.mkdir()
+    (cached / "hubconf.py").write_text("def entry():\n    return 'loaded'\n")
+    assert load() == "loaded" and torch.hub.load(str(cached), "entry", source="local") == "loaded"
+    assert asked == []
 
 
 TEXTS = ("README.md", "CONTRIBUTING.md", "*/README.md", "docs/**/*.md", "analysis/**/*.py", "zoo/**/*.py")

@@ -17,6 +17,7 @@ from torch import Tensor
 import zoo
 from tests.cli_runner import document, run
 from tests.encoder_checks import random_images, relative_difference
+from tests.encoders.layouts.test_convolutional import regnet_encoder, regnet_trunk
 from tests.sources.clip_checkpoints import clip_text_shapes, clip_vit_shapes, rate_file
 from tests.sources.own_checkpoints import (
     State,
@@ -30,6 +31,7 @@ from tests.sources.own_checkpoints import (
     under,
 )
 from tests.sources.resnet_forward import SHAPES, Draw, resnet_tensors
+from tests.sources.vit_dialects import as_dinov2
 from tests.sources.vit_names import REDUCED, filled
 from tests.tiny import state, write_card
 from zoo.cards.catalogue import catalogue
@@ -314,6 +316,52 @@ def test_a_layout_that_was_not_tried_is_named_if_it_fits() -> None:
         loaded(moco, layout="simsiam")
     with pytest.raises(UnknownName, match=r"Layouts are .*openclip.*zoo"):
         loaded(moco, layout="mocov2")
+
+
+def dinov2_teacher(state: State, prefix: str = "") -> dict[str, Any]:
+    """``teacher_checkpoint.pth`` of DINOv2's training, whose blocks are in chunks."""
+    backbone = under("backbone.", as_dinov2(state, chunk=1, is_gated=False))
+    return {"teacher": under(prefix, backbone | mlp("dino_head") | mlp("ibot_head"))}
+
+
+FOUND: dict[str, tuple[Any, str, str]] = {  # a file, the layout of it that nobody named, and where it fits
+    "DINOv2's teacher": (lambda s: dinov2_teacher(s), "dinov2", "teacher/backbone"),
+    "the same, wrapped": (lambda s: dinov2_teacher(s, "module."), "dinov2", "teacher/backbone"),
+    "its backbone alone": (lambda s: as_dinov2(s, chunk=1, is_gated=False), "dinov2", ""),
+    "its student too": (
+        lambda s: {"model": under("teacher.backbone.", as_dinov2(s, chunk=1, is_gated=False))},
+        "dinov2",
+        "model/teacher.backbone",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FOUND)
+def test_the_one_layout_that_fits_is_taken_and_said_unless_another_is_named(kind: str) -> None:
+    write, layout, key = FOUND[kind]
+    encoder, reading = loaded(write(net()))
+    assert holds(encoder, net())
+    assert (reading.layout, reading.checkpoint_key, reading.is_found) == (layout, key, True)
+    assert f"was read under the names of the layout {layout!r}, the one that fits" in str(reading)
+    for other in ("timm", "dino"):
+        with pytest.raises(WeightsRefused, match=rf"it fits as a file of the layout '{layout}'.*--layout"):
+            loaded(write(net()), layout=other)
+    reading = loaded(write(net()), layout=layout)[1]
+    assert (reading.layout, reading.is_found) == (layout, False)
+
+
+def test_of_layouts_that_read_a_file_differently_none_is_taken() -> None:
+    content, encoder = {"weights": regnet_trunk()}, regnet_encoder()
+    options: dict[str, Any] = {"checkpoint_key": "", "role": "", "what": "a file", "is_only": False}
+    with pytest.raises(
+        WeightsRefused,
+        match=r"The file of a file fits at 'weights' as a file of the layouts 'vissl_regnet' and 'vissl_regnet_bgr', "
+        r"which read it differently; say which: layout='vissl_regnet' \(--layout\); nothing was loaded\.$",
+    ):
+        convert_own([content], encoder, layout="timm", untrained=dict, **options)
+    options["is_only"] = True
+    reading = convert_own([content], encoder, layout="vissl_regnet_bgr", untrained=dict, **options)[1]
+    assert reading.layout == "vissl_regnet_bgr"
 
 
 def test_the_file_of_a_card_is_not_searched() -> None:

@@ -80,6 +80,17 @@ def test_it_is_checked_registered_exported_and_mirrored(tmp_path: Path, monkeypa
     assert torch.equal(zoo.load(encoder)[0](image), wanted)
 
 
+def test_it_is_registered_like_timms_network_of_another_layout() -> None:
+    file = str(package_file(str(zoo.card(LITE[1]).weights.url)))
+    like = "timm:tf_efficientnet_lite1.in1k"
+    lines = run("register", file, "--like", like, "--id", "my_lite1").stdout
+    assert "The file was read under the names of the layout 'efficientnet', the one that fits; left out: _fc." in lines
+    image = torch.randn(1, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(zoo.load("my_lite1")[0](image), zoo.load(LITE[1])[0](image))
+    refused = run("register", file, "--like", like, "--id", "my_other", "--layout", "timm", code=1)
+    assert "it fits as a file of the layout 'efficientnet': say layout='efficientnet' (--layout)" in refused.stderr
+
+
 def test_torch_hub_loads_it(repository: Path) -> None:
     loaded, _ = torch.hub.load(str(repository), LITE[0], source="local")
     assert loaded.dim == 1280

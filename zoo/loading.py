@@ -201,7 +201,8 @@ class UserFile:
     @property
     def selection(self) -> str:
         """What of it the converted weights depend on."""
-        return f"key {self.checkpoint_key}" if self.checkpoint_key else self.role
+        meant = f"key {self.checkpoint_key}" if self.checkpoint_key else self.role
+        return f"{meant} this layout alone".lstrip() if self.is_layout_given else meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -622,7 +623,8 @@ def load(
         ``"model.backbone"``. Without it the average of the training is taken where there is one, and of teacher and
         student the one that the method publishes; anything else is refused, and the message lists the keys.
     layout : str, optional
-        How your checkpoint names its tensors; otherwise as the files of this encoder do, or torchvision or timm.
+        How your checkpoint names its tensors; then no other layout is tried. Otherwise as the files of this encoder
+        do, or torchvision or timm, or in the one other way of the zoo's layouts that fits.
     seed : int
         Of the random weights, where there are any.
     device : str or torch.device, optional

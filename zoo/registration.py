@@ -95,7 +95,7 @@ def register(
         Keys of :data:`INHERITABLE`: what is true of the new encoder because it is true of ``like``. ``"pretraining"``
         is how it was trained, with objective and projector.
     layout : str, optional
-        Of the file; without it that of ``like`` is tried, then those of the libraries.
+        Of the file; without it that of ``like`` is tried, then those of the libraries, then all the others.
     checkpoint_key : str, optional
         Which of several encoders in the file is meant, as for :func:`zoo.load`.
 

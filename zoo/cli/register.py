@@ -83,7 +83,7 @@ A file of facts is written like a card, as TOML or JSON:
     "--layout",
     type=click.Choice(LAYOUT_NAMES),
     help="How the file names its tensors. Without it that of --like is tried, then those of torchvision and timm, and "
-    "'zoo', an encoder's own state dict.",
+    "'zoo', an encoder's own state dict; then all the others, of which the one that fits is taken.",
 )
 @click.option(
     "--checkpoint-key",

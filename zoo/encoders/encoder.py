@@ -31,12 +31,15 @@ from torchvision.models.resnet import ResNet
 from ..cards.catalogue import own_card
 from ..cards.representations import PROJECTED, Staged, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
-from ..errors import BuildError, QueryError
+from ..errors import BuildError, DataError, QueryError, ZooError
 from .blocks import block_means
 from .resnet import SmallResNet
 
 if TYPE_CHECKING:
     from ..weights.store import Reading
+
+ERRORS = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+"""What networks raise for images that they cannot take."""
 
 Pooling: TypeAlias = Callable[[Any, Tensor], Tensor]
 """From backbone and images to features. A backbone is ``Any``, for type checkers do not know its attributes."""
@@ -55,6 +58,9 @@ class Encoder(nn.Module):
     Parameters require no gradient, so a forward pass records none; to fine-tune, call ``requires_grad_()``. For
     gradients with respect to the images, let the images require them.
 
+    Encoders that a card describes answer images that they cannot take with one sentence (DataError); an encoder that
+    you make of a network of your own leaves that to the network.
+
     Attributes
     ----------
     backbone : nn.Module
@@ -66,6 +72,8 @@ class Encoder(nn.Module):
         For weights from a user's file: what was read from it, and what was done to it.
     interpolated_px : tuple of int or None
         For which side of images its position embeddings were learned, and for which they were interpolated.
+    px : int or None
+        Side of the images that its preprocessing makes; None for a network of your own.
     """
 
     def __init__(self, backbone: nn.Module, pooling: Pooling, *, dim: int) -> None:
@@ -75,10 +83,55 @@ class Encoder(nn.Module):
         self.dim = dim
         self.reading: Reading | None = None
         self.interpolated_px: tuple[int, int] | None = None
+        self.px: int | None = None
 
     def forward(self, images: Tensor) -> Tensor:
         """Features, float32 (n, dim), of normalised images, float32 (n, 3, px, px)."""
-        return self.pooling(self.backbone, images)
+        if self.px is None:
+            return self.pooling(self.backbone, images)
+        # some networks would give something all the same; a trace would warn of a condition on the shape
+        is_checked = isinstance(images, Tensor) and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+        if is_checked and (images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point()):
+            raise DataError(self._why_not(images, px=self.px))
+        try:
+            return self.pooling(self.backbone, images)
+        except ERRORS as error:
+            is_said = isinstance(error, ZooError) or "memory" in str(error) or isinstance(images, torch.fx.Proxy)
+            sentence = "" if is_said else self._why_not(images, px=self.px)
+            if not sentence:
+                raise
+            raise DataError(sentence) from error
+
+    def _why_not(self, images: Any, *, px: int) -> str:
+        """What is wrong with images that the encoder has not taken; "" if they are as they should be."""
+        first = next(self.parameters())
+        dtype, device = str(first.dtype).removeprefix("torch."), first.device
+        expected = f"{dtype} (n, 3, {px}, {px}) as preprocess makes it"
+        each = "encoder(preprocess(image)[None])"
+        if not isinstance(images, Tensor):
+            found = f"a value of type {type(images).__name__!r}"
+            if isinstance(images, list | tuple):
+                each = "encoder(torch.stack([preprocess(image) for image in images]))"
+            do = f"call {each}"
+        else:
+            found = f"{str(images.dtype).removeprefix('torch.')} {tuple(images.shape)}"
+            halves = (torch.float16, torch.bfloat16, torch.float32)
+            can_cast = torch.amp.is_autocast_available(device.type)
+            is_cast = can_cast and torch.is_autocast_enabled(device.type) and images.dtype in halves
+            if images.is_floating_point() and images.ndim == 3 and len(images) == 3:
+                do = "call encoder(image[None]) for one image"
+            elif images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
+                do = f"call {each}"
+            elif images.device != device:
+                found, expected = f"images on {str(images.device)!r}", f"them on {str(device)!r}"
+                do = f"call encoder(images.to({str(device)!r}))"
+            elif images.dtype != first.dtype and not is_cast:
+                do = f"call encoder(images.to(torch.{dtype}))"
+            elif images.shape[2:] != (px, px):
+                do = "load the encoder with px=... for images of another size"
+            else:
+                return ""
+        return f"The encoder got {found}, expected {expected}; {do}."
 
     def extra_repr(self) -> str:
         if self.interpolated_px is None:

@@ -16,11 +16,9 @@ from torch import Tensor, nn
 from ..cards.schema import EncoderCard, Preprocess
 from ..errors import BuildError, QueryError, note
 from .build import build_empty_encoder, build_encoder
-from .encoder import Encoder
+from .encoder import ERRORS, Encoder
 from .layouts.libraries import for_another_size
 from .layouts.steps import Misfit
-
-_ERRORS = (AssertionError, IndexError, RuntimeError, TypeError, ValueError)  # of networks, for sizes
 
 
 def preprocess_at(preprocess: Preprocess, px: int) -> Preprocess:
@@ -62,7 +60,7 @@ def _fitting(card: EncoderCard, network: Encoder, px: int) -> EncoderCard | None
     try:
         other = build_encoder(rebuilt, device="meta")
         return rebuilt if _takes(other, px) and not _unfitted(network, other) else None
-    except (BuildError, *_ERRORS):  # an option that it does not have, or a size that it cannot be built for
+    except (BuildError, *ERRORS):  # an option that it does not have, or a size that it cannot be built for
         return None
 
 
@@ -91,6 +89,7 @@ def at_size(encoder: Encoder, card: EncoderCard, sized: EncoderCard) -> Encoder:
         other.reading = encoder.reading
         before, after = encoder.state_dict(), other.state_dict()
         is_changed = any(before[name].shape != tensor.shape for name, tensor in after.items() if name in before)
+    other.px = px
     native = card.architecture.native_px
     learned = native if isinstance(native, int) else card.preprocess.crop_px
     if is_changed and learned != px:
@@ -139,7 +138,7 @@ def _takes(encoder: Encoder, px: int) -> bool:
     try:
         with torch.device("meta"):
             encoder(torch.empty(1, 3, px, px))
-    except _ERRORS:
+    except ERRORS:
         return False
     return True
 

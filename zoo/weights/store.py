@@ -59,6 +59,9 @@ class Reading:
     ----------
     layout : str
         Layout whose names the tensors have: ``"timm"``.
+    is_found : bool
+        True if nobody named that layout, and it was searched for among all: those of the card and the libraries do not
+        fit.
     checkpoint_key : str
         Where in the file they are: ``"state_dict_ema"``, ``"state_dict/backbone"``; empty if the file is nothing else.
     reason : str
@@ -80,10 +83,13 @@ class Reading:
     unwrapped: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     widened_from: tuple[str, ...] = ()
+    is_found: bool = False
 
     def __str__(self) -> str:
         what = repr(self.checkpoint_key) if self.checkpoint_key else "the file"
         clauses = [f"{what} was read under the names of the layout {self.layout!r}"]
+        if self.is_found:
+            clauses[0] += ", the one that fits"
         if self.others:
             keys = " or ".join(f"checkpoint_key={other!r}" for other in self.others)
             clauses.append(f"taken is {self.reason}, {keys} takes the other{'s' if len(self.others) > 1 else ''}")
@@ -113,7 +119,7 @@ class Record:
     sums: tuple[str, ...]  # of each of its blocks
     created: str  # day, as 2026-01-31
     versions: dict[str, str]  # of the libraries that converted it
-    selection: str = ""  # which of several encoders in the user's own file was asked for
+    selection: str = ""  # which encoder in the user's own file was asked for, and whether in one layout alone
     reading: Reading | None = None  # of the user's own file
 
     @property

@@ -88,6 +88,17 @@ def regnet_file(network: nn.Module, *, stem: str, trunk: str) -> State:
     return state
 
 
+def regnet_trunk() -> State:
+    """A trunk of VISSL's, of which no name says whether it sees blue first."""
+    return regnet_file(filled(get_model("regnet_y_400mf", weights=None)), stem="conv1.", trunk="res{res}")
+
+
+def regnet_encoder() -> Encoder:
+    card = catalogue()["swav_regnety16gf"]
+    small_one = replace(card.architecture, backbone="timm:regnety_004")
+    return build_encoder(replace(card, architecture=small_one, representation=replace(card.representation, dim=440)))
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("source", ["VISSL", "SWAG", "VISSL, blue first", "VISSL, in shards"])
 def test_a_regnet_has_the_features_that_torchvision_computes(source: str) -> None:
@@ -99,11 +110,8 @@ def test_a_regnet_has_the_features_that_torchvision_computes(source: str) -> Non
         trunk = regnet_file(network, stem="conv1.", trunk=f"res{{res}}{shard}")
         model = {"trunk": named("_feature_blocks.", trunk), "heads": {"0.clf.0.weight": torch.ones(3, 3)}}
         content = {"classy_state_dict": {"base_model": {"model": model}}, "type": "consolidated"}
-    card = replace(catalogue()["swav_regnety16gf"].architecture, backbone="timm:regnety_004")
-    found = replace(catalogue()["swav_regnety16gf"], architecture=card)
-    found = replace(found, representation=replace(found.representation, dim=440))
     is_bgr = source == "VISSL, blue first"
-    encoder = loaded(content, build_encoder(found), "vissl_regnet_bgr" if is_bgr else "vissl_regnet")
+    encoder = loaded(content, regnet_encoder(), "vissl_regnet_bgr" if is_bgr else "vissl_regnet")
     network.fc = nn.Identity()
     assert_same(encoder(IMAGES.flip(1) if is_bgr else IMAGES), network.double()(IMAGES))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from ...weights.store import Reading
 from ..encoder import Encoder
 from . import contrastive, convolutional, haiku, image_text, residual, swins, tokens, transformers
 from .libraries import as_timm_reads, without_classifier
-from .steps import Layout, Misfit, State, Target, below, renamed, state_dict, without
+from .steps import Layout, Misfit, State, Target, below, fingerprint, renamed, state_dict, without
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
 
 
@@ -166,15 +165,21 @@ def convert_own(
 ) -> tuple[Converted, Reading]:
     """The state dict of an encoder from a user's file, out of the wrappers that it may be in, and how it was read.
 
-    As :func:`convert`, but: half precision is always widened; the layouts of the libraries are tried too unless
-    ``is_only``; ``checkpoint_key`` decides between several encoders in the file, if empty the rules of :mod:`.wrappers`
-    with ``role``, the one of student and teacher that the method publishes. Refused also if several encoders fit and no
-    rule decides.
+    As :func:`convert`, but: half precision is always widened; unless ``is_only`` the layouts of the libraries are tried
+    too, and where none of these fits all the others; ``checkpoint_key`` decides between several encoders in the file,
+    if empty the rules of :mod:`.wrappers` with ``role``, the one of student and teacher that the method publishes.
+    Refused also if several encoders fit and no rule decides.
     """
     names = list(dict.fromkeys((layout, *(() if is_only else LIBRARIES))))
     try:
         taken, reading = find_encoder(
-            contents, _target(encoder), layouts=LAYOUTS, wanted=names, checkpoint_key=checkpoint_key, role=role
+            contents,
+            _target(encoder),
+            layouts=LAYOUTS,
+            wanted=names,
+            is_only=is_only,
+            checkpoint_key=checkpoint_key,
+            role=role,
         )
         state = {name: tensor for name, tensor in taken.state.items() if not _is_odd_counter(name, tensor)}
         converted = _checked(state, encoder, half=True, untrained=untrained)
@@ -192,7 +197,7 @@ def fits_without_companions(content: Any, encoder: Encoder) -> bool:
 
 def fingerprints(encoder: Encoder) -> dict[str, bytes]:
     """A hash of the numbers of each parameter, by its name in the state dict."""
-    return {name: _fingerprint(parameter.detach().cpu()) for name, parameter in encoder.named_parameters()}
+    return {name: fingerprint(parameter.detach().cpu()) for name, parameter in encoder.named_parameters()}
 
 
 def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_trusted: bool) -> None:
@@ -264,13 +269,9 @@ def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[
     for name in wanted:
         tensor = converted[name]
         _check_finite(name.removeprefix(_PREFIX), tensor)
-        if name in before and _fingerprint(tensor) == before[name]:
+        if name in before and fingerprint(tensor) == before[name]:
             raise Misfit(f"{name.removeprefix(_PREFIX)!r} is as it was before training")
     return converted
-
-
-def _fingerprint(tensor: Tensor) -> bytes:
-    return blake2b(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
 
 
 def _has_our_names(content: Any, wanted: Mapping[str, Tensor]) -> bool:

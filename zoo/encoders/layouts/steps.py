@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor, nn
 
 State: TypeAlias = dict[str, Tensor]
@@ -111,6 +113,11 @@ def renamed(state: State, *rules: tuple[str, str]) -> State:
             raise Misfit(f"found two tensors for {new!r}")
         result[new] = tensor
     return result
+
+
+def fingerprint(tensor: Tensor) -> bytes:
+    """A hash of the numbers of a tensor on the CPU."""
+    return blake2b(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
 
 
 def _keys(mapping: Mapping[Any, Any]) -> str:

@@ -3,7 +3,8 @@
 A file is searched for state dicts: in dictionaries in dictionaries (``model``, ``state_dict``, ``teacher``), behind
 prefixes of modules (``model.backbone.``), and behind what DistributedDataParallel, FSDP, ``torch.compile`` and
 Lightning put before names. Whatever has the encoder's names and shapes, through the layout that was asked for or
-through one of the libraries', is a candidate. One candidate is taken; of several:
+through one of the libraries', is a candidate; where there is none, through any other layout, unless two of them read
+the same part differently. One candidate is taken; of several:
 
 1. the one that ``checkpoint_key`` names;
 2. the average of the training (``state_dict_ema`` of timm, ``model_ema`` of DeiT and those that follow it), as timm's
@@ -32,7 +33,7 @@ from torch import Tensor
 
 from ...weights.pickles import Inert
 from ...weights.store import Reading
-from .steps import Layout, Misfit, State, below, state_dict
+from .steps import Layout, Misfit, State, below, fingerprint, state_dict
 
 Role: TypeAlias = Literal["teacher", "student", ""]
 Path: TypeAlias = tuple[str, ...]
@@ -115,19 +116,25 @@ def find_encoder(
     *,
     layouts: Mapping[str, Layout],
     wanted: Sequence[str],
+    is_only: bool = False,
     checkpoint_key: str = "",
     role: Role = "",
 ) -> tuple[Candidate, Reading]:
     """The encoder in a user's file, by names and shapes alone, and how it was read.
 
     ``contents`` are those of the file and its companions; ``target`` has the encoder's tensors by the names that
-    layouts give, those of the backbone without ``backbone.``; the layouts ``wanted`` are tried, the best one first, and
-    the closest of all ``layouts`` is named if none fits. ``checkpoint_key`` and ``role`` choose between candidates.
+    layouts give, those of the backbone without ``backbone.``; the layouts ``wanted`` are tried, the best one first,
+    then, unless ``is_only``, all the others. ``checkpoint_key`` and ``role`` choose between candidates.
 
-    Misfit if nothing fits; Undecided, with the way to choose, if several candidates do and no rule decides.
+    Misfit, which names the closest layout, if nothing fits; Undecided, with the way to choose, if several candidates do
+    and no rule decides.
     """
     file = _File(contents, target)
     fitting = file.candidates({name: layouts[name] for name in wanted}, checkpoint_key)
+    is_found = not fitting and not is_only
+    if is_found:
+        fitting = file.candidates({name: layouts[name] for name in layouts if name not in wanted}, checkpoint_key)
+        _require_one_layout(fitting)
     if not fitting:
         raise Misfit(file.closest(layouts, wanted))
     if checkpoint_key:
@@ -153,6 +160,7 @@ def find_encoder(
     others = tuple(candidate.key for candidate in fitting if candidate is not taken)
     reading = Reading(
         layout=taken.layout,
+        is_found=is_found,
         checkpoint_key=taken.key,
         reason=("what was asked for" if checkpoint_key else reason) if others else "",
         others=others,
@@ -165,6 +173,17 @@ def find_encoder(
 def fits(content: Any, target: Mapping[str, Tensor], *, layouts: Mapping[str, Layout]) -> bool:
     """True if a file, without any companion, has the encoder's names and shapes through one of these layouts."""
     return bool(_File([content], target).candidates(layouts, ""))
+
+
+def _require_one_layout(candidates: Sequence[Candidate]) -> None:
+    """Refuses layouts that make different tensors of the same part of a file; of names alone nothing says which."""
+    for key in dict.fromkeys(candidate.key for candidate in candidates):
+        names = list(dict.fromkeys(candidate.layout for candidate in candidates if candidate.key == key))
+        if len(names) > 1:
+            raise Undecided(
+                f"fits{f' at {key!r}' if key else ''} as a file of the layouts {' and '.join(map(repr, names))}, which "
+                f"read it differently; say which: layout={names[0]!r} (--layout)"
+            )
 
 
 def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str]:
@@ -227,7 +246,7 @@ class _File:
 
     def candidates(self, layouts: Mapping[str, Layout], key: str) -> list[Candidate]:
         """What fits through any of these layouts; the same tensors once, through the first one."""
-        distinct: dict[tuple[int | None, ...], Candidate] = {}
+        distinct: dict[tuple[object, ...], Candidate] = {}
         for attempt in self._attempts(layouts):
             if not _differences(attempt.state, self.target):
                 same = tuple(self._place(attempt.state.get(name)) for name in self.target)
@@ -338,10 +357,11 @@ class _File:
             below_each.update("".join(f"{part}." for part in parts[:depth]) for depth in range(len(parts)))
         return sorted((prefix for prefix, n in below_each.items() if n >= max(enough, 1)), key=lambda p: (len(p), p))
 
-    def _place(self, tensor: Tensor | None) -> int | None:
-        if tensor is None or not tensor.numel() or tensor.data_ptr() not in self.places:
+    def _place(self, tensor: Tensor | None) -> object:
+        """Where in the file a tensor is; of one that the layout has computed a hash of its numbers."""
+        if tensor is None or not tensor.numel():
             return None
-        return tensor.data_ptr()
+        return tensor.data_ptr() if tensor.data_ptr() in self.places else fingerprint(tensor)
 
 
 def _differences(state: State, target: Mapping[str, Tensor]) -> list[str]:
