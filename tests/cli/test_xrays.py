@@ -16,6 +16,12 @@ TWO = "pocket_simclr_rn_shapes,pocket_sup_rn_shapes_d24"
 N_IMAGES, N_PATIENTS = 240, 60
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded here is nobody else's."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path_factory.mktemp("home")))
+
+
 @pytest.fixture
 def xrays(tmp_path: Path) -> Path:
     """A table of narrow images, some with bright spots, their labels, a few of them wrong, and patients."""

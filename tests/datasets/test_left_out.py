@@ -34,6 +34,12 @@ FORMATS = {  # ending: what Pillow calls it, and by how much a pixel may differ
 OPTIONS = {"WEBP": {"lossless": True}, "AVIF": {"quality": 100, "subsampling": "4:4:4"}, "ICO": {"sizes": [(32, 32)]}}
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded here is nobody else's."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path_factory.mktemp("home")))
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return folder_of(tmp_path / "set", in_8_bits, n=(3, 2))

@@ -49,6 +49,12 @@ COLOURS = bytes([9, 9, 9, 0, 0, 0, 90, 90, 90])
 GREY = HALF[..., 0]
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recorded here is nobody else's."""
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path_factory.mktemp("home")))
+
+
 def saved(kind: str, **options: Any) -> Callable[[Path], object]:
     return lambda path: Image.fromarray(HALF).save(path, kind, **options)
 

@@ -95,7 +95,7 @@ def test_risks_and_layers_of_dead_units() -> None:
     assert 5 < report.intervals["full_shot_error"].value < 25  # every tenth label is wrong
     left_out = ridge_predictions(x[:300], y[:300])
     predicted = ridge_labels(x[:300], y[:300], x[300:], share=left_out.chosen)
-    assert (predicted == y[300:]).mean() > 0.8
+    assert (predicted == y[300:]).mean() > 0.7
 
 
 def hard(n: int, dim: int) -> dict[str, Any]:

@@ -116,8 +116,8 @@ def read_files(suffix: str, *, with_unlisted: bool = True) -> dict[Path, bytes]:
 def files(suffix: str, *, with_unlisted: bool = True) -> list[Path]:
     """The results files whose names end in ``suffix``, and folders of the user's that are called so.
 
-    ``with_unlisted=False`` is without the shipped files of encoders of an experiment (:meth:`Catalogue.lists`), each of
-    which is named after its encoder; files of the user's stay.
+    ``with_unlisted=False`` is without the shipped files of encoders of an experiment, each of which is named after its
+    encoder (:meth:`zoo.cards.catalogue.Catalogue.lists`); files of the user's stay.
     """
     below = (user_folder() / "results").rglob(f"*{suffix}")
     folders = [path for path in below if path.name[0] != "." and path.is_dir()]
