@@ -84,7 +84,7 @@ def test_as_text_it_shows_every_step(tmp_path_factory: pytest.TempPathFactory, d
 
 @pytest.mark.parametrize(
     ("module", "library"),
-    [("numpy", "numpy"), ("torch", "torch"), ("PIL", "pillow"), ("sklearn", "scikit-learn"), ("scipy", "scipy")],
+    [("torch", "torch"), ("sklearn", "scikit-learn")],
 )
 def test_without_a_library_it_ends_with_one_sentence(tmp_path: Path, module: str, library: str) -> None:
     script = f"""

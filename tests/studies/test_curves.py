@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -242,20 +239,3 @@ def test_every_estimate_has_its_unit_number_and_method() -> None:
     assert (one.n, one.unit, one.method) == (3, "share of the area under the diagonal", "calibrated learning curves")
     assert one.ci_low is not None and one.ci_high is not None and 0.29 < one.ci_low < 0.3 < one.ci_high < 0.31
     assert 0 < of_paper.MINOR < 1
-
-
-def test_the_study_imports_no_torch(home: Path) -> None:
-    script = (
-        "import sys; from zoo.studies.running import run_studies, study_named; "
-        f"(run,) = run_studies([study_named({NAME!r})], with_mine=True); "
-        "print('torch' in sys.modules, len(run.findings.claims))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "ZOO_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.stdout.split() == ["False", "10"], done.stderr

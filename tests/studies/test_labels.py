@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.law_population import population
-from tests.own_encoder import add_own_encoder
 from tests.shipped import QUICK, shipped_findings, study_module, with_few_draws
 from zoo.analysis.scaling_law import explained
 from zoo.analysis.standard_laws import fit_standard_law, predict_standard
@@ -178,23 +177,6 @@ def test_examples_go_from_the_best_to_the_worst_fitted_encoder() -> None:
     labels = list(figures.examples(STUDY.fit_scaling_law(rows, n_resamples=0), rows).values())
     misses = [float(label.split(": ")[1].split(",")[0]) for label in labels]
     assert misses == sorted(misses) and "best fitted" in labels[0] and "worst fitted" in labels[-1]
-
-
-def test_the_corrected_table_with_an_encoder_of_my_own_is_studied_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mine = add_own_encoder(
-        tmp_path,
-        monkeypatch,
-        splits=("train -> val", "train 3-shot -> val", "train -> train", "train minus subset -> subset"),
-    )
-    corrected = study_table(corrected=True, with_mine=True)
-    assert mine in STUDY.law_rows(corrected)["encoder"].to_numpy()
-    found = run(corrected)
-    used = {rows.part: (rows.used, sum(rows.left_out.values())) for rows in found.rows}
-    assert used["Eq. 25 and Table 9"] == (146, 23)  # one wrong row less, one of mine more
-    assert used["Eq. 25, pairs of encoder and setting"] == (724 + 2, 23 * 5 + 1 + 3)
-    assert claim(found, "W of the").verdict == "agrees"
 
 
 def test_parts_that_a_table_does_not_have_are_said_to_be_missing() -> None:

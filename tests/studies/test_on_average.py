@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.columns import TREE_OUTCOMES, Estimate
 from zoo.analysis.linear import global_linear_effect
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, studies
@@ -216,17 +215,6 @@ def test_the_corrected_rows_still_do_not_identify_generative_objectives() -> Non
     assert claim("log parameters on usability", findings).verdict == "corrected"
     assert len(draw(findings)) == 2
     assert all(one.reason for one in findings.claims if one.verdict != "agrees")
-
-
-def test_an_encoder_of_mine_takes_part_where_it_has_what_it_takes(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_own_encoder(tmp_path, monkeypatch)
-    table = study_table(with_mine=True)
-    assert len(table) == 170
-    findings = of(table)
-    assert all(one.used + sum(one.left_out.values()) == 170 for one in findings.rows)
-    assert claim("Generative objectives", findings).verdict == "corrected"
 
 
 def test_an_effective_dimensionality_without_a_logarithm_is_in_no_figure() -> None:

@@ -174,8 +174,6 @@ def test_figures_show_their_groups_and_count_them(findings: Findings) -> None:
 
 
 OTHER_TABLES = {
-    "corrected": lambda: shipped_table(corrected=True),
-    "ViTs": lambda: PUBLISHED.only(PUBLISHED.frame.index[PUBLISHED.frame["family"] == "vit"], because="no ViT"),
     "two encoders": lambda: PUBLISHED.only(["mae_vitB16", "mae_vitL16"], because="a small table"),
     "sparse": lambda: table_of({"mine": {"train_test": 30.0}, "also_mine": {"usability": -0.5, "epochs": 100.0}}),
 }
