@@ -63,6 +63,15 @@ def test_shap_values_and_base_sum_to_the_prediction(planted: StudyTable) -> None
     assert (found.shap.sum(axis=1) + found.base).to_numpy() == pytest.approx(predicted, abs=1e-3)  # trees are float32
 
 
+def test_the_contributions_of_xgboost_are_the_values_of_shap(planted: StudyTable) -> None:
+    by_library, fast = (
+        tree_importance(planted, "usability", features=FEATURES, parameters=PARAMETERS, fast=one)
+        for one in (False, True)
+    )
+    np.testing.assert_allclose(by_library.shap, fast.shap, atol=1e-5)
+    assert by_library.base == pytest.approx(fast.base, abs=1e-5)
+
+
 def test_values_are_readable_and_missing_ones_are_missing(planted: StudyTable) -> None:
     found = tree_importance(planted, "usability", features=FEATURES, parameters=PARAMETERS)
     assert set(found.values["projection2_arch"].dropna()) == {"linear", "mlp"}

@@ -24,12 +24,6 @@ HOSTILE = "<script>alert(1)</script>"
 CHANGES = (
     ("A histogram", HOSTILE),
     ("Is usability small?", "Is <i>usability</i> small?"),
-    (
-        '        axes[0].hist(found["usability"])\n',
-        '        axes[0].hist(found["usability"])\n'
-        "        scatter_groups(axes[0], [1.5, 2.5], [3, 4], ['g', 'g'], names=['first', 'second'])\n",
-    ),
-    ("import new_figure", "import new_figure, scatter_groups"),
     ('rows=[["a", "1.0"]]', 'rows=[[str(one), "1.0"] for one in range(201)]'),
 )
 
@@ -82,10 +76,8 @@ def test_a_study_has_a_page_figures_and_data_which_are_kept(study: Study, monkey
     assert page.count("<tr>") < 3 + 200 + 10  # of 201 rows of the table the page has 200
     assert len(files["studies/data/small-table1.csv"].splitlines()) == 202
 
-    rows = list(csv.DictReader(io.StringIO(files["studies/figures/small-histogram.csv"].decode())))
-    points = [(row["series"], row["name"], row["x"], row["y"]) for row in rows if row["kind"] == "point"]
-    assert points == [("g (2)", "first", "1.5", "3"), ("g (2)", "second", "2.5", "4")]
-    assert sum(float(row["y_end"]) for row in rows if row["kind"] == "bar") == 146  # encoders with the component
+    header, *rows = csv.reader(io.StringIO(files["studies/figures/small-histogram.csv"].decode()))
+    assert header == ["encoder", "usability"] and len(rows) == 146  # encoders with the component
     svg = files["studies/figures/small-histogram.svg"].decode()
     assert "prefers-color-scheme: dark" in svg
     assert "<script" not in svg

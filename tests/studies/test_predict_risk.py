@@ -27,6 +27,7 @@ from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.running import StudyOptions
+from zoo.studies.shap import draw_bars, draw_choice, draw_swarms
 from zoo.studies.trees import (
     Choice,
     Trees,
@@ -330,33 +331,25 @@ def test_searched_settings_are_used_when_asked_for() -> None:
     pd.testing.assert_frame_equal(found.of("usability").shap, same.shap)
 
 
-def test_figures_of_trees_show_every_encoder_in_every_row() -> None:
+def test_figures_of_trees_show_every_encoder_in_every_panel() -> None:
     found = [TREES.of("usability"), TREES.of("probe_gen")]
     with style():
-        one = figures.draw_choice(found, "z_dim", TABLE).axes
-        many = figures.draw_choices([("z_dim", found), ("family", found), ("epochs", found)], TABLE)
-        bars = figures.draw_importances(found, n_features=3).axes
-    assert sum(len(points.get_offsets()) for points in one[0].collections) == 180
-    assert [label.get_text() for label in one[0].get_yticklabels()] == ["Usability", "Probe gen."]
-    panels = [axes for axes in many.axes if axes.get_visible() and axes.axison and axes.get_xlabel()]
-    swarms = panels[:3]
-    assert len({axes.get_xlim() for axes in swarms}) == 3  # each has a scale of its own
-    for axes, feature in zip(swarms, ("z_dim", "family", "epochs"), strict=True):
-        shown = [value for one in figures.choice_swarms(found, feature, TABLE) for value in one.x]
-        low, high = axes.get_xlim()
-        width = max([*shown, 0.0]) - min([*shown, 0.0])
-        assert low < min(shown) and max(shown) < high
-        assert high - low < 1.2 * width  # and fills it
-        assert axes.get_xlabel().endswith("[share of the mean], negative is better")
-    assert bars[0].get_yticklabels()[0].get_text() == "dimensions"
-    assert [len(axes.patches) for axes in bars[:2]] == [3, 3]
+        choice = draw_choice(found, ["Usability", "Probe gen."], "z_dim", label="dimensions [number]").axes
+        swarms = draw_swarms(found, ["Usability", "Probe gen."], {"z_dim": "dimensions"}, n_features=3).axes
+        bars = draw_bars(found, ["Usability", "Probe gen."], {"z_dim": "dimensions"}, n_features=3).axes
+    for axes, one in zip(choice, found, strict=True):
+        points = np.asarray(axes.collections[0].get_offsets())
+        assert sorted(points[:, 1]) == pytest.approx(sorted(one.shap["z_dim"]))
+        assert set(points[:, 0]) == set(one.values["z_dim"])
+    for axes, one in zip(swarms, found, strict=True):
+        drawn = sum(len(points.get_offsets()) for points in axes.collections)
+        assert drawn == 3 * one.n
+    assert "dimensions" in {label.get_text() for label in bars[0].get_yticklabels()}
 
 
-def test_normalised_shap_values_are_shares_of_the_mean_outcome() -> None:
-    found = TREES.of("usability")
-    (share,), (points,) = (
-        figures.choice_swarms([found], "z_dim", TABLE, normalised=wanted) for wanted in (True, False)
-    )
-    assert np.asarray(points.x) == pytest.approx(found.shap["z_dim"].to_numpy())
-    assert np.asarray(share.x) * TABLE.frame["usability"].abs().mean() == pytest.approx(np.asarray(points.x))
-    assert share.choices == TABLE.frame["z_dim"].tolist()  # as published, not as rounded for the trees
+def test_the_data_of_the_figure_are_the_shap_values() -> None:
+    header, *rows = figures.shap_rows([TREES.of("usability")])
+    shares = TREES.of("usability").shap
+    assert header == ["encoder", "outcome", "choice", "value", "shap"] and len(rows) == shares.size
+    encoder, _, choice, _, share = rows[5]
+    assert float(str(share)) == pytest.approx(shares.loc[encoder, choice], rel=1e-5)
