@@ -12,7 +12,7 @@ import pytest
 
 from zoo.choosing import wording
 from zoo.choosing.choosing import Choice, choose
-from zoo.choosing.page import html_page, page_figures, require_page, write_page
+from zoo.choosing.page import html_page, require_page, write_page
 from zoo.datasets import open_images
 from zoo.errors import QueryError, StoreError
 from zoo.evaluation.bootstrap import Interval
@@ -62,8 +62,15 @@ def read(text: str) -> Reader:
 
 
 def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choice) -> None:
-    page = read(html_page(choice))
+    source = html_page(choice)
+    page = read(source)
     text = " ".join(" ".join(page.text).split())
+    assert not page.tags & {"script", "link", "iframe", "img", "object"}
+    assert not set(re.findall(r"(?:src|href)=\"(?!#)([^\"]*)\"", source)) and "@import" not in source
+    assert "prefers-color-scheme: dark" in source
+    assert len(page.labels) >= 10 and all(page.labels)  # every figure in two widths, with words
+    assert all(name in page.labels[0] for name in ENCODERS)
+    assert "probe generalization" in page.labels[-1]
     for row in wording.ranked_rows(choice):
         assert all(cell in text for cell in row.cells)
     for line in wording.answer(choice):
@@ -71,26 +78,6 @@ def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choic
     assert choice.commands["load"] in text
     assert choice.data.fingerprints[0] in text
     assert "Seed 0" in text
-
-
-def test_the_page_needs_no_script_and_nothing_from_elsewhere(choice: Choice) -> None:
-    text = html_page(choice)
-    page = read(text)
-    assert not page.tags & {"script", "link", "iframe", "img", "object"}
-    outside = set(re.findall(r"(?:src|href)=\"(?!#)([^\"]*)\"", text))
-    assert not outside
-    assert "prefers-color-scheme: dark" in text
-    assert "@import" not in text
-
-
-def test_every_figure_is_there_in_two_widths_with_words_for_those_who_cannot_see_it(choice: Choice) -> None:
-    page = read(html_page(choice))
-    drawn = list(page_figures(choice))
-    assert len(drawn) >= 5
-    assert drawn[-1].title == f"Where the error of {choice.winner} comes from"
-    assert "probe generalization" in drawn[-1].alt
-    assert page.labels == [one.alt for one in drawn for _ in range(2)]
-    assert all(name in drawn[0].alt for name in ENCODERS)
 
 
 def test_text_is_escaped(choice: Choice) -> None:

@@ -118,15 +118,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     assert [one.study for one in study_cache.finished_studies([study])] == [study]
 
 
-def test_a_site_without_studies_names_the_questions_and_runs_nothing(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study_cache, "findings_of", None)
-    files = made(with_studies=False)
-    assert list(files) == ["studies/index.html"]
-    assert "Is &lt;i&gt;usability&lt;/i&gt; small?" in files["studies/index.html"].decode()
-
-
 @pytest.mark.slow
 def test_processes_give_what_this_one_gives_and_are_gone_at_the_end(study: Study, tmp_path: Path) -> None:
     second = tmp_path / "analysis" / "second.py"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.columns import Estimate
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
@@ -155,28 +153,6 @@ def test_the_erratum_of_a_printed_row_is_told(published: Findings) -> None:
     assert any(note.startswith("openclip_vitH14_extractPred is doubtful (suspicious)") for note in published.notes)
 
 
-def test_every_figure_is_drawn_and_says_of_how_many(published: Findings) -> None:
-    with style():
-        drawn = {figure.name: figure.draw() for figure in published.figures}
-    assert "29 best encoders" in published.figures[0].caption
-    assert "τ = -0.16, n = 120" in [text.get_text() for text in drawn["all_pairs_of_risks"].axes[3].texts]
-    legend = [text.get_text() for text in drawn["best_of_each_year_traded_off"].legends[0].get_texts()]
-    assert legend[-4:] == ["2019 (2)", "2020 (11)", "2021 (5)", "2022 (7)"]
-    assert len(drawn) == 6
-
-
-def test_the_corrected_table_keeps_every_winner() -> None:
-    corrected = shipped_table(corrected=True)
-    before, after = ([one.encoder for one in in_print.winners_of(table)] for table in (PUBLISHED, corrected))
-    assert before == after
-    found = shipped_findings("full_shot_or_few_shot", corrected=True)
-    assert {claim.claim for claim in found.claims if claim.verdict == "not reproducible"} == {
-        "Probe generalization ranks encoders more alike in 3-shot than in full-shot",
-        "All ImageNet-1K encoders together show no tradeoff",
-        "The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff",
-    }
-
-
 def test_the_weak_tradeoff_of_all_encoders_is_told_with_its_doubt(published: Findings) -> None:
     claim = claims(published)["All ImageNet-1K encoders together show no tradeoff"]
     # scipy.stats.kendalltau and statsmodels' Benjamini-Hochberg over the six pairs of the published rows
@@ -233,18 +209,6 @@ def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> Non
     table = shipped_table(corrected=corrected)
     found = shipped_findings("full_shot_or_few_shot", corrected=corrected)
     assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
-
-
-def test_a_sparse_encoder_of_the_user_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val",))
-    table = study_table(with_mine=True)
-    assert mine in table.mine
-    found = run(table, StudyOptions())
-    with style():
-        for figure in found.figures:
-            figure.draw()
-    assert claims(found)["Table 2, RN50, ImageNet-1K: best at full-shot"].verdict == "agrees"
-    assert all(mine not in row for row in in_print.winners_table(table).rows)
 
 
 def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:

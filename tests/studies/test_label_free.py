@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from tests.result_rows import user_of
 from tests.shipped import QUICK, shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.label_free import measured_populations, measured_rows
 from zoo.analysis.label_free_agreement import predictions, setting_correlations
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.results.printed import published_label_free
@@ -255,26 +253,3 @@ def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
     with style():
         drawing = figures.grid_figure("p", estimates).draw()
     assert len(drawing.axes[0].texts) == 3
-
-
-def test_a_table_without_statistics_is_refused_or_answered_by_what_was_measured() -> None:
-    table = table_of({f"planted_{number}": {"train_test": 30.0 + number} for number in range(9)})
-    try:
-        parts = {rows.part for rows in study(table).rows}
-    except QueryError as error:
-        assert "0 encoders of the table have a statistic of their features" in str(error)
-    else:
-        assert parts and not any("published" in part for part in parts)
-
-
-def test_the_study_imports_no_torch() -> None:
-    script = (
-        "import sys; from functools import partial; from zoo.analysis.table import study_table; "
-        "from zoo.studies.running import StudyOptions, load_study, study_named; "
-        f"study = load_study(study_named({NAME!r})); names = study.__globals__; rows = names['measured_rows']; "
-        "names.update(predictions=partial(names['predictions'], n_resamples=2)); "
-        "names.update(measured_rows=lambda **options: rows(**options)[:0]); "
-        "study(study_table(), StudyOptions()); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout == "False\n", done.stderr

@@ -189,17 +189,6 @@ def test_parts_that_a_table_does_not_have_are_said_to_be_missing() -> None:
         assert all(figure.draw().axes for figure in found.figures)
 
 
-@pytest.mark.filterwarnings("error")
-def test_an_error_of_0_prints_no_warning() -> None:
-    perfect = dict.fromkeys(("approx", "usability", "probe_gen", "enc_gen", "approx_plus_usability", "train_test"), 0.0)
-    cells = population(20, noise=1.0)
-    found = run(table_of(cells | {"mine": {**cells["encoder0"], **perfect}}))
-    assert claim(found, "alpha of the").value is not None
-    with style():
-        for figure in found.figures:
-            figure.draw().canvas.draw()
-
-
 @pytest.mark.parametrize("z_dim", [0.0, -5.0])
 def test_an_encoder_without_dimensions_is_refused_in_a_sentence(z_dim: float) -> None:
     cells = population(20, noise=1.0)

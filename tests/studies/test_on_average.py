@@ -208,15 +208,6 @@ def test_figures_show_every_choice_and_every_encoder() -> None:
     assert "1024" in ticks and not any("^" in tick for tick in ticks)
 
 
-def test_the_corrected_rows_still_do_not_identify_generative_objectives() -> None:
-    findings = found(corrected=True)
-    one = claim("Generative objectives", findings)
-    assert (one.ours, one.verdict) == ("not identified", "corrected")  # the printed number is of the published rows
-    assert claim("log parameters on usability", findings).verdict == "corrected"
-    assert len(draw(findings)) == 2
-    assert all(one.reason for one in findings.claims if one.verdict != "agrees")
-
-
 def test_an_effective_dimensionality_without_a_logarithm_is_in_no_figure() -> None:
     cells = {f"e{place}": {"usability": 9.0, "ssl_mode": "siamese", "train_rank": 2.0**place} for place in range(5, 9)}
     strange = {f"of rank {rank}": {**cells["e5"], "train_rank": rank} for rank in (0.0, -1.0)}

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
-from tests.figure_checks import figure_faults
 from tests.randomised_plan import N_MEASURED, planted_law_rows, planted_population
 from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.columns import Estimate
@@ -369,9 +368,3 @@ def test_what_paper_and_study_say_of_the_same_choice_has_a_known_contrast(shippe
     assert {row["outcome"] for row in claims.SAID} <= set(OUTCOMES)
     assert {row["sign"] for row in claims.SAID} == {"-1", "1"}
     assert len(shipped.claims) == len({one.claim for one in shipped.claims}) >= len(claims.SAID) + 6 + 2
-
-
-def test_figures_are_whole(findings: Findings) -> None:
-    with style():
-        for figure in findings.figures:
-            assert figure_faults(figure.draw()) == [], figure.name

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.card_text import VALID
-from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings
 from zoo.analysis.columns import Estimate
-from zoo.analysis.table import study_table, table_of
+from zoo.analysis.table import table_of
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
@@ -72,26 +68,6 @@ def test_the_encoders_come_from_the_untrained_population_whatever_the_table_hold
     assert one.estimates == study().estimates
     ids = [row[0] for row in one.tables[1].rows]
     assert len(ids) == 14 and all(name.startswith("init_") for name in ids)
-
-
-def test_an_untrained_encoder_of_mine_counts_and_is_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, findings: Findings
-) -> None:
-    mine = add_own_encoder(tmp_path, monkeypatch)
-    (tmp_path / "metadata" / "mine.toml").write_text(VALID.replace('mode = "clustering"', 'mode = "initialized"'))
-    found = STUDY(study_table(with_mine=True), StudyOptions())
-    assert [rows.used for rows in found.rows] == [15, 14]
-    assert [rows.part for rows in found.rows] == [
-        "untrained encoders, 16 published and 1 own",
-        "untrained encoders above chance, 16 published and 1 own",
-    ]
-    assert found.rows[0].used + sum(found.rows[0].left_out.values()) == 17
-    assert found.tables[1].note.endswith(f"Yours: {mine}.")
-    assert estimate(found, "untrained encoders", "r").value != estimate(findings, "untrained encoders", "r").value
-    with style():
-        labels = [text.get_text() for text in found.figures[0].draw().legends[0].get_texts()]
-    assert labels[-1] == "yours (1)"
-    assert findings.rows[0].part == "untrained encoders, 16 published and 0 own"
 
 
 def test_the_figure_marks_the_degenerate_encoder(findings: Findings) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from matplotlib.text import Text
 
-from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COMPONENT_COLOURS, style
 from zoo.studies.findings import Claim, Findings
@@ -119,17 +117,6 @@ def test_the_corrected_table_leaves_out_the_best_of_2018_and_keeps_signed_compon
 
 def test_the_published_best_of_2018_is_doubted(published: Findings) -> None:
     assert any("deepcluster_rn50_bs512_ep200_mmselfsup is doubtful (wrong weights)" in note for note in published.notes)
-
-
-def test_a_sparse_encoder_of_the_user_changes_counts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val",))
-    table = study_table(with_mine=True)
-    assert mine in table.mine
-    found = findings(table)
-    with style():
-        for figure in found.figures:
-            figure.draw()
-    assert {claim.verdict for claim in found.claims} == {"agrees", "corrected"}
 
 
 def test_years_differ_though_no_line_through_them_does(published: Findings) -> None:
