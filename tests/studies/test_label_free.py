@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import kendalltau
 
 from tests.evaluation.label_free.test_measured import POCKET, errors, metric
-from tests.figure_checks import figure_faults
 from tests.result_rows import user_of
 from tests.shipped import QUICK, shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.label_free import measured_populations, measured_rows
@@ -131,14 +130,6 @@ def test_what_the_study_expects_comes_out(
     assert n in (None, ours.n)
 
 
-def test_rows_and_notes_say_what_was_used_and_what_is_not_identified(published: Findings) -> None:
-    table = shipped_table()
-    parts = {rows.part: rows for rows in published.rows}
-    whole = parts["published encoders"]
-    assert whole.used + sum(whole.left_out.values()) == len(table)
-    assert any("No population here is that of a paper" in note for note in published.notes)
-
-
 def test_the_largest_printed_loss_of_rankme_is_what_regret_is_held_against(published: Findings) -> None:
     losses = [
         oracle - ours
@@ -174,59 +165,6 @@ def test_rows_of_a_user_count_only_when_they_are_asked_for(home: Path, monkeypat
     for with_mine in (True, False):
         found = measured_populations(measured_rows(with_mine=with_mine, exclude_wrong=True)).populations
         assert ("encoders measured on planted" in {one.name for one in found}) is with_mine
-
-
-def test_every_figure_of_published_and_planted_rows_can_be_drawn(mine: Findings) -> None:
-    names = [figure.name for figure in mine.figures]
-    assert len(set(names)) == len(names)
-    assert {"kendall_published_encoders", "scatter_encoders_measured_on_planted"} <= set(names)
-    with style():
-        for figure in mine.figures:
-            if "planted" in figure.name:
-                assert figure_faults(figure.draw()) == []
-
-
-def test_an_axis_of_a_metric_says_what_it_is_in_which_unit_and_which_direction_is_better(mine: Findings) -> None:
-    (figure,) = [one for one in mine.figures if one.name == "scatter_encoders_measured_on_planted"]
-    with style():
-        panels = figure.draw().axes
-    labels = [axes.get_xlabel() for axes in panels if axes.axison]
-    assert "LiDAR [dimensions]\nhigher is better" in labels and len(set(labels)) == len(labels)
-    assert not any("tau" in label for label in labels)
-    assert all(any(text.get_text().startswith("tau ") for text in axes.texts) for axes in panels if axes.axison)
-    directions = {
-        figures.metric_label(name).partition("\n")[2]
-        for name in ("lidar", "uniformity", "alpha_req", "neural_collapse")
-    }
-    assert directions == {"higher is better", "lower is better", "1 is best", "no direction is claimed"}
-
-
-def test_the_oracle_and_chance_are_drawn_once_for_a_kind_of_group(mine: Findings) -> None:
-    (figure,) = [one for one in mine.figures if one.name == "recovered_encoders_measured_on_planted"]
-    with style():
-        (axes,) = figure.draw().axes
-    kinds = len(axes.get_yticks())
-    for line in ("-", "--"):
-        upright = [
-            one
-            for one in axes.lines
-            if one.get_linestyle() == line
-            and len(set(one.get_xdata())) == 1
-            and len(one.get_xdata()) == 2
-            and one.get_marker() == "None"
-        ]
-        assert len(upright) == kinds  # both metrics are of the same encoders
-
-
-def test_claims_without_any_measured_population_say_why() -> None:
-    why = "2 of the 9 self-supervised encoders have a label-free metric; measure some."
-    held = claims.Held(predictions=why)
-    found = [
-        *claims.measured_claims(held, ())[:4],
-        *claims.regret_claims(held, "rankme", FIGURE_1),
-        *claims.rank_claims(held, "rankme"),
-    ]
-    assert {(one.ours, one.verdict, one.reason) for one in found} == {("not available", "not reproducible", why)}
 
 
 def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_not_held_against_the_paper() -> None:

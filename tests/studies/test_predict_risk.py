@@ -32,7 +32,6 @@ from zoo.studies.trees import (
     Choice,
     Trees,
     claim_of_way,
-    error_of,
     fitted_trees,
     settings_of,
     tuned_files,
@@ -204,11 +203,6 @@ def test_subsamples_leave_out_a_fifth_and_differ() -> None:
     pd.testing.assert_frame_equal(again.shap, parts[0].shap)
 
 
-def test_the_effect_of_what_a_choice_settles_is_told_beside_it() -> None:
-    tied = Choice(words="a ViT", feature="family", levels=("vit",), tied=("patch_size",))
-    assert "on patch_size, which it settles" in claim_of_way(tied, "usability", "raises", TREES, source="here").reason
-
-
 def cross_validated(by_fold: float, pooled: float) -> ExplainedVariance:
     found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=3, n_repeats=1, n_workers=1)
     return replace(found, by_fold=by_fold, pooled=pooled)
@@ -227,16 +221,6 @@ def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agree
         of_variance.claim_of_number(of_variance.Explained({}, {}), "few", "usability", near, words="after").ours
         == "not available"
     )
-
-
-@pytest.mark.parametrize(("pooled", "verdict"), [(0.2, "agrees"), (12.0, "corrected")])
-def test_a_definition_that_flatters_is_corrected(pooled: float, verdict: str) -> None:
-    found = cross_validated(80.0, 80.0 - pooled)
-    explained = of_variance.Explained({("few", "usability"): found}, {})
-    (claim,) = of_variance.of_definition.judged(explained, "few", "usability", error="usability", printed="80.00")
-    assert claim.verdict == verdict and claim.value == pytest.approx(80.0 - pooled)
-    assert (verdict == "agrees") == (claim.reason == "")
-    assert verdict == "agrees" or "30 encoders" in claim.reason
 
 
 def test_the_paper_s_definition_flatters_where_folds_are_small() -> None:
@@ -277,15 +261,6 @@ def test_nested_tuning_has_a_column_where_it_is_known() -> None:
     assert with_it.rows[1][3] == "not available"
 
 
-def test_too_few_encoders_for_the_folds_are_a_reason_and_no_crash() -> None:
-    few = table_of({f"e{number}": {"usability": float(number), "z_dim": 512.0} for number in range(9)})
-    explained = of_variance.explained_variances(
-        few, ("usability",), StudyOptions(n_workers=1), repeats={"few": 1}, parameters={"few": {"usability": LIGHT}}
-    )
-    claim = of_variance.claim_of_number(explained, "few", "usability", "68.17", words="after filtering")
-    assert claim.ours == "not available" and "Only 9" in claim.reason
-
-
 @pytest.mark.parametrize(
     ("n", "cells", "message"),
     [
@@ -298,21 +273,6 @@ def test_trees_that_have_nothing_to_learn_are_refused(n: int, cells: dict[str, A
     rows = {f"e{number}": {"usability": float(number), "z_dim": float(number + 1), **cells} for number in range(n)}
     with pytest.raises(QueryError, match=message):
         tree_importance(table_of(rows), "usability", parameters=LIGHT)
-
-
-def test_encoders_that_suffice_once_are_not_trained_on_in_parts() -> None:
-    part = table_of({encoder: dict(TABLE.frame.loc[encoder].dropna()) for encoder in TABLE.frame.index[:10]})
-    trees = fitted_trees(
-        part, ("usability",), StudyOptions(n_workers=1), parameters={"usability": LIGHT}, n_subsamples=2
-    )
-    assert trees.of("usability").n == 10 and trees.again["usability"] == []
-
-
-def test_outcomes_are_called_errors() -> None:
-    assert [error_of(outcome) for outcome in ("enc_gen", "train-nperclass-3_test")] == [
-        "encoder generalization error",
-        "3-shot error",
-    ]
 
 
 def test_searched_settings_are_used_when_asked_for() -> None:

@@ -104,16 +104,6 @@ def test_intervals_of_planted_effects_hold_them(findings: Findings) -> None:
         assert found.ci_low_robust < effect < found.ci_high_robust
 
 
-def test_the_second_analysis_has_no_supervised_encoder(planted: Population, findings: Findings) -> None:
-    n_supervised = int((planted.choices["objective"] == "supervised").sum())
-    second = [one for one in findings.estimates if one.method.endswith("self-supervised alone")]
-    assert {one.term for one in second} == UNITS.keys() - {"objective supervised"}
-    assert max(one.n for one in second) == len(planted) - n_supervised
-    used = {rows.part: rows for rows in findings.rows}
-    assert used["effects, self-supervised alone"].left_out == {"supervised": n_supervised}
-    assert used["effects, first analysis"].left_out == {"trained and not measured yet": 2}
-
-
 def effect_of(
     *, p: float, alone: float, beside: float, p_family: float = 0.5, half: float = 1.0, term: str = "dim"
 ) -> RandomisedEffect:
@@ -309,12 +299,6 @@ def test_tau_within_objectives_is_over_their_pairs_alone(planted: Population) ->
     assert one.note == f"{n_pairs} pairs" and found.n_pairs(orders.WITHIN) == n_pairs
 
 
-def test_baselines_are_the_number_of_dimensions_and_five_shots(planted: Population, findings: Findings) -> None:
-    rows = {row[0]: row for row in table(findings, "order encoders by the error with all labels").rows}
-    assert rows["number of dimensions"][1] == rows["5-shot accuracy"][1] == "to compare with"
-    assert rows["number of dimensions"][3] == rows["RankMe"][3]
-
-
 def test_metrics_of_other_encoders_are_refused(planted: Population) -> None:
     with pytest.raises(QueryError, match="not those of the population"):
         orders.orders_of(planted, metrics_of(planted).iloc[::-1], planted.outcomes["3-shot"])
@@ -347,19 +331,6 @@ def test_the_shipped_study_counts_what_the_files_hold(repository: Path, shipped:
     assert sum(int(row[1]) for name, row in runs.items() if name != "all") == n
     assert sum(map(int, runs["all"][2:5])) == n
     assert float(runs["all"][6]) == pytest.approx(runs_log().loc[measured, "seconds"].sum() / 3600, abs=0.01)
-
-
-def test_every_reason_why_a_metric_is_missing_is_told(shipped: Findings) -> None:
-    rows = table(shipped, "Metrics that some encoders lack").rows
-    assert all(row[3] != "refused" for row in rows)
-    assert {row[0] for row in rows if "makes views with" in row[3]} >= {"LiDAR", "alignment", "contrast"}
-    assert [row[3] for row in rows if row[0] == "alpha-ReQ"] == ["features of lower rank than dimensions (vit)"]
-
-
-def test_every_contrast_and_outcome_stands_in_a_table_and_in_the_figure(shipped: Findings) -> None:
-    for words in OUTCOMES.values():
-        assert [row[0] for row in table(shipped, f"changes: {words.lower()}").rows] == list(UNITS.values())
-    assert len([one for one in shipped.claims if one.source.startswith("docs/randomised.md")]) == 6
 
 
 def test_what_paper_and_study_say_of_the_same_choice_has_a_known_contrast(shipped: Findings) -> None:

@@ -7,7 +7,6 @@ import pytest
 from tests.shipped import shipped_findings
 from zoo.analysis.columns import Estimate
 from zoo.analysis.table import table_of
-from zoo.evaluation.drawing import style
 from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
@@ -52,29 +51,8 @@ def test_the_coefficients_are_those_of_the_raw_risks(
         assert one.ci_low < one.value < one.ci_high < 0  # type: ignore[operator]
 
 
-def test_the_arithmetic_part_of_the_correlation_is_admitted(findings: Findings) -> None:
-    total = estimate(findings, "untrained encoders above chance", "r", "full-shot error with")
-    assert total.ci_low is not None and total.ci_high is not None and total.ci_low < 0 < total.ci_high
-    assert any("partly arithmetic" in note for note in findings.notes)
-
-
-def test_the_resnets_of_growing_dimensions_are_followed(findings: Findings) -> None:
-    (note,) = [note for note in findings.notes if "resnet50" in note]
-    assert "512, 1024, 2048 and 4096" in note and "step by step" in note
-
-
 def test_the_encoders_come_from_the_untrained_population_whatever_the_table_holds() -> None:
     one = STUDY(table_of({"planted": {"train_test": 20.0}}), StudyOptions())
     assert one.estimates == study().estimates
     ids = [row[0] for row in one.tables[1].rows]
     assert len(ids) == 14 and all(name.startswith("init_") for name in ids)
-
-
-def test_the_figure_marks_the_degenerate_encoder(findings: Findings) -> None:
-    (figure,) = findings.figures
-    assert "14 randomly initialised" in figure.caption
-    with style():
-        drawing = figure.draw()
-        drawing.canvas.draw()
-    labels = [text.get_text() for text in drawing.legends[0].get_texts()]
-    assert labels == ["ResNet (5)", "ViT (8)", "at chance, says an erratum (1)"]
