@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,17 +10,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.cli_runner import document, run
-from tests.planted_features import GridProbe, features, gaussian_pair
-from zoo.datasets import array_images, held_out, open_images
+from tests.planted_features import features
+from zoo.datasets import array_images, held_out
 from zoo.datasets import images as contents_module
 from zoo.datasets.images import contents_of_files, copies_of
 from zoo.datasets.subsets import hash_split, stratified_split
 from zoo.evaluation.curves.regimes import regime_subset
 from zoo.evaluation.measuring import divide, label_setting
-from zoo.evaluation.neighbours import NeighbourProbe
-from zoo.evaluation.risk import decompose
-from zoo.evaluation.streamed_training import with_copies
 from zoo.features import load_features
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -39,21 +34,6 @@ def noise(path: Path, seed: int) -> Path:
     pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), np.uint8)
     Image.fromarray(pixels).save(path)
     return path
-
-
-def folder(root: Path, *, n: int = 30, first: int = 0) -> Path:
-    """Two classes of n images each, all different."""
-    for number in range(2 * n):
-        noise(root / ("cat" if number % 2 else "dog") / f"{number:03}.bmp", first + number)
-    return root
-
-
-def test_a_folder_is_told_by_what_is_in_its_files_and_not_by_their_names_and_sizes(tmp_path: Path) -> None:
-    one, other = (open_images(folder(tmp_path / name / "data", first=first)) for name, first in (("a", 0), ("b", 500)))
-    assert one.train.names == other.train.names and one.name == other.name == "data"
-    assert one.train.fingerprint != other.train.fingerprint
-    shutil.copytree(tmp_path / "a" / "data", tmp_path / "c" / "data")
-    assert open_images(tmp_path / "c" / "data").train.fingerprint == one.train.fingerprint
 
 
 def test_hashes_of_large_folders_are_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,48 +97,6 @@ def test_no_probe_is_tuned_on_a_copy_of_what_it_is_trained_on(name: str) -> None
     ).any()
 
 
-def test_no_held_out_subset_has_a_copy_of_what_its_probe_is_trained_on() -> None:
-    train, test = gaussian_pair(n_train=240, n_test=60)
-    twice = np.arange(240) // 8 * 4 + np.arange(240) % 4  # row i and i + 4 are one image
-    doubled = features(np.asarray(train.x)[twice], train.y[twice])
-    object.__setattr__(doubled, "contents", twice.astype(np.uint64))
-    memory = decompose(features(doubled.x, doubled.y), test, probe=NearestCopy, n_bootstrap=100)
-    honest = decompose(doubled, test, probe=NearestCopy, n_bootstrap=100)
-    assert memory.risks["R_AS"].error.value < 25 < 45 < honest.risks["R_AS"].error.value
-    for run_ in honest.risks["R_AS"].runs:
-        outside = np.setdiff1d(np.arange(240), run_.evaluated)
-        assert not np.isin(doubled.contents[run_.evaluated], doubled.contents[outside]).any()
-
-
-class NearestCopy(GridProbe):
-    """Knows an image that it has seen, and nothing else."""
-
-    def fit(self, x: object, y: object, *, x_val: object = None, y_val: object = None) -> NearestCopy:
-        self.seen = {row.tobytes(): label for row, label in zip(np.asarray(x), np.asarray(y), strict=True)}
-        self.report_ = {}
-        return self
-
-    def refit(self, x: object, y: object) -> NearestCopy:
-        return self.fit(x, y)
-
-    def predict(self, x: object) -> object:
-        return np.array([self.seen.get(row.tobytes(), 0) for row in np.asarray(x)])
-
-
-def test_probes_that_hold_out_rows_by_themselves_keep_copies_together() -> None:
-    y, groups = np.arange(60) % 3, (np.arange(60) // 6 * 3 + np.arange(60) % 3).astype(np.uint64)  # all twice
-    out = with_copies(np.arange(0, 60, 7), y, groups)
-    assert len(out) and not np.isin(groups[np.setdiff1d(np.arange(60), out)], groups[out]).any()
-    random = np.random.default_rng(3)
-    means = random.normal(size=(3, 8))
-    x = (means[y] + 2.0 * random.normal(size=(60, 8))).astype(np.float32)[groups.astype(int)]
-    x = np.concatenate([x, (means[y] + 2.0 * random.normal(size=(60, 8))).astype(np.float32)])
-    labels = np.concatenate([y, y])
-    groups = np.concatenate([groups, 1000 + np.arange(60).astype(np.uint64)])  # sixty images without a copy
-    told, untold = (NeighbourProbe(k=(1, 20)).fit(x, labels, **more).report_ for more in ({"groups": groups}, {}))
-    assert told["errors_percent"]["1"] > untold["errors_percent"]["1"] + 10  # copies find each other
-
-
 def test_a_regime_is_not_validated_on_copies_of_what_it_is_trained_on() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (60, 4, 4), np.uint8)
     pixels[30:] = pixels[:30]
@@ -176,28 +114,6 @@ def test_copies_are_counted_within_and_between_parts() -> None:
     assert (found.test_in_train, found.within_train, found.within_test, found.in_two_classes) == (2, 2, 1, 2)
     assert len(found.notes()) == 4 and "2 of 5 test images" in found.notes()[0]
     assert copies_of(None, np.zeros(0, np.int64), test, np.zeros(5, np.int64)) is None
-
-
-def test_leaked_images_are_said_by_every_verb_that_reads_them(tmp_path: Path) -> None:
-    root = tmp_path / "pets"
-    for number in range(24):
-        noise(root / "train" / ("cat" if number % 2 else "dog") / f"{number}.bmp", number)
-    for number in range(10):
-        noise(root / "val" / ("cat" if number % 2 else "dog") / f"{number}.bmp", 100 + number)
-    for number in (1, 3, 5):  # cats that were trained on
-        shutil.copy(root / "train" / "cat" / f"{number}.bmp", root / "val" / "cat" / f"again {number}.bmp")
-    shutil.copy(root / "train" / "cat" / "7.bmp", root / "train" / "dog" / "is a cat.bmp")
-    counts = {"test_in_train": 3, "within_train": 1, "within_test": 0, "in_two_classes": 1, "n_train": 25, "n_test": 13}
-    few = ("--settings", "full", "--no-record")
-    (found,) = document("evaluate", ENCODER, str(root), *few)["evaluations"]
-    assert found["copies"] == counts
-    text = run("evaluate", ENCODER, str(root), *few).output
-    assert "3 of 13 test images (23 %) are exact copies of training images" in text
-    assert "1 image stands in more than one class" in text
-    assert document("metric", "rankme", ENCODER, str(root), "--no-record")["copies"] == counts
-    folders = {one["part"]: one["folder"] for one in document("features", ENCODER, str(root))["features"]}
-    assert document("probe", folders["train"], folders["val"], "--settings", "full")["copies"] == counts
-    assert document("decompose", folders["train"], folders["val"], "--subsets", "1")["copies"] == counts
 
 
 def test_features_on_disk_know_what_is_in_their_images(tmp_path: Path) -> None:

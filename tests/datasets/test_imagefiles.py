@@ -17,13 +17,12 @@ from datasets import Image as ImageFeature
 from PIL import Image
 
 from tests.cli_runner import document, run
-from tests.image_files import exif, png, shades, stored, tiff
+from tests.image_files import exif, shades, stored, tiff
 from zoo.datasets import ImageData, ImageSet, array_images, open_images
 from zoo.datasets.imagefiles import notes_on, size_notes
 from zoo.datasets.images import digest
 from zoo.datasets.opening import open_dense
-from zoo.datasets.views import rotations_of
-from zoo.errors import CorruptImage, DataError, QueryError
+from zoo.errors import DataError, QueryError
 
 ENCODER = "pocket_simclr_rn_shapes"
 QUICK = ("--settings", "full", "--no-knn", "--no-record")
@@ -152,17 +151,6 @@ def test_values_that_no_range_tells_of_are_refused_at_once_with_the_remedy(tmp_p
     np.testing.assert_array_equal(pixels(ct.train)[0, :, :, 0], stripes(0, 1200))
 
 
-def test_an_image_with_values_that_are_no_numbers_is_named_and_can_be_left_out(tmp_path: Path) -> None:
-    root = folder_of(tmp_path / "maps", in_shares)
-    holed = (GREY / 255).astype(np.float32)
-    holed[3, 4:6] = np.nan
-    Image.fromarray(holed).save(root / "train" / "a" / "5.tif")
-    with pytest.raises(CorruptImage, match=r"'a/5.tif'.*2 of its 240 values are not a number"):
-        pixels(open_images(root).train)
-    (found,) = document("evaluate", ENCODER, str(root), *QUICK, "--skip-corrupt")["evaluations"]
-    assert found["skipped"]["train"] == ["a/5.tif"]
-
-
 def test_fingerprints_change_where_pixels_do_and_nowhere_else(tmp_path: Path) -> None:
     root = folder_of(tmp_path / "set", in_8_bits, n=(3, 2))
     (root / "train" / "a" / "0.png").unlink()
@@ -187,32 +175,6 @@ def test_fingerprints_change_where_pixels_do_and_nowhere_else(tmp_path: Path) ->
         assert not after.train.reading.facts().keys() & {f"b/{name}"}
         assert any("several frames" in note for note in notes_on([after.train, after.val]))
         assert len(after.train) == len(before) + 1
-
-
-def test_metadata_behind_the_pixels_of_a_png_count_and_those_that_say_nothing_do_not(tmp_path: Path) -> None:
-    root = folder_of(tmp_path / "set", in_8_bits, n=(3, 2))
-    late = exif(6).tobytes().removeprefix(b"Exif\0\0")
-    png(root / "train" / "a" / "late.png", np.asarray(stored(Image.fromarray(GREY), 6)), late=late)
-    png(root / "train" / "a" / "plain.png", GREY)
-    train = open_images(root).train
-    assert set(train.reading.facts()) == {"a/late.png"}
-    for name in ("a/late.png", "a/plain.png"):
-        np.testing.assert_array_equal(np.asarray(train.images[list(train.names).index(name)]), GREY)
-
-
-def test_a_split_tells_of_the_images_of_each_part_alone(tmp_path: Path) -> None:
-    for number in range(20):
-        for label in "ab":
-            (tmp_path / "set" / label).mkdir(parents=True, exist_ok=True)
-            in_16_bits(tmp_path / "set" / label / str(number), stripes("ab".index(label), number))
-    data = open_images(tmp_path / "set")
-    assert [part.reading.as_dict()["scaled"] for part in (data.train, data.val)] == [
-        {"16-bit integers": len(data.train)},
-        {"16-bit integers": len(data.val)},
-    ]
-    assert len(notes_on([data.train, data.val])) == 1
-    turned = rotations_of(data.val, n=2)
-    assert {image.mode for image in turned.images} == {"L"}
 
 
 def torchvision_set(root: Path, write: Callable[[Path, np.ndarray], object]) -> ImageData:
@@ -323,16 +285,6 @@ def test_maps_of_depth_are_turned_with_their_images_and_maps_of_normals_refused(
         other = open_dense(dense_folder(tmp_path / "other", stored(upright, turn), depth, turn=turn), task="depth")
         with pytest.raises(DataError, match=f"before it is turned by its EXIF orientation {turn}"):
             other.train.maps[0]
-
-
-def test_deep_images_of_a_dense_set_are_scaled(tmp_path: Path) -> None:
-    depth = 1 + GREY.astype(np.float32)
-    root = dense_folder(tmp_path / "deep", Image.fromarray(GREY.astype(np.uint16) << 4 | GREY >> 4), depth)
-    data = open_dense(root, task="depth", scale=(0, 4095))
-    np.testing.assert_array_equal(np.asarray(data.train.images.images[0]), GREY)
-    assert data.train.fingerprint != open_dense(root, task="depth").train.fingerprint
-    with pytest.raises(QueryError, match="8 bits"):
-        open_dense("shapes:classes=4,train=8,val=4,size_px=16", task="depth", scale=(0, 1))
 
 
 def test_files_of_12_bits_and_with_a_white_zero_are_read_by_what_their_tags_say(tmp_path: Path) -> None:

@@ -140,15 +140,6 @@ def test_tags_written_in_two_ways_are_joined(tmp_path: Path) -> None:
         open_images(spec, label_columns=["Cat", "cat", "dog"], fold_labels=True)
 
 
-def test_numbers_written_in_two_ways_are_joined_and_stay_in_their_order(tmp_path: Path) -> None:
-    spec = table(tmp_path / "images", [("10", "10.0", "010", "9")[i % 4] for i in range(40)])
-    data = open_images(spec)
-    assert data.train.classes == ("010", "10", "10.0", "9") and "'010', '10', '10.0';" in data.train.reading.notes[0]
-    assert len(open_images(spec, fold_labels=True).train.classes) == 2
-    whole = open_images(table(tmp_path / "whole", [("10", "10.0", "9")[i % 3] for i in range(40)]))
-    assert whole.train.classes == ("9", "10") and not whole.train.reading.notes
-
-
 def test_parts_that_spell_a_class_in_two_ways_are_one_with_the_option(tmp_path: Path) -> None:
     nfc, nfd = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
     for part, names in (("train", (nfc, "dog")), ("val", (nfd, "Dog"))):
@@ -165,13 +156,6 @@ def test_parts_that_spell_a_class_in_two_ways_are_one_with_the_option(tmp_path: 
     with pytest.raises(DataError, match=r"'A'; .*: 2 labels differ only in case.*--fold-labels joins them"):
         open_images(spec)
     assert open_images(spec, fold_labels=True).val.n_per_class().tolist() == [10, 0]
-
-
-def test_letters_in_both_cases_may_have_the_same_names_of_files(tmp_path: Path) -> None:
-    for letter in "aAbB":
-        for part in ("train", "val"):
-            put(tmp_path / "letters" / part / letter / "0.png", ord(letter) + 1000 * (part == "val"))
-    assert open_images(tmp_path / "letters").train.classes == ("A", "B", "a", "b")
 
 
 @pytest.mark.parametrize("source", ["folders", "table", "npz", "parquet"])
@@ -205,15 +189,6 @@ def test_a_class_without_a_test_image_is_said_and_one_that_is_only_tested_refuse
             open_images(made(tmp_path / "new", np.isin(np.arange(n), [*rare, 0, 1])))
 
 
-def test_a_class_of_one_image_or_one_group_is_trained_on(tmp_path: Path) -> None:
-    labels = ["emu"] + ["cat", "dog"] * 20
-    patients = [str(i // 4) for i in range(41)]
-    spec = table(tmp_path / "one", labels, patient=patients)
-    for options in ({}, {"group": "patient"}):
-        data = open_images(spec, **options)
-        assert data.train.n_per_class()[2] == 1 and any("no test image" in note for note in data.val.reading.notes)
-
-
 @pytest.mark.parametrize("source", [table, parquet, saved])
 @pytest.mark.parametrize("name", ["subset", "Fold", "SET", "partition", "phase", "split"])
 def test_a_column_of_parts_under_another_name_is_used(tmp_path: Path, source: Callable[..., str], name: str) -> None:
@@ -237,12 +212,6 @@ def test_a_column_that_names_no_parts_is_said_not_to_be_used(tmp_path: Path, sou
         "training and test images are those of the column 'subset'",
         "the column 'fold' was not used, for 'subset' says which images are tested on",
     )
-
-
-def test_a_column_that_is_meant_for_something_else_is_no_column_of_parts(tmp_path: Path) -> None:
-    spec = table(tmp_path / "images", ["x"] * 40, phase=["train", "test"] * 20)
-    data = open_images(spec, label_column="phase")
-    assert data.train.classes == ("test", "train") and data.is_split_here and not data.train.reading.notes
 
 
 def test_the_command_line_says_it_first_and_in_json_and_joins(tmp_path: Path) -> None:

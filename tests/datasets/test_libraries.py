@@ -120,14 +120,6 @@ def test_a_saved_dictionary_is_opened_by_the_types_of_its_columns(tmp_path: Path
     np.testing.assert_array_equal(pixels_of(pickle.loads(pickle.dumps(data.val))), PIXELS[:6])
 
 
-def test_a_saved_data_set_without_splits_is_split_by_class(tmp_path: Path) -> None:
-    hugging(12).save_to_disk(tmp_path / "own")
-    data = open_images(f"huggingface:{tmp_path / 'own'}", val_share=0.25)
-    assert data.val.n_per_class().tolist() == [1, 1, 1] and len(data.train) == 9
-    index = int(data.val.names[2])
-    np.testing.assert_array_equal(np.asarray(data.val[2][0]), PIXELS[index])
-
-
 def test_columns_that_are_not_clear_are_refused_and_may_be_said(tmp_path: Path) -> None:
     hugging(12, coarse=[0, 1] * 6).save_to_disk(tmp_path / "two")
     with pytest.raises(DataError, match=r"2 columns of type ClassLabel, expected one; .*coarse.*say which"):

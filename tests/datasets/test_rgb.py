@@ -14,8 +14,7 @@ import torch
 from PIL import Image, ImageOps
 from torchvision import transforms
 
-from tests.image_files import exif, png, shades, stored, tiff
-from tests.published import EARLY
+from tests.image_files import exif, shades, stored, tiff
 from zoo.cards.catalogue import catalogue
 from zoo.datasets.rgb import RGB, narrowed, to_rgb, turned
 from zoo.encoders.preprocess import build_preprocess
@@ -39,22 +38,6 @@ def test_a_16_bit_image_keeps_its_shades(factor: int, kind: str) -> None:
     np.testing.assert_array_equal(seen(deep), EXPECTED)
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.tif", "lzw.tif", "a.pgm"])
-def test_a_16_bit_file_keeps_its_shades(tmp_path: Path, name: str) -> None:
-    deep = Image.fromarray(GREY.astype(np.uint16) * 257)
-    deep.save(tmp_path / name, **({"compression": "tiff_lzw"} if name == "lzw.tif" else {}))
-    with Image.open(tmp_path / name) as opened:
-        np.testing.assert_array_equal(seen(opened), EXPECTED)
-
-
-def test_grey_of_16_bits_has_the_shades_that_pillow_gives_colour_of_16_bits(tmp_path: Path) -> None:
-    deep = np.random.default_rng(1).integers(0, 65536, (9, 14), np.uint16)
-    files = png(tmp_path / "grey.png", deep), png(tmp_path / "rgb.png", np.repeat(deep[:, :, None], 3, axis=2))
-    with Image.open(files[0]) as grey, Image.open(files[1]) as colour:
-        assert colour.mode == "RGB"
-        np.testing.assert_array_equal(seen(grey), np.asarray(colour))
-
-
 def test_a_file_of_12_bits_is_seen_by_its_own_range_and_in_16_bits_by_a_scale(tmp_path: Path) -> None:
     twelve = GREY.astype(np.uint16) << 4 | GREY >> 4  # white is 4,095
     with Image.open(tiff(tmp_path / "packed.tif", twelve, bits=12)) as packed:
@@ -73,14 +56,6 @@ def test_a_scale_cuts_what_lies_outside_and_does_not_touch_8_bits() -> None:
             to_rgb(GREY, scale=wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.float32])
-def test_a_tiff_whose_lowest_value_is_white_is_inverted_as_one_of_8_bits_is(tmp_path: Path, dtype: type) -> None:
-    values = GREY.astype(np.uint16) * 257 if dtype == np.uint16 else (GREY / 255).astype(np.float32)
-    path = tiff(tmp_path / "a.tif", values, bits=8 * values.dtype.itemsize, white_is_zero=True)
-    with Image.open(path) as opened:
-        np.testing.assert_array_equal(seen(opened), 255 - EXPECTED)
-
-
 def test_floating_point_from_0_to_1_keeps_its_shades_and_other_numbers_are_refused_with_the_remedy() -> None:
     np.testing.assert_array_equal(seen(Image.fromarray((GREY / 255).astype(np.float32))), EXPECTED)
     for values in (GREY.astype(np.float32), -(GREY / 255), np.full((3, 3), 1.001)):
@@ -90,16 +65,6 @@ def test_floating_point_from_0_to_1_keeps_its_shades_and_other_numbers_are_refus
     for options in ({}, {"scale": (0, 1)}):
         with pytest.raises(DataError, match=r"1 of 2 values .* not a number"):
             to_rgb(Image.fromarray(missing), **options)
-
-
-def test_integers_whose_type_tells_no_black_and_white_are_refused_without_a_scale(tmp_path: Path) -> None:
-    wide = Image.fromarray(GREY.astype(np.int32) * 4 - 500)
-    wide.save(tmp_path / "a.tif")
-    with Image.open(tmp_path / "a.tif") as opened:
-        for image in (wide, opened):
-            with pytest.raises(DataError, match=r"32-bit integers from -500 to 520.*scale=\(-500, 520\)"):
-                to_rgb(image)
-            np.testing.assert_array_equal(seen(image, scale=(-500, 520)), EXPECTED)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"])
@@ -165,16 +130,6 @@ def test_an_image_is_turned_as_its_orientation_says_and_once(ending: str, orient
     np.testing.assert_array_equal(turned(np.asarray(stored(upright, orientation)), orientation), np.asarray(upright))
 
 
-def test_an_orientation_may_stand_behind_the_pixels_and_one_that_cannot_be_read_is_none(tmp_path: Path) -> None:
-    upright = Image.fromarray(GREY)
-    late = png(tmp_path / "late.png", np.asarray(stored(upright, 6)), late=exif(6).tobytes().removeprefix(b"Exif\0\0"))
-    with Image.open(late) as opened:
-        np.testing.assert_array_equal(seen(opened), EXPECTED)
-    for broken in (b"", b"Exif\0\0", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"\xff" * 40):
-        upright.info["exif"] = broken
-        np.testing.assert_array_equal(seen(upright.copy()), EXPECTED)
-
-
 PIXELS = np.random.default_rng(4).integers(0, 256, (5000, 3), np.uint8)
 
 
@@ -202,21 +157,6 @@ def test_an_extremely_long_image_is_resized_only_where_its_crop_lies(
     assert np.abs(difference).max() <= 2
     ordinary = Image.fromarray(PIXELS[:400].reshape(80, 5, 3))
     assert narrowed(ordinary, *how) is ordinary
-
-
-def test_every_encoder_sees_an_extremely_long_image_without_resizing_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[tuple[int, int]] = []
-    resize = Image.Image.resize
-
-    def watched(image: Image.Image, size: tuple[int, int], *rest: object, **options: object) -> Image.Image:
-        sizes.append(size)
-        return resize(image, size, *rest, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Image.Image, "resize", watched)
-    for about in {card.preprocess for card in EARLY}:
-        for image in (Image.fromarray(PIXELS[:, None]), Image.fromarray(PIXELS[None])):
-            assert build_preprocess(about)(image).shape == (3, about.crop_px, about.crop_px)
-    assert sizes and max(width * height for width, height in sizes) <= 1024**2
 
 
 def test_the_first_step_is_pickled_with_its_own_text(run_apart: Callable[..., CompletedProcess[str]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import pickle
-import struct
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -21,18 +20,15 @@ from datasets import Image as ImageFeature
 from PIL import Image
 
 from tests.cli_runner import document, run
-from tests.datasets.test_imagefiles import dense_folder, folder_of, stripes
-from tests.image_files import exif, png, stored
+from tests.datasets.test_imagefiles import folder_of, stripes
+from tests.image_files import png
 from tests.shard_files import put, tar
 from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.imagefiles import notes_on
 from zoo.datasets.images import digest
-from zoo.datasets.opening import open_dense
-from zoo.datasets.rgb import RGB, checked_background, to_rgb
-from zoo.datasets.unlabelled import unlabelled_images
+from zoo.datasets.rgb import RGB, to_rgb
 from zoo.encoders.preprocess import build_preprocess
-from zoo.errors import CorruptImage, QueryError
 from zoo.evaluation import load_probe
 from zoo.evaluation.curves.inputs import transfer_data
 from zoo.evaluation.saved_probes import DESCRIPTION
@@ -130,23 +126,6 @@ def test_premultiplied_images_and_arrays_with_four_channels_are_composed() -> No
         np.testing.assert_array_equal(seen(array, scale=scale), seen(array[..., :3], scale=scale))
 
 
-def test_the_colour_that_converting_a_palette_leaves_behind_hides_no_opaque_pixel(tmp_path: Path) -> None:
-    opaque = np.where(INDEX == 1, 0, 2).astype(np.uint8)  # black is there twice, and the transparent one is not used
-    png(tmp_path / "a.png", opaque, palette=bytes([0, 0, 0, 0, 0, 0, 90, 90, 90]), transparency=b"\xff\0")
-    with Image.open(tmp_path / "a.png") as opened:
-        converted = opened.convert("RGB")
-        assert "transparency" in converted.info
-        np.testing.assert_array_equal(seen(converted), np.asarray(converted))
-        np.testing.assert_array_equal(seen(opened), np.asarray(converted))
-
-
-def test_a_turned_image_is_turned_and_composed_once(tmp_path: Path) -> None:
-    stored(Image.fromarray(HALF), 6).save(tmp_path / "a.png", exif=exif(6))
-    with Image.open(tmp_path / "a.png") as opened:
-        shown = to_rgb(opened)
-    assert halves(np.asarray(shown, int)) == halves(seen(shown).astype(int)) == (255, 90)
-
-
 def literal_set(root: Path, n_channels: int) -> ImageData:
     """Eight small images, stored without compression, so that their bytes are always the same; opaque."""
     for part, first in (("train", 0), ("val", 4)):
@@ -203,12 +182,6 @@ def test_a_preprocessing_has_another_hash_only_for_another_background(
     )
     done = run_apart(script, pickle.dumps(RGB(32, 32, "bicubic", background="red")).hex())
     assert done.stdout.strip() == "RGB(background='#ff0000') [[[255, 0, 0]]]", done.stderr
-
-
-@pytest.mark.parametrize("wrong", ["", "drp", "#ffffff80", "rgba(0,0,0,0)", None])
-def test_what_is_no_opaque_colour_is_refused(wrong: Any) -> None:
-    with pytest.raises(QueryError, match=r"expected a colour, as white or '#808080', or drop"):
-        checked_background(wrong)
 
 
 def encoded() -> bytes:
@@ -289,35 +262,6 @@ def test_every_source_shows_transparent_parts_over_the_background(
     assert len(prints) == 2 if "npz" in name else len(prints) == 3  # npz: over pixels, where black is what is stored
 
 
-def test_images_with_maps_and_without_labels_are_shown_over_the_background_too(tmp_path: Path) -> None:
-    root = dense_folder(tmp_path / "dense", Image.fromarray(HALF), 1 + GREY.astype(np.float32))
-    found = [open_dense(root, task="depth", background=name).train for name in ("white", "black")]
-    assert [halves(seen(part.images.images[0]).astype(int)) for part in found] == [(255, 90), (0, 90)]
-    assert found[0].fingerprint != found[1].fingerprint
-    files = [root / "images" / "0.png", Image.fromarray(HALF), HALF]
-    for background, expected in (("white", 255), ("black", 0)):
-        images = unlabelled_images(files, background=background)
-        assert {halves(seen(image).astype(int)) for image in images.images} == {(expected, 90)}
-        assert images.reading.as_dict()["transparent"] == 1  # of files
-
-
-def test_an_image_whose_alpha_is_damaged_is_named_when_it_is_read(tmp_path: Path) -> None:
-    root = folder_of(tmp_path / "set", lambda path, grey: Image.fromarray(grey).save(f"{path}.png"), n=(3, 2))
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 4), np.uint8)
-    Image.fromarray(noise).save(root / "train" / "a" / "cut.png")
-    content = (root / "train" / "a" / "cut.png").read_bytes()
-    (root / "train" / "a" / "cut.png").write_bytes(content[: len(content) // 2])
-    Image.fromarray(noise).save(root / "train" / "a" / "cut.webp", lossless=True)
-    content = (root / "train" / "a" / "cut.webp").read_bytes()
-    place = content.index(b"VP8L")  # the size of the chunk with colours and alpha
-    (root / "train" / "a" / "cut.webp").write_bytes(content[: place + 4] + struct.pack("<I", 9) + content[place + 8 :])
-    train = open_images(root).train
-    for name in ("a/cut.png", "a/cut.webp"):
-        with pytest.raises(CorruptImage, match=name):
-            train.images[train.names.index(name)]
-    assert halves(seen(Image.fromarray(HALF)).astype(int)) == (255, 90)
-
-
 def on_glass(path: Path, grey: np.ndarray) -> None:
     """Stripes in alpha alone, as icons are."""
     pixels = np.zeros((*grey.shape, 4), np.uint8)
@@ -350,15 +294,6 @@ def test_icons_are_told_apart_and_a_saved_probe_keeps_the_background(tmp_path: P
     asked = document("predict", str(folder), str(root / "val"), "--background", "white")
     assert asked["images"]["all"]["background"] == "white"
     assert "expected a colour" in run("features", ENCODER, str(root), "--background", "drp", code=2).stderr
-
-
-def test_numbers_from_before_stand_for_other_images_unless_transparency_is_dropped_again(tmp_path: Path) -> None:
-    root = folder_of(tmp_path / "icons", on_glass, n=(6, 4))
-    arguments = ("evaluate", ENCODER, str(root), "--settings", "full", "--no-knn")
-    run(*arguments, "--background", "drop")
-    message = run(*arguments, code=1).stderr
-    assert "These are other images than those recorded as 'icons'" in message and "--background drop" in message
-    assert "1 were there" in run(*arguments, "--background", "drop").output
 
 
 def test_a_probe_that_was_saved_before_there_were_backgrounds_drops_transparency(tmp_path: Path) -> None:

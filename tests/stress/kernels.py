@@ -51,7 +51,7 @@ NOT_NUMERICAL = (
     "cli/refusals",
     "results/where",
     "datasets/subsets",
-    "datasets/dense_folders",
+    "datasets/dense",
     "datasets/copies",
     "datasets/folders",
     "datasets/libraries",

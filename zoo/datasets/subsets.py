@@ -7,10 +7,9 @@ hence:
 * of one seed, the 3-shot subset is within the 5-shot one, 1 % within 10 %, and a smaller held-out part within a larger;
 * of one seed, a subset and a held-out part have no image in common as long as there are enough images of each class.
 
-A held-out part has all copies of an image or none of them, so that none of its images is among those that are left. The
-same holds for the two parts of a split: copies go with the first of them in the order of the set. Where groups are
-known, such as the images of one patient, a part has whole groups: they are looked at in random order, and each is taken
-that brings the shares of the classes nearer to what is wanted.
+A held-out part, and each part of a split, has all copies of an image or none of them, and whole groups where groups are
+known: they are looked at in random order, and each is taken that brings the shares of the classes nearer to what is
+wanted.
 
 Draws stay the same whatever numpy's generators do next: the bits of PCG64 and of SeedSequence are fixed by numpy's
 promise on bit generators; the methods of ``numpy.random.Generator`` are not, so that none is used. A stream belongs to
@@ -23,13 +22,11 @@ import json
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from ..errors import DataError
 from ..files import replaced
 from ..optional import requires_extra
-from .groups import together
-from .images import ImageData, ImageSet, beside_the_first, digest, indicators_of
+from .images import ImageData, ImageSet, beside_the_first, digest, indicators_of, together
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -73,7 +70,6 @@ def checked_seed(seed: int) -> int:
     return int(seed)
 
 
-_KINDS = ("balanced", "fraction", "held-out")
 _SUBSET_STREAM = 7_001  # keeps the ranks apart from all other draws of a seed
 
 
@@ -262,19 +258,16 @@ def held_out(
             f"{len(present)} classes keeps an image to train on (the smallest, {small}, has {counts.min():,})."
         )
     wanted, ranks = _proportional(counts, int(n)), ~_ranks(len(checked), seed)
-    if groups is not None:
-        chosen = whole_groups(checked, present, wanted, ranks, _known(together(contents, groups)))
+    one_side = together(contents, groups)
+    if groups is not None and one_side is not None:
+        chosen = whole_groups(checked, present, wanted, ranks, one_side)
     else:
         chosen = lowest_of_each(checked, present, wanted, ranks, contents)
-    if not len(chosen) and groups is not None:
-        raise DataError(
-            f"{n:,} of {len(checked):,} images were to be held out, but they have {len(np.unique(groups)):,} groups, "
-            "none of which can be held out whole so that each class keeps an image; use more groups."
-        )
     if not len(chosen):
         raise DataError(
-            f"{n:,} of {len(checked):,} images were to be held out, but each has so many copies that it cannot be held "
-            "out with all of them; remove the copies, or hold out more."
+            f"{n:,} of {len(checked):,} images were to be held out, but none can be held out with all of its "
+            f"{'copies' if groups is None else 'group'} so that each class keeps an image; hold out more, or use more "
+            "images."
         )
     return Subset(f"held-out {n}", "held-out", float(n), chosen, int(seed), parent, len(checked))
 
@@ -377,11 +370,6 @@ def whole_groups(
     return np.flatnonzero(taken[number]).astype(np.int64)
 
 
-def _known(numbers: np.ndarray | None) -> np.ndarray:
-    assert numbers is not None  # for groups are known
-    return numbers
-
-
 def _lowest(labels: np.ndarray, present: np.ndarray, wanted: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     order = np.lexsort((np.arange(len(labels)), ranks, labels))  # by class, then rank, then position
     starts = np.searchsorted(labels[order], present)
@@ -419,83 +407,41 @@ _FACTS = {"name": str, "kind": str, "amount": float, "seed": int, "parent": str,
 def save_subset(subset: Subset, path: str | Path) -> Path:
     """Writes a subset as a small JSON file: its positions, its image set, and a hash of everything.
 
-    The file appears whole or not at all, and the same subset gives the same bytes.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be written; says why.
+    The file appears whole or not at all, and the same subset gives the same bytes. DataError says why it cannot be
+    written.
     """
-    target = Path(path)
-    document = {
-        "format": _FORMAT,
-        **{fact: getattr(subset, fact) for fact in _FACTS},
-        "fingerprint": subset.fingerprint,
-        "indices": subset.indices.tolist(),
-    }
+    facts = {fact: getattr(subset, fact) for fact in _FACTS} | {"fingerprint": subset.fingerprint}
+    document = {"format": _FORMAT, **facts, "indices": subset.indices.tolist()}
     try:
-        with replaced(target) as file:
+        with replaced(Path(path)) as file:
             file.write(f"{json.dumps(document)}\n".encode())
     except OSError as error:
-        raise DataError(f"The subset could not be written to {target} ({error}); nothing was changed.") from error
-    return target
+        raise DataError(f"The subset could not be written to {path} ({error}); nothing was changed.") from error
+    return Path(path)
 
 
 def load_subset(path: str | Path, *, of: ImageSet | None = None) -> Subset:
-    """Reads what :func:`save_subset` wrote.
+    """Reads what :func:`save_subset` wrote, maybe checking that it is ``of`` an image set.
 
-    Parameters
-    ----------
-    path : path
-    of : ImageSet, optional
-        The set that the subset must be of.
-
-    Raises
-    ------
-    DataError
-        If the file is missing, damaged or edited, no index file, or of another image set; says which.
+    DataError says if the file is missing, damaged or edited, no index file, or of another image set.
     """
     try:
-        content = Path(path).read_bytes()
+        document = json.loads(Path(path).read_bytes())
+        facts = {fact: document[fact] for fact in _FACTS}
+        if document["format"] != _FORMAT or any(type(facts[fact]) is not kind for fact, kind in _FACTS.items()):
+            raise ValueError("it has other entries")
+        subset = Subset(**facts, indices=np.array(document["indices"], np.int64))
+        if subset.fingerprint != document["fingerprint"]:
+            raise ValueError("its hash is not that of its content")
     except FileNotFoundError as error:
         raise DataError(f"There is no index file {path}; write one with zoo.datasets.save_subset.") from error
-    except OSError as error:
-        raise DataError(f"The index file {path} cannot be read ({error}).") from error
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"The index file {path} is damaged ({error}); make the subset again.") from error
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise DataError(f"The file {path} is no index file of this zoo; expected one of zoo.datasets.save_subset.")
-    subset = _checked(document, path)
+    except (OSError, ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
+        raise DataError(
+            f"The index file {path} is damaged, edited or of another kind ({error}); make the subset again."
+        ) from error
     if of is not None:
         require_parent(subset, of.fingerprint, len(of), name=of.name)
     return subset
-
-
-def _checked(document: dict[str, Any], path: str | Path) -> Subset:
-    """The subset, if every fact is there with its type and the hash fits."""
-    facts = {fact: document.get(fact) for fact in _FACTS}
-    indices = document.get("indices")
-    well_typed = (
-        all(type(facts[fact]) is kind for fact, kind in _FACTS.items())
-        and facts["kind"] in _KINDS
-        and isinstance(indices, list)
-        and all(type(index) is int and 0 <= index < 2**62 for index in indices)
-    )
-    if well_typed:
-        try:
-            subset = Subset(**facts, indices=np.array(indices, np.int64))  # type: ignore[arg-type]
-        except DataError:
-            well_typed = False  # indices that no subset has
-        else:
-            well_typed = subset.fingerprint == document.get("fingerprint")
-    if well_typed:
-        return subset
-    raise DataError(
-        f"The index file {path} was changed after it was written (its hash is not that of its content); make the "
-        "subset again."
-    )
 
 
 _SPLIT_STREAM = 7_002  # keeps the split apart from the subsets of the same seed
@@ -529,60 +475,19 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
     multi-label set, combinations of tags too rare for that are split as one.
     """
     _require_share(images, val_share)
-    if images.groups is not None or images.tags:
-        return _grouped_split(images, val_share=val_share, seed=seed)
-    counts = images.n_per_class()
-    present = np.flatnonzero(counts)
-    wanted = np.clip(np.floor(counts[present] * val_share + 0.5).astype(np.int64), 1, counts[present] - 1)
-    ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
-    in_val = np.zeros(len(images), bool)
-    in_val[lowest_of_each(images.labels, present, wanted, ranks, images.contents)] = True
-    return _as_split(images, _halves(images, in_val))
-
-
-def _grouped_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
-    """The split where groups are known or images have tags."""
-    labels = images.labels.copy()
+    labels, one_side = images.labels, images.together
     if images.tags:
         rare = images.n_per_class()[labels] * min(val_share, 1 - val_share) < 1
-        labels[rare] = len(images.classes)
+        labels = np.where(rare, len(images.classes), labels)
     present, counts = np.unique(labels, return_counts=True)
     wanted = np.clip(np.floor(counts * val_share + 0.5).astype(np.int64), 1, counts - 1)
     ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
     in_val = np.zeros(len(images), bool)
-    if images.groups is None:
+    if images.groups is None or one_side is None:
         in_val[lowest_of_each(labels, present, wanted, ranks, images.contents)] = True
     else:
-        in_val[whole_groups(labels, present, wanted, ranks, _known(images.together))] = True
-    _require_both_sides(images, in_val)
-    return _as_split(images, (np.flatnonzero(~in_val), np.flatnonzero(in_val)))
-
-
-def _require_both_sides(images: ImageSet, in_val: np.ndarray) -> None:
-    """Refuses a split that leaves a class without a training image, or a tag without an image on one side."""
-    if images.tags:
-        what, names, has = "tags", images.tags, indicators_of(images)  # (n, n_tags)
-        n_val, n_train = has[in_val].sum(axis=0), has[~in_val].sum(axis=0)
-        n_all = n_val + n_train
-    else:
-        what, names, n_all = "classes", images.classes, images.n_per_class()
-        n_val = np.bincount(images.labels[in_val], minlength=len(names))
-        n_train = n_all - n_val
-    is_tested = np.full(len(names), in_val.any()) if not images.tags else n_val > 0
-    alone = np.flatnonzero((n_all > 0) & ((n_train == 0) | ~is_tested))
-    if not alone.size and in_val.any() and not in_val.all():
-        return
-    first = int(alone[0]) if alone.size else 0
-    side = "test" if not alone.size or n_val[first] == 0 else "training"
-    members = indicators_of(images)[:, first] if images.tags else images.labels == first
-    why = f"it has {int(members.sum()):,} images"
-    if images.groups is not None:
-        why = f"its {int(members.sum()):,} images are of {len(np.unique(images.groups[members])):,} groups"
-    raise DataError(
-        f"A split of {images.name!r} leaves {len(alone) or 'every'} of {len(names)} {what} without a {side} image, "
-        f"the first is {names[first]!r} ({why}); add images of other groups, leave {names[first]!r} out, or take "
-        "another share or seed."
-    )
+        in_val[whole_groups(labels, present, wanted, ranks, one_side)] = True
+    return _as_split(images, _halves(images, in_val))
 
 
 def _as_split(images: ImageSet, halves: tuple[np.ndarray, np.ndarray]) -> ImageData:
@@ -592,13 +497,21 @@ def _as_split(images: ImageSet, halves: tuple[np.ndarray, np.ndarray]) -> ImageD
 
 
 def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    n_train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
-    empty = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
-    if empty.size or not in_val.any():
-        what = f"the class {images.classes[empty[0]]!r} without" if empty.size else "the validation part without"
+    """Positions of both parts; refuses a class without a training image, and a tag without an image on one side."""
+    if images.tags:
+        what, names, has = "tag", images.tags, indicators_of(images)  # (n, n_tags)
+        n_val, n_train = has[in_val].sum(axis=0), has[~in_val].sum(axis=0)
+        alone = np.flatnonzero((n_train == 0) != (n_val == 0))
+    else:
+        what, names = "class", images.classes
+        n_train = np.bincount(images.labels[~in_val], minlength=len(names))
+        alone = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
+    if alone.size or not in_val.any():
+        whom = f"the {what} {names[alone[0]]!r} without" if alone.size else "the validation part without"
+        groups = "" if images.groups is None else f" in {len(np.unique(images.groups)):,} groups"
         raise DataError(
-            f"Splitting the {len(images):,} images of {images.name!r} leaves {what} an image; take another share or "
-            "seed, add images, or split them yourself into train/ and val/."
+            f"Splitting the {len(images):,} images{groups} of {images.name!r} leaves {whom} an image; take another "
+            "share or seed, add images or groups, or split them yourself into train/ and val/."
         )
     return np.flatnonzero(~in_val), np.flatnonzero(in_val)
 
