@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from zoo.datasets import Subset, balanced, digits_data, fraction, held_out, load_subset, save_subset
+from zoo.datasets import Subset, balanced, digits_data, fraction, held_out
 from zoo.datasets.images import digest
 from zoo.datasets.subsets import normal_noise, raw_draws, uniform_draws
 from zoo.errors import DataError
@@ -61,19 +59,6 @@ def test_a_held_out_part_is_in_proportion_keeps_every_class_and_avoids_the_few_s
     np.testing.assert_array_equal(np.sort(np.concatenate([part.indices, part.rest()])), np.arange(200))
 
 
-def test_an_index_file_is_read_back_equal_and_written_the_same(tmp_path: Path) -> None:
-    for subset in (balanced(LABELS, 3, parent="p"), fraction(LABELS, 0.01, seed=4), held_out(LABELS, 50)):
-        file = save_subset(subset, tmp_path / "deep" / "subset.json")
-        read = load_subset(file)
-        np.testing.assert_array_equal(read.indices, subset.indices)
-        assert read.indices.dtype == np.int64
-        facts = ("name", "kind", "amount", "seed", "parent", "n_parent", "fingerprint")
-        assert all(getattr(read, fact) == getattr(subset, fact) for fact in facts)
-        content = file.read_bytes()
-        save_subset(read, file)
-        assert file.read_bytes() == content
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -91,31 +76,14 @@ def test_what_cannot_be_drawn_is_refused(make: Callable[[], Subset], words: str)
         make()
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [{"seed": 9}, {"indices": [5, 4]}, {"indices": [0, "x"]}, {"indices": [2**80]}, {"indices": None}, {"n_parent": 7},
-     {"name": "4-shot"}, {"amount": 3}, {"fingerprint": None}, {"format": "x"}, "", "[]", '{"a": 1}', "[" * 100_000],
-    ids=lambda edit: str(edit)[:30],
-)  # fmt: skip
-def test_an_edited_or_foreign_index_file_is_refused(tmp_path: Path, edit: dict[str, object] | str) -> None:
-    file = save_subset(balanced(LABELS, 3), tmp_path / "subset.json")
-    file.write_text(edit if isinstance(edit, str) else json.dumps({**json.loads(file.read_text()), **edit}))
-    with pytest.raises(DataError, match=r"subset\.json is damaged, edited or of another kind"):
-        load_subset(file)
-    with pytest.raises(DataError, match="There is no index file"):
-        load_subset(tmp_path / "absent.json")
-
-
-def test_a_subset_of_an_image_set_picks_its_images_and_refuses_those_of_another(tmp_path: Path) -> None:
+def test_a_subset_of_an_image_set_picks_its_images_and_refuses_those_of_another() -> None:
     data = digits_data()
     subset = balanced(data.train.labels, 2, parent=data.train.fingerprint)
     few = subset.of(data.train)
     assert few.n_per_class().tolist() == [2] * 10 and few.split == "train 2-shot"
     assert few.names == [data.train.names[index] for index in subset.indices]
     np.testing.assert_array_equal(np.asarray(few[3][0]), np.asarray(data.train[int(subset.indices[3])][0]))
-    file = save_subset(subset, tmp_path / "few.json")
-    assert load_subset(file, of=data.train).fingerprint == subset.fingerprint
     with pytest.raises(DataError, match="was made of 1,346 images"):
-        load_subset(file, of=data.val)
+        subset.of(data.val)
     with pytest.raises(DataError, match="make the subset of this image set"):
         balanced(data.train.labels, 2, parent="0" * 32).of(data.train)

@@ -352,11 +352,6 @@ class ImageSet:
     tags : tuple of str
         Names of the labels of a multi-label set, whose classes are the combinations of tags that occur: joined with
         "|", and "" for none; see :func:`indicators_of`. Empty where an image has one class.
-
-    Raises
-    ------
-    DataError
-        If these do not fit each other.
     """
 
     name: str
@@ -411,22 +406,15 @@ class ImageSet:
         return np.bincount(self.labels, minlength=len(self.classes)).astype(np.int64)
 
     def subset(self, indices: np.ndarray | Sequence[int], *, split: str) -> ImageSet:
-        """Some of the images, in the order of ``indices``; the classes and their numbers stay.
+        """Some of the images, in the order of ``indices``, each at most once; the classes and their numbers stay.
 
         The whole set in its order keeps its fingerprint; any other subset has one of this set's and the indices.
-
-        Raises
-        ------
-        DataError
-            If an index is not between 0 and n - 1, or comes twice.
         """
         chosen, n = np.asarray(indices), len(self)
-        whole_numbers = chosen.ndim == 1 and (not chosen.size or chosen.dtype.kind in "iu")
-        if not whole_numbers or (chosen.size and (chosen.min() < 0 or chosen.max() >= n)):
-            raise DataError(f"A subset of {self.name!r} was asked for by other indices than 0 to {n - 1}.")
+        is_list = chosen.ndim == 1 and (not chosen.size or chosen.dtype.kind in "iu")
+        if not is_list or not ((chosen >= 0) & (chosen < n)).all() or len(np.unique(chosen)) < len(chosen):
+            raise DataError(f"A subset of {self.name!r} was asked for; expected indices from 0 to {n - 1}, each once.")
         chosen = chosen.astype(np.int64)
-        if len(np.unique(chosen)) != len(chosen):
-            raise DataError(f"A subset of {self.name!r} asks for an image twice; expected each at most once.")
         whole = np.array_equal(chosen, np.arange(n))
         names = [self.names[index] for index in chosen.tolist()]
         if isinstance(self.images, LazyImages):  # not a chain of subsets: what reads stays reachable
@@ -502,15 +490,8 @@ def array_images(
 ) -> ImageSet:
     """An image set of an array; its fingerprint is over every pixel, and over groups and tags if there are any.
 
-    Parameters
-    ----------
-    pixels : uint8 array, shape (n, height, width) or (n, height, width, 3)
-        Grey or RGB.
-    labels : int64 array, shape (n,)
-    names : sequence of str, optional
-        By default the numbers of the images.
-    groups, tags
-        As for :class:`ImageSet`.
+    ``pixels`` are uint8 (n, height, width) or (n, height, width, 3), grey or RGB; ``labels`` int64 (n,). ``names`` are
+    by default the numbers of the images; the others are as for :class:`ImageSet`.
 
     >>> images = array_images(np.zeros((2, 4, 4), np.uint8), np.array([0, 1]), name="black", split="all", classes="ab")
     >>> images[1][0].size, images[1][1], images.names
@@ -545,10 +526,7 @@ def _image_of_array(pixels: np.ndarray, index: int) -> Image.Image:
 def pixels_of(images: ImageSet) -> np.ndarray:
     """All pixels of a set whose images have one size and mode, uint8 (n, height, width[, channels]).
 
-    Raises
-    ------
-    DataError
-        If an image has another size, mode or depth; names it.
+    DataError names the first image of another size, mode or depth.
     """
     stacked: np.ndarray | None = None
     for i, image in enumerate(images.images):

@@ -1,15 +1,9 @@
 """Reproducible parts of an image set: n images a class, shares, held-out parts, splits; and the random draws for them.
 
 Every image has a rank that depends only on the seed and its position: the raw 64-bit outputs of one PCG64 stream, ties
-(none are to be expected) by position. Small subsets take the lowest ranks of each class and held-out parts the highest,
-hence:
-
-* of one seed, the 3-shot subset is within the 5-shot one, 1 % within 10 %, and a smaller held-out part within a larger;
-* of one seed, a subset and a held-out part have no image in common as long as there are enough images of each class.
-
-A held-out part, and each part of a split, has all copies of an image or none of them, and whole groups where groups are
-known: they are looked at in random order, and each is taken that brings the shares of the classes nearer to what is
-wanted.
+by position. Small subsets take the lowest ranks of each class and held-out parts the highest: of one seed, the 3-shot
+subset is within the 5-shot one, a smaller held-out part within a larger, and a subset has no image of a held-out part
+as long as there are enough of each class. Copies, and groups where they are known, are on one side.
 
 Draws stay the same whatever numpy's generators do next: the bits of PCG64 and of SeedSequence are fixed by numpy's
 promise on bit generators; the methods of ``numpy.random.Generator`` are not, so that none is used. A stream belongs to
@@ -18,13 +12,10 @@ a key of whole numbers, as text with commas between them; the BLAKE2b-128 of tha
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 
 from ..errors import DataError
-from ..files import replaced
 from ..optional import requires_extra
 from .images import ImageData, ImageSet, beside_the_first, digest, indicators_of, together
 
@@ -87,18 +78,12 @@ class Subset:
         Images a class, share of each class, or images in all.
     indices : int64 array, shape (n,)
         Positions in the set, ascending.
-    seed : int
     parent : str
         Fingerprint of the image set; empty if it was not given.
     n_parent : int
         Number of images of the set.
     fingerprint : str
-        Hex, of all of these.
-
-    Raises
-    ------
-    DataError
-        If the indices are not ascending positions in the set.
+        Hex, of all of these and the seed.
     """
 
     name: str
@@ -108,15 +93,6 @@ class Subset:
     seed: int
     parent: str
     n_parent: int
-
-    def __post_init__(self) -> None:
-        indices = self.indices
-        ascending = indices.ndim == 1 and indices.dtype == np.int64 and bool((np.diff(indices) > 0).all())
-        if not ascending or not len(indices) or indices[0] < 0 or indices[-1] >= self.n_parent:
-            raise DataError(
-                f"The subset {self.name!r} has {len(indices):,} indices as {indices.dtype}; expected int64, ascending, "
-                f"each once, from 0 to {self.n_parent - 1:,}, and at least one."
-            )
 
     @property
     def fingerprint(self) -> str:
@@ -133,14 +109,13 @@ class Subset:
         return np.flatnonzero(others).astype(np.int64)
 
     def of(self, images: ImageSet) -> ImageSet:
-        """The images themselves.
-
-        Raises
-        ------
-        DataError
-            If the subset was made for another image set.
-        """
-        require_parent(self, images.fingerprint, len(images), name=images.name)
+        """The images themselves; DataError if the subset was made for another image set."""
+        if self.n_parent != len(images) or (self.parent and self.parent != images.fingerprint):
+            raise DataError(
+                f"The subset {self.name!r} was made of {self.n_parent:,} images with the fingerprint "
+                f"{self.parent or 'unknown'}, but {images.name!r} has {len(images):,} images with "
+                f"{images.fingerprint}; make the subset of this image set again."
+            )
         return images.subset(self.indices, split=f"{images.split} {self.name}")
 
 
@@ -153,17 +128,12 @@ def balanced(
     ----------
     labels : int array, shape (n,)
     n_per_class : int
-        From 1 on.
+        From 1 on; DataError if a class has fewer images.
     seed : int
     parent : str
         Fingerprint of the image set, stored with the subset.
     classes : tuple of str
         Names for messages.
-
-    Raises
-    ------
-    DataError
-        If a class has fewer images; says which and how many.
 
     >>> balanced(np.array([0, 1, 0, 1, 0, 1]), 2, seed=1).indices.size
     4
@@ -188,18 +158,7 @@ def balanced(
 def fraction(labels: np.ndarray, share: float, *, seed: int = 0, parent: str = "") -> Subset:
     """The same share of each class, rounded to the nearest whole number (halves up), and at least one image of each.
 
-    Parameters
-    ----------
-    labels : int array, shape (n,)
-    share : float
-        Above 0, at most 1.
-    seed, parent
-        As for :func:`balanced`.
-
-    Raises
-    ------
-    DataError
-        If the share is out of range.
+    ``share`` is above 0 and at most 1; labels, seed and parent are as for :func:`balanced`.
 
     >>> fraction(np.array([0] * 200 + [1] * 50), 0.01).indices.size
     3
@@ -229,24 +188,9 @@ def held_out(
     largest remainders one more (the first of equals); a class that would give all its images gives one less, and the
     next in that order makes it up.
 
-    Parameters
-    ----------
-    labels : int array, shape (n_images,)
-    n : int
-        From 1 to the number of images less one a class.
-    seed, parent, classes
-        As for :func:`balanced`.
-    contents : uint64 array, shape (n_images,), optional
-        Copies, which have the same one, are held out together or not at all; where they cannot be made to fit, fewer
-        than ``n`` images are held out.
-    groups : uint64 array, shape (n_images,), optional
-        Images of a group, which have the same one, are held out together or not at all, with their copies; about ``n``
-        images are then held out, fewer or more, as the groups allow.
-
-    Raises
-    ------
-    DataError
-        If so many cannot be held out.
+    ``n`` is from 1 to the number of images less one a class; labels, seed, parent and classes are as for
+    :func:`balanced`. ``contents`` and ``groups``, uint64 (n_images,), say which images are copies or of a group: they
+    are held out together or not at all, so that fewer than ``n`` images, and with groups about ``n``, are held out.
     """
     checked = _checked_labels(labels)
     present, counts = np.unique(checked, return_counts=True)
@@ -270,16 +214,6 @@ def held_out(
             "images."
         )
     return Subset(f"held-out {n}", "held-out", float(n), chosen, int(seed), parent, len(checked))
-
-
-def require_parent(subset: Subset, fingerprint: str, n: int, *, name: str) -> None:
-    """Refuses a subset of another image set."""
-    if subset.n_parent != n or (subset.parent and subset.parent != fingerprint):
-        raise DataError(
-            f"The subset {subset.name!r} was made of {subset.n_parent:,} images with the fingerprint "
-            f"{subset.parent or 'unknown'}, but {name!r} has {n:,} images with {fingerprint}; make the subset of this "
-            "image set again."
-        )
 
 
 def _ranks(n: int, seed: int) -> np.ndarray:
@@ -398,50 +332,6 @@ def _checked_labels(labels: np.ndarray) -> np.ndarray:
 
 def _class_name(label: int, classes: tuple[str, ...]) -> str:
     return repr(classes[label]) if 0 <= label < len(classes) else f"class {label}"
-
-
-_FORMAT = "zoo-subset-1"
-_FACTS = {"name": str, "kind": str, "amount": float, "seed": int, "parent": str, "n_parent": int}
-
-
-def save_subset(subset: Subset, path: str | Path) -> Path:
-    """Writes a subset as a small JSON file: its positions, its image set, and a hash of everything.
-
-    The file appears whole or not at all, and the same subset gives the same bytes. DataError says why it cannot be
-    written.
-    """
-    facts = {fact: getattr(subset, fact) for fact in _FACTS} | {"fingerprint": subset.fingerprint}
-    document = {"format": _FORMAT, **facts, "indices": subset.indices.tolist()}
-    try:
-        with replaced(Path(path)) as file:
-            file.write(f"{json.dumps(document)}\n".encode())
-    except OSError as error:
-        raise DataError(f"The subset could not be written to {path} ({error}); nothing was changed.") from error
-    return Path(path)
-
-
-def load_subset(path: str | Path, *, of: ImageSet | None = None) -> Subset:
-    """Reads what :func:`save_subset` wrote, maybe checking that it is ``of`` an image set.
-
-    DataError says if the file is missing, damaged or edited, no index file, or of another image set.
-    """
-    try:
-        document = json.loads(Path(path).read_bytes())
-        facts = {fact: document[fact] for fact in _FACTS}
-        if document["format"] != _FORMAT or any(type(facts[fact]) is not kind for fact, kind in _FACTS.items()):
-            raise ValueError("it has other entries")
-        subset = Subset(**facts, indices=np.array(document["indices"], np.int64))
-        if subset.fingerprint != document["fingerprint"]:
-            raise ValueError("its hash is not that of its content")
-    except FileNotFoundError as error:
-        raise DataError(f"There is no index file {path}; write one with zoo.datasets.save_subset.") from error
-    except (OSError, ValueError, TypeError, LookupError, RecursionError, OverflowError) as error:
-        raise DataError(
-            f"The index file {path} is damaged, edited or of another kind ({error}); make the subset again."
-        ) from error
-    if of is not None:
-        require_parent(subset, of.fingerprint, len(of), name=of.name)
-    return subset
 
 
 _SPLIT_STREAM = 7_002  # keeps the split apart from the subsets of the same seed
