@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydicom import dcmread
 from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.encaps import encapsulate
 from pydicom.sequence import Sequence
-from pydicom.uid import MPEG2MPML, CTImageStorage, ExplicitVRLittleEndian, generate_uid
+from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 from tests.cli_runner import document, run
 from tests.image_files import shades
 from zoo.datasets import open_images
 from zoo.datasets.imagefiles import Show, notes_on, read_image
-from zoo.errors import CorruptImage, DataError, MissingExtra
+from zoo.errors import CorruptImage, MissingExtra
 
 GREY = shades()
 STORED = GREY.astype(np.uint16) << 4 | GREY >> 4  # 12 bits
@@ -117,19 +115,6 @@ def test_scans_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     for index in (1, 2):
         with pytest.raises(CorruptImage, match=f"'a/{index}.dcm' of 'scans'"):
             images[index]
-
-
-def test_a_compression_that_no_installed_library_knows_is_said_when_the_folder_is_opened(tmp_path: Path) -> None:
-    root = folder_of_scans(tmp_path / "scans")
-    for path in root.rglob("*.dcm"):
-        file = dcmread(path)
-        file.file_meta.TransferSyntaxUID = MPEG2MPML
-        file.PixelData = encapsulate([b"frame"])
-        file["PixelData"].VR = "OB"
-        file.save_as(path)
-    with pytest.raises(DataError, match=r"compressed as MPEG2.*gdcmconv") as caught:
-        open_images(root)
-    assert not isinstance(caught.value, CorruptImage)
 
 
 def test_without_pydicom_the_sentence_names_the_extra_and_the_conversion(

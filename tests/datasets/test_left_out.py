@@ -131,17 +131,6 @@ def test_every_verb_that_opens_images_tells_of_them_on_the_screen_and_in_json(li
     assert document("predict", probe, images)["n_images"] == 10
 
 
-def test_where_no_image_is_left_the_sentence_says_what_there_is(littered: Path, tmp_path: Path) -> None:
-    phones, probe = tmp_path / "phones", tmp_path / "probe"
-    for label in "ab":
-        (phones / label).mkdir(parents=True)
-        shutil.copy(littered / "train" / "a" / "1.heic", phones / label)
-    said = "(2 files were left out: 2 .heic (pip install pillow-heif))"
-    assert f"holds no image in a folder of a class {said}" in run("evaluate", ENCODER, str(phones), code=1).stderr
-    run("evaluate", ENCODER, str(littered), *QUICK, "--save", str(probe))
-    assert f"holds no image {said}" in run("predict", str(probe), str(phones), code=1).stderr
-
-
 def test_folders_without_labels_and_with_maps_leave_out_the_same(root: Path, tmp_path: Path) -> None:
     for folder in ("@eaDir", "a/__MACOSX", "a/deep"):
         (root / "val" / folder).mkdir(parents=True)

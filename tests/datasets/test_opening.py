@@ -63,12 +63,6 @@ def test_a_subset_keeps_classes_and_names_and_the_whole_keeps_its_fingerprint() 
     assert len(small().subset([], split="none")) == 0
 
 
-@pytest.mark.parametrize("chosen", [[6], [-1], [0, 0], [[0]], [0.5]])
-def test_a_subset_of_images_that_are_not_there_is_refused(chosen: list[int]) -> None:
-    with pytest.raises(DataError, match="A subset of 'small'"):
-        small().subset(chosen, split="x")
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

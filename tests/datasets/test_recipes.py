@@ -83,30 +83,10 @@ def test_strengths_are_those_that_are_published_of_the_method(name: str, expecte
     assert {field: getattr(found, field) for field in expected} == expected
 
 
-def test_views_have_the_size_of_the_large_crops_where_the_encoder_takes_any_and_else_its_own() -> None:
-    small = next(card for card in map(catalogue().__getitem__, CARDS) if card.pretraining.views == "2x160+4x96")
-    assert recipe_of(small).size_px == 160 and small.preprocess.crop_px == 224
-    assert recipe_of(catalogue()["dino_vitS16"]).size_px == 224
-    assert recipe_of(catalogue()["pocket_dino_vit_shapes"]).size_px == 32
-
-
 @pytest.mark.parametrize("text", ["", "normalize", " , "])
 def test_a_recipe_without_any_augmentation_is_refused(text: str) -> None:
     with pytest.raises(QueryError, match="none of which makes views that differ"):
         recipe_of(catalogue()["dino_vitS16"], recipe=text)
-
-
-def test_only_what_decides_a_pixel_is_in_the_fingerprint() -> None:
-    recipe = plain("crop,flip")
-    same = replace(recipe, encoder="other", left_out=(("jigsaw", "why"),), is_of_card=True)
-    same = replace(same, strengths=replace(recipe.strengths, source="elsewhere"))
-    assert same.fingerprint_text == recipe.fingerprint_text
-    for other in (
-        replace(recipe, size_px=31),
-        replace(recipe, augmentations=("flip",)),
-        replace(recipe, strengths=replace(recipe.strengths, jitter_probability=0.5)),
-    ):
-        assert other.fingerprint_text != recipe.fingerprint_text
 
 
 def test_each_augmentation_does_what_it_says() -> None:

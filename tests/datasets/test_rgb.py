@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
@@ -14,7 +13,7 @@ import torch
 from PIL import Image, ImageOps
 from torchvision import transforms
 
-from tests.image_files import exif, shades, stored, tiff
+from tests.image_files import exif, shades, stored
 from zoo.cards.catalogue import catalogue
 from zoo.datasets.rgb import RGB, narrowed, to_rgb, turned
 from zoo.encoders.preprocess import build_preprocess
@@ -38,15 +37,6 @@ def test_a_16_bit_image_keeps_its_shades(factor: int, kind: str) -> None:
     np.testing.assert_array_equal(seen(deep), EXPECTED)
 
 
-def test_a_file_of_12_bits_is_seen_by_its_own_range_and_in_16_bits_by_a_scale(tmp_path: Path) -> None:
-    twelve = GREY.astype(np.uint16) << 4 | GREY >> 4  # white is 4,095
-    with Image.open(tiff(tmp_path / "packed.tif", twelve, bits=12)) as packed:
-        np.testing.assert_array_equal(seen(packed), EXPECTED)
-    held = Image.fromarray(twelve)
-    assert seen(held).max() == 15
-    np.testing.assert_array_equal(seen(held, scale=(0, 4095)), EXPECTED)
-
-
 def test_a_scale_cuts_what_lies_outside_and_does_not_touch_8_bits() -> None:
     values = np.array([[-2000.0, -1000.0, 200.0, 1400.0, 9000.0, np.inf]], np.float32)
     assert seen(Image.fromarray(values), scale=(-1000, 1400))[0, :, 0].tolist() == [0, 0, 128, 255, 255, 255]
@@ -54,17 +44,6 @@ def test_a_scale_cuts_what_lies_outside_and_does_not_touch_8_bits() -> None:
     for wrong in ((1, 1), (2, 1), (0, float("nan")), (0, float("inf")), (1,), 3):
         with pytest.raises(QueryError, match="LOW"):
             to_rgb(GREY, scale=wrong)  # type: ignore[arg-type]
-
-
-def test_floating_point_from_0_to_1_keeps_its_shades_and_other_numbers_are_refused_with_the_remedy() -> None:
-    np.testing.assert_array_equal(seen(Image.fromarray((GREY / 255).astype(np.float32))), EXPECTED)
-    for values in (GREY.astype(np.float32), -(GREY / 255), np.full((3, 3), 1.001)):
-        with pytest.raises(DataError, match=r"floating point from .* scale=\("):
-            to_rgb(Image.fromarray(values.astype(np.float32)))
-    missing = np.array([[0.5, np.nan]], np.float32)
-    for options in ({}, {"scale": (0, 1)}):
-        with pytest.raises(DataError, match=r"1 of 2 values .* not a number"):
-            to_rgb(Image.fromarray(missing), **options)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"])

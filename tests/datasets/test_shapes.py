@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 import pytest
 
@@ -51,14 +49,6 @@ def test_the_first_scene_is_the_one_it_has_always_been() -> None:
     np.testing.assert_allclose(found, FIRST_SCENE, atol=1e-12)
     first = pixels_of(shapes(train=20, val=20).train)[0]
     np.testing.assert_allclose(first.mean(axis=(0, 1)), FIRST_MEANS, atol=0.05)
-
-
-def test_everything_but_shape_and_texture_is_drawn_without_looking_at_the_class() -> None:
-    one, other = draw_scene(0, (5, 0, 9, 0)), draw_scene(17, (5, 0, 9, 0))
-    assert (one.shape, one.texture) != (other.shape, other.texture)
-    for field in fields(Scene):
-        if field.name not in ("shape", "texture"):
-            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
 
 
 def test_the_depth_of_a_sphere_is_that_of_its_equation() -> None:

@@ -77,26 +77,6 @@ def test_a_column_says_the_split_and_val_comes_before_test(images: Path) -> None
     assert (len(data.train), len(data.val), notes_on([data.train])) == (30, 10, [])
 
 
-def test_the_fingerprint_is_over_paths_bytes_labels_and_groups(images: Path) -> None:
-    split = ["train", "train", "val", "val"] * 10
-    groups = [f"p{i // 4}" for i in range(40)]
-
-    def fingerprint(given: list[Row], **how: Any) -> str:
-        return open_images(table(images, given), **how).train.fingerprint
-
-    plain = fingerprint(rows(split=split))
-    assert fingerprint(rows(split=split, remark=["x"] * 40)) == plain
-    other = rows(split=split)
-    other[0]["label"] = "cat"
-    found = {plain, fingerprint(other)}
-    found.add(fingerprint(rows(split=split, patient=groups), group="patient"))
-    found.add(fingerprint(rows(split=split, patient=groups[3:] + groups[:3]), group="patient"))
-    found.add(fingerprint(rows(split=split)[4:]))
-    Image.new("L", (8, 8)).save(images / "pictures" / "00.png")
-    found.add(fingerprint(rows(split=split)))
-    assert len(found) == 6
-
-
 def test_all_images_of_a_group_are_on_one_side(images: Path) -> None:
     patients = [f"p{i // 4}" for i in range(40)]
     data = open_images(table(images, rows(patient=patients)), group="Patient")
@@ -241,15 +221,6 @@ def test_the_command_line_takes_columns_and_groups_and_says_what_it_does(images:
     assert "intervals are over the 2 groups of test images" in " ".join(said.split())
     grouped = document("features", *arguments, "--group", "patient")
     assert grouped["groups"] == {"in_both": 0, "test_images": 0, "n_train": 8, "n_test": 2, "n_test_images": 8}
-
-
-def test_a_group_on_both_sides_of_a_given_split_is_counted(images: Path) -> None:
-    split = ["train"] * 30 + ["test"] * 10
-    path = str(table(images, rows(patient=PATIENTS, split=split)))
-    arguments = ["features", "pocket_init_rn", path, "--group", "patient"]
-    assert document(*arguments)["groups"]["in_both"] == 1
-    said = " ".join(run(*arguments).output.split())
-    assert "1 of 3 groups of test images also have training images (2 of 10 test images, 20 %)" in said
 
 
 @pytest.mark.parametrize("blank", ["", "   ", " , ", ",", '" ",""', "\t"])

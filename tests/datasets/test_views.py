@@ -58,14 +58,6 @@ def test_a_view_depends_neither_on_other_images_nor_on_the_order_nor_on_who_come
     assert bytes_of(some).items() <= expected.items()
 
 
-def test_images_are_drawn_by_name_and_not_by_place(images: ImageSet) -> None:
-    backwards = images.subset(np.arange(12)[::-1].copy(), split="train")
-    one, other = drawn_images(images, 5, seed=2), drawn_images(backwards, 5, seed=2)
-    assert {images.names[place] for place in one} == {backwards.names[place] for place in other}
-    assert one.tolist() == sorted(one.tolist()) and one.tolist() != drawn_images(images, 5, seed=3).tolist()
-    assert drawn_images(images, 12).tolist() == list(range(12))
-
-
 @pytest.mark.parametrize("what", ["q", "n", "seed"])
 def test_what_makes_other_views_makes_another_fingerprint(images: ImageSet, recipe: Recipe, what: str) -> None:
     usual = views_of(images, recipe, n=4, q=3, seed=0).fingerprint

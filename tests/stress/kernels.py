@@ -51,7 +51,6 @@ NOT_NUMERICAL = (
     "cli/refusals",
     "results/where",
     "datasets/subsets",
-    "datasets/copies",
     "datasets/folders",
     "datasets/libraries",
     "datasets/opening",
