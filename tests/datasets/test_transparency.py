@@ -161,8 +161,8 @@ def test_a_preprocessing_has_another_hash_only_for_another_background(
     run_apart: Callable[..., CompletedProcess[str]],
 ) -> None:
     usual = catalogue()[ENCODER].preprocess
-    assert repr(RGB(32, 32, "bicubic")) == repr(RGB(32, 32, "bicubic", background="#fff")) == "RGB()"
-    step = RGB(32, 32, "bicubic", (0, 9), background="red")
+    assert repr(RGB()) == repr(RGB(background="#fff")) == "RGB()"
+    step = RGB((0, 9), background="red")
     assert repr(step) == "RGB(scale=(0.0, 9.0), background='#ff0000')"
     hashes = {preprocess_hash(build_preprocess(usual, background=name)) for name in ("white", "black", "drop")}
     assert len(hashes) == 3
@@ -171,7 +171,7 @@ def test_a_preprocessing_has_another_hash_only_for_another_background(
         "step = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
         "print(step, numpy.asarray(step(numpy.zeros((1, 1, 4), numpy.uint8))).tolist())\n"
     )
-    done = run_apart(script, pickle.dumps(RGB(32, 32, "bicubic", background="red")).hex())
+    done = run_apart(script, pickle.dumps(RGB(background="red")).hex())
     assert done.stdout.strip() == "RGB(background='#ff0000') [[[255, 0, 0]]]", done.stderr
 
 

@@ -160,12 +160,13 @@ class RenderedMaps:
 
     def __call__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Float32 (size_px, size_px, channels) and bool (size_px, size_px), all true; read-only."""
-        values = cached_array(_computed, (self, number), lambda: self._values(number))
-        return values, np.ones(values.shape[:2], bool)
 
-    def _values(self, number: int) -> np.ndarray:
-        exact = geometry_of(self.renderer.scene(number), self.renderer.size_px)
-        return exact.depth[:, :, None] if self.task == "depth" else exact.normals
+        def compute() -> np.ndarray:
+            exact = geometry_of(self.renderer.scene(number), self.renderer.size_px)
+            return exact.depth[:, :, None] if self.task == "depth" else exact.normals
+
+        values = cached_array(_computed, (self, number), compute)
+        return values, np.ones(values.shape[:2], bool)
 
 
 _computed: dict[Hashable, np.ndarray] = {}
@@ -208,21 +209,14 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
     """A map on the grid of an encoder's input: values float32 (channels, crop_px, crop_px), valid pixels bool.
 
     ``values`` (height, width, channels) and ``valid`` (height, width) go through the geometry of
-    :func:`zoo.encoders.preprocess.build_preprocess`: the shorter side, or both, become ``resize_px``, the centre is
-    cropped, and what is smaller than the crop is padded. Each pixel takes the value of the map's pixel that its centre
-    falls into, none is blended: directions keep their length, and no depth lies between an object and what is behind
-    it. Values are 0 where not valid, as in the padding.
+    :func:`zoo.encoders.preprocess.build_preprocess`. Each pixel takes the value of the map's pixel that its centre
+    falls into, none is blended. Values are 0 where not valid, as in the padding.
 
     >>> ramp, everywhere = np.arange(8.0).reshape(2, 4, 1), np.ones((2, 4), bool)
     >>> about = Preprocess(resize_px=2, crop_px=2, interpolation="bilinear", mean=(0, 0, 0), std=(1, 1, 1))
     >>> aligned(ramp, everywhere, about)[0].tolist()
     [[[1.0, 2.0], [5.0, 6.0]]]
     """
-    if values.ndim != 3 or valid.shape != values.shape[:2] or valid.dtype != np.bool_:
-        raise DataError(
-            f"A map has values of shape {values.shape} and valid pixels as {valid.dtype} of shape {valid.shape}; "
-            "expected (height, width, channels) and bool (height, width)."
-        )
     height, width, n_channels = values.shape
     about = preprocess.resize_px, preprocess.crop_px, preprocess.fit == "squash"
     source = _source_pixels(height, width, *about)  # (px, px)
@@ -274,16 +268,11 @@ def dense_folder_data(folder: Path, show: Show, *, task: str, val_share: float, 
     Images lie in images/ or rgb/; depth in depth/, depth_zbuffer/ or depth_euclidean/; normals in normals/ or normal/.
     There may be folders above these (BUILDING/rgb/1.png) and in them (rgb/BUILDING/1.png); other folders are ignored.
     An image and its map have the same path but for that folder and the ending, and but for what Taskonomy appends
-    (1_domain_rgb.png, 1_domain_depth_zbuffer.png). :func:`read_map` says what the files hold; the unit of depth stays
-    as stored.
+    (1_domain_rgb.png, 1_domain_depth_zbuffer.png). A map lies on the pixels of its image as they are stored: where EXIF
+    turns the image, a map of depth is turned with it, and a map of normals is refused.
 
-    A folder without train/ is split by the hash of the path of each image, as one of labelled images is. A map lies on
-    the pixels of its image as they are stored: where EXIF turns the image, a map of depth is turned with it, and a map
-    of normals is refused, for the file does not say by which convention its directions would turn.
-
-    The fingerprint is over the paths below the split's folder, the bytes of the images and the sizes of the maps, and
-    over the orientations, kinds of values, scale and background of images that are turned, scaled or transparent; of
-    arrays, whose sizes stay when their values change, also over three samples of their content.
+    The fingerprint is over the paths below the split's folder, the bytes of the images, how they are shown, and the
+    sizes of the maps; of arrays, whose sizes stay when their values change, also over three samples of their content.
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one with images/ and {MAP_FOLDERS[task][0]}/.")

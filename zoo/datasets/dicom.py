@@ -64,12 +64,6 @@ def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Im
     return image
 
 
-def grid(path: str) -> tuple[int, int]:
-    """Width and height of an image in pixels."""
-    file = dcmread(path, stop_before_pixels=True)
-    return int(file.Columns), int(file.Rows)
-
-
 def _windowed(values: np.ndarray, file: Any, ends: Scale | None) -> np.ndarray:
     """Values through the first window or table of a file, from 0, black, to 1, white."""
     if tables := file.get("VOILUTSequence"):

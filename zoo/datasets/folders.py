@@ -61,15 +61,12 @@ def folder_data(folder: Path, show: Show, **division: Any) -> ImageData:
     """A folder a class: below train/ and val/ (or validation/, or test/: the first that exists), or split by hash.
 
     A folder without train/ is split by the hash of the path of each image below it, so that images which are added move
-    no other, but for copies: files with the same bytes go with the first of them. Folders and files whose names begin
-    with a dot, or that systems put there (``@eaDir``, ``Thumbs.db``), are left out, and so are files that do not end
-    like an image that can be read here; the reading of the images counts them. Links are followed. Names are sorted by
-    code points, whatever the locale. Pixels are read when they are asked for: the first frame, turned by its EXIF
-    orientation, scaled to 8 bits a channel if it has more, and shown over the background where it is transparent, by
-    the rules of :func:`zoo.datasets.rgb.to_rgb`.
+    no other, but for copies: files with the same bytes go with the first of them. Hidden files, those of systems and
+    those that do not end like an image are left out and counted. Links are followed. Names are sorted by code points,
+    whatever the locale. Images are read when they are asked for, as :func:`zoo.datasets.rgb.to_rgb` shows them.
 
-    The fingerprint is over the paths below the split's folder, the bytes of the files, labels and classes, and over the
-    orientations, kinds of values, scale and background of the images that are turned, scaled or transparent.
+    The fingerprint is over the paths below the split's folder, the bytes of the files, labels and classes, and over how
+    images are shown that are turned, scaled or transparent.
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder of images {folder}; expected one with a folder a class.")
@@ -217,20 +214,9 @@ def unlabelled_images(
 ) -> ImageSet:
     """Images without labels, such as those that a probe is to classify, as an image set; its labels are all 0.
 
-    Parameters
-    ----------
-    images : iterable of PIL images, arrays (height, width[, 3]) or paths
-    names : sequence of str, optional
-        One an image, unique; by default paths, and numbers of images in memory.
-    name : str
-        Of the set, in messages.
-    scale, background
-        As for :func:`~zoo.datasets.open_images`.
-
-    Raises
-    ------
-    DataError
-        If one of them is none of these, two have the same name, or the values of one have no range.
+    ``images`` are PIL images, arrays (height, width[, 3]) or paths; ``names``, one an image, are by default the paths,
+    and numbers of images in memory. ``scale`` and ``background`` are as for :func:`~zoo.datasets.open_images`.
+    DataError says if one is none of these, two have the same name, or the values of one have no range.
 
     >>> found = unlabelled_images([np.zeros((4, 6), np.uint8)])
     >>> found[0][0].size, found.names
@@ -299,16 +285,13 @@ _ARRAY_NAMES = "x and y, or x_train, y_train, x_val and y_val"
 
 
 def npz_data(file: Path, show: Show, **division: Any) -> ImageData:
-    """Images of a file that ``numpy.savez`` or ``savez_compressed`` wrote, all of it in memory.
+    """Images of a file that ``numpy.savez`` or ``savez_compressed`` wrote, all of it in memory; nothing is unpickled.
 
     x is uint8 (n, height, width) or (n, height, width, channels) with 1, 3 or 4 channels, the last of 4 alpha; or
-    uint16 or floating point from 0 to 1 of the same shapes, which become uint8 as :func:`zoo.datasets.rgb.to_rgb`
-    says; with a scale, whose ends become black and white, it may be any integers or floating point. y is (n,) of
-    whole numbers or of texts; its distinct values are the classes, in their order. An optional array ``classes`` of
-    texts names the classes 0, 1, ... of whole numbers. The second part may be called test instead of val; x and y
-    without parts are split stratified by class.
-
-    Nothing is ever unpickled. The fingerprint is over all pixels.
+    another type of the same shapes, which becomes uint8 as :func:`zoo.datasets.rgb.to_rgb` says. y is (n,) of whole
+    numbers or of texts; its distinct values are the classes, in their order. An optional array ``classes`` of texts
+    names the classes 0, 1, ... of whole numbers. The second part may be called test instead of val; x and y without
+    parts are split stratified by class. The fingerprint is over all pixels.
     """
     arrays = _arrays(file)
     second = next((part for part in ("val", "test") if f"x_{part}" in arrays), "val")

@@ -426,10 +426,6 @@ def _range_of(kind: str) -> Scale | None:
 
 def grid_of(path: str) -> tuple[int, int, int]:
     """Width and height of an image as it is stored, and its orientation, from 1 to 8."""
-    if is_dicom(path):
-        from .dicom import grid
-
-        return *grid(path), 1
     with Image.open(path) as opened:
         stored = stored_in(opened)
         if opened.format == "TIFF":  # whose size Pillow gives as it will be turned

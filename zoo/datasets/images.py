@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from ..errors import DataError
 from ..files import cache_folder, replaced
@@ -257,19 +257,7 @@ def _numbers(digests: Iterable[bytes]) -> Contents:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-class Labelled(Protocol):
-    """An image set, which has ``labels``, or features, which have ``y``."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes."""
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Names of the tags; empty if there are none."""
-
-
-def indicators_of(labelled: Labelled) -> NDArray[np.bool_]:
+def indicators_of(labelled: Any) -> NDArray[np.bool_]:
     """Which tags each image of a multi-label set has, bool (n, n_tags), in the order of its ``tags``.
 
     ``labelled`` is an ImageSet or Features whose classes are the combinations of tags that occur; DataError if it has

@@ -85,10 +85,8 @@ def data_of(
     the training part. A class that test images alone have is refused. ``fold_labels`` joins labels that differ only in
     how they are written, into the one that most images have.
     """
-    n_of: Counter[str] = Counter()
-    for part in parts:
-        n_of.update(dict(zip(part.classes, part.n_per_class().tolist(), strict=True)))
-    alike = spellings({name: n for name, n in n_of.items() if n})
+    n_of = sum((Counter(_n_of_each(part)) for part in parts), Counter[str]())
+    alike = spellings(n_of)
     if fold_labels and alike and not parts[0].tags:
         name_of = {name: group[0] for group in alike for name in group}
         notes = label_notes(alike, joined=True)
@@ -96,18 +94,26 @@ def data_of(
     if len(parts) == 1:
         return split(parts[0], val_share=val_share, seed=seed)
     train, val = parts
+    n_train, n_val = _n_of_each(train), _n_of_each(val)
+    if new := [name for name, n in n_val.items() if n and not n_train.get(name)]:
+        written = [group for group in alike if set(group) & set(new) and set(group) & n_train.keys()]
+        advice = f": {label_notes(written)[0]}" if written else ""
+        what = "tag" if train.tags else "class"
+        raise DataError(
+            f"{sum(n_val[name] for name in new):,} test images of {val.name!r} have a {what} that no training image "
+            f"has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
+        )
     if train.classes != val.classes and not train.tags:
         place = {name: i for i, name in enumerate(train.classes)}
-        counts = dict(zip(val.classes, val.n_per_class().tolist(), strict=True))
-        if new := [name for name, n in counts.items() if n and name not in place]:
-            written = [group for group in alike if set(group) & set(new) and set(group) & place.keys()]
-            advice = f": {label_notes(written)[0]}" if written else ""
-            raise DataError(
-                f"{sum(counts[name] for name in new):,} test images of {val.name!r} have a class that no training "
-                f"image has, the first is {new[0]!r}; expected every class among the training images{advice}."
-            )
         val = _relabelled(val, [place.get(name, 0) for name in val.classes], train.classes)
     return ImageData(name=train.name, train=train, val=val)
+
+
+def _n_of_each(part: ImageSet) -> dict[str, int]:
+    """How many images each class, or each tag of a multi-label set, has."""
+    if part.tags:
+        return dict(zip(part.tags, indicators_of(part).sum(axis=0).tolist(), strict=True))
+    return dict(zip(part.classes, part.n_per_class().tolist(), strict=True))
 
 
 def _renamed(part: ImageSet, names: Sequence[str], notes: Sequence[str]) -> ImageSet:
@@ -136,15 +142,11 @@ def with_notes(data: ImageData) -> ImageData:
 
 def class_notes(data: ImageData) -> list[str]:
     """Sentences on labels that differ only in how they are written, and on classes or tags without a test image."""
-    if data.train.tags:
-        what, names = "tags", data.train.tags
-        n_train, n_test = (indicators_of(part).sum(axis=0) for part in (data.train, data.val))
-    else:
-        what, names = "classes", data.train.classes
-        n_train, n_test = data.train.n_per_class(), data.val.n_per_class()
-    n_of = {name: n for name, n in zip(names, (n_train + n_test).tolist(), strict=True) if n}
+    what = "tags" if data.train.tags else "classes"
+    n_train, n_test = _n_of_each(data.train), _n_of_each(data.val)
+    n_of = Counter(n_train) + Counter(n_test)  # without those that no image has
     notes = label_notes(spellings(n_of), what="tags" if data.train.tags else "labels")
-    absent = [names[i] for i in np.flatnonzero((n_train > 0) & (n_test == 0))]
+    absent = [name for name, n in n_train.items() if n and not n_test[name]]
     if absent:
         shown = ", ".join(map(repr, absent[:_N_NAMED]))
         more = f" and {len(absent) - _N_NAMED:,} more" if len(absent) > _N_NAMED else ""

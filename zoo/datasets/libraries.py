@@ -46,9 +46,8 @@ def torchvision_data(kind: str, root: Path, show: Show, *, fold_labels: bool = F
 
     The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
     labels and classes, and the pixels where the data set holds them in memory, else the bytes of the files where it
-    lists them; and over the orientations, kinds of values, scale and background of the images that are turned, scaled
-    or transparent. Of the few others the contents of the images are not known. Torchvision itself turns no image, drops
-    transparency and makes images of 16 bits white, so that these are read from their files.
+    lists them, and how they are shown. Torchvision itself turns no image, drops transparency and makes images of 16
+    bits white, so that these are read from their files.
     """
     with requires_extra("models", needed_for="A data set of torchvision"):
         from torchvision import datasets as library

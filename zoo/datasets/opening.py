@@ -337,16 +337,8 @@ def open_dense(
         One of :data:`DENSE_KINDS`. A folder that has the name of another kind is given as "./NAME".
     task : str
         "depth" or "normals".
-    name : str, optional
-        Of the data set, as it goes into results; by default that of the kind or the folder.
-    val_share : float, optional
-        Share of the images of a folder for validation where it has no train/: 0.2.
-    seed : int
-        Of that split; the rendered set has one among its options.
-    scale : (float, float), optional
-        Of images with more than 8 bits a channel, as for :func:`open_images`; maps stay as they are.
-    background : str
-        As for :func:`open_images`.
+    name, val_share, seed, scale, background
+        As for :func:`open_images`; maps stay as they are.
 
     Raises
     ------
@@ -362,16 +354,8 @@ def open_dense(
 
     checked_task(task)
     kind = _kind_of(os.fspath(spec), DENSE_KINDS, f"image set with maps of {task}")
-    asked = Request(
-        text=os.fspath(spec),
-        name=name,
-        val_share=val_share,
-        seed=seed,
-        scale=scale,
-        background=background,
-        task=task,
-    )
-    data = kind.open(asked)
+    how: dict[str, Any] = {"scale": scale, "background": background}
+    data = kind.open(Request(text=os.fspath(spec), name=name, val_share=val_share, seed=seed, task=task, **how))
     _require_use(scale, data.train.images, data.val.images)
     return data
 

@@ -279,11 +279,6 @@ def _files(pattern: str, suffixes: tuple[str, ...]) -> list[Found]:
         raise DataError(
             f"There is no {several * (len(paths) > 1)}{missing[0]}; restore it or name the shards that there are."
         )
-    if unknown := [file for _, file, size, _ in found if size < 0]:
-        raise DataError(
-            f"{without_password(pattern)} does not say how many bytes {unknown[0]} has, so that it cannot be read in "
-            "parts; copy its shards to a folder or an object store."
-        )
     return found
 
 

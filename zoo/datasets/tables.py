@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,6 @@ def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = 
 
     if at_split is None:
         return data_of([image_set(slice(None), "all")], **division)
-    _require_taught(table, labels, classes, tags, n_train, rows)
     return data_of([image_set(slice(n_train), "train"), image_set(slice(n_train, None), "val")])
 
 
@@ -381,34 +380,6 @@ def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64
             f"{table.header[at]!r}; expected several, of which some are to be tested on."
         )
     return groups_of_names(cells)
-
-
-def _require_taught(
-    table: Table,
-    labels: NDArray[np.int64],
-    classes: tuple[str, ...],
-    tags: tuple[str, ...],
-    n_train: int,
-    rows: NDArray[np.int64],
-) -> None:
-    """Refuses test images of a class, or with a tag, that no training image has."""
-
-    def said(label: int) -> Iterable[str]:
-        return filter(None, classes[label].split(TAG_SEPARATOR)) if tags else [classes[label]]
-
-    taught = {name for label in np.unique(labels[:n_train]).tolist() for name in said(label)}
-    new = [(row, name) for row, label in zip(rows[n_train:].tolist(), labels[n_train:].tolist(), strict=True)
-           for name in said(label) if name not in taught]  # fmt: skip
-    if new:
-        row, unknown = new[0]
-        what, names = ("tag", tags) if tags else ("class", classes)
-        alike = [group for group in spellings(dict.fromkeys(names, 1)) if unknown in group]
-        advice = f": {label_notes(alike)[0]}" if alike else ""
-        raise DataError(
-            f"{len({row for row, _ in new}):,} test images of {table.file} have a {what} that no training image has, "
-            f"the first is in line {table.lines[row]} with {unknown!r}; expected every {what} among the training "
-            f"images{advice}."
-        )
 
 
 def _notes(table: Table, wanted: Columns, taken: set[int]) -> list[str]:
