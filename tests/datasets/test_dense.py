@@ -16,7 +16,6 @@ from zoo.cards.schema import Preprocess
 from zoo.datasets import geometry, open_images, pixels_of
 from zoo.datasets.dense import DenseData, aligned, read_map
 from zoo.datasets.opening import open_dense
-from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import CorruptImage, DataError, QueryError, UnknownName
 
 SMALL = "shapes:classes=4,train=12,val=8,size_px=16"
@@ -60,18 +59,6 @@ def test_a_map_goes_exactly_where_torchvision_puts_the_pixels_of_the_image(
     assert found.shape == (2, crop_px, crop_px) and found.dtype == np.float32 and found.flags.c_contiguous
     np.testing.assert_array_equal(found, expected.transpose(2, 0, 1))
     assert not found[:, ~valid].any()
-
-
-@pytest.mark.parametrize("sizes", GEOMETRIES, ids=str)
-def test_what_the_encoder_sees_at_a_pixel_is_what_its_map_tells_of(sizes: tuple[int, int, int, int]) -> None:
-    height, width, resize_px, crop_px = sizes
-    image, places = coordinates(height, width)
-    seen = build_preprocess(about(resize_px, crop_px))(image).numpy()[:2] * 255 / 2  # (2, px, px)
-    found, valid = aligned(places, np.ones((height, width), bool), about(resize_px, crop_px))
-    white = Image.new("RGB", (width, height), "white")
-    np.testing.assert_array_equal(valid, build_preprocess(about(resize_px, crop_px))(white).numpy()[0] >= 0.5)
-    step = min(height, width) / resize_px  # pixels of the image from one pixel of the input to the next
-    assert np.abs((seen - found)[:, valid]).max() < 0.75 + 0.15 * step  # the nearest one, eight bits, and the border
 
 
 @pytest.mark.parametrize("task", ["depth", "normals"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.cli_runner import document, run
 from tests.image_files import shades
 from zoo.datasets import open_images
 from zoo.datasets.imagefiles import Show, notes_on, read_image
-from zoo.errors import CorruptImage, MissingExtra
+from zoo.errors import CorruptImage
 
 GREY = shades()
 STORED = GREY.astype(np.uint16) << 4 | GREY >> 4  # 12 bits
@@ -115,13 +114,3 @@ def test_scans_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     for index in (1, 2):
         with pytest.raises(CorruptImage, match=f"'a/{index}.dcm' of 'scans'"):
             images[index]
-
-
-def test_without_pydicom_the_sentence_names_the_extra_and_the_conversion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = folder_of_scans(tmp_path / "scans")
-    monkeypatch.delitem(sys.modules, "zoo.datasets.dicom", raising=False)
-    monkeypatch.setitem(sys.modules, "pydicom", None)
-    with pytest.raises(MissingExtra, match=r"16-bit PNG.*\[dicom\]"):
-        open_images(root)

@@ -19,16 +19,14 @@ from zoo.datasets.images import (
     copies_of,
     groups_of_names,
     indicators_of,
-    shared_groups,
     together,
 )
 from zoo.datasets.subsets import hash_split, stratified_split
 from zoo.errors import DataError
 from zoo.evaluation.curves.regimes import regime_subset
 from zoo.evaluation.measuring import divide, label_setting
-from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.risk import decompose
-from zoo.features import Features, verify
+from zoo.features import Features
 
 
 def image_set(groups: np.ndarray | None, labels: np.ndarray, *, seed: int = 0) -> ImageSet:
@@ -36,12 +34,6 @@ def image_set(groups: np.ndarray | None, labels: np.ndarray, *, seed: int = 0) -
     pixels = np.random.default_rng(seed).integers(0, 256, (len(labels), 4, 4), np.uint8)
     names = tuple(f"class {number}" for number in range(int(labels.max()) + 1))
     return array_images(pixels, labels.astype(np.int64), name="noise", split="all", classes=names, groups=groups)
-
-
-def some(**changed: object) -> Features:
-    """Features of ten images."""
-    x = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
-    return Features(**{"x": x, "y": np.arange(10) % 2, "origin": features(x, np.arange(10) % 2).origin} | changed)
 
 
 def test_copies_and_groups_join_what_a_chain_of_both_connects() -> None:
@@ -62,24 +54,6 @@ def test_subsets_keep_groups_and_tags() -> None:
     chosen = images.subset([4, 1], split="part")
     np.testing.assert_array_equal(chosen.groups, groups[[4, 1]])
     assert chosen.fingerprint != image_set(None, np.array([0, 1] * 3)).subset([4, 1], split="part").fingerprint
-
-
-def test_features_keep_groups_and_tags_on_the_disk(tmp_path: Path) -> None:
-    groups = groups_of_names([str(number // 2) for number in range(10)])
-    given = some(groups=groups, tags=("cat", "dog"), classes=("cat", "cat|dog"))
-    given.save(tmp_path / "one")
-    found = verify(tmp_path / "one")
-    np.testing.assert_array_equal(found.groups, groups)
-    assert found.tags == ("cat", "dog") and indicators_of(found)[:2].tolist() == [[True, False], [True, True]]
-
-
-def test_groups_in_both_parts_are_counted() -> None:
-    shared = shared_groups(groups_of_names("aab"), groups_of_names("bbcd"))
-    assert shared is not None and shared.in_both == 1 and shared.test_images == 2
-    assert shared.notes()[0].startswith("1 of 3 groups of test images also have training images (2 of 4 test images")
-    assert shared_groups(groups_of_names("a"), None) is None
-    alone = shared_groups(groups_of_names("a"), groups_of_names("b"))
-    assert alone is not None and not alone.notes()
 
 
 def population(seed: int, *, n: int = 400, n_classes: int = 3, n_groups: int = 60) -> ImageSet:
@@ -141,15 +115,6 @@ def test_probes_are_never_tuned_on_a_group_that_they_learn_from(setting: str) ->
         division = divide(label_setting(setting), train, n_test=40, seed=seed)
         assert train.groups is not None and len(division.tuning)
         assert not np.isin(train.groups[division.tuning], train.groups[division.choice]).any()
-
-
-def test_neighbours_of_the_own_group_do_not_vote_where_k_is_chosen() -> None:
-    train = planted(0)
-    rng = np.random.default_rng(1)
-    y = rng.integers(2, size=60)[np.repeat(np.arange(60), 4)]  # of a group, and no other knows it
-    probe = NeighbourProbe(k=(1, 3)).fit(train.x, y, groups=train.groups)
-    unaware = NeighbourProbe(k=(1, 3)).fit(train.x, y)
-    assert unaware.report_["validation_error_percent"] < 5 < 25 < probe.report_["validation_error_percent"]
 
 
 def test_a_decomposition_keeps_groups_together_and_says_how_sure_it_is_of_them() -> None:

@@ -50,25 +50,6 @@ def test_a_data_set_with_a_split_argument_is_opened(tmp_path: Path, monkeypatch:
     assert data.train[5][1] == 2
 
 
-def test_a_data_set_with_a_train_argument_is_opened(tmp_path: Path) -> None:
-    folder = tmp_path / "MNIST" / "raw"
-    folder.mkdir(parents=True)
-    grey = GENERATOR.integers(0, 256, (12, 28, 28), np.uint8)
-    for part, n in (("train", 12), ("t10k", 6)):
-        header = b"".join(number.to_bytes(4, "big") for number in (0x803, n, 28, 28))
-        (folder / f"{part}-images-idx3-ubyte").write_bytes(header + grey[:n].tobytes())
-        header = b"".join(number.to_bytes(4, "big") for number in (0x801, n))
-        (folder / f"{part}-labels-idx1-ubyte").write_bytes(header + LABELS[:n].astype(np.uint8).tobytes())
-    data = open_images(f"torchvision:MNIST:{tmp_path}", name="mine")
-    assert data.train.name == "mine" and len(data.train.classes) == 10 and data.train.classes[1] == "1 - one"
-    np.testing.assert_array_equal(pixels_of(data.val), grey[:6])
-    np.testing.assert_array_equal(data.val.labels, LABELS[:6])
-    grey[11, 0, 0] ^= 1
-    header = b"".join(number.to_bytes(4, "big") for number in (0x803, 12, 28, 28))
-    (folder / "train-images-idx3-ubyte").write_bytes(header + grey.tobytes())
-    assert open_images(f"torchvision:MNIST:{tmp_path}").train.fingerprint != data.train.fingerprint
-
-
 def test_a_data_set_of_files_is_opened_and_names_a_corrupt_one(tmp_path: Path) -> None:
     for number in range(6):
         folder = tmp_path / "fgvc-aircraft-2013b" / "data"

@@ -52,34 +52,21 @@ def test_the_fingerprint_is_of_pixels_labels_names_and_classes_and_of_nothing_el
     assert small().fingerprint == "47b73e58ee59c744b817dccd1be2a41d"
 
 
-def test_a_subset_keeps_classes_and_names_and_the_whole_keeps_its_fingerprint() -> None:
-    part = small().subset([4, 1], split="part")
-    assert part.names == ["4", "1"] and part.labels.tolist() == [2, 1] and part.classes == ("a", "b", "c")
-    np.testing.assert_array_equal(pixels_of(part), PIXELS[[4, 1]])
-    again = part.subset(np.array([1]), split="one")
-    np.testing.assert_array_equal(pixels_of(again), PIXELS[[1]])
-    prints = [small().subset(chosen, split="x").fingerprint for chosen in ([0, 1], [1, 0], [0, 1, 2, 3, 4, 5])]
-    assert len({*prints, small().fingerprint}) == 3 and prints[2] == small().fingerprint
-    assert len(small().subset([], split="none")) == 0
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"labels": LABELS[:5]}, "6 images and 5 labels"),
-        ({"names": ["a"]}, "6 images and 1 names"),
-        ({"names": list("aabcde")}, "Two images of the set 'small' have the same name"),
-        ({"labels": LABELS - 1}, "2 of 6 images of 'small' have no label .* first is '0' with -1; expected 0 to 2"),
-        ({"classes": ("a", "b")}, "first is '4' with 2; expected 0 to 1"),
+        ({"names": list("aabcde")}, "have the same name"),
+        ({"labels": LABELS - 1}, "first is '0' with -1; expected 0 to 2"),
         ({"labels": LABELS.astype(np.int32)}, "labels as int32"),
-        ({"labels": LABELS[:, None]}, r"labels as int64 of shape \(6, 1\)"),
         ({"pixels": PIXELS / 255}, "expected uint8"),
-        ({"pixels": np.zeros((6, 4, 5, 4), np.uint8)}, "expected uint8 of shape"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(DataError, match=words):
         small(**changes)
+    with pytest.raises(DataError, match="A subset of 'small'"):
+        small().subset([0, 0], split="x")
 
 
 def test_a_data_set_needs_two_parts_of_the_same_classes_and_pixels_one_size() -> None:
@@ -118,18 +105,6 @@ def test_the_digits_are_split_by_class_once_and_for_ever() -> None:
 def npz(folder: Path, **arrays: np.ndarray) -> str:
     np.savez(folder / "own.npz", **arrays)
     return str(folder / "own.npz")
-
-
-def test_an_npz_file_with_two_parts_is_opened(tmp_path: Path) -> None:
-    floats = np.linspace(0, 1, 5 * 4 * 4 * 3, dtype=np.float32).reshape(5, 4, 4, 3)
-    labels = np.array([7, 3, 7, 9, 3])
-    for second in ("val", "test"):
-        arrays = {"x_train": floats, "y_train": labels, f"x_{second}": floats[:2], f"y_{second}": labels[1:3]}
-        data = open_images(npz(tmp_path, **arrays, extra=np.zeros(1)))
-        assert data.name == "own" and data.train.classes == ("3", "7", "9") and data.train.split == "train"
-        assert data.train.labels.tolist() == [1, 0, 1, 2, 0] and data.val.labels.tolist() == [0, 1]
-        assert data.train[0][0].mode == "RGB"
-        np.testing.assert_array_equal(pixels_of(data.train), np.rint(floats * 255))
 
 
 def test_an_npz_file_without_parts_is_split_by_class_and_may_name_them(tmp_path: Path) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
-from zoo.datasets import open_images, pixels_of, shapes
+from zoo.datasets import pixels_of, shapes
 from zoo.datasets.rendering import (
-    BACKGROUND,
-    BAR,
-    BAR_Z,
     CAMERA_Z,
     CLASSES,
     OBJECT,
     SHAPES,
     Scene,
     draw_scene,
+    first_hits,
     geometry_of,
 )
 from zoo.errors import DataError
@@ -32,14 +32,6 @@ def scene_of(shape: str, number: int = 0, *, with_bar: bool | None = None) -> Sc
         if with_bar is None or (scene.bar is not None) == with_bar:
             return scene
         number += 1
-
-
-def test_a_longer_set_begins_with_the_shorter_one_and_takes_the_classes_in_turn() -> None:
-    short, long = (shapes(classes=6, train=n, val=6, size_px=16).train for n in (12, 18))
-    np.testing.assert_array_equal(pixels_of(short), pixels_of(long)[:12])
-    assert long.labels.tolist() == [*range(6), *range(6), *range(6)]
-    assert short.fingerprint != long.fingerprint
-    assert long.subset(range(18), split="train").fingerprint == long.fingerprint
 
 
 def test_the_first_scene_is_the_one_it_has_always_been() -> None:
@@ -61,19 +53,6 @@ def test_the_depth_of_a_sphere_is_that_of_its_equation() -> None:
     np.testing.assert_allclose(seen.depth[height > 0], CAMERA_Z - np.sqrt(height[height > 0]), atol=1e-6)
     expected = np.stack([dx, dy, np.sqrt(np.maximum(height, 0))], axis=-1) / (0.82 * scene.size)
     np.testing.assert_allclose(seen.normals[height > 0], expected[height > 0], atol=1e-6)
-
-
-def test_the_background_is_a_plane_and_the_bar_is_in_front_of_everything() -> None:
-    scene = scene_of("cone", with_bar=True)
-    seen = geometry_of(scene, 48)
-    across = (np.arange(48) + 0.5) / 24 - 1
-    x, y = np.meshgrid(across, -across)
-    far = seen.layer == BACKGROUND
-    slopes, *_ = np.linalg.lstsq(np.stack([x[far], y[far], np.ones(far.sum())], axis=1), -seen.depth[far], rcond=None)
-    np.testing.assert_allclose(slopes[:2], scene.background_slopes, atol=1e-5)
-    np.testing.assert_allclose(seen.depth[seen.layer == BAR], CAMERA_Z - BAR_Z)
-    assert seen.depth[seen.layer == OBJECT].max() < seen.depth[far].max()
-    assert seen.depth[seen.layer == BAR].max() < seen.depth[seen.layer == OBJECT].min()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -114,6 +93,64 @@ def test_a_set_that_cannot_be_rendered_is_refused(options: dict[str, int], words
         shapes(**options)
 
 
-def test_other_classes_or_another_size_have_another_name() -> None:
-    names = [open_images(spec).name for spec in ("shapes", "shapes:seed=3,train=40", "shapes:classes=10,size_px=64")]
-    assert names == ["shapes", "shapes", "shapes-10-classes-64px"]
+def in_box(p: np.ndarray, low: tuple[float, ...], high: tuple[float, ...]) -> np.ndarray:
+    return ((p > np.array(low)) & (p < np.array(high))).all(axis=-1)
+
+
+INSIDE: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # written from what the shapes are, not from their surfaces
+    "sphere": lambda p: np.linalg.norm(p, axis=-1) < 0.82,
+    "cube": lambda p: np.abs(p).max(axis=-1) < 0.66,
+    "torus": lambda p: (np.hypot(p[..., 0], p[..., 1]) - 0.72) ** 2 + p[..., 2] ** 2 < 0.3**2,
+    "cone": lambda p: (
+        (np.hypot(p[..., 0], p[..., 1]) < 0.85 * (0.95 - p[..., 2]) / 1.65) & (p[..., 2] > -0.7) & (p[..., 2] < 0.95)
+    ),
+    "cross": lambda p: (np.sort(np.abs(p), axis=-1)[..., 1] < 0.3) & (np.abs(p).max(axis=-1) < 1.0),
+    "cylinder": lambda p: (np.hypot(p[..., 0], p[..., 1]) < 0.56) & (np.abs(p[..., 2]) < 0.82),
+    "pyramid": lambda p: (
+        (np.abs(p[..., :2]).max(axis=-1) < 0.72 * (0.95 - p[..., 2]) / 1.55) & (p[..., 2] > -0.6) & (p[..., 2] < 0.95)
+    ),
+    "dumbbell": lambda p: (
+        (np.linalg.norm(np.abs(p) - [0, 0, 0.6], axis=-1) < 0.5)
+        | (np.hypot(p[..., 0], p[..., 1]) < 0.22) & (np.abs(p[..., 2]) < 0.6)
+    ),
+    "steps": lambda p: (
+        in_box(p, (-0.75, -0.6, -0.7), (0.75, 0.6, -0.25))
+        | in_box(p, (-0.75, -0.6, -0.26), (0.25, 0.6, 0.2))
+        | in_box(p, (-0.75, -0.6, 0.19), (-0.25, 0.6, 0.65))
+    ),
+    "dome": lambda p: (np.linalg.norm(p - [0, 0, -0.45], axis=-1) < 1.0) & (p[..., 2] > -0.45),
+}
+
+
+def rays(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Parallel rays in a direction of no symmetry, from outside, through the neighbourhood of the origin."""
+    generator = np.random.default_rng(seed)
+    direction = generator.normal(size=3)
+    direction /= np.linalg.norm(direction)
+    across = generator.uniform(-1, 1, size=(n, 3))
+    return across - (across @ direction)[:, None] * direction - 2 * direction, direction
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_normals_are_unit_vectors_against_the_ray_that_point_out_of_the_solid(shape: str) -> None:
+    origins, direction = rays(300, 2)
+    t, normals = first_hits(SHAPES[shape], origins, direction)
+    hit = np.isfinite(t)
+    points = origins[hit] + t[hit, None] * direction
+    np.testing.assert_allclose(np.linalg.norm(normals[hit], axis=1), 1, atol=1e-12)
+    assert (normals[hit] @ direction <= 0).all()
+    assert not INSIDE[shape](points + 1e-6 * normals[hit]).any()
+    assert INSIDE[shape](points - 1e-6 * normals[hit]).mean() > 0.99  # all but points at an edge
+    assert not normals[~hit].any()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_hit_is_where_a_ray_first_gets_inside_and_a_miss_never_does(shape: str) -> None:
+    origins, direction = rays(200, 0)
+    t, _ = first_hits(SHAPES[shape], origins, direction)
+    steps = np.linspace(0, 4, 2001)
+    inside = INSIDE[shape](origins[:, None] + steps[:, None] * direction)  # (rays, steps)
+    first = np.where(inside.any(axis=1), steps[inside.argmax(axis=1)], np.inf)
+    sure = np.isfinite(t) & np.isfinite(first)
+    assert 20 < sure.sum() < 200 and (np.isfinite(t) ^ np.isfinite(first)).sum() <= 3  # those that graze an edge
+    assert (np.abs(first[sure] - t[sure]) <= 4 / 2000 + 1e-9).mean() > 0.98 and (t[sure] <= first[sure] + 1e-9).all()

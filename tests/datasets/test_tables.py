@@ -13,7 +13,7 @@ from PIL import Image
 from tests.cli_runner import document, run
 from zoo.datasets import open_images
 from zoo.datasets.imagefiles import notes_on
-from zoo.datasets.images import groups_of_names, indicators_of
+from zoo.datasets.images import indicators_of
 from zoo.errors import DataError, QueryError
 
 
@@ -75,16 +75,6 @@ def test_a_column_says_the_split_and_val_comes_before_test(images: Path) -> None
     ]
     data = open_images(table(images, rows(part=["training"] * 30 + ["testing"] * 10)), split_column="Part")
     assert (len(data.train), len(data.val), notes_on([data.train])) == (30, 10, [])
-
-
-def test_all_images_of_a_group_are_on_one_side(images: Path) -> None:
-    patients = [f"p{i // 4}" for i in range(40)]
-    data = open_images(table(images, rows(patient=patients)), group="Patient")
-    assert data.train.groups is not None and data.val.groups is not None
-    assert not np.isin(data.train.groups, data.val.groups).any() and data.val.n_per_class().tolist() == [4, 4]
-    np.testing.assert_array_equal(
-        data.val.groups, groups_of_names(patients[int(name[-6:-4])] for name in data.val.names)
-    )
 
 
 @pytest.mark.parametrize(

@@ -96,27 +96,6 @@ def test_transparent_parts_of_files_of_every_kind_are_shown_over_the_background(
         assert halves(seen(opened).astype(int)) == found["white"]
 
 
-def test_premultiplied_images_and_arrays_with_four_channels_are_composed() -> None:
-    faint = HALF.copy()
-    faint[:, :4] = (40, 40, 40, 128)  # over white 40 * 128 / 255 + 127
-    for mode in ("RGBA", "RGBa", "LA", "La", "PA"):
-        image = Image.fromarray(HALF if mode == "PA" else faint)
-        if mode in ("La", "PA"):
-            image = image.convert("LA" if mode == "La" else "P")
-        expected = (255, 90) if mode == "PA" else (147, 90)
-        assert halves(seen(image.convert(mode)).astype(int)) == pytest.approx(expected, abs=1), mode
-    arrays: dict[str, tuple[np.ndarray, Any]] = {
-        "uint8": (faint, None),
-        "uint16": (faint.astype(np.uint16) * 257, None),
-        "float32": ((faint / 255).astype(np.float32), None),
-        "scaled": (np.concatenate([faint[..., :3] / 255 * 4000 - 1000, faint[..., 3:] / 255], axis=2), (-1000, 3000)),
-    }
-    for name, (array, scale) in arrays.items():
-        assert halves(seen(array, scale=scale).astype(int)) == pytest.approx((147, 90), abs=1), name
-        array[..., 3] = array[..., 3].max()
-        np.testing.assert_array_equal(seen(array, scale=scale), seen(array[..., :3], scale=scale))
-
-
 def literal_set(root: Path, n_channels: int) -> ImageData:
     """Eight small images, stored without compression, so that their bytes are always the same; opaque."""
     for part, first in (("train", 0), ("val", 4)):

@@ -17,7 +17,6 @@ from zoo.datasets import ImageSet, pixels_of, shapes
 from zoo.datasets.recipes import Recipe, recipe_of
 from zoo.datasets.views import drawn_images, rotations_of, view_preprocess, views_of
 from zoo.encoders.preprocess import build_preprocess
-from zoo.errors import QueryError
 
 CARD = catalogue()["pocket_simclr_rn_shapes"]
 
@@ -82,14 +81,6 @@ def test_views_are_the_same_after_a_pickle_and_in_a_process_started_afresh(
     done = run_apart(script, tmp_path / "both", path=[REPOSITORY], warm=True)
     assert done.returncode == 0, done.stderr
     assert pickle.loads((tmp_path / "both").read_bytes()) == here
-
-
-@pytest.mark.parametrize("n", [13, 0, -1, True])
-def test_more_images_than_there_are_are_refused(images: ImageSet, recipe: Recipe, n: int) -> None:
-    with pytest.raises(QueryError, match=r"which has 12; expected 1 to 12"):
-        views_of(images, recipe, n=n)
-    with pytest.raises(QueryError, match=r"which has 12; expected 1 to 12"):
-        rotations_of(images, n=n)
 
 
 def test_turned_images_are_turned_by_quarters_to_the_last_pixel(images: ImageSet) -> None:
