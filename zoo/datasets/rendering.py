@@ -545,7 +545,7 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
                 f"least one a class, {split}={classes} or more."
             )
     parts = {split: _image_set(Renderer(int(seed), split, classes, size_px), n) for split, n in counts.items()}
-    return ImageData(name=parts["train"].name, **parts)
+    return ImageData(name=parts["train"].name, train=parts["train"], val=parts["val"])
 
 
 def geometry(images: ImageSet, index: int) -> Geometry:
