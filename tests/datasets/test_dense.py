@@ -1,9 +1,11 @@
-"""Images with maps: the same places after preprocessing, subsets, the rendered set, and what has no maps."""
+"""Images with maps: the same places after preprocessing, the rendered set, folders of pairs, and files of maps."""
 
 from __future__ import annotations
 
 import pickle
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,31 +13,27 @@ from PIL import Image
 from torchvision import transforms
 
 from zoo.cards.schema import Preprocess
-from zoo.datasets import geometry, open_images, pixels_of, shapes
-from zoo.datasets.dense import DenseData, Maps, MapSet, aligned, with_geometry
-from zoo.datasets.opening import DENSE_KINDS, open_dense
-from zoo.encoders.preprocess import build_preprocess
-from zoo.errors import DataError, QueryError, UnknownName
+from zoo.datasets import geometry, open_images, pixels_of
+from zoo.datasets.dense import DenseData, aligned, read_map
+from zoo.datasets.opening import open_dense
+from zoo.errors import CorruptImage, DataError, QueryError, UnknownName
 
 SMALL = "shapes:classes=4,train=12,val=8,size_px=16"
 GEOMETRIES = [  # height, width, resize_px, crop_px
-    (32, 32, 32, 32),  # nothing happens
     (48, 64, 24, 24),  # down by whole numbers
     (47, 61, 25, 21),  # odd, and what is cropped is odd and even
-    (61, 47, 20, 15),
-    (40, 40, 33, 20),
-    (20, 30, 50, 44),  # up
-    (21, 13, 40, 37),
-    (97, 31, 32, 27),
+    (21, 13, 40, 37),  # up
     (31, 97, 20, 28),  # padded above and below, cropped left and right
-    (30, 30, 20, 28),  # padded all around
     (15, 17, 20, 25),  # padded by an odd number
-    (33, 20, 12, 19),
 ]
+HEIGHT, WIDTH = 4, 6
+RAMP = np.arange(1, HEIGHT * WIDTH + 1).reshape(HEIGHT, WIDTH)
+VECTORS = np.random.default_rng(0).normal(size=(HEIGHT, WIDTH, 3))
 
 
-def about(resize_px: int, crop_px: int, interpolation: str = "bilinear") -> Preprocess:
-    return Preprocess(resize_px=resize_px, crop_px=crop_px, interpolation=interpolation, mean=(0, 0, 0), std=(1, 1, 1))
+def about(resize_px: int, crop_px: int, **options: str) -> Preprocess:
+    how = {"interpolation": "bilinear", **options}
+    return Preprocess(resize_px=resize_px, crop_px=crop_px, mean=(0, 0, 0), std=(1, 1, 1), **how)  # type: ignore[arg-type]
 
 
 def coordinates(height: int, width: int) -> tuple[Image.Image, np.ndarray]:
@@ -45,195 +43,253 @@ def coordinates(height: int, width: int) -> tuple[Image.Image, np.ndarray]:
     return Image.fromarray(pixels), np.stack([columns, rows], axis=2).astype(np.float32)
 
 
+@pytest.mark.parametrize("fit", ["crop", "squash"])
 @pytest.mark.parametrize("sizes", GEOMETRIES, ids=str)
-def test_a_map_goes_exactly_where_torchvision_puts_the_pixels_of_the_image(sizes: tuple[int, int, int, int]) -> None:
+def test_a_map_goes_exactly_where_torchvision_puts_the_pixels_of_the_image(
+    sizes: tuple[int, int, int, int], fit: str
+) -> None:
     height, width, resize_px, crop_px = sizes
     image, places = coordinates(height, width)
-    nearest = transforms.Compose(
-        [
-            transforms.Resize(resize_px, interpolation=transforms.InterpolationMode.NEAREST_EXACT),
-            transforms.CenterCrop(crop_px),
-        ]
-    )
-    expected = np.asarray(nearest(image)).astype(np.float32)[:, :, :2] / 2  # (px, px, 2); 0 in the padding
-    found, valid = aligned(places, np.ones((height, width), bool), about(resize_px, crop_px))
+    nearest = transforms.InterpolationMode.NEAREST_EXACT
+    size = resize_px if fit == "crop" else (resize_px, resize_px)
+    resized = transforms.Compose([transforms.Resize(size, interpolation=nearest), transforms.CenterCrop(crop_px)])
+    expected = np.asarray(resized(image)).astype(np.float32)[:, :, :2] / 2  # (px, px, 2); 0 in the padding
+    how = about(resize_px, crop_px) if fit == "crop" else replace(about(resize_px, crop_px), fit="squash")
+    found, valid = aligned(places, np.ones((height, width), bool), how)
     assert found.shape == (2, crop_px, crop_px) and found.dtype == np.float32 and found.flags.c_contiguous
     np.testing.assert_array_equal(found, expected.transpose(2, 0, 1))
     assert not found[:, ~valid].any()
 
 
-@pytest.mark.parametrize("sizes", [(48, 64, 24, 24), (47, 61, 25, 21), (97, 31, 20, 28)], ids=str)
-def test_a_map_is_squashed_as_torchvision_squashes_the_image(sizes: tuple[int, int, int, int]) -> None:
-    height, width, resize_px, crop_px = sizes
-    image, places = coordinates(height, width)
-    nearest = transforms.Compose(
-        [
-            transforms.Resize((resize_px, resize_px), interpolation=transforms.InterpolationMode.NEAREST),
-            transforms.CenterCrop(crop_px),
-        ]
-    )
-    expected = np.asarray(nearest(image)).astype(np.float32)[:, :, :2] / 2
-    squashed = replace(about(resize_px, crop_px), fit="squash")
-    found, valid = aligned(places, np.ones((height, width), bool), squashed)
-    np.testing.assert_array_equal(found, expected.transpose(2, 0, 1))
-    assert valid.all() == (resize_px >= crop_px)
-
-
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-@pytest.mark.parametrize("sizes", GEOMETRIES, ids=str)
-def test_what_the_encoder_sees_at_a_pixel_is_what_its_map_tells_of(
-    sizes: tuple[int, int, int, int], interpolation: str
-) -> None:
-    height, width, resize_px, crop_px = sizes
-    image, places = coordinates(height, width)
-    seen = build_preprocess(about(resize_px, crop_px, interpolation))(image).numpy()[:2] * 255 / 2  # (2, px, px)
-    found, valid = aligned(places, np.ones((height, width), bool), about(resize_px, crop_px))
-    white = Image.new("RGB", (width, height), "white")
-    padded = build_preprocess(about(resize_px, crop_px, interpolation))(white).numpy()[0] < 0.5
-    np.testing.assert_array_equal(valid, ~padded)
-    assert padded.any() == (resize_px < crop_px)
-    apart = (seen - found)[:, valid]
-    step = min(height, width) / resize_px  # pixels of the image from one pixel of the input to the next
-    assert np.abs(apart).max() < 0.5 + 0.25 + 0.15 * step  # the nearest one, eight bits, and the border of the image
-    inner = (found > step) & (found < np.array([width, height])[:, None, None] - 1 - step) & valid
-    bias = (seen - found)[inner].mean()  # an even whole number has no middle pixel
-    assert abs(bias) < 0.2 or (bias == pytest.approx(-0.5, abs=0.1) and step == 2)
-
-
-def test_a_map_has_no_value_that_is_not_in_it_and_directions_keep_their_length() -> None:
-    generator = np.random.default_rng(0)
-    normals = generator.normal(size=(37, 53, 3)).astype(np.float32)
-    normals /= np.linalg.norm(normals, axis=2, keepdims=True)
-    for resize_px in (20, 80):
-        found, valid = aligned(normals, np.ones((37, 53), bool), about(resize_px, 18))
-        assert {tuple(row) for row in found.reshape(3, -1).T} <= {tuple(row) for row in normals.reshape(-1, 3)}
-        assert valid.all()
-        np.testing.assert_allclose(np.linalg.norm(found, axis=0), 1, atol=1e-6)
-
-
-def test_missing_pixels_stay_missing_and_their_values_do_not_get_out() -> None:
-    values, valid = np.full((8, 8, 1), np.nan), np.zeros((8, 8), bool)
-    values[2:4, 2:6], valid[2:4, 2:6] = 5.0, True
-    found, found_valid = aligned(values, valid, about(16, 16))
-    assert found_valid.sum() == 4 * 8 and set(np.unique(found).tolist()) == {0.0, 5.0}
-    np.testing.assert_array_equal(found[0] == 5, found_valid)
-
-
-def test_a_map_of_other_shape_than_its_valid_pixels_is_refused() -> None:
-    with pytest.raises(DataError, match=r"values of shape \(8, 8\) .* expected \(height, width, channels\)"):
-        aligned(np.zeros((8, 8)), np.ones((8, 8), bool), about(8, 8))
-    with pytest.raises(DataError, match="valid pixels as float64"):
-        aligned(np.zeros((8, 8, 1)), np.ones((8, 8)), about(8, 8))
-
-
 @pytest.mark.parametrize("task", ["depth", "normals"])
 def test_the_rendered_set_comes_with_its_exact_geometry(task: str) -> None:
     data, labelled = open_dense(SMALL, task=task), open_images(SMALL)
-    assert (data.name, data.task, len(data.train), len(data.val)) == (labelled.name, task, 12, 8)
     assert data.train.unit == {"depth": "half widths of the image", "normals": "unit vectors"}[task]
+    assert data.train.fingerprint != labelled.train.fingerprint
     for part, with_labels in ((data.train, labelled.train), (data.val, labelled.val)):
-        assert (part.name, part.split) == (with_labels.name, with_labels.split)
         np.testing.assert_array_equal(pixels_of(part.images), pixels_of(with_labels))
         assert part.images.names == with_labels.names and part.images.classes == ("image",)
-        assert not part.images.labels.any()
-        for i, (values, valid) in enumerate(part.maps):
+        for i, (values, valid) in enumerate(pickle.loads(pickle.dumps(part)).maps):
             exact = geometry(with_labels, i)
-            expected = exact.depth[:, :, None] if task == "depth" else exact.normals
-            np.testing.assert_array_equal(values, expected)
-            assert values.dtype == np.float32 and valid.dtype == bool and valid.shape == (16, 16) and valid.all()
-
-
-def test_a_map_is_the_same_when_it_is_asked_for_again_and_nobody_can_write_to_it() -> None:
-    maps = open_dense(SMALL, task="depth").train.maps
-    first, again = maps[3][0], maps[3][0]
-    np.testing.assert_array_equal(first, again)
+            np.testing.assert_array_equal(values, exact.depth[:, :, None] if task == "depth" else exact.normals)
+            assert values.dtype == np.float32 and valid.shape == (16, 16) and valid.all()
+    few = data.train.subset([7, 2], split="two")
+    np.testing.assert_array_equal(few.subset([1], split="one").maps[0][0], data.train.maps[2][0])
+    assert data.train.subset(np.arange(12), split="train").fingerprint == data.train.fingerprint != few.fingerprint
     with pytest.raises(ValueError, match="read-only"):
-        first[0, 0, 0] = 1
+        data.train.maps[3][0][0, 0, 0] = 1
 
 
-def test_what_stays_in_memory_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: dict[object, np.ndarray] = {}
-    monkeypatch.setattr("zoo.datasets.dense._computed", kept)
-    monkeypatch.setattr("zoo.datasets.rendering.CACHE_BYTES", 5 * 16 * 16 * 4)
-    maps = open_dense(SMALL, task="depth").train.maps
-    values = [values for values, _ in maps]
-    assert len(kept) == 5
-    np.testing.assert_array_equal(values, [values for values, _ in maps])
-
-
-@pytest.mark.parametrize("task", ["depth", "normals"])
-def test_maps_survive_pickling_for_the_workers_of_a_loader(task: str) -> None:
-    part = open_dense(SMALL, task=task).val
-    copied = pickle.loads(pickle.dumps(part))
-    assert copied.fingerprint == part.fingerprint
-    np.testing.assert_array_equal(copied.maps[5][0], part.maps[5][0])
-
-
-def test_a_subset_has_its_own_maps_in_its_order_and_the_whole_keeps_its_fingerprint() -> None:
-    part = open_dense(SMALL, task="normals").train
-    few = part.subset([7, 2], split="train 2 images")
-    assert (len(few), few.split, few.images.names) == (2, "train 2 images", ["train/7", "train/2"])
-    np.testing.assert_array_equal(few.maps[0][0], part.maps[7][0])
-    np.testing.assert_array_equal(few.subset([1], split="one").maps[0][0], part.maps[2][0])
-    assert part.subset(np.arange(12), split="train").fingerprint == part.fingerprint
-    assert len({part.fingerprint, few.fingerprint, part.subset([2, 7], split="train").fingerprint}) == 3
-    with pytest.raises(DataError, match="asks for an image twice"):
-        part.subset([1, 1], split="train")
-    with pytest.raises(DataError, match="asks for the images 0 to 12; expected 0 to 11"):
-        part.subset([0, 12], split="train")
-
-
-def test_a_fingerprint_is_of_the_task_the_images_and_the_split() -> None:
-    sets = [open_dense(spec, task=task) for spec in (SMALL, f"{SMALL},seed=1") for task in ("depth", "normals")]
-    fingerprints = [part.fingerprint for data in sets for part in (data.train, data.val)]
-    labelled = open_images(SMALL).train
-    assert len({*fingerprints, labelled.fingerprint, sets[0].train.images.fingerprint}) == 10
-    renamed = open_dense(SMALL, task="depth", name="mine")
-    assert (renamed.name, renamed.val.name) == ("mine", "mine")
-    assert renamed.train.fingerprint == fingerprints[0]
-
-
-@pytest.mark.parametrize("spec", ["digits", "torchvision:CIFAR10:/data", "huggingface:/data", "x.npz", "nowhere"])
-def test_a_source_without_maps_is_refused_with_those_that_have_some(spec: str) -> None:
-    with pytest.raises(UnknownName, match=f"no image set with maps of depth named {spec!r}") as caught:
-        open_dense(spec, task="depth")
-    assert all(f"{kind} (" in str(caught.value) for kind in DENSE_KINDS)
-
-
-def test_a_wrongly_written_request_is_refused() -> None:
-    with pytest.raises(QueryError, match="expected OPTION=NUMBER"):
-        open_dense("shapes:colour=3", task="depth")
-    with pytest.raises(UnknownName, match="no task with maps named 'dept'; did you mean depth"):
-        open_dense("shapes", task="dept")
-    with pytest.raises(UnknownName, match="Expected depth or normals"):
-        open_dense(SMALL, task="classification")
-
-
-def test_images_that_were_not_rendered_have_no_geometry() -> None:
-    with pytest.raises(DataError, match="only the rendered set 'shapes' computes them"):
-        with_geometry(open_images("digits"), task="depth")
-
-
-def test_parts_that_do_not_fit_each_other_are_refused() -> None:
+def test_requests_and_parts_that_do_not_fit_are_refused() -> None:
     data, normals = open_dense(SMALL, task="depth"), open_dense(SMALL, task="normals")
-    with pytest.raises(DataError, match="the same 12 images"):
-        DenseData("x", "depth", data.train, data.train)
-    with pytest.raises(DataError, match=r"'val' of 'x' has maps of normals, unit vectors; expected depth, half"):
-        DenseData("x", "depth", data.train, normals.val)
-    with pytest.raises(DataError, match="'none' of 'x' holds no image"):
-        DenseData("x", "depth", data.train, data.val.subset([], split="none"))
-    with pytest.raises(DataError, match="has 12 images and 8 maps of depth; expected a map an image"):
+    for train, val in (
+        (data.train, data.train),
+        (data.train, normals.val),
+        (data.train, data.val.subset([], split="")),
+    ):
+        with pytest.raises(DataError, match="of 'x'"):
+            DenseData("x", "depth", train, val)
+    with pytest.raises(DataError, match="12 images and 8 maps"):
         replace(data.train, maps=data.val.maps)
-    with pytest.raises(UnknownName, match="no task with maps"):
-        MapSet(data.train.images, data.train.maps, "edges", "", "0")
+    for spec in ("digits", "torchvision:CIFAR10:/data", "nowhere"):
+        with pytest.raises(UnknownName, match="no image set with maps of depth"):
+            open_dense(spec, task="depth")
+    with pytest.raises(QueryError, match="OPTION=NUMBER"):
+        open_dense("shapes:colour=3", task="depth")
+    with pytest.raises(UnknownName, match="did you mean depth"):
+        open_dense("shapes", task="dept")
 
 
-def test_maps_are_read_by_the_numbers_of_their_images() -> None:
-    maps = Maps(lambda number: (np.full((1, 1, 1), number, np.float32), np.ones((1, 1), bool)), np.array([4, 2]))
-    assert len(maps) == 2 and [values.item() for values, _ in maps] == [4, 2]
-    assert maps[1][0].item() == 2
+def put(path: Path, stored: np.ndarray | None = None) -> Path:
+    """A file as its ending says; by default an RGB image."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".npy":
+        np.save(path, stored)
+    elif path.suffix == ".npz":
+        np.savez_compressed(path, stored)
+    else:
+        Image.fromarray(np.zeros((HEIGHT, WIDTH, 3), np.uint8) if stored is None else stored).save(path)
+    return path
 
 
-def test_an_image_of_the_rendered_set_is_found_again_by_its_scene() -> None:
-    part = with_geometry(shapes(train=20, val=20), task="depth").train.subset([9, 4], split="two")
-    np.testing.assert_array_equal(geometry(part.images, 0).depth, part.maps[0][0][:, :, 0])
+@pytest.fixture
+def rooms(tmp_path: Path) -> Path:
+    """Three images to train on and two to test on, with depth as 16-bit png and normals as png."""
+    for part, n in (("train", 3), ("val", 2)):
+        for number in range(n):
+            put(tmp_path / "rooms" / part / "images" / f"{number}.jpg")
+            put(tmp_path / "rooms" / part / "depth" / f"{number}.png", (RAMP * 1000 + number).astype(np.uint16))
+            colours = np.random.default_rng(number).integers(0, 256, (HEIGHT, WIDTH, 3)).astype(np.uint8)
+            put(tmp_path / "rooms" / part / "normals" / f"{number}.png", colours)
+    return tmp_path / "rooms"
+
+
+def test_a_folder_with_both_parts_is_opened_for_either_task_and_links_are_followed(rooms: Path) -> None:
+    for loop in ("images/again", "up"):
+        (rooms / "train" / loop).symlink_to(".", target_is_directory=True)
+    (rooms / "train" / "depth" / "notes.txt").write_text("x")
+    data = open_dense(rooms, task="depth")
+    assert (data.name, data.train.split, data.val.split, data.train.unit) == ("rooms", "train", "val", "as stored")
+    assert data.train.images.names == ["images/0.jpg", "images/1.jpg", "images/2.jpg"]
+    np.testing.assert_array_equal(data.train.maps[2][0][:, :, 0], RAMP * 1000 + 2)
+    values, valid = pickle.loads(pickle.dumps(open_dense(str(rooms), task="normals"))).val.maps[1]
+    np.testing.assert_allclose(np.linalg.norm(values, axis=2)[valid], 1, atol=1e-6)
+
+
+def test_taskonomys_names_are_paired_and_one_folder_is_split_by_names(tmp_path: Path) -> None:
+    for building in ("allensville", "beechwood"):
+        for number in range(10):
+            stem = f"point_{number}_view_0_domain"
+            put(tmp_path / "above" / building / "rgb" / f"{stem}_rgb.png")
+            put(tmp_path / "above" / building / "mask_valid" / f"{stem}_depth_zbuffer.png")
+            put(tmp_path / "above" / building / "depth_zbuffer" / f"{stem}_depth_zbuffer.png", RAMP.astype(np.uint16))
+            put(tmp_path / "above" / building / "normal" / f"{stem}_normal.png")
+            put(tmp_path / "labelled" / building / "rgb" / f"{stem}_rgb.png")
+    whole = open_dense(tmp_path / "above", task="depth", val_share=0.3, seed=3)
+    assert "allensville/rgb/point_3_view_0_domain_rgb.png" in {*whole.train.images.names, *whole.val.images.names}
+    np.testing.assert_array_equal(whole.train.maps[0][0][:, :, 0], RAMP)
+    assert len(open_dense(tmp_path / "above", task="normals").train) > 10
+    labelled = open_images(tmp_path / "labelled", val_share=0.3, seed=3).val.names
+    assert sorted(whole.val.images.names) == sorted(labelled)
+
+
+def test_a_changed_map_has_another_fingerprint_even_if_its_size_is_the_same(rooms: Path) -> None:
+    before = open_dense(rooms, task="depth")
+    put(rooms / "train" / "depth" / "1.png", np.full((HEIGHT, WIDTH), 9, np.uint16))
+    changed = open_dense(rooms, task="depth")
+    assert changed.train.fingerprint != before.train.fingerprint and changed.val.fingerprint == before.val.fingerprint
+    assert changed.train.images.fingerprint == before.train.images.fingerprint
+    (rooms / "train" / "depth" / "1.png").unlink()
+    found = set()
+    for scale in (1.0, 2.0):
+        put(rooms / "train" / "depth" / "1.npy", RAMP * scale)
+        found.add(open_dense(rooms, task="depth").train.fingerprint)
+    assert len(found) == 2
+
+
+TROUBLES = {
+    "a map is missing": (lambda r: (r / "train/depth/1.png").unlink(), "depth", "1 of 3 images .*'images/1.jpg'"),
+    "an image is missing": (lambda r: (r / "train/images/1.jpg").unlink(), "normals", "1 of 3 maps .*'normals/1.png'"),
+    "no maps": (lambda r: shutil.rmtree(r / "train" / "depth"), "depth", "one of depth/"),
+    "two kinds": (lambda r: shutil.copytree(r / "val/depth", r / "val/depth_euclidean"), "depth", "one of depth/"),
+    "other kinds": (lambda r: (r / "val/depth").rename(r / "val/depth_euclidean"), "depth", "in both"),
+    "two of a name": (lambda r: put(r / "train/images/0.png"), "depth", "would both be of '0'"),
+    "parts below": (lambda r: [shutil.copytree(r / "val/images", r / f"train/images/{p}") for p in ("train", "val")],
+                    "depth", "expected these above it"),
+    "a link": (lambda r: (r / "val/images/x").symlink_to(r / "train/images", True), "depth", "by a link"),
+    "the same images": (lambda r: (shutil.rmtree(r / "val"), shutil.copytree(r / "train", r / "val")), "depth",
+                        "the same 3 images"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_folders_that_are_not_clear_are_refused(rooms: Path, trouble: str) -> None:
+    make, task, words = TROUBLES[trouble]
+    make(rooms)
+    with pytest.raises(DataError, match=words):
+        open_dense(rooms, task=task)
+
+
+def test_a_wrong_map_or_image_is_named_when_it_is_read_and_the_others_are_not_touched(rooms: Path) -> None:
+    file = rooms / "val" / "depth" / "1.png"
+    part = open_dense(rooms, task="depth").val
+    for stored, words in ((RAMP.T, "4 x 6 px and its image"), (RAMP * 0, "no valid pixel"), (None, "cannot be read")):
+        file.write_text("this is no map") if stored is None else put(file, stored.astype(np.uint16))
+        with pytest.raises(DataError, match=rf"^The depth map 'depth/1\.png' of 'rooms' .*{words}"):
+            part.maps[1]
+        assert part.maps[0][1].all()
+    put(file, RAMP.astype(np.uint16))
+    (rooms / "val" / "images" / "1.jpg").write_bytes(b"this is no image")
+    for ask in (lambda: part.images[1], lambda: part.maps[1]):
+        with pytest.raises(CorruptImage, match=r"'images/1.jpg' of 'rooms' cannot be read"):
+            ask()
+
+
+def read(path: Path, task: str) -> tuple[np.ndarray, np.ndarray]:
+    values, valid = read_map(str(path), task=task, shown=f"The map {path.name!r}")
+    assert values.dtype == np.float32 and valid.dtype == np.bool_
+    assert values.shape == (*valid.shape, 1 if task == "depth" else 3)
+    assert np.isfinite(values).all() and not values[~valid].any()
+    return values, valid
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float16, ">f4", np.float64])
+@pytest.mark.filterwarnings("error")
+def test_depth_is_missing_where_it_is_0_the_largest_or_not_finite(tmp_path: Path, dtype: type) -> None:
+    stored = RAMP.astype(dtype)
+    if stored.dtype.kind == "u":
+        stored[0, :2] = 0, np.iinfo(dtype).max
+    else:
+        stored[0, :2] = np.nan, np.inf if dtype is not np.float64 else 1e300  # which is infinite as float32
+    for ending in ("npy", "npz", "PNG")[: 2 + (stored.dtype.kind == "u")]:
+        values, valid = read(put(tmp_path / f"0.{ending}", stored), "depth")
+        assert np.flatnonzero(~valid).tolist() == [0, 1]
+        np.testing.assert_array_equal(values[valid][:, 0], stored[valid])
+
+
+@pytest.mark.parametrize("ending", ["png", "npy"])
+def test_directions_are_missing_where_colours_are_black_or_grey_and_vectors_short(tmp_path: Path, ending: str) -> None:
+    stored = np.full((HEIGHT, WIDTH, 3), (128, 128, 255), np.uint8)
+    stored[0, :4] = (0, 0, 0), (128, 127, 128), (255, 128, 128), (128, 0, 128)
+    values, valid = read(put(tmp_path / f"0.{ending}", stored), "normals")
+    assert np.flatnonzero(~valid).tolist() == [0, 1]
+    np.testing.assert_allclose(values[0, 2:5], [(1, 0, 0), (0, -1, 0), (0, 0, 1)], atol=0.006)
+    vectors = VECTORS.copy()
+    vectors[0, :4] = (np.nan, 0, 1), (0, 0, 0), (0.05, 0.05, 0.05), (0, 1e200, 0)
+    values, valid = read(put(tmp_path / "1.npy", vectors), "normals")
+    assert np.flatnonzero(~valid).tolist() == [0, 1, 2, 3]
+    lengths = np.linalg.norm(vectors[valid], axis=1)[:, None]
+    np.testing.assert_allclose(values[valid], vectors[valid] / lengths, rtol=1e-6)
+
+
+def test_of_several_arrays_the_one_named_for_the_task_is_taken(tmp_path: Path) -> None:
+    np.savez(tmp_path / "0.npz", confidence=RAMP, depth=RAMP / 2, normals=VECTORS)
+    np.testing.assert_array_equal(read(tmp_path / "0.npz", "depth")[0][:, :, 0], RAMP / 2)
+    np.savez(tmp_path / "0.npz", a=RAMP, b=RAMP)
+    with pytest.raises(DataError, match=r"holds a, b; expected one array, or one of them named 'depth'"):
+        read(tmp_path / "0.npz", "depth")
+
+
+@pytest.mark.parametrize(
+    ("task", "ending", "stored"),
+    [
+        ("depth", "png", np.ones((4, 6, 3), np.uint8)),
+        ("depth", "png", np.ones((4, 6), bool)),
+        ("normals", "png", np.ones((4, 6), np.uint8)),
+        ("normals", "png", np.ones((4, 6, 4), np.uint8)),
+        ("depth", "npy", np.ones((1, 4, 6))),
+        ("depth", "npz", np.ones((4, 0))),
+        ("depth", "npy", np.ones((4, 6), complex)),
+        ("normals", "npz", np.ones((4, 6, 3), np.uint16)),
+        ("normals", "npy", np.zeros((4, 6, 3))),
+        ("depth", "npy", np.array([["a"]])),
+    ],
+)
+def test_another_content_is_refused_by_name(tmp_path: Path, task: str, ending: str, stored: np.ndarray) -> None:
+    with pytest.raises(DataError, match=rf"^The map '0\.{ending}' .*"):
+        read(put(tmp_path / f"0.{ending}", stored), task)
+
+
+@pytest.mark.parametrize("ending", ["png", "npy", "npz"])
+@pytest.mark.filterwarnings("error")
+def test_damaged_and_malicious_files_are_read_or_refused_by_name(tmp_path: Path, ending: str) -> None:
+    generator = np.random.default_rng(0)
+    file = put(tmp_path / f"0.{ending}", RAMP.astype(np.uint16))
+    whole, n_refused = file.read_bytes(), 0
+    contents = [b"", b"this is no map", whole[:-60]]
+    for _ in range(60):
+        content = np.frombuffer(whole, np.uint8).copy()
+        content[generator.integers(0, len(content), 3)] = generator.integers(0, 256, 3)
+        contents.append(content.tobytes())
+    for content in contents:
+        file.write_bytes(content)
+        try:
+            read(file, "depth")
+        except DataError as error:
+            assert str(error).startswith(f"The map '0.{ending}' ")
+            n_refused += 1
+    assert n_refused > 10
+    with open(file, "wb") as opened:
+        np.save(opened, np.array([{}, None]), allow_pickle=True)
+    with pytest.raises(DataError, match="cannot be read"):
+        read(file, "depth")

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pydicom import dcmread
 from pydicom.dataset import Dataset, FileMetaDataset
-from pydicom.encaps import encapsulate
 from pydicom.sequence import Sequence
-from pydicom.uid import MPEG2MPML, CTImageStorage, ExplicitVRLittleEndian, generate_uid
+from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 from tests.cli_runner import document, run
 from tests.image_files import shades
 from zoo.datasets import open_images
-from zoo.datasets.imagefiles import notes_on, read_image
-from zoo.errors import CorruptImage, DataError, MissingExtra
+from zoo.datasets.imagefiles import Show, notes_on, read_image
+from zoo.errors import CorruptImage
 
 GREY = shades()
 STORED = GREY.astype(np.uint16) << 4 | GREY >> 4  # 12 bits
@@ -49,7 +46,7 @@ def dicom(path: Path, pixels: np.ndarray = STORED, *, bits: int = 12, **elements
 
 
 def seen(path: Path, **options: Any) -> np.ndarray:
-    return np.asarray(read_image(str(path), image=path.name, image_set="scans", **options))
+    return np.asarray(read_image(str(path), path.name, Show("scans", **options)))
 
 
 def test_values_are_shown_by_the_range_of_their_bits_where_there_is_no_window(tmp_path: Path) -> None:
@@ -73,7 +70,7 @@ def test_a_window_is_applied_to_rescaled_values_and_a_scale_takes_its_place(tmp_
     np.testing.assert_array_equal(seen(path, scale=(-1000, 3000)), np.rint((values + 1000) / 4000 * 255))
     inverted = dicom(tmp_path / "b.dcm", stored, bits=16, PhotometricInterpretation="MONOCHROME1", **window)
     np.testing.assert_array_equal(seen(inverted), 255 - expected)
-    assert read_image(str(path), image="a", image_set="b").info["window"]
+    assert read_image(str(path), "a", Show("b")).info["window"]
 
 
 def test_a_table_of_shades_is_a_window_too(tmp_path: Path) -> None:
@@ -82,11 +79,6 @@ def test_a_table_of_shades_is_a_window_too(tmp_path: Path) -> None:
     table.LUTData = (255 * (np.arange(4096) / 4095) ** 2).astype("<u2").tobytes()
     path = dicom(tmp_path / "a.dcm", VOILUTSequence=Sequence([table]))
     np.testing.assert_array_equal(seen(path), (255 * (STORED.astype(float) / 4095) ** 2).astype(np.uint8))
-
-
-def test_colours_stay_what_they_are(tmp_path: Path) -> None:
-    colours = np.random.default_rng(0).integers(0, 256, (6, 8, 3), np.uint8)
-    np.testing.assert_array_equal(seen(dicom(tmp_path / "a.dcm", colours, bits=8)), colours)
 
 
 def folder_of_scans(root: Path, **elements: Any) -> Path:
@@ -122,26 +114,3 @@ def test_scans_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     for index in (1, 2):
         with pytest.raises(CorruptImage, match=f"'a/{index}.dcm' of 'scans'"):
             images[index]
-
-
-def test_a_compression_that_no_installed_library_knows_is_said_when_the_folder_is_opened(tmp_path: Path) -> None:
-    root = folder_of_scans(tmp_path / "scans")
-    for path in root.rglob("*.dcm"):
-        file = dcmread(path)
-        file.file_meta.TransferSyntaxUID = MPEG2MPML
-        file.PixelData = encapsulate([b"frame"])
-        file["PixelData"].VR = "OB"
-        file.save_as(path)
-    with pytest.raises(DataError, match=r"compressed as MPEG2.*gdcmconv") as caught:
-        open_images(root)
-    assert not isinstance(caught.value, CorruptImage)
-
-
-def test_without_pydicom_the_sentence_names_the_extra_and_the_conversion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = folder_of_scans(tmp_path / "scans")
-    monkeypatch.delitem(sys.modules, "zoo.datasets.dicom", raising=False)
-    monkeypatch.setitem(sys.modules, "pydicom", None)
-    with pytest.raises(MissingExtra, match=r"16-bit PNG.*\[dicom\]"):
-        open_images(root)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from zoo.datasets import open_images, pixels_of
-from zoo.errors import CorruptImage, DataError
+from zoo.datasets import open_images
+from zoo.errors import CorruptImage, DataError, UnknownName
 
 
 def put(path: Path, grey: int = 0, *, mode: str = "L") -> Path:
@@ -47,17 +47,6 @@ def test_a_folder_with_train_and_a_second_part_is_opened(two_parts: Path, second
     assert np.asarray(data.train[4][0]).max() == 31
 
 
-def test_a_copy_elsewhere_has_the_same_fingerprint_and_a_changed_file_another(two_parts: Path, tmp_path: Path) -> None:
-    before = open_images(two_parts)
-    shutil.copytree(two_parts, tmp_path / "copy")
-    copied = open_images(str(tmp_path / "copy"), name="other")
-    assert copied.train.fingerprint == before.train.fingerprint and copied.train.name == "other"
-    Image.new("L", (30, 20)).save(two_parts / "train" / "cat" / "1.png")
-    changed = open_images(two_parts)
-    assert changed.train.fingerprint != before.train.fingerprint
-    assert changed.val.fingerprint == before.val.fingerprint
-
-
 def test_names_are_in_the_order_of_their_code_points_and_hidden_or_other_files_are_ignored(two_parts: Path) -> None:
     for name in ("Z.JPG", "a.jpeg", "10.png", "é.png", "ß.webp"):
         put(two_parts / "train" / "cat" / name)
@@ -80,23 +69,6 @@ def test_one_folder_is_split_by_names_and_added_images_move_no_other(one_part: P
     more = open_images(one_part, val_share=0.5)
     assert set(after.val.names) < set(more.val.names)
     assert set(open_images(one_part, val_share=0.3, seed=1).val.names) != set(after.val.names)
-
-
-def test_the_split_by_names_is_the_one_it_has_always_been(one_part: Path) -> None:
-    assert open_images(one_part, val_share=0.2).val.names == [
-        "cat/15.png",
-        "cat/25.png",
-        "cat/29.png",
-        "cat/9.png",
-        "dog/36.png",
-        "dog/8.png",
-    ]
-
-
-def test_deeper_folders_belong_to_their_class(two_parts: Path) -> None:
-    put(two_parts / "train" / "cat" / "indoors" / "sofa" / "7.png")
-    names = open_images(two_parts).train.names
-    assert "cat/indoors/sofa/7.png" in names and len(names) == 7
 
 
 def test_links_are_followed_and_loops_end(two_parts: Path, tmp_path: Path) -> None:
@@ -122,117 +94,41 @@ def test_a_folder_that_is_also_another_class_or_part_is_refused(two_parts: Path,
         open_images(two_parts)
 
 
-def test_a_link_to_the_folder_above_the_classes_is_refused_and_a_dangling_one_too(two_parts: Path) -> None:
-    link = two_parts / "train" / "dog" / "up"
-    link.symlink_to(two_parts / "train", target_is_directory=True)
-    with pytest.raises(DataError, match="by a link"):
-        open_images(two_parts)
-    link.unlink()
-    (two_parts / "train" / "dog" / "gone.png").symlink_to("nowhere.png")
-    with pytest.raises(DataError, match=r"gone\.png cannot be read"):
-        open_images(two_parts)
-
-
-@pytest.mark.parametrize("mode", ["RGBA", "LA", "1", "P", "RGB"])
-def test_images_of_8_bits_come_as_pillow_reads_them(two_parts: Path, mode: str) -> None:
-    Image.new("L", (3, 2), 255).convert(mode).save(two_parts / "train" / "cat" / "0.png")
-    assert open_images(two_parts).train[0][0].mode == mode
-
-
-def damage(file: Path, how: str) -> None:
-    if how == "empty":
-        file.write_bytes(b"")
-    elif how == "text":
-        file.write_text("this is no image")
-    elif how == "cut":
-        Image.effect_noise((64, 64), 50).save(file)
-        file.write_bytes(file.read_bytes()[:500])
-    elif how == "flipped":
-        Image.effect_noise((64, 64), 50).save(file)
-        content = bytearray(file.read_bytes())
-        content[100:110] = bytes(10)
-        file.write_bytes(bytes(content))
-    elif how == "gone":
-        file.unlink()
-
-
-@pytest.mark.parametrize("how", ["empty", "text", "cut", "flipped", "gone"])
+@pytest.mark.parametrize("how", ["text", "cut", "gone"])
 @pytest.mark.filterwarnings("error")
 def test_a_corrupt_image_is_named_when_it_is_read_and_the_others_are_not_touched(two_parts: Path, how: str) -> None:
-    images = open_images(two_parts).train
-    damage(two_parts / "train" / "dog" / "1.png", how)
-    if how != "gone":
+    file, images = two_parts / "train" / "dog" / "1.png", open_images(two_parts).train
+    Image.effect_noise((64, 64), 50).save(file)
+    file.write_bytes({"text": b"this is no image", "cut": file.read_bytes()[:500], "gone": b""}[how])
+    if how == "gone":
+        file.unlink()
+    else:
         images = open_images(two_parts).train
     with pytest.raises(CorruptImage, match=r"The image 'dog/1.png' of 'pets' cannot be read") as caught:
         images[4]
-    assert caught.value.image == "dog/1.png"
-    assert images[3][1] == images[5][1] == 1
+    assert caught.value.image == "dog/1.png" and images[3][1] == images[5][1] == 1
 
 
-@pytest.mark.filterwarnings(r"ignore:.*:Warning:PIL\.")  # as the module does, but pytest sets the filters back
-def test_an_image_of_absurd_size_is_corrupt_and_not_decoded(two_parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    images = open_images(two_parts).train
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 4)  # 6 is more, 9 would be more than twice as many
-    assert images[0][0].size == (3, 2)
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2)
-    with pytest.raises(CorruptImage, match="decompression bomb"):
-        images[0]
+def same_parts(root: Path) -> None:
+    shutil.rmtree(root / "val")
+    shutil.copytree(root / "train", root / "val")
 
 
-def test_folders_of_other_content_are_refused(two_parts: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "texts" / "cat").mkdir(parents=True)
-    (tmp_path / "texts" / "cat" / "a.txt").write_text("x")
-    put(tmp_path / "flat" / "1.png")
-    shutil.copytree(two_parts / "train", tmp_path / "half" / "train")
-    for name, words in (
-        ("empty", "holds no image in a folder of a class; expected CLASS/IMAGE"),
-        ("texts", "holds no image in a folder of a class"),
-        ("flat", "1 images outside a folder of a class, such as '1.png', so that they have no label"),
-        ("half", "has train/ but none of val/, validation/, test/"),
-    ):
-        with pytest.raises(DataError, match=words):
-            open_images(tmp_path / name)
-
-
-def test_classes_that_are_empty_alone_or_in_one_part_only_are_refused(two_parts: Path) -> None:
-    (two_parts / "train" / "emu").mkdir()
-    with pytest.raises(DataError, match=r"1 of 3 class folders in .*train hold no image, the first is 'emu'"):
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (shutil.rmtree, "There is no image set|no folder"),
+        (lambda root: [shutil.rmtree(root / part) for part in ("train", "val")], "no image in a folder of a class"),
+        (lambda root: put(root / "train" / "1.png"), "1 images outside a folder of a class, such as '1.png'"),
+        (lambda root: shutil.rmtree(root / "val"), "has train/ but none of val/"),
+        (lambda root: (root / "train" / "emu").mkdir(), "1 of 3 class folders .* the first is 'emu'"),
+        (lambda root: put(root / "val" / "emu" / "1.png"), "1 test images of 'pets' have a class .* 'emu'"),
+        (lambda root: [shutil.rmtree(root / part / "dog") for part in ("train", "val")], "same label, 'cat'"),
+        (same_parts, "are the same 6 images"),
+        (lambda root: (root / "train" / "dog" / "gone.png").symlink_to("nowhere"), r"gone\.png cannot be read"),
+    ],
+)
+def test_folders_that_would_mislead_a_probe_are_refused(two_parts: Path, make: Any, words: str) -> None:
+    make(two_parts)
+    with pytest.raises((DataError, UnknownName), match=words):
         open_images(two_parts)
-    (two_parts / "train" / "emu").rmdir()
-    put(two_parts / "val" / "emu" / "1.png")
-    with pytest.raises(DataError, match=r"1 test images of 'pets' have a class that no training image has, .* 'emu'"):
-        open_images(two_parts)
-    for part in ("train", "val"):
-        for label in ("dog", "emu"):
-            shutil.rmtree(two_parts / part / label, ignore_errors=True)
-    with pytest.raises(DataError, match="training images of 'pets' have the same label, 'cat'"):
-        open_images(two_parts)
-
-
-def test_a_split_that_leaves_a_class_without_training_images_is_refused(one_part: Path) -> None:
-    put(one_part / "emu" / "1.png")
-    with pytest.raises(DataError, match=r"leaves the class 'emu' without an image; take another share or seed"):
-        open_images(one_part, val_share=0.97)
-
-
-def test_the_same_images_as_both_parts_are_refused(two_parts: Path) -> None:
-    shutil.rmtree(two_parts / "val")
-    shutil.copytree(two_parts / "train", two_parts / "val")
-    with pytest.raises(DataError, match="are the same 6 images"):
-        open_images(two_parts)
-
-
-@pytest.mark.parametrize("twin", ["A.png", "a.PNG"])
-def test_names_that_differ_only_by_case_are_refused(two_parts: Path, twin: str) -> None:
-    put(two_parts / "train" / "cat" / "a.png")
-    if os.path.exists(two_parts / "train" / "cat" / twin):  # a disk that takes them for one cannot hold both
-        assert len(open_images(two_parts).train) == 7
-        return
-    put(two_parts / "train" / "cat" / twin)
-    with pytest.raises(DataError, match="differ only by case"):
-        open_images(two_parts)
-
-
-def test_all_pixels_can_be_had_at_once(two_parts: Path) -> None:
-    assert pixels_of(open_images(two_parts).val)[:, 0, 0].tolist() == [20, 21, 20, 21]

@@ -1,24 +1,32 @@
-"""Groups of images and tags: stored with features, kept by subsets, and on one side of every split."""
+"""Groups, copies and tags: known by names and contents, counted, and on one side of every split."""
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.planted_features import GridProbe, features
 from zoo.datasets import array_images, held_out
-from zoo.datasets.groups import groups_of_names, shared_groups, together
-from zoo.datasets.images import ImageSet, indicators_of
-from zoo.datasets.subsets import stratified_split
+from zoo.datasets import images as contents_module
+from zoo.datasets.images import (
+    ImageSet,
+    contents_of_files,
+    copies_of,
+    groups_of_names,
+    indicators_of,
+    together,
+)
+from zoo.datasets.subsets import hash_split, stratified_split
 from zoo.errors import DataError
-from zoo.evaluation.measuring import divide, label_setting, measure_seeds
-from zoo.evaluation.neighbours import NeighbourProbe
+from zoo.evaluation.curves.regimes import regime_subset
+from zoo.evaluation.measuring import divide, label_setting
 from zoo.evaluation.risk import decompose
-from zoo.features import Features, load_features, verify
+from zoo.features import Features
 
 
 def image_set(groups: np.ndarray | None, labels: np.ndarray, *, seed: int = 0) -> ImageSet:
@@ -26,12 +34,6 @@ def image_set(groups: np.ndarray | None, labels: np.ndarray, *, seed: int = 0) -
     pixels = np.random.default_rng(seed).integers(0, 256, (len(labels), 4, 4), np.uint8)
     names = tuple(f"class {number}" for number in range(int(labels.max()) + 1))
     return array_images(pixels, labels.astype(np.int64), name="noise", split="all", classes=names, groups=groups)
-
-
-def some(**changed: object) -> Features:
-    """Features of ten images."""
-    x = np.random.default_rng(0).normal(size=(10, 3)).astype(np.float32)
-    return Features(**{"x": x, "y": np.arange(10) % 2, "origin": features(x, np.arange(10) % 2).origin} | changed)
 
 
 def test_copies_and_groups_join_what_a_chain_of_both_connects() -> None:
@@ -46,64 +48,12 @@ def test_copies_and_groups_join_what_a_chain_of_both_connects() -> None:
         np.testing.assert_array_equal(found[:, None] == found, reached)
 
 
-def test_what_is_known_alone_says_what_belongs_together() -> None:
-    some_of = np.array([4, 4, 5], np.uint64)
-    assert together(None, None) is None
-    assert together(some_of, None) is some_of and together(None, some_of) is some_of
-
-
 def test_subsets_keep_groups_and_tags() -> None:
     groups = groups_of_names(list("aabbcc"))
     images = image_set(groups, np.array([0, 1] * 3))
     chosen = images.subset([4, 1], split="part")
     np.testing.assert_array_equal(chosen.groups, groups[[4, 1]])
     assert chosen.fingerprint != image_set(None, np.array([0, 1] * 3)).subset([4, 1], split="part").fingerprint
-
-
-def test_groups_and_tags_are_part_of_the_fingerprint() -> None:
-    labels = np.array([0, 1, 0])
-    plain, grouped, other = (
-        image_set(None if names is None else groups_of_names(names), labels) for names in (None, "aab", "abb")
-    )
-    assert len({plain.fingerprint, grouped.fingerprint, other.fingerprint}) == 3
-
-
-def test_features_keep_groups_and_tags_on_the_disk(tmp_path: Path) -> None:
-    groups = groups_of_names([str(number // 2) for number in range(10)])
-    given = some(groups=groups, tags=("cat", "dog"), classes=("cat", "cat|dog"))
-    given.save(tmp_path / "one")
-    found = verify(tmp_path / "one")
-    np.testing.assert_array_equal(found.groups, groups)
-    assert found.tags == ("cat", "dog") and indicators_of(found)[:2].tolist() == [[True, False], [True, True]]
-
-
-def test_an_index_without_groups_and_tags_does_not_name_them(tmp_path: Path) -> None:
-    some().save(tmp_path / "one")
-    facts = json.loads((tmp_path / "one" / "index.json").read_text())
-    assert not {"groups", "tags"} & facts.keys()
-    found = load_features(tmp_path / "one")
-    assert found.groups is None and found.tags == ()
-
-
-def test_groups_must_be_one_hash_an_image() -> None:
-    with pytest.raises(DataError, match="groups of images as uint64 \\(3,\\); expected uint64, one a row"):
-        some(groups=np.zeros(3, np.uint64))
-    with pytest.raises(DataError, match="has groups as int64; expected uint64"):
-        image_set(np.zeros(4, np.int64), np.array([0, 1] * 2))
-
-
-def test_indicators_of_images_without_tags_are_refused() -> None:
-    with pytest.raises(DataError, match="have one class each and no tags"):
-        indicators_of(image_set(None, np.array([0, 1])))
-
-
-def test_groups_in_both_parts_are_counted() -> None:
-    shared = shared_groups(groups_of_names("aab"), groups_of_names("bbcd"))
-    assert shared is not None and shared.in_both == 1 and shared.test_images == 2
-    assert shared.notes()[0].startswith("1 of 3 groups of test images also have training images (2 of 4 test images")
-    assert shared_groups(groups_of_names("a"), None) is None
-    alone = shared_groups(groups_of_names("a"), groups_of_names("b"))
-    assert alone is not None and not alone.notes()
 
 
 def population(seed: int, *, n: int = 400, n_classes: int = 3, n_groups: int = 60) -> ImageSet:
@@ -134,26 +84,8 @@ def test_no_group_and_no_copy_is_on_both_sides_of_a_split_and_shares_of_classes_
     assert np.mean(missed) < 0.05  # a group has 1.7 % of all images in the mean, and 5 % of a class
 
 
-def test_a_grouped_split_follows_the_seed_alone() -> None:
-    one, same, other = (stratified_split(population(3), val_share=0.2, seed=seed).val.names for seed in (0, 0, 1))
-    assert one == same != other
-
-
-def test_groups_of_one_image_split_as_stratified_as_images_do() -> None:
-    labels = np.arange(300) % 3
-    data = stratified_split(image_set(np.arange(300, dtype=np.uint64), labels), val_share=0.2, seed=0)
-    assert data.val.n_per_class().tolist() == [20, 20, 20]
-
-
-def test_a_group_that_has_all_of_a_class_is_trained_on() -> None:
-    labels = np.array([0, 1, 0, 1, 2, 2, 0, 1])
-    groups = groups_of_names(["a", "b", "c", "d", "e", "e", "f", "f"])
-    found = stratified_split(image_set(groups, labels), val_share=0.3, seed=0)
-    assert found.train.n_per_class()[2] == 2 and found.val.n_per_class().tolist()[2:] == [0]
-
-
 def test_one_group_of_everything_is_refused() -> None:
-    with pytest.raises(DataError, match="leaves 2 of 2 classes without a test image"):
+    with pytest.raises(DataError, match="leaves the validation part without"):
         stratified_split(image_set(groups_of_names("aaaaaa"), np.arange(6) % 2), val_share=0.2, seed=0)
 
 
@@ -185,38 +117,6 @@ def test_probes_are_never_tuned_on_a_group_that_they_learn_from(setting: str) ->
         assert not np.isin(train.groups[division.tuning], train.groups[division.choice]).any()
 
 
-def test_neighbours_of_the_own_group_do_not_vote_where_k_is_chosen() -> None:
-    train = planted(0)
-    rng = np.random.default_rng(1)
-    y = rng.integers(2, size=60)[np.repeat(np.arange(60), 4)]  # of a group, and no other knows it
-    probe = NeighbourProbe(k=(1, 3)).fit(train.x, y, groups=train.groups)
-    unaware = NeighbourProbe(k=(1, 3)).fit(train.x, y)
-    assert unaware.report_["validation_error_percent"] < 5 < 25 < probe.report_["validation_error_percent"]
-
-
-def test_votes_without_the_own_group_are_those_of_all_other_rows() -> None:
-    train = planted(2, n=80)
-    groups = train.groups
-    assert groups is not None
-    found = NeighbourProbe(k=(1, 5)).fit(train.x, train.y, groups=groups).report_["errors_percent"]
-    for k in (1, 5):
-        wrong = 0
-        for row in range(len(train)):
-            others = groups != groups[row]
-            vote = NeighbourProbe(k=k).fit(np.asarray(train.x)[others], train.y[others])
-            wrong += int(vote.predict(np.asarray(train.x)[row : row + 1])[0] != train.y[row])
-        assert found[str(k)] == pytest.approx(100 * wrong / len(train))
-
-
-def test_errors_of_probes_have_intervals_over_groups() -> None:
-    train, test = planted(0), planted(1, n=80, part="val")
-    full = label_setting("full")
-    grouped = measure_seeds(train, test, full, probe=GridProbe, n_seeds=1).error
-    alone = measure_seeds(replace(train, groups=None), replace(test, groups=None), full, probe=GridProbe, n_seeds=1)
-    assert all(end is not None for end in (grouped.ci_low, grouped.ci_high, alone.error.ci_low, alone.error.ci_high))
-    assert grouped.ci_high - grouped.ci_low > 1.3 * (alone.error.ci_high - alone.error.ci_low)  # type: ignore[operator]
-
-
 def test_a_decomposition_keeps_groups_together_and_says_how_sure_it_is_of_them() -> None:
     report = decompose(planted(0), planted(1, n=80, part="val"), probe=GridProbe, n_bootstrap=200, n_refits=5)
     assert report.refit is not None and report.refit.n == 5
@@ -245,3 +145,91 @@ def test_every_tag_is_on_both_sides_of_a_split(seed: int) -> None:
     for part in (data.train, data.val):
         assert indicators_of(part).any(axis=0).all() and part.tags == ("a", "b", "c")
     assert 10 <= len(data.val) <= 20
+
+
+def noise(path: Path, seed: int) -> Path:
+    """An image whose file has the size of all others: an uncompressed bitmap."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), np.uint8)
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+def test_hashes_of_large_folders_are_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(contents_module, "_CACHED_FROM_BYTES", 1)
+    files = [str(noise(tmp_path / f"{number}.bmp", number)) for number in range(4)]
+    for file in files:
+        os.utime(file, ns=(10**18, 10**18))
+    monkeypatch.setattr(contents_module.time, "time_ns", lambda: 2**62)  # a day on which all of this is long ago
+    before = contents_of_files(files)
+    reads: list[str] = []
+    read = contents_module._of_file
+    monkeypatch.setattr(contents_module, "_of_file", lambda path: reads.append(path) or read(path))  # type: ignore[func-returns-value]
+    assert np.array_equal(contents_of_files(files), before) and not reads
+    noise(Path(files[2]), 99)  # of the same size
+    os.utime(files[2], ns=(10**18, 10**18))  # and with the time of the old one, as some tools copy
+    after = contents_of_files(files)
+    assert len(reads) == 4 and (after != before).tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize("split", [hash_split, stratified_split])
+def test_copies_lie_on_one_side_of_a_split_and_without_copies_nothing_moves(split: object) -> None:
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (200, 4, 4), np.uint8)
+    labels = np.arange(200, dtype=np.int64) % 2
+    names = [f"{number:03}" for number in range(200)]
+    pixels[100:140] = pixels[:40]  # 40 copies, a few with the other label
+    labels[100:105] = 1 - labels[:5]
+    images = array_images(pixels, labels, name="x", split="all", classes=("a", "b"), names=names)
+    data = split(images, val_share=0.3, seed=1)  # type: ignore[operator]
+    assert not set(data.train.contents.tolist()) & set(data.val.contents.tolist())
+    assert 40 < len(data.val) < 80 and len(data.train) + len(data.val) == 200
+    alone = images.subset(np.arange(100), split="all")
+    unknown = array_images(pixels[:100], labels[:100], name="x", split="all", classes=("a", "b"), names=names[:100])
+    object.__setattr__(unknown, "contents", None)
+    assert split(alone, val_share=0.3, seed=1).val.names == split(unknown, val_share=0.3, seed=1).val.names  # type: ignore[operator]
+
+
+def test_a_held_out_part_has_as_many_images_as_asked_for_and_no_copy_of_the_rest() -> None:
+    random = np.random.default_rng(1)
+    labels = random.integers(0, 3, 300)
+    contents = random.integers(0, 220, 300).astype(np.uint64)  # most are there once or twice, in any classes
+    plain = held_out(labels, 60, seed=4)
+    chosen = held_out(labels, 60, seed=4, contents=contents)
+    assert len(chosen) == len(plain) == 60
+    assert not np.isin(contents[chosen.rest()], contents[chosen.indices]).any()
+    assert np.array_equal(np.bincount(labels[chosen.indices]), np.bincount(labels[plain.indices]))
+    same = held_out(labels, 60, seed=4, contents=np.arange(300).astype(np.uint64))
+    assert np.array_equal(same.indices, plain.indices)
+
+
+@pytest.mark.parametrize("name", ["full", "5-shot", "10%"])
+def test_no_probe_is_tuned_on_a_copy_of_what_it_is_trained_on(name: str) -> None:
+    random = np.random.default_rng(2)
+    labels, contents = np.arange(240) % 4, random.integers(0, 120, 240).astype(np.uint64)
+    train = replace(features(np.zeros((240, 1), np.float32), labels), contents=contents)
+    division = divide(label_setting(name), train, n_test=60, seed=0)
+    assert len(division.tuning) > 0
+    assert not np.isin(
+        contents[division.tuning], contents[division.choice if division.refits else division.train]
+    ).any()
+
+
+def test_a_regime_is_not_validated_on_copies_of_what_it_is_trained_on() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 4, 4), np.uint8)
+    pixels[30:] = pixels[:30]
+    labels = (np.arange(60) % 3).astype(np.int64)
+    part = array_images(pixels, labels, name="x", split="train", classes=("a", "b", "c"))
+    for n in (24, 60):
+        found = regime_subset(part, n, seed=0, validation_share=0.4)
+        assert len(found.validation) and not np.isin(part.contents[found.validation], part.contents[found.train]).any()
+
+
+def test_copies_are_counted_within_and_between_parts() -> None:
+    train, test = np.array([1, 1, 1, 2, 3], np.uint64), np.array([3, 4, 4, 5, 1], np.uint64)
+    found = copies_of(train, np.array([0, 0, 1, 0, 2]), test, np.array([1, 0, 0, 2, 0]))
+    assert found is not None
+    assert (found.test_in_train, found.within_train, found.within_test, found.in_two_classes) == (2, 2, 1, 2)
+    assert len(found.notes()) == 4 and "2 of 5 test images" in found.notes()[0]
+    assert copies_of(None, np.zeros(0, np.int64), test, np.zeros(5, np.int64)) is None

@@ -15,12 +15,11 @@ from tests.cli_runner import document, run
 from tests.datasets.test_imagefiles import dense_folder, folder_of, in_8_bits, pixels
 from tests.image_files import exif, shades
 from tests.shard_files import png, put, tar
-from zoo.datasets import endings, open_images
-from zoo.datasets.endings import SUFFIXES, left_out_note
-from zoo.datasets.imagefiles import notes_on, read_image
+from zoo.datasets import imagefiles, open_images
+from zoo.datasets.folders import image_files
+from zoo.datasets.imagefiles import SUFFIXES, notes_on
 from zoo.datasets.opening import open_dense
-from zoo.datasets.unlabelled import image_files
-from zoo.errors import CorruptImage, DataError
+from zoo.errors import DataError
 
 ENCODER = "pocket_simclr_rn_shapes"
 QUICK = ("--settings", "full", "--no-knn", "--no-record")
@@ -56,12 +55,6 @@ def test_images_of_every_format_that_pillow_reads_have_their_pixels(root: Path) 
     assert train.reading.left_out == {}
 
 
-def test_of_an_icon_the_largest_image_is_read(root: Path) -> None:
-    Image.fromarray(COLOURS).save(root / "train" / "a" / "of.ico", sizes=[(16, 16), (32, 32)])
-    train = open_images(root).train
-    assert train.images[train.names.index("a/of.ico")].size == (32, 32)
-
-
 def test_photos_of_phones_are_read_and_turned_where_the_library_is_installed(root: Path) -> None:
     grey = np.kron(shades(), np.ones((8, 8), np.uint8))
     for name, turn in (("upright", 1), ("turned", 6)):
@@ -73,15 +66,10 @@ def test_photos_of_phones_are_read_and_turned_where_the_library_is_installed(roo
     np.testing.assert_array_equal(np.asarray(turned), np.rot90(np.asarray(upright), -1))
 
 
-def test_what_is_no_picture_is_not_among_the_endings() -> None:
-    assert {".jpg", ".png", ".jfif", ".avif", ".jp2", ".tga", ".ico", ".jpe", ".heic", ".dcm"} <= set(SUFFIXES)
-    assert not {".pdf", ".eps", ".ps", ".mpg", ".h5", ".hdf", ".grib", ".wmf", ".txt", ".npy"} & set(SUFFIXES)
-
-
 @pytest.fixture
 def littered(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with photos of phones that cannot be read here, other files, and what systems put there."""
-    monkeypatch.setattr(endings, "SUFFIXES", tuple(ending for ending in SUFFIXES if ending != ".heic"))
+    monkeypatch.setattr(imagefiles, "SUFFIXES", tuple(ending for ending in SUFFIXES if ending != ".heic"))
     for name in (
         "train/a/1.heic",
         "train/b/2.HEIC",
@@ -124,39 +112,13 @@ def test_files_that_are_left_out_are_counted_once_in_one_sentence(littered: Path
     assert note.startswith("6 files and 3 folders were left out: 2 .heic (pip install pillow-heif), 2 @eaDir/")
 
 
-def test_every_verb_that_opens_images_tells_of_them_on_the_screen_and_in_json(littered: Path, tmp_path: Path) -> None:
-    probe, images = str(tmp_path / "probe"), str(littered)
-    few = f"{ENCODER},pocket_sup_rn_shapes"
-    commands = {
-        "evaluate": ("evaluate", ENCODER, images, *QUICK),
-        "choose": ("choose", images, "--dry-run", "--encoders", few),
-        "features": ("features", ENCODER, images),
-    }
-    for verb, arguments in commands.items():
-        assert NOTE in run(*arguments).output, verb
-        found = document(*arguments)
-        found = found["evaluations"][0]["images"] if verb == "evaluate" else found["images"]
-        assert (found["train"]["left_out"], found["val"]["left_out"]) == (TRAIN, VAL), verb
-    run(*commands["evaluate"], "--save", probe)
-    assert "3 files and 1 folder were left out: 1 .svg" in run("predict", probe, str(littered / "val")).output
+def test_verbs_tell_of_them_on_the_screen_and_in_json(littered: Path, tmp_path: Path) -> None:
+    probe = str(tmp_path / "probe")
+    evaluate = ("evaluate", ENCODER, str(littered), *QUICK)
+    assert NOTE in run(*evaluate, "--save", probe).output
+    found = document("features", ENCODER, str(littered))["images"]
+    assert (found["train"]["left_out"], found["val"]["left_out"]) == (TRAIN, VAL)
     assert document("predict", probe, str(littered / "val"))["images"]["all"]["left_out"] == VAL
-    assert document("predict", probe, images)["n_images"] == 10
-
-
-def test_where_no_image_is_left_the_sentence_says_what_there_is(littered: Path, tmp_path: Path) -> None:
-    phones, probe = tmp_path / "phones", tmp_path / "probe"
-    for label in "ab":
-        (phones / label).mkdir(parents=True)
-        shutil.copy(littered / "train" / "a" / "1.heic", phones / label)
-    said = "(2 files were left out: 2 .heic (pip install pillow-heif))"
-    assert f"holds no image in a folder of a class {said}" in run("evaluate", ENCODER, str(phones), code=1).stderr
-    run("evaluate", ENCODER, str(littered), *QUICK, "--save", str(probe))
-    assert f"holds no image {said}" in run("predict", str(probe), str(phones), code=1).stderr
-
-
-def test_a_photo_that_cannot_be_read_here_is_named_with_the_remedy(littered: Path) -> None:
-    with pytest.raises(CorruptImage, match="pip install pillow-heif"):
-        read_image(str(littered / "train" / "a" / "1.heic"), image="1.heic", image_set="set")
 
 
 def test_folders_without_labels_and_with_maps_leave_out_the_same(root: Path, tmp_path: Path) -> None:
@@ -192,15 +154,3 @@ def test_members_of_archives_that_systems_put_there_are_left_out(tmp_path: Path)
     put(tmp_path / "phones.tar", tar([("0.jxl", b"x"), ("0.cls", b"0")]))
     with pytest.raises(DataError, match=r"has no image \(it has jxl, cls\); .*: convert to PNG"):
         open_images(f"webdataset:{tmp_path / 'phones.tar'}")
-
-
-def test_a_class_whose_name_only_looks_like_one_of_a_system_stays(root: Path) -> None:
-    for part in ("train", "val"):
-        for name in ("@eadir2", "macosx", "git", "desktop"):
-            shutil.copytree(root / part / "a", root / part / name)
-    assert open_images(root).train.classes == ("@eadir2", "a", "b", "desktop", "git", "macosx")
-
-
-def test_a_single_file_is_said_in_the_singular() -> None:
-    assert left_out_note({".txt": 1}) == "1 file was left out: 1 .txt"
-    assert left_out_note({}) == ""

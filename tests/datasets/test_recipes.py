@@ -10,9 +10,9 @@ from PIL import Image, ImageOps
 
 from tests.each import for_each
 from zoo.cards.catalogue import catalogue
-from zoo.datasets.recipes import BY_OBJECTIVE, WORDS, Masking, Recipe, Strengths, recipe_of
-from zoo.datasets.views import augmented, hidden_patches, view_preprocess
-from zoo.errors import QueryError, UnknownName
+from zoo.datasets.recipes import WORDS, Masking, Recipe, Strengths, recipe_of
+from zoo.datasets.views import augmented, hidden_patches
+from zoo.errors import QueryError
 
 CARDS = list(catalogue())
 SILENT = {"not applicable": "was not trained", "not published": "does not tell", "not recorded": "does not tell"}
@@ -64,15 +64,6 @@ def test_every_augmentation_of_every_card_is_made_or_named_as_left_out(name: str
     assert found.size == (recipe.size_px, recipe.size_px) and found.mode == "RGB"
 
 
-def test_what_cannot_be_shown_in_a_view_is_told() -> None:
-    infomin = recipe_of(catalogue()["infomin_rn50_200ep"])
-    assert "jigsaw" in dict(infomin.left_out)
-    assert any("jigsaw" in note and "shuffled" in note for note in infomin.notes)
-    assert "rotate" in dict(recipe_of(catalogue()["pocket_rotnet_rn_shapes"]).left_out)
-    assert "the small crops 10x96" in dict(recipe_of(catalogue()["dino_vitS16"]).left_out)
-    assert any("mean colour" in note for note in recipe_of(catalogue()["mae_vitB16"]).notes)
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -92,63 +83,10 @@ def test_strengths_are_those_that_are_published_of_the_method(name: str, expecte
     assert {field: getattr(found, field) for field in expected} == expected
 
 
-def test_versions_of_one_objective_are_told_apart() -> None:
-    versions = {
-        card.objective.version: recipe_of(card).strengths
-        for card in map(catalogue().__getitem__, CARDS)
-        if card.family in ("moco", "mocov3") and card.objective.name == "moco"
-    }
-    assert versions[1].jitter_probability == 1.0 and versions[2].jitter_probability == 0.8
-    assert versions[3].blur_probability == (1.0, 0.1)
-
-
-def test_every_strength_says_where_it_comes_from() -> None:
-    for strengths in BY_OBJECTIVE.values():
-        assert strengths.source
-        low, high = strengths.crop_scale
-        assert 0 < low < high <= 1 and 0 < strengths.masking.share < 1
-
-
-def test_views_have_the_size_of_the_large_crops_where_the_encoder_takes_any_and_else_its_own() -> None:
-    small = next(card for card in map(catalogue().__getitem__, CARDS) if card.pretraining.views == "2x160+4x96")
-    assert recipe_of(small).size_px == 160 and small.preprocess.crop_px == 224
-    assert recipe_of(catalogue()["dino_vitS16"]).size_px == 224
-    assert recipe_of(catalogue()["pocket_dino_vit_shapes"]).size_px == 32
-
-
-def test_a_recipe_can_be_named() -> None:
-    recipe = recipe_of(catalogue()["pocket_init_rn"], recipe=" Color, crop,normalize")
-    assert recipe.augmentations == ("crop", "color") and not recipe.is_of_card
-    assert "the named augmentations crop, color" in recipe.notes[0]
-
-
-@pytest.mark.parametrize("text", ["", "normalize", " , "])
-def test_a_recipe_without_any_augmentation_is_refused(text: str) -> None:
+def test_a_recipe_without_any_augmentation_is_refused() -> None:
+    text = "normalize, "
     with pytest.raises(QueryError, match="none of which makes views that differ"):
         recipe_of(catalogue()["dino_vitS16"], recipe=text)
-
-
-def test_an_unknown_augmentation_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UnknownName, match="did you mean solarize"):
-        recipe_of(catalogue()["dino_vitS16"], recipe="crop,solarise")
-
-
-def test_only_what_decides_a_pixel_is_in_the_fingerprint() -> None:
-    recipe = plain("crop,flip")
-    same = replace(recipe, encoder="other", left_out=(("jigsaw", "why"),), is_of_card=True)
-    same = replace(same, strengths=replace(recipe.strengths, source="elsewhere"))
-    assert same.fingerprint_text == recipe.fingerprint_text
-    for other in (
-        replace(recipe, size_px=31),
-        replace(recipe, augmentations=("flip",)),
-        replace(recipe, strengths=replace(recipe.strengths, jitter_probability=0.5)),
-    ):
-        assert other.fingerprint_text != recipe.fingerprint_text
-
-
-def test_without_a_crop_a_view_is_what_the_encoder_is_shown_anyway() -> None:
-    found = view(noise(32, 32), plain("flip", flip_probability=0.0))
-    assert np.array_equal(found, np.asarray(noise(32, 32)))
 
 
 def test_each_augmentation_does_what_it_says() -> None:
@@ -166,53 +104,9 @@ def test_each_augmentation_does_what_it_says() -> None:
         assert any(not np.array_equal(view(image, recipe, number), pixels) for number in range(8)), words
 
 
-def test_a_crop_of_the_whole_square_image_is_the_image() -> None:
-    recipe = plain("crop", crop_scale=(1.0, 1.0), crop_ratio=(1.0, 1.0))
-    assert np.array_equal(view(noise(32, 32), recipe), np.asarray(noise(32, 32)))
-
-
-def test_crops_keep_to_their_share_of_the_area_and_lie_everywhere() -> None:
-    ramp = np.zeros((64, 64, 3), np.uint8)
-    ramp[..., 0], ramp[..., 1] = np.arange(64)[None, :] * 4, np.arange(64)[:, None] * 4
-    recipe = plain("crop", crop_scale=(0.25, 0.5), interpolation="bilinear")
-    shares, middles = [], []
-    for number in range(60):
-        found = view(Image.fromarray(ramp), recipe, number).astype(float)
-        width, height = (np.ptp(found[16, :, 0]) + 4) / 256, (np.ptp(found[:, 16, 1]) + 4) / 256
-        shares.append(width * height)
-        middles.append(found[16, 16, :2] / 256)
-    assert min(shares) > 0.2 and max(shares) < 0.55 and np.ptp(shares) > 0.15
-    assert np.ptp(np.array(middles), axis=0).min() > 0.3
-
-
-def test_an_image_too_narrow_for_any_crop_gives_its_middle() -> None:
-    strip = Image.fromarray(np.repeat(np.arange(200, dtype=np.uint8)[None, :, None], 3, axis=2).repeat(4, axis=0))
-    found = view(strip, plain("crop", crop_scale=(0.9, 1.0)))
-    assert found.min() >= 96 and found.max() <= 104
-
-
-def test_probabilities_are_kept_and_views_take_unlike_ones_in_turn() -> None:
-    image = noise(32, 32)
-    flipped = [
-        np.array_equal(view(image, plain("flip", flip_probability=0.5), k), np.asarray(image)) for k in range(200)
-    ]
-    assert 70 < sum(flipped) < 130
-    recipe = plain("solarize", solarize_probability=(0.0, 1.0))
-    same = [np.array_equal(view(image, recipe, number), np.asarray(image)) for number in range(6)]
-    assert same == [True, False] * 3
-
-
-def test_without_one_augmentation_the_others_draw_the_same_numbers() -> None:
-    image = noise()
-    both = view(image, plain("crop,solarize"), 3)
-    alone = view(image, plain("crop"), 3)
-    assert np.array_equal(both, np.where(alone < 128, alone, 255 - alone))
-
-
 @pytest.mark.parametrize("kind", ["random", "blocks", "context"])
-@pytest.mark.parametrize("share", [0.15, 0.4, 0.75])
-def test_masks_hide_their_share_of_patches_and_differ_between_views(kind: str, share: float) -> None:
-    generator = np.random.default_rng(1)
+def test_masks_hide_their_share_of_patches_and_differ_between_views(kind: str) -> None:
+    generator, share = np.random.default_rng(1), 0.4
     masks = [hidden_patches(Masking(kind=kind, share=share), 14, 14, generator.random) for _ in range(40)]  # type: ignore[arg-type]
     hidden = np.array([mask.mean() for mask in masks])
     assert len({mask.tobytes() for mask in masks}) == 40
@@ -222,37 +116,3 @@ def test_masks_hide_their_share_of_patches_and_differ_between_views(kind: str, s
         assert (hidden <= share + 0.01).all() and hidden.mean() > 0.8 * share
     else:  # a context of 85 to 100 % without four targets of 15 to 20 % that overlap
         assert hidden.min() > 0.3 and hidden.max() < 0.85
-
-
-def test_blocks_hide_neighbours_and_random_masks_do_not() -> None:
-    def n_edges(masking: Masking) -> float:
-        generator = np.random.default_rng(0)
-        masks = np.array([hidden_patches(masking, 14, 14, generator.random) for _ in range(20)])
-        return float((masks[:, 1:] != masks[:, :-1]).mean() + (masks[..., 1:] != masks[..., :-1]).mean())
-
-    assert n_edges(Masking(kind="blocks", share=0.4)) < 0.5 * n_edges(Masking(share=0.4))
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_masking_nothing_or_everything_leaves_something_to_see(share: float) -> None:
-    mask = hidden_patches(Masking(share=share), 4, 4, np.random.default_rng(0).random)
-    assert mask.sum() == (0 if share == 0 else 15)
-
-
-def test_masked_patches_become_zero_after_normalisation_to_half_a_level() -> None:
-    card = catalogue()["mae_vitB16"]
-    recipe = replace(recipe_of(card, recipe="masking"), strengths=Strengths(masking=Masking(share=0.5)))
-    found = augmented(noise(256, 256), recipe, seed=0, name="a", view=0)
-    tensor = view_preprocess(card)(found)
-    patches = tensor.reshape(3, 14, 16, 14, 16).permute(1, 3, 0, 2, 4).reshape(196, -1)
-    hidden = patches.std(dim=1) < 0.5  # the three colours are rounded, each in its way
-    assert int(hidden.sum()) == 98
-    assert float(patches[hidden].abs().max()) <= 0.5 / 255 / min(card.preprocess.std) + 1e-6
-
-
-def test_erasing_fills_one_rectangle_with_the_mean_colour() -> None:
-    recipe = plain("erasing")
-    found = view(noise(32, 32), recipe)
-    erased = (found == np.array(recipe.mean_colour)).all(axis=2)
-    rows, columns = np.flatnonzero(erased.any(axis=1)), np.flatnonzero(erased.any(axis=0))
-    assert erased[np.ix_(rows, columns)].mean() > 0.95 and 0.01 < erased.mean() < 0.4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
@@ -14,8 +13,7 @@ import torch
 from PIL import Image, ImageOps
 from torchvision import transforms
 
-from tests.image_files import exif, png, shades, stored, tiff
-from tests.published import EARLY
+from tests.image_files import exif, shades, stored
 from zoo.cards.catalogue import catalogue
 from zoo.datasets.rgb import RGB, narrowed, to_rgb, turned
 from zoo.encoders.preprocess import build_preprocess
@@ -31,37 +29,11 @@ def seen(image: Image.Image | np.ndarray, **options: object) -> np.ndarray:
     return np.asarray(found)
 
 
-@pytest.mark.parametrize("factor", [257, 256])  # white is 65,535, or 65,280
-@pytest.mark.parametrize("kind", ["<u2", ">u2"])
-def test_a_16_bit_image_keeps_its_shades(factor: int, kind: str) -> None:
-    deep = Image.fromarray((GREY.astype(np.uint16) * factor).astype(kind))
-    assert deep.mode in ("I;16", "I;16B")
-    np.testing.assert_array_equal(seen(deep), EXPECTED)
-
-
-@pytest.mark.parametrize("name", ["a.png", "a.tif", "lzw.tif", "a.pgm"])
-def test_a_16_bit_file_keeps_its_shades(tmp_path: Path, name: str) -> None:
-    deep = Image.fromarray(GREY.astype(np.uint16) * 257)
-    deep.save(tmp_path / name, **({"compression": "tiff_lzw"} if name == "lzw.tif" else {}))
-    with Image.open(tmp_path / name) as opened:
-        np.testing.assert_array_equal(seen(opened), EXPECTED)
-
-
-def test_grey_of_16_bits_has_the_shades_that_pillow_gives_colour_of_16_bits(tmp_path: Path) -> None:
-    deep = np.random.default_rng(1).integers(0, 65536, (9, 14), np.uint16)
-    files = png(tmp_path / "grey.png", deep), png(tmp_path / "rgb.png", np.repeat(deep[:, :, None], 3, axis=2))
-    with Image.open(files[0]) as grey, Image.open(files[1]) as colour:
-        assert colour.mode == "RGB"
-        np.testing.assert_array_equal(seen(grey), np.asarray(colour))
-
-
-def test_a_file_of_12_bits_is_seen_by_its_own_range_and_in_16_bits_by_a_scale(tmp_path: Path) -> None:
-    twelve = GREY.astype(np.uint16) << 4 | GREY >> 4  # white is 4,095
-    with Image.open(tiff(tmp_path / "packed.tif", twelve, bits=12)) as packed:
-        np.testing.assert_array_equal(seen(packed), EXPECTED)
-    held = Image.fromarray(twelve)
-    assert seen(held).max() == 15
-    np.testing.assert_array_equal(seen(held, scale=(0, 4095)), EXPECTED)
+def test_a_16_bit_image_keeps_its_shades() -> None:
+    for factor, kind in ((257, "<u2"), (256, "<u2"), (257, ">u2")):  # white is 65,535, or 65,280
+        deep = Image.fromarray((GREY.astype(np.uint16) * factor).astype(kind))
+        assert deep.mode in ("I;16", "I;16B")
+        np.testing.assert_array_equal(seen(deep), EXPECTED)
 
 
 def test_a_scale_cuts_what_lies_outside_and_does_not_touch_8_bits() -> None:
@@ -73,41 +45,11 @@ def test_a_scale_cuts_what_lies_outside_and_does_not_touch_8_bits() -> None:
             to_rgb(GREY, scale=wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.float32])
-def test_a_tiff_whose_lowest_value_is_white_is_inverted_as_one_of_8_bits_is(tmp_path: Path, dtype: type) -> None:
-    values = GREY.astype(np.uint16) * 257 if dtype == np.uint16 else (GREY / 255).astype(np.float32)
-    path = tiff(tmp_path / "a.tif", values, bits=8 * values.dtype.itemsize, white_is_zero=True)
-    with Image.open(path) as opened:
-        np.testing.assert_array_equal(seen(opened), 255 - EXPECTED)
-
-
-def test_floating_point_from_0_to_1_keeps_its_shades_and_other_numbers_are_refused_with_the_remedy() -> None:
-    np.testing.assert_array_equal(seen(Image.fromarray((GREY / 255).astype(np.float32))), EXPECTED)
-    for values in (GREY.astype(np.float32), -(GREY / 255), np.full((3, 3), 1.001)):
-        with pytest.raises(DataError, match=r"floating point from .* scale=\("):
-            to_rgb(Image.fromarray(values.astype(np.float32)))
-    missing = np.array([[0.5, np.nan]], np.float32)
-    for options in ({}, {"scale": (0, 1)}):
-        with pytest.raises(DataError, match=r"1 of 2 values .* not a number"):
-            to_rgb(Image.fromarray(missing), **options)
-
-
-def test_integers_whose_type_tells_no_black_and_white_are_refused_without_a_scale(tmp_path: Path) -> None:
-    wide = Image.fromarray(GREY.astype(np.int32) * 4 - 500)
-    wide.save(tmp_path / "a.tif")
-    with Image.open(tmp_path / "a.tif") as opened:
-        for image in (wide, opened):
-            with pytest.raises(DataError, match=r"32-bit integers from -500 to 520.*scale=\(-500, 520\)"):
-                to_rgb(image)
-            np.testing.assert_array_equal(seen(image, scale=(-500, 520)), EXPECTED)
-
-
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"])
-def test_images_of_8_bits_are_converted_as_pillow_does(mode: str) -> None:
+def test_images_of_8_bits_are_converted_as_pillow_does() -> None:
     colours = Image.fromarray(np.random.default_rng(2).integers(0, 256, (9, 7, 3), np.uint8))
-    image = Image.merge("LAB", colours.split()) if mode == "LAB" else colours.convert("P" if mode == "PA" else mode)
-    image = image.convert("PA") if mode == "PA" else image
-    np.testing.assert_array_equal(seen(image), np.asarray(image.convert("RGB")))
+    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr", "HSV"):
+        image = colours.convert(mode)
+        np.testing.assert_array_equal(seen(image), np.asarray(image.convert("RGB")))
 
 
 def test_arrays_are_the_images_of_their_pixels() -> None:
@@ -119,108 +61,55 @@ def test_arrays_are_the_images_of_their_pixels() -> None:
     deep = colours[:, :, :3].astype(np.uint16) * 257
     for array in (deep, deep.astype(np.float64) / 65535, (deep / 65535).astype(np.float32)):
         np.testing.assert_array_equal(seen(array), colours[:, :, :3])
-    usual = build_preprocess(catalogue()["simclr_rn50"].preprocess)
-    assert torch.equal(usual(colours), usual(Image.fromarray(colours)))
+    faint = np.full((2, 2, 4), (40, 40, 40, 128), np.uint8)  # over white 40 * 128 / 255 + 127
+    for array in (faint, faint.astype(np.uint16) * 257, (faint / 255).astype(np.float32)):
+        assert np.ptp(seen(array)) == 0 and abs(int(seen(array)[0, 0, 0]) - 147) <= 1
 
 
-@pytest.mark.parametrize(
-    ("wrong", "says"),
-    [
-        (np.zeros((3, 9, 7), np.uint8), r"transpose\(1, 2, 0\)"),
-        (np.zeros(5, np.uint8), r"\(height, width\)"),
-        (np.zeros((0, 4), np.uint8), r"\(height, width\)"),
-        (np.full((4, 4), 300, np.int64), r"64-bit integers from 300 to 300.*scale="),
-        (np.full((4, 4), -1, np.int8), "8-bit integers"),
-        (np.zeros((4, 4), np.complex64), "complex64"),
-        (np.array([["a"]]), "<U1"),
-        (torch.zeros(3, 8, 8), "Tensor.*to_pil_image"),
-        ("photo.jpg", "PIL image"),
-        (None, "PIL image"),
-    ],
-)
-def test_what_is_no_image_is_refused_in_one_sentence(wrong: object, says: str) -> None:
-    with pytest.raises(DataError, match=says) as caught:
+@pytest.mark.parametrize("wrong", [np.zeros((3, 9, 7), np.uint8), np.zeros((0, 4), np.uint8), np.full((4, 4), 300),
+    np.zeros((4, 4), np.complex64), np.array([["a"]]), torch.zeros(3, 8, 8), "photo.jpg", None])  # fmt: skip
+def test_what_is_no_image_is_refused_in_one_sentence(wrong: object) -> None:
+    with pytest.raises(DataError, match="expected") as caught:
         build_preprocess(catalogue()["simclr_rn50"].preprocess)(wrong)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("ending", ["AVIF", "JPEG", "PNG", "WEBP", "TIFF"])
-def test_an_image_is_turned_as_its_orientation_says_and_once(ending: str, orientation: int) -> None:
+def test_an_image_is_turned_as_its_orientation_says_and_once(ending: str) -> None:
     upright = Image.fromarray(np.kron(GREY, np.ones((8, 8), np.uint8)))
-    content = io.BytesIO()
-    stored(upright, orientation).save(
-        content, ending, exif=exif(orientation), **({"lossless": True} if ending == "WEBP" else {})
-    )
-    with Image.open(content) as opened:
-        turned_by_pillow = ImageOps.exif_transpose(opened).convert("RGB")
-    with Image.open(content) as opened:
-        found = to_rgb(opened)
-        converted = to_rgb(opened.convert("RGB"))
-    np.testing.assert_array_equal(np.asarray(found), np.asarray(turned_by_pillow))
-    np.testing.assert_array_equal(np.asarray(converted), np.asarray(found))
-    np.testing.assert_array_equal(np.asarray(to_rgb(found)), np.asarray(found))
-    if ending not in ("AVIF", "JPEG"):  # which are not without loss
-        np.testing.assert_array_equal(np.asarray(found), np.asarray(upright.convert("RGB")))
-    np.testing.assert_array_equal(turned(np.asarray(stored(upright, orientation)), orientation), np.asarray(upright))
-
-
-def test_an_orientation_may_stand_behind_the_pixels_and_one_that_cannot_be_read_is_none(tmp_path: Path) -> None:
-    upright = Image.fromarray(GREY)
-    late = png(tmp_path / "late.png", np.asarray(stored(upright, 6)), late=exif(6).tobytes().removeprefix(b"Exif\0\0"))
-    with Image.open(late) as opened:
-        np.testing.assert_array_equal(seen(opened), EXPECTED)
-    for broken in (b"", b"Exif\0\0", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"\xff" * 40):
-        upright.info["exif"] = broken
-        np.testing.assert_array_equal(seen(upright.copy()), EXPECTED)
+    for orientation in range(1, 9):
+        content, lying = io.BytesIO(), stored(upright, orientation)
+        lying.save(content, ending, exif=exif(orientation), **({"lossless": True} if ending == "WEBP" else {}))
+        with Image.open(content) as opened:
+            expected = np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
+        with Image.open(content) as opened:
+            found = to_rgb(opened)
+            np.testing.assert_array_equal(seen(opened.convert("RGB")), expected)
+        np.testing.assert_array_equal(np.asarray(found), expected)
+        np.testing.assert_array_equal(seen(found), expected)
+        np.testing.assert_array_equal(turned(np.asarray(lying), orientation), np.asarray(upright))
 
 
 PIXELS = np.random.default_rng(4).integers(0, 256, (5000, 3), np.uint8)
 
 
-def whole(image: Image.Image, resize_px: int, crop_px: int, interpolation: str) -> Image.Image:
-    how = transforms.InterpolationMode(interpolation)
-    return transforms.Compose([transforms.Resize(resize_px, interpolation=how), transforms.CenterCrop(crop_px)])(image)
-
-
-@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
-@pytest.mark.parametrize(("resize_px", "crop_px"), [(256, 224), (224, 224), (256, 288)])
-def test_an_extremely_long_image_is_resized_only_where_its_crop_lies(
-    interpolation: str, resize_px: int, crop_px: int
-) -> None:
-    how = (resize_px, crop_px, interpolation)
-    for n_px in (5000, 60):
-        line = Image.fromarray(PIXELS[:n_px, None])  # 1 x n
-        for image in (line, line.transpose(Image.Transpose.ROTATE_90)):
-            found = narrowed(image, *how)
-            assert max(found.size) == max(resize_px, crop_px) and min(found.size) == resize_px
-            if n_px == 60 and resize_px == 256:  # its pixels lie at halves of 256ths: nothing is rounded
-                np.testing.assert_array_equal(np.asarray(whole(found, *how)), np.asarray(whole(image, *how)))
+@pytest.mark.parametrize("crop_px", [224, 288])
+def test_an_extremely_long_image_is_cut_to_more_than_its_crop_before_it_is_resized(crop_px: int) -> None:
+    how = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(crop_px)])
+    line = Image.fromarray(PIXELS[:500, None])  # 1 x 500
+    for image in (line, line.transpose(Image.Transpose.ROTATE_90)):
+        found = narrowed(image)
+        assert max(found.size) == 16
+        np.testing.assert_array_equal(np.asarray(how(found)), np.asarray(how(image)))
     odd = Image.fromarray(PIXELS[: 7 * 150].reshape(150, 7, 3))
-    difference = np.asarray(whole(narrowed(odd, *how), *how)).astype(int) - np.asarray(whole(odd, *how))
-    # Pillow takes the ends of a part as float32, which may move a level by one in each of its two passes.
-    assert np.abs(difference).max() <= 2
+    difference = np.asarray(how(narrowed(odd))).astype(int) - np.asarray(how(odd))
+    assert np.abs(difference).max() <= 6  # half a pixel after the resize
     ordinary = Image.fromarray(PIXELS[:400].reshape(80, 5, 3))
-    assert narrowed(ordinary, *how) is ordinary
-
-
-def test_every_encoder_sees_an_extremely_long_image_without_resizing_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[tuple[int, int]] = []
-    resize = Image.Image.resize
-
-    def watched(image: Image.Image, size: tuple[int, int], *rest: object, **options: object) -> Image.Image:
-        sizes.append(size)
-        return resize(image, size, *rest, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Image.Image, "resize", watched)
-    for about in {card.preprocess for card in EARLY}:
-        for image in (Image.fromarray(PIXELS[:, None]), Image.fromarray(PIXELS[None])):
-            assert build_preprocess(about)(image).shape == (3, about.crop_px, about.crop_px)
-    assert sizes and max(width * height for width, height in sizes) <= 1024**2
+    assert narrowed(ordinary) is ordinary
 
 
 def test_the_first_step_is_pickled_with_its_own_text(run_apart: Callable[..., CompletedProcess[str]]) -> None:
-    step = RGB(256, 224, "bicubic", scale=(0, 4095))
+    step = RGB((0, 4095))
     again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(step))))
     assert repr(again) == repr(step) == "RGB(scale=(0.0, 4095.0))"
     deep = Image.fromarray(GREY.astype(np.uint16) << 4)

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import fields
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from zoo.datasets import digits, geometry, open_images, pixels_of, shapes
+from zoo.datasets import pixels_of, shapes
 from zoo.datasets.rendering import (
-    BACKGROUND,
-    BACKGROUND_Z,
-    BAR,
-    BAR_Z,
     CAMERA_Z,
     CLASSES,
     OBJECT,
-    REACH,
     SHAPES,
-    TEXTURES,
     Scene,
     draw_scene,
+    first_hits,
     geometry_of,
-    texture_on,
 )
 from zoo.errors import DataError
 
@@ -41,30 +34,6 @@ def scene_of(shape: str, number: int = 0, *, with_bar: bool | None = None) -> Sc
         number += 1
 
 
-def test_a_longer_set_begins_with_the_shorter_one_and_takes_the_classes_in_turn() -> None:
-    short, long = (shapes(classes=6, train=n, val=6, size_px=16).train for n in (12, 18))
-    np.testing.assert_array_equal(pixels_of(short), pixels_of(long)[:12])
-    assert long.labels.tolist() == [*range(6), *range(6), *range(6)]
-    assert short.fingerprint != long.fingerprint
-    assert long.subset(range(18), split="train").fingerprint == long.fingerprint
-
-
-def test_the_two_splits_and_other_seeds_share_no_image() -> None:
-    data = shapes(classes=4, train=40, val=40, size_px=16)
-    other = shapes(classes=4, train=40, val=40, size_px=16, seed=1)
-    sets = [{image.tobytes() for image in pixels_of(part)} for part in (data.train, data.val, other.train, other.val)]
-    assert len(set.union(*sets)) == 160
-    assert len({part.fingerprint for part in (data.train, data.val, other.train, other.val)}) == 4
-
-
-def test_an_image_does_not_depend_on_what_was_rendered_before_and_survives_pickling() -> None:
-    images = shapes(train=40, val=20).train
-    once = np.asarray(images[7][0])
-    copied = pickle.loads(pickle.dumps(images))
-    np.testing.assert_array_equal(np.asarray(copied[7][0]), once)
-    np.testing.assert_array_equal(np.asarray(images.subset([7, 3], split="part")[0][0]), once)
-
-
 def test_the_first_scene_is_the_one_it_has_always_been() -> None:
     scene = draw_scene(3, (0, 0, 0, 0))
     assert (scene.shape, scene.texture) == ("cube", "checks")
@@ -72,48 +41,6 @@ def test_the_first_scene_is_the_one_it_has_always_been() -> None:
     np.testing.assert_allclose(found, FIRST_SCENE, atol=1e-12)
     first = pixels_of(shapes(train=20, val=20).train)[0]
     np.testing.assert_allclose(first.mean(axis=(0, 1)), FIRST_MEANS, atol=0.05)
-
-
-def test_everything_but_shape_and_texture_is_drawn_without_looking_at_the_class() -> None:
-    one, other = draw_scene(0, (5, 0, 9, 0)), draw_scene(17, (5, 0, 9, 0))
-    assert (one.shape, one.texture) != (other.shape, other.texture)
-    for field in fields(Scene):
-        if field.name not in ("shape", "texture"):
-            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
-
-
-def test_there_are_sixty_classes_and_twenty_of_them_are_five_shapes_in_four_textures() -> None:
-    assert len(set(CLASSES)) == len(SHAPES) * len(TEXTURES) == 60
-    assert {tuple(name.split()) for name in CLASSES[:20]} == {(t, s) for t in TEXTURES[:4] for s in tuple(SHAPES)[:5]}
-
-
-@pytest.mark.parametrize("texture", TEXTURES)
-def test_a_texture_is_on_in_about_half_of_space_so_that_it_has_no_colour_of_its_own(texture: str) -> None:
-    points = np.random.default_rng(0).uniform(-1, 1, (4000, 3))
-    kind = CLASSES.index(f"{texture} cube")
-    shares = [texture_on(draw_scene(kind, (1, 0, number, 0)), points).mean() for number in range(20)]
-    assert 0.3 < np.mean(shares) < 0.6
-
-
-def test_a_histogram_of_colours_does_not_give_the_class_away_but_the_pixels_say_more_than_chance() -> None:
-    data = shapes(classes=9, train=900, val=360, size_px=16)
-    x, x_val = (pixels_of(part).astype(int) for part in (data.train, data.val))
-    histograms = [
-        np.stack([np.bincount((image // 64 @ [16, 4, 1]).ravel(), minlength=64) for image in part])
-        for part in (x, x_val)
-    ]
-    by_colour = linear_accuracy(*histograms, data.train.labels, data.val.labels)
-    by_pixel = linear_accuracy(x.reshape(900, -1), x_val.reshape(360, -1), data.train.labels, data.val.labels)
-    assert by_colour < 0.2 and 0.2 < by_pixel < 0.9  # chance is 0.11, with a standard error of 0.017
-
-
-def linear_accuracy(x: np.ndarray, x_val: np.ndarray, y: np.ndarray, y_val: np.ndarray) -> float:
-    """Ridge regression on one-hot labels, in closed form."""
-    scale = x.std() * np.sqrt(x.shape[1])
-    centred, centred_val = (x - x.mean(axis=0)) / scale, (x_val - x.mean(axis=0)) / scale
-    gram = centred @ centred.T + 0.05 * np.eye(len(x)) * np.trace(centred @ centred.T) / len(x)
-    weights = centred.T @ np.linalg.solve(gram, np.eye(y.max() + 1)[y] - 1 / (y.max() + 1))
-    return float(((centred_val @ weights).argmax(axis=1) == y_val).mean())
 
 
 def test_the_depth_of_a_sphere_is_that_of_its_equation() -> None:
@@ -126,19 +53,6 @@ def test_the_depth_of_a_sphere_is_that_of_its_equation() -> None:
     np.testing.assert_allclose(seen.depth[height > 0], CAMERA_Z - np.sqrt(height[height > 0]), atol=1e-6)
     expected = np.stack([dx, dy, np.sqrt(np.maximum(height, 0))], axis=-1) / (0.82 * scene.size)
     np.testing.assert_allclose(seen.normals[height > 0], expected[height > 0], atol=1e-6)
-
-
-def test_the_background_is_a_plane_and_the_bar_is_in_front_of_everything() -> None:
-    scene = scene_of("cone", with_bar=True)
-    seen = geometry_of(scene, 48)
-    across = (np.arange(48) + 0.5) / 24 - 1
-    x, y = np.meshgrid(across, -across)
-    far = seen.layer == BACKGROUND
-    slopes, *_ = np.linalg.lstsq(np.stack([x[far], y[far], np.ones(far.sum())], axis=1), -seen.depth[far], rcond=None)
-    np.testing.assert_allclose(slopes[:2], scene.background_slopes, atol=1e-5)
-    np.testing.assert_allclose(seen.depth[seen.layer == BAR], CAMERA_Z - BAR_Z)
-    assert seen.depth[seen.layer == OBJECT].max() < seen.depth[far].max()
-    assert seen.depth[seen.layer == BAR].max() < seen.depth[seen.layer == OBJECT].min()
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -164,26 +78,6 @@ def test_normals_are_the_slopes_of_the_depth_and_of_unit_length(shape: str) -> N
     np.testing.assert_allclose(across[smooth], inner[smooth], atol=0.01)
 
 
-def test_a_scene_does_not_depend_on_the_size_of_its_image() -> None:
-    small, large = (geometry_of(scene_of("pyramid", with_bar=False), px) for px in (21, 63))
-    np.testing.assert_allclose(small.depth, large.depth[1::3, 1::3], atol=1e-6)  # every third pixel has the same centre
-
-
-def test_no_object_can_reach_the_bar_or_the_background() -> None:
-    extremes = [draw_scene(0, (2, 0, number, 0)) for number in range(300)]
-    assert max(scene.size for scene in extremes) * REACH < BAR_Z
-    for scene in extremes:
-        nearest = BACKGROUND_Z + sum(abs(slope) for slope in scene.background_slopes)  # at a corner of the view
-        assert -scene.size * REACH > nearest
-
-
-def test_geometry_follows_an_image_into_a_subset_and_is_refused_for_other_images() -> None:
-    images = shapes(train=20, val=20).train
-    np.testing.assert_array_equal(geometry(images.subset([9], split="one"), 0).depth, geometry(images, 9).depth)
-    with pytest.raises(DataError, match="only the rendered set 'shapes' computes them"):
-        geometry(digits(), 0)
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -199,6 +93,64 @@ def test_a_set_that_cannot_be_rendered_is_refused(options: dict[str, int], words
         shapes(**options)
 
 
-def test_other_classes_or_another_size_have_another_name() -> None:
-    names = [open_images(spec).name for spec in ("shapes", "shapes:seed=3,train=40", "shapes:classes=10,size_px=64")]
-    assert names == ["shapes", "shapes", "shapes-10-classes-64px"]
+def in_box(p: np.ndarray, low: tuple[float, ...], high: tuple[float, ...]) -> np.ndarray:
+    return ((p > np.array(low)) & (p < np.array(high))).all(axis=-1)
+
+
+INSIDE: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # written from what the shapes are, not from their surfaces
+    "sphere": lambda p: np.linalg.norm(p, axis=-1) < 0.82,
+    "cube": lambda p: np.abs(p).max(axis=-1) < 0.66,
+    "torus": lambda p: (np.hypot(p[..., 0], p[..., 1]) - 0.72) ** 2 + p[..., 2] ** 2 < 0.3**2,
+    "cone": lambda p: (
+        (np.hypot(p[..., 0], p[..., 1]) < 0.85 * (0.95 - p[..., 2]) / 1.65) & (p[..., 2] > -0.7) & (p[..., 2] < 0.95)
+    ),
+    "cross": lambda p: (np.sort(np.abs(p), axis=-1)[..., 1] < 0.3) & (np.abs(p).max(axis=-1) < 1.0),
+    "cylinder": lambda p: (np.hypot(p[..., 0], p[..., 1]) < 0.56) & (np.abs(p[..., 2]) < 0.82),
+    "pyramid": lambda p: (
+        (np.abs(p[..., :2]).max(axis=-1) < 0.72 * (0.95 - p[..., 2]) / 1.55) & (p[..., 2] > -0.6) & (p[..., 2] < 0.95)
+    ),
+    "dumbbell": lambda p: (
+        (np.linalg.norm(np.abs(p) - [0, 0, 0.6], axis=-1) < 0.5)
+        | (np.hypot(p[..., 0], p[..., 1]) < 0.22) & (np.abs(p[..., 2]) < 0.6)
+    ),
+    "steps": lambda p: (
+        in_box(p, (-0.75, -0.6, -0.7), (0.75, 0.6, -0.25))
+        | in_box(p, (-0.75, -0.6, -0.26), (0.25, 0.6, 0.2))
+        | in_box(p, (-0.75, -0.6, 0.19), (-0.25, 0.6, 0.65))
+    ),
+    "dome": lambda p: (np.linalg.norm(p - [0, 0, -0.45], axis=-1) < 1.0) & (p[..., 2] > -0.45),
+}
+
+
+def rays(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Parallel rays in a direction of no symmetry, from outside, through the neighbourhood of the origin."""
+    generator = np.random.default_rng(seed)
+    direction = generator.normal(size=3)
+    direction /= np.linalg.norm(direction)
+    across = generator.uniform(-1, 1, size=(n, 3))
+    return across - (across @ direction)[:, None] * direction - 2 * direction, direction
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_normals_are_unit_vectors_against_the_ray_that_point_out_of_the_solid(shape: str) -> None:
+    origins, direction = rays(300, 2)
+    t, normals = first_hits(SHAPES[shape], origins, direction)
+    hit = np.isfinite(t)
+    points = origins[hit] + t[hit, None] * direction
+    np.testing.assert_allclose(np.linalg.norm(normals[hit], axis=1), 1, atol=1e-12)
+    assert (normals[hit] @ direction <= 0).all()
+    assert not INSIDE[shape](points + 1e-6 * normals[hit]).any()
+    assert INSIDE[shape](points - 1e-6 * normals[hit]).mean() > 0.99  # all but points at an edge
+    assert not normals[~hit].any()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_hit_is_where_a_ray_first_gets_inside_and_a_miss_never_does(shape: str) -> None:
+    origins, direction = rays(200, 0)
+    t, _ = first_hits(SHAPES[shape], origins, direction)
+    steps = np.linspace(0, 4, 2001)
+    inside = INSIDE[shape](origins[:, None] + steps[:, None] * direction)  # (rays, steps)
+    first = np.where(inside.any(axis=1), steps[inside.argmax(axis=1)], np.inf)
+    sure = np.isfinite(t) & np.isfinite(first)
+    assert 20 < sure.sum() < 200 and (np.isfinite(t) ^ np.isfinite(first)).sum() <= 3  # those that graze an edge
+    assert (np.abs(first[sure] - t[sure]) <= 4 / 2000 + 1e-9).mean() > 0.98 and (t[sure] <= first[sure] + 1e-9).all()

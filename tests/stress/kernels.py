@@ -51,8 +51,6 @@ NOT_NUMERICAL = (
     "cli/refusals",
     "results/where",
     "datasets/subsets",
-    "datasets/dense_folders",
-    "datasets/copies",
     "datasets/folders",
     "datasets/libraries",
     "datasets/opening",

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
 from ..datasets import ImageData, ImageSet, open_images
-from ..datasets.groups import shared_groups
 from ..datasets.imagefiles import notes_on
-from ..datasets.images import copies_of, digest
+from ..datasets.images import copies_of, digest, shared_groups
 from ..datasets.labels import class_notes
 from ..errors import DataError, QueryError, WeightsUnavailable
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder

@@ -667,7 +667,7 @@ def _copies(data: TransferData) -> Copies | None:
 
 
 def _groups_notes(data: TransferData) -> list[str]:
-    from ..datasets.groups import shared_groups
+    from ..datasets.images import shared_groups
     from ..evaluation.curves.inputs import images_of
 
     groups = shared_groups(images_of(data.train).groups, images_of(data.test).groups)

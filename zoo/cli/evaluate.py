@@ -445,8 +445,7 @@ def decompose_command(train: str, test: str, supervised: str | None, as_json: bo
     folders (or addresses) of features, as `zoo features` writes them: of images that the encoder was pretrained on, and
     of images that are new to it.
     """
-    from ..datasets.groups import shared_groups
-    from ..datasets.images import copies_of
+    from ..datasets.images import copies_of, shared_groups
     from ..evaluation.evaluating import decomposed, evaluations_folder, runs_folder
     from ..features import load_features
 

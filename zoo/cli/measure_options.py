@@ -17,8 +17,7 @@ from .output import say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
-    from ..datasets.groups import SharedGroups
-    from ..datasets.images import Copies
+    from ..datasets.images import Copies, SharedGroups
     from ..evaluation.evaluating import Request
     from ..features.items import Featurising
 
@@ -430,7 +429,7 @@ def copies_between(data: ImageData) -> Copies | None:
 
 def groups_between(data: ImageData) -> SharedGroups | None:
     """Groups of images in both parts; None if groups are not known."""
-    from ..datasets.groups import shared_groups
+    from ..datasets.images import shared_groups
 
     return shared_groups(data.train.groups, data.val.groups)
 

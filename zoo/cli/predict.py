@@ -128,8 +128,8 @@ class _Asked:
 
 
 def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
-    from ..datasets.endings import USUAL, left_out_note
-    from ..datasets.unlabelled import image_files, unlabelled_images
+    from ..datasets.folders import image_files, unlabelled_images
+    from ..datasets.imagefiles import USUAL, left_out_note
 
     paths, names = [], []
     left_out: Counter[str] = Counter()
@@ -174,8 +174,8 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any],
 
 def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
     """Images of an image set of the zoo, which have labels."""
+    from ..datasets.folders import joined
     from ..datasets.opening import is_table
-    from ..datasets.unlabelled import joined
 
     asked = {"dataset": None, **options}
     if probe.kind == "tags" and is_table(text) and not asked["label_columns"]:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from .subsets import balanced as balanced
     from .subsets import fraction as fraction
     from .subsets import held_out as held_out
-    from .subsets import load_subset as load_subset
-    from .subsets import save_subset as save_subset
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
@@ -46,6 +44,6 @@ else:
             "libraries": ["digits", "digits_data"],
             "opening": ["open_dense", "open_images"],
             "rendering": ["Geometry", "geometry", "shapes"],
-            "subsets": ["Subset", "balanced", "fraction", "held_out", "load_subset", "save_subset"],
+            "subsets": ["Subset", "balanced", "fraction", "held_out"],
         },
     )

@@ -23,17 +23,8 @@ with requires_extra("dicom", needed_for="Reading DICOM files (or convert them to
 warnings.filterwarnings("ignore", module=r"pydicom\.", append=True)  # odd metadata; what does not decode raises
 
 READING_ERRORS = (  # of pydicom on damaged files, and where it has no library to decompress one
-    InvalidDicomError,
-    OSError,
-    EOFError,
-    AttributeError,
-    LookupError,
-    ValueError,
-    TypeError,
-    NotImplementedError,
-    RuntimeError,
-    ArithmeticError,
-    struct.error,
+    *(InvalidDicomError, OSError, EOFError, AttributeError, LookupError, ValueError, TypeError, NotImplementedError),
+    *(RuntimeError, ArithmeticError, struct.error),
 )
 
 
@@ -45,36 +36,6 @@ def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Im
     image's ``info["window"]`` is True if a window was applied. Values without a range are refused without a scale.
     """
     file = dcmread(path)
-    _require_decoder(file, name)
-    stored = pixel_array(file, index=0)  # (h, w) or (h, w, 3)
-    kind = str(file.PhotometricInterpretation)
-    if kind == "PALETTE COLOR":
-        stored = processing.apply_color_lut(stored, file)
-    if stored.ndim == 3:
-        return Image.fromarray(_eight_bits(stored, file, is_palette=kind == "PALETTE COLOR"))
-    values = processing.apply_modality_lut(stored, file)
-    window = scale is None and has_window(file)
-    ends = (0.0, 1.0) if window else scale or _stored_ends(file)
-    if window:
-        values = _windowed(values, file)
-    grey = shades(values, Values("DICOM values", None), scale=ends, name=name, remedy=remedy)
-    image = Image.fromarray(255 - grey if kind == "MONOCHROME1" else grey)
-    image.info["window"] = window
-    return image
-
-
-def has_window(file: Any) -> bool:
-    """Whether a file says how its values are to be shown."""
-    return bool(file.get("VOILUTSequence")) or ("WindowCenter" in file and "WindowWidth" in file)
-
-
-def grid(path: str) -> tuple[int, int]:
-    """Width and height of an image in pixels."""
-    file = dcmread(path, stop_before_pixels=True)
-    return int(file.Columns), int(file.Rows)
-
-
-def _require_decoder(file: Any, name: str) -> None:
     syntax = file.file_meta.TransferSyntaxUID
     try:
         is_readable = not syntax.is_compressed or get_decoder(syntax).is_available
@@ -85,14 +46,28 @@ def _require_decoder(file: Any, name: str) -> None:
             f"{name} is compressed as {syntax.name}, for which no library is installed; run: pip install pylibjpeg "
             "pylibjpeg-libjpeg, or decompress the files first, as with gdcmconv --raw."
         )
+    stored = pixel_array(file, index=0)  # (h, w) or (h, w, 3)
+    kind = str(file.PhotometricInterpretation)
+    if kind == "PALETTE COLOR":
+        stored = processing.apply_color_lut(stored, file)
+    if stored.ndim == 3:
+        return Image.fromarray(_eight_bits(stored, file, is_palette=kind == "PALETTE COLOR"))
+    values = processing.apply_modality_lut(stored, file)
+    has_window = bool(file.get("VOILUTSequence")) or ("WindowCenter" in file and "WindowWidth" in file)
+    ends = None if scale else _rescaled_ends(file)
+    black_and_white = scale or (ends and (min(ends), max(ends)))
+    if has_window and scale is None:
+        values, black_and_white = _windowed(values, file, ends), (0.0, 1.0)
+    grey = shades(values, Values("DICOM values", None), scale=black_and_white, name=name, remedy=remedy)
+    image = Image.fromarray(255 - grey if kind == "MONOCHROME1" else grey)
+    image.info["window"] = has_window and scale is None
+    return image
 
 
-def _windowed(values: np.ndarray, file: Any) -> np.ndarray:
+def _windowed(values: np.ndarray, file: Any, ends: Scale | None) -> np.ndarray:
     """Values through the first window or table of a file, from 0, black, to 1, white."""
-    tables = file.get("VOILUTSequence")
-    if tables:
+    if tables := file.get("VOILUTSequence"):
         return _tabled(values, tables[0], is_little_endian=file.file_meta.TransferSyntaxUID.is_little_endian)
-    ends = _rescaled_ends(file)
     if ends is None:
         raise ValueError("it has a window, and does not say of how many bits its values are")
     return np.asarray((processing.apply_windowing(values, file) - ends[0]) / (ends[1] - ends[0]))
@@ -112,14 +87,8 @@ def _tabled(values: np.ndarray, table: Any, *, is_little_endian: bool) -> np.nda
     return np.asarray(entries[np.clip(np.rint(values).astype(np.int64) - first, 0, n - 1)] / (2**n_bits - 1))
 
 
-def _stored_ends(file: Any) -> Scale | None:
-    """The least and the largest value that the bits of a file allow, rescaled; None where it does not say."""
-    ends = _rescaled_ends(file)
-    return None if ends is None else (min(ends), max(ends))
-
-
-def _rescaled_ends(file: Any) -> tuple[float, float] | None:
-    """The least and the largest value after rescaling; a negative slope exchanges them."""
+def _rescaled_ends(file: Any) -> Scale | None:
+    """The ends of the range of a file's bits, rescaled: a negative slope exchanges them; None where it does not say."""
     if file.get("ModalityLUTSequence"):
         return 0, 2 ** int(file.ModalityLUTSequence[0].LUTDescriptor[2]) - 1
     if file.get("BitsStored") is None:
@@ -131,9 +100,9 @@ def _rescaled_ends(file: Any) -> tuple[float, float] | None:
 
 
 def _eight_bits(colours: np.ndarray, file: Any, *, is_palette: bool) -> np.ndarray:
-    n_bits = int(file.RedPaletteColorLookupTableDescriptor[2]) if is_palette else int(file.BitsStored)
     if colours.dtype == np.uint8:
         return colours
+    n_bits = int(file.RedPaletteColorLookupTableDescriptor[2]) if is_palette else int(file.BitsStored)
     if colours.dtype.kind != "u" or n_bits < 8:
         raise DataError(f"Got DICOM colours as {colours.dtype} of {n_bits} bits; expected unsigned integers.")
     return np.asarray(np.minimum(colours >> (n_bits - 8), 255).astype(np.uint8))

@@ -1,25 +1,26 @@
-"""Image files: their metadata, and how they become upright images of 8 bits a channel.
+"""Image files: which files are images, their metadata, and how they become upright images of 8 bits a channel.
 
 Every source of images reads through :func:`read_image` or :func:`as_shown`. When a source is opened, the heads of its
-files are read, for orientation, kind of values and transparency decide the pixels: they enter the fingerprint of the
-images, and :func:`notes_on` says them to users.
+files are read: orientation, kind of values and transparency decide the pixels, so that they enter the fingerprint of
+the images, and :func:`notes_on` says them to users. What Pillow reads differs from machine to machine, so that no
+message and no page lists :data:`SUFFIXES`.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError
 from ..optional import requires_extra
-from .endings import DICOM_SUFFIXES, SUFFIXES, left_out_note, remedy_for
 from .rgb import (
     DROP,
     WHITE,
@@ -37,6 +38,11 @@ with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image, ImageFile
 
+with suppress(ImportError):  # the extra heif
+    from pillow_heif import register_heif_opener
+
+    register_heif_opener()
+
 if TYPE_CHECKING:
     from .images import ImageSet
 
@@ -45,18 +51,46 @@ if TYPE_CHECKING:
 warnings.filterwarnings("ignore", module=r"PIL\.", append=True)
 
 DECODING_ERRORS = (  # of Pillow's readers on damaged files
-    OSError,
-    SyntaxError,
-    ValueError,
-    TypeError,
-    LookupError,
-    EOFError,
-    OverflowError,
-    NotImplementedError,
-    struct.error,
-    zlib.error,
-    Image.DecompressionBombError,
+    *(OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, OverflowError, NotImplementedError),
+    *(struct.error, zlib.error, Image.DecompressionBombError),
 )
+
+# Documents and videos, of which Pillow knows the head alone; stubs for data that other libraries read; and EPS, which
+# is a program that Ghostscript runs.
+_NO_PICTURES = ("BUFR", "EPS", "GRIB", "HDF5", "IPTC", "MPEG", "WMF")
+
+DICOM_SUFFIXES = (".dcm", ".dicom")
+SUFFIXES = tuple(
+    sorted(
+        {*DICOM_SUFFIXES, ".mpo"}  # which the reader of JPEG opens
+        | {
+            ending
+            for ending, kind in Image.registered_extensions().items()
+            if kind in Image.OPEN and kind not in _NO_PICTURES
+        }
+    )
+)
+"""Endings of files that are taken for images, in lower case."""
+
+USUAL = "such as .jpg, .png, .tif, .webp or .dcm"  # for messages
+
+_REMEDIES = {  # for images that cannot be read unless their ending is among the suffixes
+    **dict.fromkeys((".heic", ".heif", ".hif"), "pip install pillow-heif"),
+    ".avif": "pip install --upgrade pillow",
+    **dict.fromkeys(
+        (".arw", ".cr2", ".cr3", ".dng", ".emf", ".eps", ".exr", ".hdr", ".jxl", ".nef", ".orf", ".ps", ".raf", ".rw2"),
+        "convert to PNG",
+    ),
+    **dict.fromkeys((".svg", ".wmf", ".xcf"), "convert to PNG"),
+}
+
+_OF_SYSTEMS = {  # names in lower case of what file servers, archives, systems and tools put beside images
+    *("@eadir", "@recycle", "@recently-snapshot", "@tmp", "#recycle", "#snapshot", "lost+found"),
+    *("__macosx", ".ds_store", ".trashes", ".spotlight-v100", ".fseventsd", "icon\r"),
+    *("$recycle.bin", "system volume information", "thumbs.db", "ehthumbs.db", "desktop.ini"),
+    *(".git", ".ipynb_checkpoints", "__pycache__"),
+}
+_MOST_SAID = 8  # kinds of files in a sentence
 
 REMEDY = "say which values are black and white with --scale {low},{high}, or scale=({low}, {high}) in Python"
 
@@ -67,14 +101,71 @@ DICOM = "DICOM"  # as a kind of values
 _ORIENTATION_TAG = 0x112
 _N_SAMPLED = 32  # images whose values are read
 _N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be far away
-_LATE_METADATA = {  # types of PNG chunks that may hold an orientation behind the pixels, and what they begin with
-    b"eXIf": b"",
-    b"zTXt": b"Raw profile type exif",
-    b"tEXt": b"Raw profile type exif",
-    b"iTXt": b"XML:com.adobe.xmp",
-}
+_METADATA_CHUNKS = (b"eXIf", b"zTXt", b"tEXt", b"iTXt")  # of PNG, which may hold an orientation behind the pixels
+_LATE_METADATA = (b"eXIf", b"zTXtRaw profile type exif", b"tEXtRaw profile type exif", b"iTXtXML:com.adobe.xmp")
 
 Opener = Callable[[int], ImageFile.ImageFile]
+
+
+def skipped_as(name: str, *, is_folder: bool) -> str:
+    """As what a hidden file or folder, or one of a system, is counted; "" if it is neither."""
+    slash = "/" * is_folder
+    if name.lower() in _OF_SYSTEMS:
+        return f"{name.strip()}{slash}"
+    if name.startswith("._"):  # what macOS keeps beside a file
+        return f"._*{slash}"
+    return f"hidden{slash}" if name.startswith(".") else ""
+
+
+def images_among(names: Iterable[str], left_out: Counter[str]) -> list[str]:
+    """Names of files that end like an image; the others are counted by their endings."""
+    found = []
+    for name in names:
+        if name.lower().endswith(SUFFIXES):
+            found.append(name)
+        else:
+            ending = os.path.splitext(name)[1].lower()
+            is_usual = ending.isascii() and ending[1:].isalnum() and not ending[1:].isdecimal()
+            left_out[ending if is_usual else "other"] += 1
+    return found
+
+
+def remedy_for(path: str) -> str:
+    """What helps against an image that cannot be read here; "" where that is not known."""
+    ending = f".{path.lower().rpartition('.')[2]}"
+    return "" if ending in SUFFIXES else _REMEDIES.get(ending, "")
+
+
+def left_out_note(left_out: Mapping[str, int]) -> str:
+    """A sentence on files that were left out, images first; "" if there are none.
+
+    >>> left_out_note({".txt": 2, ".svg": 3, "@eaDir/": 1})
+    '5 files and 1 folder were left out: 3 .svg (convert to PNG), 2 .txt, 1 @eaDir/'
+    """
+    if not left_out:
+        return ""
+    n_folders = sum(n for kind, n in left_out.items() if kind.endswith("/"))
+    n_files = sum(left_out.values()) - n_folders
+    counts = [f"{n:,} {what}{'s' * (n > 1)}" for n, what in ((n_files, "file"), (n_folders, "folder")) if n]
+    kinds = sorted(left_out, key=lambda kind: (not remedy_for(kind), -left_out[kind], kind))
+    said = [f"{left_out[kind]:,} {kind}" + f" ({remedy_for(kind)})" * bool(remedy_for(kind)) for kind in kinds]
+    if len(said) > _MOST_SAID:
+        said[_MOST_SAID:] = [f"{sum(left_out[kind] for kind in kinds[_MOST_SAID:]):,} more"]
+    verb = "was" if n_files + n_folders == 1 else "were"
+    return f"{' and '.join(counts)} {verb} left out: {', '.join(said)}"
+
+
+class Show(NamedTuple):
+    """The name of an image set in messages, and how its images are shown."""
+
+    image_set: str
+    scale: Scale | None = None
+    background: str = WHITE
+
+
+def shown_as(image_set: str, scale: Scale | None, background: str) -> Show:
+    """The same from a user's words, which are checked."""
+    return Show(image_set, None if scale is None else checked_scale(scale), checked_background(background))
 
 
 class Stored(NamedTuple):
@@ -109,10 +200,12 @@ class Reading:
 
     def of(self, names: Sequence[str]) -> Reading:
         """The same for some of the images."""
-        if not self.stored:
-            return self
-        wanted = set(names)
+        wanted = set(names) if self.stored else set()
         return replace(self, stored={name: stored for name, stored in self.stored.items() if name in wanted})
+
+    def with_notes(self, notes: Iterable[str]) -> Reading:
+        """The same with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
 
     def facts(self) -> dict[str, str]:
         """What decides the pixels of images beyond their files, by name of the image.
@@ -148,38 +241,39 @@ class Reading:
         }
 
 
-def read_image(
-    path: str, *, image: str, image_set: str, scale: Scale | None = None, background: str = WHITE
-) -> Image.Image:
+def read_image(path: str, image: str, show: Show) -> Image.Image:
     """The first image of a file, read to the end, upright, of 8 bits a channel and without transparency, in any mode.
 
-    ``image`` and ``image_set`` are its names in messages, ``scale`` and ``background`` as for
-    :func:`zoo.datasets.rgb.to_rgb`. Raises CorruptImage if it cannot be read or a value is not a number, DataError if
+    ``image`` is its name in messages. Raises CorruptImage if it cannot be read or a value is not a number, DataError if
     its values have no range and there is no scale.
     """
     if is_dicom(path):
-        return _dicom_image(path, image=image, image_set=image_set, scale=scale)  # which has no transparency
+        from .dicom import READING_ERRORS, dicom_image  # which needs another extra
+
+        try:
+            name = f"The image {image!r} of {show.image_set!r}"
+            return dicom_image(path, scale=show.scale, name=name, remedy=REMEDY)
+        except DataError:
+            raise
+        except READING_ERRORS as error:
+            raise CorruptImage.of(image, image_set=show.image_set, reason=reason_of(error)) from error
     try:
         # not by its name, or Pillow maps some files into memory, and scrambles TIFF images with orientations above 4
         with open(path, "rb") as file, Image.open(file) as opened:
             opened.load()
     except DECODING_ERRORS as error:
         reason = ": ".join(filter(None, (reason_of(error), remedy_for(path))))
-        raise CorruptImage.of(image, image_set=image_set, reason=reason) from error
-    return as_shown(opened, image=image, image_set=image_set, scale=scale, background=background)
+        raise CorruptImage.of(image, image_set=show.image_set, reason=reason) from error
+    return as_shown(opened, image, show)
 
 
-def as_shown(
-    opened: Image.Image, *, image: str, image_set: str, scale: Scale | None = None, background: str = WHITE
-) -> Image.Image:
+def as_shown(opened: Image.Image, image: str, show: Show) -> Image.Image:
     """An image that a library has read, as :func:`read_image` returns it."""
-    if opened.mode == "F":
-        n_missing = int(np.isnan(np.asarray(opened)).sum())
-        if n_missing:
-            reason = f"{n_missing:,} of its {opened.width * opened.height:,} values are not a number"
-            raise CorruptImage.of(image, image_set=image_set, reason=reason)
-    name = f"The image {image!r} of {image_set!r}"
-    return to_8_bits(opened, scale=scale, background=background, name=name, remedy=REMEDY)
+    if opened.mode == "F" and (n_missing := int(np.isnan(np.asarray(opened)).sum())):
+        reason = f"{n_missing:,} of its {opened.width * opened.height:,} values are not a number"
+        raise CorruptImage.of(image, image_set=show.image_set, reason=reason)
+    name = f"The image {image!r} of {show.image_set!r}"
+    return to_8_bits(opened, scale=show.scale, background=show.background, name=name, remedy=REMEDY)
 
 
 def stored_in(opened: ImageFile.ImageFile) -> Stored:
@@ -199,11 +293,27 @@ def stored_in(opened: ImageFile.ImageFile) -> Stored:
     )
 
 
+def _has_late_metadata(opened: ImageFile.ImageFile) -> bool:
+    """Whether a PNG has EXIF or XMP behind its pixels."""
+    file = opened.fp
+    assert file is not None  # of an image that was just opened
+    position, place, is_behind = file.tell(), 8, False
+    head = b"\0" * 8
+    while head[4:] != b"IEND" and len(head) == 8:
+        file.seek(place)
+        head = file.read(8)
+        is_behind |= head[4:] == b"IDAT"
+        if is_behind and head[4:] in _METADATA_CHUNKS and (head[4:] + file.read(21)).startswith(_LATE_METADATA):
+            break
+        place += 12 + int.from_bytes(head[:4], "big")
+    file.seek(position)
+    return head[4:] in _METADATA_CHUNKS
+
+
 def head_of(open_one: Callable[[], ImageFile.ImageFile]) -> Stored | None:
     """What the head of an image says if it is not just opaque 8-bit pixels; None if it is, or cannot be read.
 
-    An image whose head says that it may be transparent is decoded, for most of them are opaque: they have the pixels
-    that they had before transparency was looked at, and so have to keep their fingerprint.
+    An image whose head says that it may be transparent is decoded, for most of them are opaque.
     """
     try:
         with open_one() as opened:
@@ -217,45 +327,29 @@ def head_of(open_one: Callable[[], ImageFile.ImageFile]) -> Stored | None:
 
 
 def files_reading(
-    paths: Sequence[str],
-    names: Sequence[str],
-    *,
-    image_set: str,
-    scale: Scale | None = None,
-    background: str = WHITE,
-    left_out: Mapping[str, int] | None = None,
+    paths: Sequence[str], names: Sequence[str], show: Show, left_out: Mapping[str, int] | None = None
 ) -> Reading:
     """How image files are read, by their heads and a sample of their values; ``names`` are those in the image set."""
-    dicoms = {i: Stored(values=DICOM) for i, path in enumerate(paths) if is_dicom(path)}
-    others = [i for i in range(len(paths)) if i not in dicoms]
-    reading = reading_of(
-        [names[i] for i in others],
-        lambda i: Image.open(paths[others[i]]),
-        image_set=image_set,
-        scale=scale,
-        background=background,
-    )
+    dicoms = [i for i, path in enumerate(paths) if is_dicom(path)]
+    others = sorted({*range(len(paths))} - {*dicoms})
+    reading = reading_of([names[i] for i in others], lambda i: Image.open(paths[others[i]]), show)
     reading = replace(reading, left_out=left_out or {})
     if not dicoms:
         return reading
     sampled = []
-    for i in _evenly(list(dicoms)):
-        try:
-            sampled.append(read_image(paths[i], image=names[i], image_set=image_set, scale=scale))
-        except CorruptImage:  # raised again when it is asked for
-            continue
+    for i in _evenly(dicoms):
+        with suppress(CorruptImage):  # raised again when it is asked for
+            sampled.append(read_image(paths[i], names[i], show))
     spread = {DICOM: Spread(0, 0, len(sampled), sum(bool(image.info["window"]) for image in sampled))}
-    stored = {names[i]: stored for i, stored in dicoms.items()}
+    stored = {names[i]: Stored(values=DICOM) for i in dicoms}
     return replace(reading, stored={**reading.stored, **stored}, spread={**reading.spread, **spread})
 
 
 def reading_of(
     names: Sequence[str],
     open_one: Opener,
+    show: Show,
     *,
-    image_set: str,
-    scale: Scale | None = None,
-    background: str = WHITE,
     turned_by: str = "",
     heads: Iterable[tuple[int, Stored]] | None = None,
 ) -> Reading:
@@ -265,10 +359,9 @@ def reading_of(
     turns the images before, if one does; ``heads`` has what :func:`head_of` returned on each image, by its number, if
     that is known already. Values without a range are refused if there is no scale.
     """
-    scale = None if scale is None else checked_scale(scale)
     by_number = {}
     for i, stored in _heads(len(names), open_one) if heads is None else heads:
-        turned = turned_by if turned_by and stored.orientation > 1 else stored.turned_by
+        turned = turned_by or stored.turned_by
         by_number[i] = stored._replace(turned_by=turned if stored.orientation > 1 else "")
     spread = {}
     for kind in dict.fromkeys(stored.values for stored in by_number.values() if stored.values):
@@ -278,141 +371,29 @@ def reading_of(
             continue
         spread[kind] = sample
         ends = _range_of(kind)
-        if scale is None and (ends is None or sample.low < ends[0] or sample.high > ends[1]):
+        if show.scale is None and (ends is None or sample.low < ends[0] or sample.high > ends[1]):
             low, high = _number(sample.low), _number(sample.high)
             raise DataError(
-                f"{len(numbers):,} of the {len(names):,} images of {image_set!r}, such as {names[numbers[0]]!r}, hold "
-                f"{kind}, from {low} to {high} in the {sample.n_images} that were looked at; expected unsigned "
+                f"{len(numbers):,} of the {len(names):,} images of {show.image_set!r}, such as {names[numbers[0]]!r}, "
+                f"hold {kind}, from {low} to {high} in the {sample.n_images} that were looked at; expected unsigned "
                 f"integers of 8 or 16 bits, or floating point from 0 to 1: {REMEDY.format(low=low, high=high)}."
             )
     stored_by_name = {names[i]: stored for i, stored in by_number.items()}
-    return Reading(stored=stored_by_name, scale=scale, spread=spread, background=checked_background(background))
+    return Reading(stored=stored_by_name, scale=show.scale, spread=spread, background=show.background)
 
 
-def grid_of(path: str) -> tuple[int, int, int]:
-    """Width and height of an image as it is stored, and its orientation, from 1 to 8."""
-    if is_dicom(path):
-        from .dicom import grid
-
-        return *grid(path), 1
-    with Image.open(path) as opened:
-        stored = stored_in(opened)
-        if opened.format == "TIFF":  # whose size Pillow gives as it will be turned
-            tags = opened.tag_v2  # type: ignore[attr-defined]
-            return int(tags[256]), int(tags[257]), stored.orientation
-        return opened.width, opened.height, stored.orientation
-
-
-def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
-    """Sentences for users on how the images of some sets are read."""
-    readings = [images.reading for images in image_sets]
-    stored = [one for reading in readings for one in reading.stored.values()]
-    notes = []
-    if turned := Counter(one.orientation for one in stored if one.orientation > 1):
-        by = ", ".join(f"{n:,} of orientation {orientation}" for orientation, n in sorted(turned.items()))
-        notes.append(f"{turned.total():,} images were turned upright, as EXIF says ({by})")
-    scale = next((reading.scale for reading in readings if reading.scale is not None), None)
-    for kind, n in sorted(Counter(one.values for one in stored if one.values).items()):
-        spreads = {id(reading.spread): reading.spread[kind] for reading in readings if kind in reading.spread}
-        notes.append((_on_dicom if kind == DICOM else _on_values)(kind, n, list(spreads.values()), scale))
-    if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
-        notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
-    if n_transparent := sum(one.is_transparent for one in stored):
-        notes.append(_on_transparent(n_transparent, readings[0].background))
-    folders = {id(reading.left_out): reading.left_out for reading in readings}  # both parts may be of one
-    left_out = sum(map(Counter, folders.values()), Counter[str]())
-    notes += filter(None, [left_out_note(left_out)])
-    return [*notes, *dict.fromkeys(note for reading in readings for note in reading.notes)]
-
-
-def size_notes(images: ImageSet, *, encoder: str, px: int) -> list[str]:
-    """A sentence where images are much smaller than the ``px`` on a side that an encoder takes, by a sample of them.
-
-    They are enlarged, which adds nothing that an encoder could see. Images that cannot be read do not count.
-    """
-    sides = []
-    for i in _evenly(range(len(images))):
-        try:
-            sides.append(min(images.images[i].size))
-        except CorruptImage:  # raised again when its features are computed
-            continue
-    middle = sorted(sides)[len(sides) // 2] if sides else px
-    if 2 * middle > px:
-        return []
-    pixels = "1 pixel" if middle == 1 else f"{middle:,} pixels"
-    blank = sides.count(1)
-    none = f"; {blank} of them are 1 pixel wide or high, and show next to nothing" if blank else ""
-    return [
-        f"images are enlarged to the {px} pixels a side that {encoder} takes, from {pixels} (the shorter side, in the "
-        f"middle of {len(sides)} that were looked at){none}"
-    ]
-
-
-def is_dicom(path: str) -> bool:
-    """By its name; by its beginning if the name does not end like an image, as of files that a scanner numbers."""
-    lowered = path.lower()
-    if lowered.endswith(SUFFIXES):
-        return lowered.endswith(DICOM_SUFFIXES)
-    try:
-        with open(path, "rb") as file:
-            return file.read(132)[128:] == b"DICM"
-    except OSError:
-        return False
-
-
-def reason_of(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _dicom_image(path: str, *, image: str, image_set: str, scale: Scale | None) -> Image.Image:
-    from .dicom import READING_ERRORS, dicom_image  # which needs another extra
-
-    try:
-        return dicom_image(path, scale=scale, name=f"The image {image!r} of {image_set!r}", remedy=REMEDY)
-    except DataError:
-        raise
-    except READING_ERRORS as error:
-        raise CorruptImage.of(image, image_set=image_set, reason=reason_of(error)) from error
-
-
-def _heads(n: int, open_one: Opener) -> list[tuple[int, Stored]]:
+def _heads(n: int, open_one: Opener) -> Iterable[tuple[int, Stored]]:
     """Numbers and heads of the images that are not just 8-bit pixels; unreadable ones are refused when asked for."""
 
-    def look(numbers: range) -> list[tuple[int, Stored]]:
-        heads = []
-        for i in numbers:
-            stored = head_of(partial(open_one, i))
-            if stored is not None:
-                heads.append((i, stored))
-        return heads
+    def look(i: int) -> Stored | None:
+        return head_of(lambda: open_one(i))
 
-    parts = [range(start, min(start + _N_HEADS_A_TASK, n)) for start in range(0, n, _N_HEADS_A_TASK)]
-    if len(parts) <= 1:
-        return [head for part in parts for head in look(part)]
-    with ThreadPoolExecutor(_N_THREADS) as threads:
-        return [one for part in threads.map(look, parts) for one in part]
-
-
-def _has_late_metadata(opened: ImageFile.ImageFile) -> bool:
-    """Whether a PNG has EXIF or XMP behind its pixels."""
-    file = opened.fp
-    assert file is not None  # of an image that was just opened
-    position, place, behind = file.tell(), 8, False
-    try:
-        while True:
-            file.seek(place)
-            head = file.read(8)
-            if len(head) < 8 or head[4:] == b"IEND":
-                return False
-            behind |= head[4:] == b"IDAT"
-            keyword = _LATE_METADATA.get(head[4:])
-            if behind and keyword is not None and file.read(len(keyword)) == keyword:
-                return True
-            place += 12 + int.from_bytes(head[:4], "big")
-    finally:
-        file.seek(position)
+    if n <= _N_HEADS_A_TASK:
+        heads = list(map(look, range(n)))
+    else:
+        with ThreadPoolExecutor(_N_THREADS) as threads:
+            heads = list(threads.map(look, range(n)))
+    return [(i, stored) for i, stored in enumerate(heads) if stored is not None]
 
 
 def _spread(numbers: Sequence[int], open_one: Opener) -> Spread | None:
@@ -443,52 +424,103 @@ def _range_of(kind: str) -> Scale | None:
     return (0, 2 ** int(bits) - 1) if what == "integers" and bits.isdecimal() and int(bits) <= 16 else None
 
 
+def grid_of(path: str) -> tuple[int, int, int]:
+    """Width and height of an image as it is stored, and its orientation, from 1 to 8."""
+    with Image.open(path) as opened:
+        stored = stored_in(opened)
+        if opened.format == "TIFF":  # whose size Pillow gives as it will be turned
+            tags = opened.tag_v2  # type: ignore[attr-defined]
+            return int(tags[256]), int(tags[257]), stored.orientation
+        return opened.width, opened.height, stored.orientation
+
+
+def is_dicom(path: str) -> bool:
+    """By its name; by its beginning if the name does not end like an image, as of files that a scanner numbers."""
+    if path.lower().endswith(SUFFIXES):
+        return path.lower().endswith(DICOM_SUFFIXES)
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(132)[128:] == b"DICM"
+    return False
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error says, in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
+    """Sentences for users on how the images of some sets are read."""
+    readings = [images.reading for images in image_sets]
+    stored = [one for reading in readings for one in reading.stored.values()]
+    notes = []
+    if turned := Counter(one.orientation for one in stored if one.orientation > 1):
+        by = ", ".join(f"{n:,} of orientation {orientation}" for orientation, n in sorted(turned.items()))
+        notes.append(f"{turned.total():,} images were turned upright, as EXIF says ({by})")
+    scale = next((reading.scale for reading in readings if reading.scale is not None), None)
+    for kind, n in sorted(Counter(one.values for one in stored if one.values).items()):
+        spreads = {id(reading.spread): reading.spread[kind] for reading in readings if kind in reading.spread}
+        notes.append(_on_values(kind, n, list(spreads.values()), scale))
+    if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
+        notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
+    if n := sum(one.is_transparent for one in stored):
+        background = readings[0].background
+        how = "in the colours that are stored there" if background == DROP else f"over {background}"
+        option = "--background COLOUR, or drop" if background == WHITE else f"--background {background}"
+        notes.append(f"{n:,} image{'s have' if n > 1 else ' has'} transparent parts, shown {how} ({option})")
+    folders = {id(reading.left_out): reading.left_out for reading in readings}  # both parts may be of one
+    left_out = sum(map(Counter, folders.values()), Counter[str]())
+    notes += filter(None, [left_out_note(left_out)])
+    return [*notes, *dict.fromkeys(note for reading in readings for note in reading.notes)]
+
+
 def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:
+    looked = sum(one.n_images for one in spreads)
+    if kind == DICOM and scale is None:
+        without = looked - sum(one.n_windows for one in spreads)
+        note = f"{n:,} DICOM images are shown through their windows"
+        others = (
+            f"; {without} of {looked} that were looked at have none and are shown by the range of their bits, for "
+            "which --scale LOW,HIGH may take another one"
+        )
+        return note + others * bool(without)
     ends = scale or _range_of(kind)
     assert ends is not None  # or they were refused
-    note = f"{n:,} images of {kind} are shown with {_number(ends[0])} as black and {_number(ends[1])} as white"
+    what = "DICOM images" if kind == DICOM else f"images of {kind}"
+    note = f"{n:,} {what} are shown with {_number(ends[0])} as black and {_number(ends[1])} as white"
     if scale is not None:
         return f"{note}, as --scale says"
     low, high = min(one.low for one in spreads), max(one.high for one in spreads)
     share = (high - low) / (ends[1] - ends[0])
-    proposed = _proposed(low, high, ends)
-    if share > 0.25 or proposed is None:
+    if share > 0.25 or high <= low:
         return note
-    looked = sum(one.n_images for one in spreads)
+    proposed = low, high  # where they lie, or the bits that they have
+    if high <= 0.25 * ends[1]:
+        proposed = 0, 2 ** max(8, int(high).bit_length()) - 1 if ends[1] > 1 else float(f"{high:.2g}")
     return (
         f"{note}; {looked} that were looked at hold {_number(low)} to {_number(high)}, {100 * share:.2g} % of that: "
         f"--scale {_number(proposed[0])},{_number(proposed[1])} would use the whole range"
     )
 
 
-def _proposed(low: float, high: float, ends: Scale) -> Scale | None:
-    """A scale for values that use a small part of their range: the bits that they have, or where they lie."""
-    if high <= low:
-        return None
-    if high <= 0.25 * ends[1]:
-        return (0, 2 ** max(8, int(high).bit_length()) - 1) if ends[1] > 1 else (0, float(f"{high:.2g}"))
-    return low, high
-
-
-def _on_transparent(n: int, background: str) -> str:
-    how = "in the colours that are stored there" if background == DROP else f"over {background}"
-    option = "--background COLOUR, or drop" if background == WHITE else f"--background {background}"
-    return f"{n:,} image{'s have' if n > 1 else ' has'} transparent parts, shown {how} ({option})"
-
-
-def _on_dicom(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:
-    if scale is not None:
-        ends = f"{_number(scale[0])} as black and {_number(scale[1])} as white"
-        return f"{n:,} DICOM images are shown with {ends}, as --scale says"
-    looked, windows = sum(one.n_images for one in spreads), sum(one.n_windows for one in spreads)
-    note = f"{n:,} DICOM images are shown through their windows"
-    if windows == looked:
-        return note
-    return (
-        f"{note}; {looked - windows} of {looked} that were looked at have none and are shown by the range of their "
-        "bits, for which --scale LOW,HIGH may take another one"
-    )
-
-
 def _number(value: float) -> str:
     return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.6g}"
+
+
+def size_notes(images: ImageSet, *, encoder: str, px: int) -> list[str]:
+    """A sentence where images are much smaller than the ``px`` on a side that an encoder takes, by a sample of them."""
+    sides = []
+    for i in _evenly(range(len(images))):
+        with suppress(CorruptImage):  # raised again when its features are computed
+            sides.append(min(images.images[i].size))
+    middle = sorted(sides)[len(sides) // 2] if sides else px
+    if 2 * middle > px:
+        return []
+    pixels = "1 pixel" if middle == 1 else f"{middle:,} pixels"
+    blank = sides.count(1)
+    none = f"; {blank} of them are 1 pixel wide or high, and show next to nothing" if blank else ""
+    return [
+        f"images are enlarged to the {px} pixels a side that {encoder} takes, from {pixels} (the shorter side, in the "
+        f"middle of {len(sides)} that were looked at){none}"
+    ]

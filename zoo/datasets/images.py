@@ -1,9 +1,8 @@
 """Image sets, which every source of images makes; and hashes of image contents, by which copies are found.
 
 :class:`ImageSet` has the labelled images of one split, :class:`ImageData` a training and a validation set. The content
-of an image is a hash of the bytes of its file, or of its pixels where there is no file. Images with the same hash are
-copies of each other. Hashes have 64 bits: of two million different images, the chance that any two have the same is
-about one in ten million.
+of an image is a hash of 64 bits of the bytes of its file, or of its pixels where there is no file; images with the same
+hash are copies. Groups are hashes of names, such as those of patients. Copies and groups stay on one side of a split.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from ..errors import DataError
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
-from .groups import together
 from .imagefiles import RULES, Reading
 
 with requires_extra("models", needed_for="Working with images"):
@@ -30,7 +29,11 @@ with requires_extra("models", needed_for="Working with images"):
     from PIL import Image
 
 Contents = NDArray[np.uint64]
+Hashes = NDArray[np.uint64]
+T = TypeVar("T")
 
+NO_TAG = ""
+TAG_SEPARATOR = "|"  # between the tags in the name of a class
 _CACHED_FROM_BYTES = 1 << 28  # below, reading everything again takes no second
 _SETTLED_NS = 2_000_000_000  # a file may change twice within one tick of a coarse clock
 _hash = partial(hashlib.blake2b, digest_size=8)
@@ -83,19 +86,96 @@ def copies_of(
     """
     if train is None or test is None:
         return None
-    both, y = np.concatenate([train, test]), np.concatenate([y_train, y_test])
-    contents, number = np.unique(both, return_inverse=True)
-    lowest, highest = np.full(len(contents), np.iinfo(np.int64).max), np.full(len(contents), np.iinfo(np.int64).min)
-    np.minimum.at(lowest, number, y)
-    np.maximum.at(highest, number, y)
+    _, number = np.unique(np.concatenate([train, test]), return_inverse=True)
+    pairs = np.unique(np.stack([number, np.concatenate([y_train, y_test])]), axis=1)  # of content and class
     return Copies(
         test_in_train=int(np.isin(test, train).sum()),
         within_train=len(train) - len(np.unique(train)),
         within_test=len(test) - len(np.unique(test)),
-        in_two_classes=int((lowest < highest).sum()),
+        in_two_classes=int((np.bincount(pairs[0].astype(np.int64)) > 1).sum()),
         n_train=len(train),
         n_test=len(test),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedGroups:
+    """How many groups of a data set have images in both of its parts."""
+
+    in_both: int  # groups
+    test_images: int  # images of the test part whose group has a training image
+    n_train: int  # groups of the part
+    n_test: int
+    n_test_images: int
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts by name."""
+        return asdict(self)
+
+    def notes(self) -> list[str]:
+        """A sentence on groups in both parts, if there are any."""
+        if not self.in_both:
+            return []
+        share = 100 * self.test_images / self.n_test_images
+        return [
+            f"{self.in_both:,} of {self.n_test:,} groups of test images also have training images "
+            f"({self.test_images:,} of {self.n_test_images:,} test images, {share:.2g} %): errors on images of new "
+            "groups are likely to be higher"
+        ]
+
+
+def shared_groups(train: Hashes | None, test: Hashes | None) -> SharedGroups | None:
+    """Counts groups in both parts of a data set; None if the groups of a part are not known.
+
+    >>> shared_groups(np.array([1, 1, 2], np.uint64), np.array([2, 2, 3], np.uint64)).as_dict()
+    {'in_both': 1, 'test_images': 2, 'n_train': 2, 'n_test': 2, 'n_test_images': 3}
+    """
+    if train is None or test is None:
+        return None
+    return SharedGroups(
+        in_both=len(np.intersect1d(train, test)),
+        test_images=int(np.isin(test, train).sum()),
+        n_train=len(np.unique(train)),
+        n_test=len(np.unique(test)),
+        n_test_images=len(test),
+    )
+
+
+def together(contents: Hashes | None, groups: Hashes | None) -> Hashes | None:
+    """Which images belong on one side of a split: those with the same number, uint64 (n,); None where nothing is known.
+
+    Copies do, and so do images of a group; what is joined by a chain of both is one.
+
+    >>> together(np.array([5, 6, 6, 7], np.uint64), np.array([1, 1, 2, 3], np.uint64)).tolist()
+    [1, 1, 1, 3]
+    """
+    if groups is None or contents is None:
+        return contents if groups is None else groups
+    names, number = np.unique(groups, return_inverse=True)
+    order = np.argsort(contents, kind="stable")
+    before, after = order[:-1], order[1:]
+    joined = (contents[before] == contents[after]) & (number[before] != number[after])
+    parent = list(range(len(names)))  # of each group, up to the first one of those that are joined to it
+
+    def first_of(group: int) -> int:
+        while parent[group] != group:
+            parent[group] = group = parent[parent[group]]
+        return group
+
+    for one, other in zip(number[before[joined]].tolist(), number[after[joined]].tolist(), strict=True):
+        low, high = sorted((first_of(one), first_of(other)))
+        parent[high] = low
+    return np.asarray(names[[first_of(group) for group in range(len(names))]][number])
+
+
+def groups_of_names(names: Iterable[str]) -> Hashes:
+    """Hashes, uint64 (n,), of the names of groups, one name an image.
+
+    >>> anna, bob, again = groups_of_names(["anna", "bob", "anna"])
+    >>> bool(anna == again), bool(anna == bob)
+    (True, False)
+    """
+    return contents_of_bytes(name.encode("utf-8", "surrogateescape") for name in names)
 
 
 def beside_the_first(chosen: NDArray[np.bool_], contents: Contents | None) -> NDArray[np.bool_]:
@@ -115,65 +195,26 @@ def has_copies(contents: Contents | None) -> bool:
     return contents is not None and len(np.unique(contents)) < len(contents)
 
 
-NO_TAG = ""
-TAG_SEPARATOR = "|"  # between the tags in the name of a class
-
-
-def indicators_of(labelled: Labelled) -> NDArray[np.bool_]:
-    """Which tags each image of a multi-label set has, bool (n, n_tags), in the order of its ``tags``.
-
-    Parameters
-    ----------
-    labelled : ImageSet or Features
-        Its classes are the combinations of tags that occur.
-
-    Raises
-    ------
-    DataError
-        If it has no tags, or a class is no combination of them.
-
-    >>> images = array_images(np.zeros((3, 2, 2), np.uint8), np.array([1, 0, 2]), name="tagged", split="all",
-    ...                       classes=("", "cat", "cat|dog"), tags=("cat", "dog"))
-    >>> indicators_of(images).astype(int).tolist()
-    [[1, 0], [0, 0], [1, 1]]
-    """
-    tags, classes = labelled.tags, labelled.classes
-    if not tags:
-        raise DataError(
-            "These images have one class each and no tags; expected a multi-label set, such as a CSV file with "
-            "several label columns."
-        )
-    place = {tag: number for number, tag in enumerate(tags)}
-    of_class = np.zeros((len(classes), len(tags)), bool)
-    for number, name in enumerate(classes):
-        for tag in name.split(TAG_SEPARATOR) if name != NO_TAG else ():
-            if tag not in place:
-                raise DataError(f"The class {name!r} has the tag {tag!r}; expected tags among {', '.join(tags[:5])}.")
-            of_class[number, place[tag]] = True
-    labels: NDArray[np.int64] = getattr(labelled, "labels" if hasattr(labelled, "labels") else "y")
-    return np.asarray(of_class[labels])
-
-
 def contents_of_pixels(pixels: NDArray[Any]) -> Contents:
     """Contents (n,) of the images of an array, shape (n, height, width[, channels])."""
     shape = str(pixels.shape[1:]).encode()
-    return _numbers([_hash(shape + np.ascontiguousarray(image).tobytes()).digest() for image in pixels])
+    return contents_of_bytes(shape + np.ascontiguousarray(image).tobytes() for image in pixels)
 
 
 def contents_of_bytes(images: Iterable[bytes]) -> Contents:
-    return _numbers([_hash(image).digest() for image in images])
+    """Contents (n,) of encoded images."""
+    return _numbers(_hash(image).digest() for image in images)
 
 
 def contents_of_files(files: Sequence[str]) -> Contents:
-    """Contents of files, every byte of which is read.
+    """Contents of files, every byte of which is read; of more than 256 MB the hashes are cached.
 
-    Of more than 256 MB the hashes are cached, and are those of the same files as long as paths, sizes and times of
-    change stay. A file that cannot be opened has a content that no other file has, for it may be left out later.
+    A file that cannot be opened has a content that no other file has, for it may be left out later.
     """
 
     def read() -> Contents:
         with ThreadPoolExecutor(max_workers=min(16, 2 * (os.cpu_count() or 1))) as pool:
-            return _numbers(list(pool.map(_of_file, files)))
+            return _numbers(pool.map(_of_file, files))
 
     return cached_contents(files, read)
 
@@ -189,25 +230,18 @@ def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what:
     if sum(stat.st_size for stat in stats) < _CACHED_FROM_BYTES:
         return read()
     changed_ns = max(max(stat.st_mtime_ns, stat.st_ctime_ns) for stat in stats)
-    now_ns = time.time_ns()
+    is_settled = changed_ns < time.time_ns() - _SETTLED_NS
     key = hashlib.blake2b(what.encode() + b"\0", digest_size=16)
     for file, stat in zip(files, stats, strict=True):
         key.update(os.fsencode(os.path.abspath(file)) + b"\0")
         key.update(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}\n".encode())
     path = cache_folder() / "contents" / f"{key.hexdigest()}.npy"
-    try:
-        cached = np.load(path, allow_pickle=False)
-        if cached.dtype == np.uint64 and cached.ndim == 1:
-            return np.asarray(cached)
-    except (OSError, ValueError, EOFError):  # missing, or cut off: it is read again
-        pass
+    with suppress(OSError, ValueError, EOFError):  # missing, or cut off: it is read again
+        return np.asarray(np.load(path, allow_pickle=False), np.uint64)
     contents = read()
-    if changed_ns < now_ns - _SETTLED_NS:
-        try:
-            with replaced(path) as cache_file:
-                np.save(cache_file, contents)
-        except OSError:  # a full or read-only cache; next time everything is read again
-            pass
+    if is_settled:
+        with suppress(OSError), replaced(path) as cache_file:  # a full or read-only cache: it is read again
+            np.save(cache_file, contents)
     return contents
 
 
@@ -219,23 +253,29 @@ def _of_file(path: str) -> bytes:
         return _hash(os.fsencode(path) + str(error.errno).encode()).digest()
 
 
-def _numbers(digests: Sequence[bytes]) -> Contents:
+def _numbers(digests: Iterable[bytes]) -> Contents:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-T = TypeVar("T")
+def indicators_of(labelled: Any) -> NDArray[np.bool_]:
+    """Which tags each image of a multi-label set has, bool (n, n_tags), in the order of its ``tags``.
 
+    ``labelled`` is an ImageSet or Features whose classes are the combinations of tags that occur; DataError if it has
+    no tags.
 
-class Labelled(Protocol):
-    """An image set, which has ``labels``, or features, which have ``y``."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes."""
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Names of the tags; empty if there are none."""
+    >>> images = array_images(np.zeros((3, 2, 2), np.uint8), np.array([1, 0, 2]), name="tagged", split="all",
+    ...                       classes=("", "cat", "cat|dog"), tags=("cat", "dog"))
+    >>> indicators_of(images).astype(int).tolist()
+    [[1, 0], [0, 0], [1, 1]]
+    """
+    if not labelled.tags:
+        raise DataError(
+            "These images have one class each and no tags; expected a multi-label set, such as a CSV file with "
+            "several label columns."
+        )
+    of_class = np.array([[tag in name.split(TAG_SEPARATOR) for tag in labelled.tags] for name in labelled.classes])
+    labels: NDArray[np.int64] = getattr(labelled, "labels" if hasattr(labelled, "labels") else "y")
+    return np.asarray(of_class[labels])
 
 
 class LazyItems(Sequence[T]):
@@ -293,19 +333,13 @@ class ImageSet:
     reading : Reading
         Which images are turned or scaled when they are read.
     contents : uint64 array, shape (n,), or None
-        A hash of what is in each image; copies have the same one. None where images are rendered rather than read, or
-        their source does not show what is in them without decoding them.
+        A hash of what is in each image; copies have the same one. None where it is not known.
     groups : uint64 array, shape (n,), or None
         A hash of the name of the group of each image, such as its patient. Images of a group are on one side of every
         split. None where groups are not known.
     tags : tuple of str
         Names of the labels of a multi-label set, whose classes are the combinations of tags that occur: joined with
         "|", and "" for none; see :func:`indicators_of`. Empty where an image has one class.
-
-    Raises
-    ------
-    DataError
-        If these do not fit each other.
     """
 
     name: str
@@ -334,8 +368,6 @@ class ImageSet:
                 f"The image set {self.name!r} has labels as {self.labels.dtype} of shape {self.labels.shape}; "
                 f"expected int64 of shape ({n},)."
             )
-        if self.groups is not None and self.groups.dtype != np.uint64:
-            raise DataError(f"The image set {self.name!r} has groups as {self.groups.dtype}; expected uint64.")
         wrong = np.flatnonzero((self.labels < 0) | (self.labels >= len(self.classes)))
         if wrong.size:
             raise DataError(
@@ -362,36 +394,25 @@ class ImageSet:
         return np.bincount(self.labels, minlength=len(self.classes)).astype(np.int64)
 
     def subset(self, indices: np.ndarray | Sequence[int], *, split: str) -> ImageSet:
-        """Some of the images, in the order of ``indices``; the classes and their numbers stay.
+        """Some of the images, in the order of ``indices``, each at most once; the classes and their numbers stay.
 
         The whole set in its order keeps its fingerprint; any other subset has one of this set's and the indices.
-
-        Raises
-        ------
-        DataError
-            If an index is not between 0 and n - 1, or comes twice.
         """
-        chosen = np.asarray(indices)
-        n = len(self)
-        if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-            raise DataError(
-                f"A subset of {self.name!r} was asked for by {chosen.dtype} of shape {chosen.shape}; "
-                "expected a list of whole numbers."
-            )
+        chosen, n = np.asarray(indices), len(self)
+        is_list = chosen.ndim == 1 and (not chosen.size or chosen.dtype.kind in "iu")
+        if not is_list or not ((chosen >= 0) & (chosen < n)).all() or len(np.unique(chosen)) < len(chosen):
+            raise DataError(f"A subset of {self.name!r} was asked for; expected indices from 0 to {n - 1}, each once.")
         chosen = chosen.astype(np.int64)
-        if chosen.size and (chosen.min() < 0 or chosen.max() >= n):
-            raise DataError(
-                f"A subset of {self.name!r} asks for the images {chosen.min()} to {chosen.max()}; expected 0 to "
-                f"{n - 1}."
-            )
-        if len(np.unique(chosen)) != len(chosen):
-            raise DataError(f"A subset of {self.name!r} asks for an image twice; expected each at most once.")
         whole = np.array_equal(chosen, np.arange(n))
         names = [self.names[index] for index in chosen.tolist()]
+        if isinstance(self.images, LazyImages):  # not a chain of subsets: what reads stays reachable
+            images = LazyImages(self.images.read, self.images.indices[chosen])
+        else:
+            images = LazyImages(self.images.__getitem__, chosen)
         return ImageSet(
             name=self.name,
             split=split,
-            images=_chosen_images(self.images, chosen),
+            images=images,
             labels=self.labels[chosen],
             classes=self.classes,
             names=names,
@@ -421,13 +442,11 @@ class ImageData:
         if self.train.classes != self.val.classes:
             odd = sorted(set(self.train.classes) ^ set(self.val.classes)) or ["the order"]
             raise DataError(
-                f"The two parts of {self.name!r} do not have the same classes: {self.train.split!r} has "
-                f"{len(self.train.classes)}, {self.val.split!r} has {len(self.val.classes)}, and they differ in "
+                f"The two parts of {self.name!r} do not have the same classes; they differ in "
                 f"{', '.join(map(repr, odd[:5]))}; expected the same in both."
             )
         require_two_parts(self.name, self.train, self.val, learner="a probe")
-        n_present = int((self.train.n_per_class() > 0).sum())
-        if n_present < 2:
+        if int((self.train.n_per_class() > 0).sum()) < 2:
             raise DataError(
                 f"All {len(self.train):,} training images of {self.name!r} have the same label, "
                 f"{self.train.classes[self.train.labels[0]]!r}; expected two classes or more."
@@ -459,15 +478,8 @@ def array_images(
 ) -> ImageSet:
     """An image set of an array; its fingerprint is over every pixel, and over groups and tags if there are any.
 
-    Parameters
-    ----------
-    pixels : uint8 array, shape (n, height, width) or (n, height, width, 3)
-        Grey or RGB.
-    labels : int64 array, shape (n,)
-    names : sequence of str, optional
-        By default the numbers of the images.
-    groups, tags
-        As for :class:`ImageSet`.
+    ``pixels`` are uint8 (n, height, width) or (n, height, width, 3), grey or RGB; ``labels`` int64 (n,). ``names`` are
+    by default the numbers of the images; the others are as for :class:`ImageSet`.
 
     >>> images = array_images(np.zeros((2, 4, 4), np.uint8), np.array([0, 1]), name="black", split="all", classes="ab")
     >>> images[1][0].size, images[1][1], images.names
@@ -495,26 +507,28 @@ def array_images(
     )
 
 
+def _image_of_array(pixels: np.ndarray, index: int) -> Image.Image:
+    return Image.fromarray(np.ascontiguousarray(pixels[index]))
+
+
 def pixels_of(images: ImageSet) -> np.ndarray:
     """All pixels of a set whose images have one size and mode, uint8 (n, height, width[, channels]).
 
-    Raises
-    ------
-    DataError
-        If an image has another size, mode or depth; names it.
+    DataError names the first image of another size, mode or depth.
     """
-    if not len(images):
-        raise DataError(f"The image set {images.name!r} holds no image, so that it has no pixels.")
-    first = np.asarray(images.images[0])
-    stacked = np.empty((len(images), *first.shape), np.uint8)  # (n, h, w[, c])
+    stacked: np.ndarray | None = None
     for i, image in enumerate(images.images):
         pixels = np.asarray(image)
-        if pixels.shape != first.shape or pixels.dtype != np.uint8:
+        if stacked is None:
+            stacked = np.empty((len(images), *pixels.shape), np.uint8)
+        if pixels.shape != stacked.shape[1:] or pixels.dtype != np.uint8:
             raise DataError(
                 f"The image {images.names[i]!r} of {images.name!r} is {pixels.dtype} of shape {pixels.shape}; expected "
-                f"uint8 of shape {first.shape}, as the first: preprocess them to one size first."
+                f"uint8 of shape {stacked.shape[1:]}, as the first: preprocess them to one size first."
             )
         stacked[i] = pixels
+    if stacked is None:
+        raise DataError(f"The image set {images.name!r} holds no image, so that it has no pixels.")
     return stacked
 
 
@@ -541,13 +555,3 @@ def fingerprint_of(parts: Iterable[str | np.ndarray], reading: Reading) -> str:
     """The hash of what a source says of its images, and of how they are read where files alone do not decide that."""
     source, facts = digest(parts), reading.facts()
     return digest([RULES, source, *facts, *facts.values()]) if facts else source
-
-
-def _chosen_images(images: Sequence[Image.Image], chosen: np.ndarray) -> LazyImages:
-    if isinstance(images, LazyImages):  # not a chain of subsets: what reads stays reachable
-        return LazyImages(images.read, images.indices[chosen])
-    return LazyImages(images.__getitem__, chosen)
-
-
-def _image_of_array(pixels: np.ndarray, index: int) -> Image.Image:
-    return Image.fromarray(np.ascontiguousarray(pixels[index]))

@@ -1,11 +1,11 @@
-"""Classes of data sets: labels that differ only in how they are written, and classes without a test image."""
+"""Classes and parts of data sets: labels that differ only in how they are written, and columns that name the parts."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -17,8 +17,19 @@ from .subsets import stratified_split
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
 
+    Rows = dict[str, np.ndarray]
+
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
 _N_NAMED = 5
+
+SPLIT_NAMES = ("split", "subset", "partition", "set", "fold", "phase")  # from the most usual to the least
+_VALUES = {
+    "train": ("train", "training", "trn"),
+    "val": ("val", "valid", "validation", "validate", "dev"),
+    "test": ("test", "testing", "tst", "eval", "evaluation", "holdout", "hold-out", "heldout", "held-out"),
+}
+PART_OF = {value: part for part, values in _VALUES.items() for value in values}
+"""The part that a value names: train, val or test."""
 
 
 def label_key(text: str) -> str:
@@ -49,12 +60,15 @@ def label_notes(groups: Sequence[Sequence[str]], *, what: str = "labels", joined
     """A sentence on labels, or tags, that differ only in how they are written."""
     if not groups:
         return []
-    shown = "; ".join(", ".join(_shown(group)) for group in groups[:_N_NAMED])
+
+    def shown(group: Sequence[str]) -> str:
+        look_same = len({unicodedata.normalize("NFC", label) for label in group}) < len(group)
+        return ", ".join(ascii(label) if look_same else repr(label) for label in group)
+
     more = f"; and {len(groups) - _N_NAMED:,} more" if len(groups) > _N_NAMED else ""
-    n = sum(map(len, groups))
-    differ = f"{n:,} {what} differ only in case, in Unicode form or in how a number is written"
+    differ = f"{sum(map(len, groups)):,} {what} differ only in case, in Unicode form or in how a number is written"
     end = "--fold-labels has joined them under the first of each" if joined else "--fold-labels joins them"
-    return [f"{differ}: {shown}{more}; {end}"]
+    return [f"{differ}: {'; '.join(map(shown, groups[:_N_NAMED]))}{more}; {end}"]
 
 
 def data_of(
@@ -71,43 +85,68 @@ def data_of(
     the training part. A class that test images alone have is refused. ``fold_labels`` joins labels that differ only in
     how they are written, into the one that most images have.
     """
-    n_of: Counter[str] = Counter()
-    for part in parts:
-        n_of.update(dict(zip(part.classes, part.n_per_class().tolist(), strict=True)))
-    alike = spellings({name: n for name, n in n_of.items() if n})
+    n_of = sum((Counter(_n_of_each(part)) for part in parts), Counter[str]())
+    alike = spellings(n_of)
     if fold_labels and alike and not parts[0].tags:
         name_of = {name: group[0] for group in alike for name in group}
-        notes = tuple(label_notes(alike, joined=True))
+        notes = label_notes(alike, joined=True)
         parts = [_renamed(part, [name_of.get(name, name) for name in part.classes], notes) for part in parts]
     if len(parts) == 1:
         return split(parts[0], val_share=val_share, seed=seed)
     train, val = parts
+    n_train, n_val = _n_of_each(train), _n_of_each(val)
+    if new := [name for name, n in n_val.items() if n and not n_train.get(name)]:
+        written = [group for group in alike if set(group) & set(new) and set(group) & n_train.keys()]
+        advice = f": {label_notes(written)[0]}" if written else ""
+        what = "tag" if train.tags else "class"
+        raise DataError(
+            f"{sum(n_val[name] for name in new):,} test images of {val.name!r} have a {what} that no training image "
+            f"has, the first is {new[0]!r}; expected every {what} among the training images{advice}."
+        )
     if train.classes != val.classes and not train.tags:
-        val = _of_classes(val, train, alike)
+        place = {name: i for i, name in enumerate(train.classes)}
+        val = _relabelled(val, [place.get(name, 0) for name in val.classes], train.classes)
     return ImageData(name=train.name, train=train, val=val)
+
+
+def _n_of_each(part: ImageSet) -> dict[str, int]:
+    """How many images each class, or each tag of a multi-label set, has."""
+    if part.tags:
+        return dict(zip(part.tags, indicators_of(part).sum(axis=0).tolist(), strict=True))
+    return dict(zip(part.classes, part.n_per_class().tolist(), strict=True))
+
+
+def _renamed(part: ImageSet, names: Sequence[str], notes: Sequence[str]) -> ImageSet:
+    """The images with other names of their classes, of which some may be the same."""
+    classes = tuple(dict.fromkeys(names))
+    if part.classes == tuple(sorted(part.classes)):
+        classes = tuple(sorted(classes))
+    place = {name: i for i, name in enumerate(classes)}
+    renamed = _relabelled(part, [place[name] for name in names], classes)
+    return replace(renamed, reading=part.reading.with_notes(notes))
+
+
+def _relabelled(part: ImageSet, number_of: Sequence[int], classes: tuple[str, ...]) -> ImageSet:
+    labels = np.array(number_of, np.int64)[part.labels]
+    fingerprint = digest(["classes", part.fingerprint, *classes, labels.astype("<i8")])
+    return replace(part, labels=labels, classes=classes, fingerprint=fingerprint)
 
 
 def with_notes(data: ImageData) -> ImageData:
     """The data set with notes on its labels."""
-    notes = class_notes(data)
-
-    def noted(part: ImageSet) -> ImageSet:
-        return replace(part, reading=replace(part.reading, notes=(*part.reading.notes, *notes)))
-
-    return replace(data, train=noted(data.train), val=noted(data.val)) if notes else data
+    if not (notes := class_notes(data)):
+        return data
+    train, val = (replace(part, reading=part.reading.with_notes(notes)) for part in (data.train, data.val))
+    return replace(data, train=train, val=val)
 
 
 def class_notes(data: ImageData) -> list[str]:
     """Sentences on labels that differ only in how they are written, and on classes or tags without a test image."""
-    if data.train.tags:
-        what, names = "tags", data.train.tags
-        n_train, n_test = (indicators_of(part).sum(axis=0) for part in (data.train, data.val))
-    else:
-        what, names = "classes", data.train.classes
-        n_train, n_test = data.train.n_per_class(), data.val.n_per_class()
-    n_of = {name: n for name, n in zip(names, (n_train + n_test).tolist(), strict=True) if n}
+    what = "tags" if data.train.tags else "classes"
+    n_train, n_test = _n_of_each(data.train), _n_of_each(data.val)
+    n_of = Counter(n_train) + Counter(n_test)  # without those that no image has
     notes = label_notes(spellings(n_of), what="tags" if data.train.tags else "labels")
-    absent = [names[i] for i in np.flatnonzero((n_train > 0) & (n_test == 0))]
+    absent = [name for name, n in n_train.items() if n and not n_test[name]]
     if absent:
         shown = ", ".join(map(repr, absent[:_N_NAMED]))
         more = f" and {len(absent) - _N_NAMED:,} more" if len(absent) > _N_NAMED else ""
@@ -119,39 +158,51 @@ def class_notes(data: ImageData) -> list[str]:
     return notes
 
 
-def _of_classes(val: ImageSet, train: ImageSet, alike: Sequence[Sequence[str]]) -> ImageSet:
-    """The test part with the classes of the training part."""
-    place = {name: i for i, name in enumerate(train.classes)}
-    counts = val.n_per_class().tolist()
-    new = [name for name, n in zip(val.classes, counts, strict=True) if n and name not in place]
-    if new:
-        n_images = sum(counts[val.classes.index(name)] for name in new)
-        written = [group for group in alike if set(group) & set(new) and set(group) & place.keys()]
-        advice = f": {label_notes(written)[0]}" if written else ""
-        raise DataError(
-            f"{n_images:,} test images of {val.name!r} have a class that no training image has, the first is "
-            f"{new[0]!r}; expected every class among the training images{advice}."
-        )
-    return _relabelled(val, np.array([place.get(name, 0) for name in val.classes], np.int64), train.classes)
+def split_column(columns: Mapping[str, Sequence[str]], *, sure: str = "", advice: str = "") -> tuple[str, list[str]]:
+    """Which of some columns with usual names, the most usual first, has the parts ("": none), and notes on that.
+
+    It names training and test images, or is ``sure``. ``advice`` is what a user can do about one that names none.
+
+    >>> split_column({"subset": ["0", "1"], "fold": ["Train", "val"]})[0]
+    'fold'
+    """
+    found = {name: {PART_OF.get(value.casefold()) for value in set(values)} for name, values in columns.items()}
+    naming = [name for name, parts in found.items() if name == sure or ("train" in parts and parts & {"val", "test"})]
+    chosen = naming[0] if naming else ""
+    notes = []
+    if chosen and chosen != sure:
+        notes.append(f"training and test images are those of the column {chosen!r}")
+    for name, values in columns.items():
+        if name != chosen and name in naming:
+            notes.append(f"the column {name!r} was not used, for {chosen!r} says which images are tested on")
+        elif not chosen:
+            notes.append(
+                f"the column {name!r} was not used (its values name no training and test part, the first is "
+                f"{values[0]!r}){advice}"
+            )
+    return chosen, notes
 
 
-def _renamed(part: ImageSet, names: Sequence[str], notes: tuple[str, ...]) -> ImageSet:
-    """The images with other names of their classes, of which some may be the same."""
-    classes = tuple(dict.fromkeys(names))
-    if part.classes == tuple(sorted(part.classes)):
-        classes = tuple(sorted(classes))
-    place = {name: i for i, name in enumerate(classes)}
-    renamed = _relabelled(part, np.array([place[name] for name in names], np.int64), classes)
-    return replace(renamed, reading=replace(part.reading, notes=(*part.reading.notes, *notes)))
+def rows_of_parts(values: Sequence[str]) -> Rows:
+    """Rows of the training part, and of the first of val and test that occurs, by "train" and "val" or "test"."""
+    split = np.array([PART_OF.get(value.casefold(), "") for value in values])
+    parts = ("train", "val" if (split == "val").any() else "test")
+    return {part: np.flatnonzero(split == part) for part in parts if (split == part).any()}
 
 
-def _relabelled(part: ImageSet, number_of: np.ndarray, classes: tuple[str, ...]) -> ImageSet:
-    labels = number_of[part.labels]
-    fingerprint = digest(["classes", part.fingerprint, *classes, labels.astype("<i8")])
-    return replace(part, labels=labels, classes=classes, fingerprint=fingerprint)
+def called_like_parts(names: Iterable[str], meant: Sequence[str | None] = ()) -> list[str]:
+    """Those names of columns that are usual for parts, the most usual first, without those meant for something else."""
+    free = {name.casefold(): name for name in names if name not in meant}
+    return [free[usual] for usual in SPLIT_NAMES if usual in free]
 
 
-def _shown(group: Sequence[str]) -> list[str]:
-    """Labels for a message; by their code points where they look the same."""
-    look_same = len({unicodedata.normalize("NFC", label) for label in group}) < len(group)
-    return [ascii(label) if look_same else repr(label) for label in group]
+def in_parts(whole: ImageSet, columns: Mapping[str, Sequence[str]]) -> list[ImageSet]:
+    """The training and the test part by one of some columns, a value an image; or the whole if none has parts."""
+    chosen, notes = split_column(columns)
+    rows = rows_of_parts(columns[chosen]) if chosen else {}
+    if chosen and (n := len(whole) - sum(map(len, rows.values()))):
+        notes.append(f"{n:,} images of other parts are left out")
+    noted = replace(whole, reading=whole.reading.with_notes(notes))
+    if not chosen:
+        return [noted]
+    return [noted.subset(some, split="train" if part == "train" else "val") for part, some in rows.items()]

@@ -1,28 +1,39 @@
-"""Image sets of libraries: data sets of torchvision that are on the disk already, and scikit-learn's digits."""
+"""Image sets of libraries: torchvision's on the disk, those that ``datasets`` has saved, and scikit-learn's digits."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
-from .imagefiles import DECODING_ERRORS, Reading, as_shown, files_reading, read_image, reason_of
-from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, contents_of_pixels, fingerprint_of
-from .labels import data_of
-from .rgb import WHITE, Scale
+from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
+from .images import (
+    ImageData,
+    ImageSet,
+    LazyImages,
+    array_images,
+    cached_contents,
+    contents_of_bytes,
+    contents_of_files,
+    contents_of_pixels,
+    fingerprint_of,
+)
+from .labels import called_like_parts, data_of, in_parts
 from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
+    from PIL import Image
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from PIL import Image
+    from PIL import ImageFile
 
 _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the argument: to train on, to test on
     "train": ((True,), (False,)),
@@ -30,26 +41,18 @@ _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the 
 }
 
 
-def torchvision_data(
-    kind: str,
-    root: Path,
-    *,
-    name: str,
-    scale: Scale | None = None,
-    background: str = WHITE,
-    fold_labels: bool = False,
-) -> ImageData:
+def torchvision_data(kind: str, root: Path, show: Show, *, fold_labels: bool = False) -> ImageData:
     """A data set of torchvision with an argument ``train`` or ``split``; nothing is downloaded.
 
     The second part is the first of "val", "valid" and "test" that the data set has. The fingerprint is over names,
     labels and classes, and the pixels where the data set holds them in memory, else the bytes of the files where it
-    lists them; and over the orientations, kinds of values, scale and background of the images that are turned, scaled
-    or transparent. Of the few others the contents of the images are not known. Torchvision itself turns no image, drops
-    transparency and makes images of 16 bits white, so that these are read from their files.
+    lists them, and how they are shown. Torchvision itself turns no image, drops transparency and makes images of 16
+    bits white, so that these are read from their files.
     """
-    torchvision_datasets = _torchvision_datasets()
-    usable = dict(_arguments(torchvision_datasets))
-    if kind not in torchvision_datasets.__all__:
+    with requires_extra("models", needed_for="A data set of torchvision"):
+        from torchvision import datasets as library
+    usable = dict(_usable(library))
+    if kind not in library.__all__:
         raise UnknownName("torchvision data set", kind, usable)
     if kind not in usable:
         raise DataError(
@@ -57,34 +60,24 @@ def torchvision_data(
             f"training; expected one of {', '.join(usable)}, or a folder with train/ and val/."
         )
     argument = usable[kind]
-    opened = {
-        part: _opened(kind, root, argument, values)
-        for part, values in zip(("train", "val"), _PARTS[argument], strict=True)
-    }
-    labelled = {part: _labels(entry, kind) for part, entry in opened.items()}
-    n_classes = 1 + max(int(labels.max(initial=-1)) for labels, _ in labelled.values())
-    classes = _classes(opened["train"], n_classes)
-    sets = {
-        part: _torchvision_image_set(
-            entry, *labelled[part], name=name, part=part, classes=classes, scale=scale, background=background
-        )
-        for part, entry in opened.items()
-    }
-    return data_of([sets["train"], sets["val"]], fold_labels=fold_labels)
+    train, val = (_opened(getattr(library, kind), root, argument, values) for values in _PARTS[argument])
+    labelled = _labels(train, kind), _labels(val, kind)
+    n_classes = 1 + max(int(labels.max(initial=-1)) for labels, _ in labelled)
+    named = getattr(train, "classes", None)
+    classes = tuple(map(str, range(n_classes)))
+    if isinstance(named, list | tuple) and len(named) >= n_classes:
+        classes = tuple(one[0] if isinstance(one, tuple) else str(one) for one in named)  # ImageNet: synonyms
+    sets = [
+        _torchvision_image_set(opened, *known, show, part, classes)
+        for opened, known, part in zip((train, val), labelled, ("train", "val"), strict=True)
+    ]
+    return data_of(sets, fold_labels=fold_labels)
 
 
-def _torchvision_datasets() -> ModuleType:
-    """The module of torchvision, with PyTorch, which the digits do without."""
-    with requires_extra("models", needed_for="A data set of torchvision"):
-        from torchvision import datasets
-    module: ModuleType = datasets
-    return module
-
-
-def _arguments(torchvision_datasets: ModuleType) -> Iterator[tuple[str, str]]:
+def _usable(library: ModuleType) -> Iterator[tuple[str, str]]:
     """Data sets that need no more than ``root`` and one of the arguments ``train`` and ``split``, with the latter."""
-    for kind in torchvision_datasets.__all__:
-        constructor = getattr(torchvision_datasets, kind)
+    for kind in library.__all__:
+        constructor = getattr(library, kind)
         if inspect.isclass(constructor):
             parameters = inspect.signature(constructor).parameters
             argument = next((candidate for candidate in _PARTS if candidate in parameters), None)
@@ -97,44 +90,78 @@ def _arguments(torchvision_datasets: ModuleType) -> Iterator[tuple[str, str]]:
                 yield kind, argument
 
 
-def _classes(opened: Any, n_classes: int) -> tuple[str, ...]:
-    named = getattr(opened, "classes", None)
-    if isinstance(named, list | tuple) and len(named) >= n_classes:
-        return tuple(entry[0] if isinstance(entry, tuple) else str(entry) for entry in named)  # ImageNet: synonyms
-    return tuple(map(str, range(n_classes)))
+def _opened(constructor: Any, root: Path, argument: str, values: tuple[Any, ...]) -> Any:
+    """The first part that the data set has."""
+    kind = constructor.__name__
+    for value in values:
+        try:
+            with requires_extra("models", needed_for=f"The torchvision data set {kind}"), suppress(ValueError):
+                return constructor(str(root), **{argument: value})
+        except (OSError, RuntimeError) as error:
+            raise DataError(
+                f"The torchvision data set {kind} is not whole below {root} ({reason_of(error)}); put its files there "
+                "first, for the zoo downloads no images."
+            ) from error
+    raise DataError(
+        f"The torchvision data set {kind} has no part {' or '.join(map(repr, values))}; give a folder with train/ and "
+        "val/ instead."
+    )
+
+
+def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
+    """Labels int64 (n,), and the files of the images where the data set lists them, or none."""
+    n = len(opened)
+
+    def first_of(*keys: str) -> Any:
+        found = (getattr(opened, key, None) for key in keys)
+        return next((one for one in found if one is not None and len(one) == n), None)
+
+    def is_label(target: Any) -> bool:
+        number = target.item() if getattr(target, "ndim", None) == 0 else target  # a tensor, or a number of numpy
+        return isinstance(number, int) and not isinstance(number, bool)
+
+    samples = first_of("samples", "_samples", "imgs")
+    paired = isinstance(samples, list) and all(isinstance(one, tuple) and len(one) == 2 for one in samples)
+    files = [one[0] for one in samples] if paired else first_of("_image_files", "_images", "data")
+    is_list = isinstance(files, list) and all(isinstance(file, str | Path) for file in files)
+    targets = first_of("targets", "labels", "_labels")
+    if targets is None and paired:
+        targets = [one[1] for one in samples]
+    elif targets is None and n and isinstance(opened[0], tuple) and len(opened[0]) == 2 and is_label(opened[0][1]):
+        targets = [opened[i][1] for i in range(n)]  # which decodes every image
+    known = targets is not None and (hasattr(targets, "__array__") or all(map(is_label, targets)))
+    labels = np.asarray(targets) if known else np.empty(0)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu" or (n and labels.min() < 0):
+        raise DataError(
+            f"The torchvision data set {kind} does not give one whole number from 0 on as the label of each of its "
+            f"{n:,} images; expected a data set for classification."
+        )
+    return labels.astype(np.int64), list(map(str, files)) if is_list else []
 
 
 def _torchvision_image_set(
-    opened: Any,
-    labels: np.ndarray,
-    paths: list[str],
-    *,
-    name: str,
-    part: str,
-    classes: tuple[str, ...],
-    scale: Scale | None,
-    background: str,
+    opened: Any, labels: np.ndarray, files: list[str], show: Show, part: str, classes: tuple[str, ...]
 ) -> ImageSet:
     names = list(map(str, range(len(labels))))
-    files = paths if len(paths) == len(labels) else _other_files(opened, len(labels))
-    reading = Reading()
-    if files:
-        reading = files_reading(files, names, image_set=name, scale=scale, background=background)
+    reading = files_reading(files, names, show) if files else Reading()
     from_files = {int(number): files[int(number)] for number in reading.facts()}
-    pixels = _pixels(opened)
-    contents = None
-    if pixels is not None:
-        contents = contents_of_pixels(pixels)
+    data = getattr(opened, "data", None)
+    known, contents = np.zeros(0, "<u8"), None
+    if (
+        data is not None
+        and hasattr(data, "__array__")
+        and len(data) == len(opened)
+        and np.asarray(data).dtype == np.uint8
+    ):
+        known = np.asarray(data)
+        contents = contents_of_pixels(known)
     elif files:
         contents = contents_of_files(files)
-    known = pixels if pixels is not None else np.zeros(0, "<u8") if contents is None else contents.astype("<u8")
+        known = contents.astype("<u8")
     return ImageSet(
-        name=name,
+        name=show.image_set,
         split=part,
-        images=LazyImages(
-            partial(_read_torchvision, opened, name, from_files, reading.scale, reading.background),
-            np.arange(len(labels)),
-        ),
+        images=LazyImages(partial(_read_torchvision, opened, from_files, show), np.arange(len(labels))),
         labels=labels,
         classes=classes,
         names=names,
@@ -144,91 +171,145 @@ def _torchvision_image_set(
     )
 
 
-def _opened(kind: str, root: Path, argument: str, values: tuple[Any, ...]) -> Any:
-    constructor = getattr(_torchvision_datasets(), kind)
-    refused: Exception | None = None
-    for value in values:
-        try:
-            with requires_extra("models", needed_for=f"The torchvision data set {kind}"):
-                return constructor(str(root), **{argument: value})
-        except ValueError as error:  # this data set has no part of that name
-            refused = error
-        except (OSError, RuntimeError) as error:
-            raise DataError(
-                f"The torchvision data set {kind} is not whole below {root} ({reason_of(error)}); put its files there "
-                "first, for the zoo downloads no images."
-            ) from error
-    raise DataError(
-        f"The torchvision data set {kind} has no part {' or '.join(map(repr, values))}"
-        f"{f' ({reason_of(refused)})' if refused else ''}; give a folder with train/ and val/ instead."
+def _read_torchvision(opened: Any, from_files: Mapping[int, str], show: Show, index: int) -> Image.Image:
+    if index in from_files:
+        return read_image(from_files[index], str(index), show).convert("RGB")  # as torchvision would
+    return _decoded(lambda: opened[index][0], index, show)
+
+
+def _decoded(read: Any, index: int, show: Show) -> Image.Image:
+    """What a library reads, as everything else is shown."""
+    try:
+        image = read()
+    except DECODING_ERRORS as error:
+        raise CorruptImage.of(str(index), image_set=show.image_set, reason=reason_of(error)) from error
+    if image is None:
+        raise CorruptImage.of(str(index), image_set=show.image_set, reason="there is none")
+    return as_shown(image, str(index), show)
+
+
+_ROWS_AT_A_TIME = 64
+_VAL_SPLITS = ("val", "valid", "validation", "test")
+
+
+def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
+    """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
+
+    One set is split by its column of parts, such as ``split``, or stratified by class. The image column is the one of
+    type ``Image``, the label column the one of type ``ClassLabel``; of several, ``image`` and ``label`` name one. The
+    library turns images by their EXIF orientation. The fingerprint is over labels, classes, the bytes of the images,
+    and the kinds of values, scale and background of the images that are scaled or transparent.
+    """
+    with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
+        import datasets as library
+
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}; expected one that save_to_disk of the library datasets wrote.")
+    try:
+        opened = library.load_from_disk(str(folder))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder} holds no data set of the library datasets ({reason_of(error)}); expected what save_to_disk "
+            "wrote."
+        ) from error
+    if isinstance(opened, library.Dataset):
+        whole = _saved_image_set(opened, folder, "all", show, image, label)
+        like = called_like_parts(opened.column_names, [image, label])
+        plain = opened.with_format(None)
+        return data_of(in_parts(whole, {column: list(map(str, plain[column][:])) for column in like}), **division)
+    second = next((split for split in _VAL_SPLITS if split in opened), None)
+    if "train" not in opened or second is None:
+        raise DataError(
+            f"{folder} has the splits {', '.join(map(str, opened))}; expected train and one of "
+            f"{', '.join(_VAL_SPLITS)}."
+        )
+    parts = {"train": opened["train"], "val": opened[second]}
+    return data_of(
+        [_saved_image_set(rows, folder, part, show, image, label) for part, rows in parts.items()], **division
     )
 
 
-def _labels(opened: Any, kind: str) -> tuple[np.ndarray, list[str]]:
-    """Labels int64 (n,), and the files of the images where the data set lists them."""
-    n = len(opened)
-    listed = [getattr(opened, key, None) for key in ("samples", "_samples", "imgs")]
-    samples: list[Any] = next((entries for entries in listed if isinstance(entries, list) and entries), [])
-    paired = len(samples) == n and all(isinstance(entry, tuple) and len(entry) == 2 for entry in samples)
-    image_files = getattr(opened, "_image_files", None) or getattr(opened, "_images", [])
-    files = [entry[0] for entry in samples] if paired else image_files
-    paths = [str(file) for file in files] if all(isinstance(file, str | Path) for file in files) else []
-    given = [getattr(opened, key, None) for key in ("targets", "labels", "_labels")]
-    targets: Any = next((labels for labels in given if labels is not None and len(labels) == n), None)
-    if targets is None:
-        targets = [entry[1] for entry in samples] if paired else _targets(opened)
-    whole = hasattr(targets, "__array__") or all(_is_label(label) for label in targets)
-    labels = np.asarray(targets) if whole else np.empty(0)
-    if labels.shape != (n,) or labels.dtype.kind not in "iu" or (n and labels.min() < 0):
+def _saved_image_set(
+    opened: Any, folder: Path, split: str, show: Show, image: str | None, label: str | None
+) -> ImageSet:
+    import datasets as library
+
+    image_key = _column(opened, library.Image, image, "image_column", folder)
+    label_key = _column(opened, library.ClassLabel, label, "label_column", folder)
+    classes = tuple(opened.features[label_key].names)
+    given = opened.with_format(None)[label_key][:]
+    missing = [i for i, number in enumerate(given) if number is None or number < 0]
+    if missing:
         raise DataError(
-            f"The torchvision data set {kind} does not give one whole number from 0 on as the label of each of its "
-            f"{n:,} images; expected a data set for classification."
+            f"{len(missing):,} of {len(given):,} images in the split {split!r} of {folder} have no label in "
+            f"{label_key!r}, the first is image {missing[0]}; label them or leave them out."
         )
-    return labels.astype(np.int64), paths
+    labels, names = np.array(given, np.int64), list(map(str, range(len(given))))
+    column, mode = opened.select_columns([image_key]), opened.features[image_key].mode
+    encoded = column.with_format(None).cast_column(image_key, library.Image(decode=False))
+
+    def stored() -> Iterator[dict[str, Any]]:
+        for batch in encoded.iter(batch_size=_ROWS_AT_A_TIME):
+            yield from (image or {} for image in batch[image_key])
+
+    def bytes_of(image: dict[str, Any]) -> bytes:  # or a text in their place, which is refused when it is asked for
+        return image["bytes"] if isinstance(image.get("bytes"), bytes) else repr(image or None).encode()
+
+    if len(encoded) and (encoded[0][image_key] or {"bytes": b""})["bytes"] is None:  # each in a file
+        contents = contents_of_files([str(image.get("path")) for image in stored()])
+    else:
+        files = [str(file["filename"]) for file in opened.cache_files]
+        contents = cached_contents(files, lambda: contents_of_bytes(map(bytes_of, stored())), what=image_key)
+    if mode is not None:  # converted below, for the library makes 16 bits white and drops transparency
+        column = column.cast_column(image_key, library.Image())
+    reading = reading_of(
+        names, partial(_opened_image, column.with_format("arrow"), image_key), show, turned_by="datasets"
+    )
+    return ImageSet(
+        name=show.image_set,
+        split=split,
+        images=LazyImages(partial(_read_saved, column, image_key, show, mode), np.arange(len(labels))),
+        labels=labels,
+        classes=classes,
+        names=names,
+        fingerprint=fingerprint_of(
+            ["huggingface", *classes, *names, labels.astype("<i8"), contents.astype("<u8")], reading
+        ),
+        reading=reading,
+        contents=contents,
+    )
 
 
-def _targets(opened: Any) -> list[Any]:
-    """The label of each image, which the data set decodes for that; [None] if the first one has none."""
-    first = opened[0][1:] if len(opened) and isinstance(opened[0], tuple) else ()
-    if len(first) != 1 or not _is_label(first[0]):
-        return [None]
-    return [opened[i][1] for i in range(len(opened))]
+def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Path) -> str:
+    """The one column of a type, or the one that was asked for."""
+    columns = ", ".join(f"{key} ({type(feature).__name__})" for key, feature in opened.features.items())
+    fitting = [str(key) for key, feature in opened.features.items() if isinstance(feature, kind)]
+    if wanted in fitting:
+        return str(wanted)
+    if wanted is not None:
+        raise DataError(f"{folder} has no column {wanted!r} of type {kind.__name__}; it has {columns}.")
+    if len(fitting) != 1:
+        advice = f"say which with {option}=" if fitting else f"cast the right one with cast_column to {kind.__name__}"
+        raise DataError(
+            f"{folder} has {len(fitting)} columns of type {kind.__name__}, expected one; it has {columns}: {advice}."
+        )
+    return fitting[0]
 
 
-def _is_label(target: Any) -> bool:
-    number = target.item() if getattr(target, "ndim", None) == 0 else target  # a tensor, or a number of numpy
-    return isinstance(number, int) and not isinstance(number, bool)
+def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
+    """The image as Pillow opens it, which reads no more of it than is used."""
+    import pyarrow
+
+    stored = opened[index][column][0]
+    content = stored["bytes"]
+    if content.is_valid:
+        return Image.open(pyarrow.BufferReader(content.as_buffer()))
+    return Image.open(str(stored["path"]))
 
 
-def _pixels(opened: Any) -> np.ndarray | None:
-    """Pixels of all images, if the data set holds them in memory."""
-    data = getattr(opened, "data", None)
-    if data is not None and hasattr(data, "__array__") and len(data) == len(opened):
-        pixels = np.asarray(data)
-        if pixels.dtype == np.uint8:
-            return pixels
-    return None
-
-
-def _other_files(opened: Any, n: int) -> list[str]:
-    """Files of the images where the data set lists them apart from its labels; empty if it does not."""
-    listed = [getattr(opened, key, None) for key in ("_images", "data")]
-    files: list[Any] = next((files for files in listed if isinstance(files, list) and len(files) == n), [])
-    return [str(file) for file in files] if all(isinstance(file, str | Path) for file in files) else []
-
-
-def _read_torchvision(
-    opened: Any, image_set: str, from_files: Mapping[int, str], scale: Scale | None, background: str, index: int
-) -> Image.Image:
-    how: dict[str, Any] = {"image": str(index), "image_set": image_set, "scale": scale, "background": background}
-    if index in from_files:
-        upright = read_image(from_files[index], **how)
-        return upright.convert("RGB")  # as torchvision would
-    try:
-        image = opened[index][0]
-    except DECODING_ERRORS as error:
-        raise CorruptImage.of(str(index), image_set=image_set, reason=reason_of(error)) from error
-    return as_shown(image, **how)
+def _read_saved(opened: Any, column: str, show: Show, mode: str | None, index: int) -> Image.Image:
+    shown = _decoded(lambda: opened[index][column], index, show)
+    return shown if mode in (None, shown.mode) else shown.convert(mode)
 
 
 DIGITS_VAL_SHARE = 0.25
@@ -237,17 +318,8 @@ DIGITS_VAL_SHARE = 0.25
 def digits(*, n_images: int | None = None) -> ImageSet:
     """The handwritten digits that ship with scikit-learn: 1,797 images of 8 x 8 px in 10 classes.
 
-    Parameters
-    ----------
-    n_images : int, optional
-        Only the first so many; they come in a mixed order of classes.
-
-    Raises
-    ------
-    MissingExtra
-        If scikit-learn is not installed.
-    DataError
-        If ``n_images`` is not between 1 and 1,797.
+    ``n_images`` takes only the first so many, 1 to 1,797; they come in a mixed order of classes. DataError otherwise,
+    MissingExtra if scikit-learn is not installed.
 
     References
     ----------
@@ -272,20 +344,7 @@ def digits(*, n_images: int | None = None) -> ImageSet:
 def digits_data(*, val_share: float = DIGITS_VAL_SHARE, seed: int = 0) -> ImageData:
     """All the digits, split stratified by class: by default 1,346 for training and 451 for testing.
 
-    Writers are not named in the data, so that both parts may have digits of the same hand.
-
-    Parameters
-    ----------
-    val_share : float
-        Between 0 and 1, of each class.
-    seed : int
-        Another seed is another split, and its numbers are not comparable.
-
-    Raises
-    ------
-    DataError
-        If the share is not between 0 and 1, or the seed is no whole number from 0 on.
-    MissingExtra
-        If scikit-learn is not installed.
+    Writers are not named in the data, so that both parts may have digits of the same hand. Another ``val_share`` (of
+    each class, between 0 and 1) or ``seed`` is another split, whose numbers are not comparable.
     """
     return stratified_split(digits(), val_share=val_share, seed=seed)

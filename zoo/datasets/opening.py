@@ -8,7 +8,7 @@ tables can be shown without NumPy.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -17,11 +17,13 @@ from ..errors import QueryError, UnknownName
 
 if TYPE_CHECKING:
     from .dense import DenseData
+    from .imagefiles import Show
     from .images import ImageData, ImageSet
     from .rgb import Scale
 
 T = TypeVar("T")
 _VAL_SHARE = 0.2
+_STANDING = ("FOLDER", "FILE.csv", "FILE.npz")  # kinds that stand for paths
 _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
 
 
@@ -30,7 +32,6 @@ class Request:
     """What was asked for; ``rest`` is the text behind the kind and its colon."""
 
     text: str
-    rest: str = ""
     name: str | None = None
     val_share: float | None = None
     seed: int = 0
@@ -45,18 +46,26 @@ class Request:
     fold_labels: bool = False
     task: str = ""  # of maps
 
-    def folder_options(self) -> dict[str, Any]:
-        """Arguments of the functions that open a file or folder which may have to be split."""
+    @property
+    def rest(self) -> str:
+        return self.text.partition(":")[2]
+
+    def show(self, name: str) -> Show:
+        """How images are shown; ``name`` is the name of the set if none was asked for."""
+        from .imagefiles import shown_as
+
+        return shown_as(self.name or name, self.scale, self.background)
+
+    def division(self) -> dict[str, Any]:
+        """How what has no parts is split, and whether labels are joined."""
         share = _VAL_SHARE if self.val_share is None else self.val_share
-        how = {"scale": self.scale, "background": self.background}
-        return {"name": self.folder_name(self.text), "val_share": share, "seed": self.seed, **how}
+        return {"val_share": share, "seed": self.seed, "fold_labels": self.fold_labels}
 
-    def labelled_options(self) -> dict[str, Any]:
-        """The same, of labelled images."""
-        return self.folder_options() | {"fold_labels": self.fold_labels}
-
-    def folder_name(self, folder: str) -> str:
-        return self.name or Path(folder).resolve().name or "images"  # the root of a disk has no name
+    def require_rest(self, expected: str) -> str:
+        """What is behind the colon, if anything is."""
+        if not self.rest:
+            raise QueryError(f"The image set {self.text!r} is not complete; expected {expected}.")
+        return self.rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,10 @@ class Kind(Generic[T]):
 
     meaning: str
     open: Callable[[Request], T]
+
+
+def _folder_name(folder: str) -> str:
+    return Path(folder).resolve().name or "images"  # the root of a disk has no name
 
 
 def _digits(asked: Request) -> ImageData:
@@ -93,13 +106,13 @@ def _shapes(asked: Request) -> ImageData:
 def _folder(asked: Request) -> ImageData:
     from .folders import folder_data
 
-    return folder_data(Path(asked.text), **asked.labelled_options())
+    return folder_data(Path(asked.text), asked.show(_folder_name(asked.text)), **asked.division())
 
 
 def _npz(asked: Request) -> ImageData:
     from .folders import npz_data
 
-    return npz_data(Path(asked.text), **asked.labelled_options() | {"name": asked.name or Path(asked.text).stem})
+    return npz_data(Path(asked.text), asked.show(Path(asked.text).stem), **asked.division())
 
 
 def _table(asked: Request) -> ImageData:
@@ -113,8 +126,7 @@ def _table(asked: Request) -> ImageData:
         group=asked.group,
         multi_label=asked.multi_label,
     )
-    options = asked.labelled_options() | {"name": asked.name or Path(asked.text).stem}
-    return table_data(Path(asked.text), columns=columns, **options)
+    return table_data(Path(asked.text), asked.show(Path(asked.text).stem), columns, **asked.division())
 
 
 def _torchvision(asked: Request) -> ImageData:
@@ -123,60 +135,48 @@ def _torchvision(asked: Request) -> ImageData:
         raise QueryError(f"The image set {asked.text!r} is not complete; expected torchvision:NAME:ROOT.")
     from .libraries import torchvision_data
 
-    how: dict[str, Any] = {"scale": asked.scale, "background": asked.background, "fold_labels": asked.fold_labels}
-    return torchvision_data(dataset, Path(root), name=dataset.lower(), **how)
+    return torchvision_data(dataset, Path(root), asked.show(dataset.lower()), fold_labels=asked.fold_labels)
 
 
 def _huggingface(asked: Request) -> ImageData:
-    if not asked.rest:
-        raise QueryError(f"The image set {asked.text!r} is not complete; expected huggingface:PATH.")
-    from .huggingface_sets import huggingface_data
+    folder = asked.require_rest("huggingface:PATH")
+    from .libraries import huggingface_data
 
-    options = asked.labelled_options() | {"name": asked.folder_name(asked.rest)}
-    options |= {"image_column": asked.image_column, "label_column": asked.label_column}
-    return huggingface_data(Path(asked.rest), **options)
+    columns = {"image": asked.image_column, "label": asked.label_column}
+    return huggingface_data(Path(folder), asked.show(_folder_name(folder)), **columns, **asked.division())
 
 
 def _webdataset(asked: Request) -> ImageData:
-    if not asked.rest:
-        raise QueryError(
-            f"The image set {asked.text!r} is not complete; expected webdataset:PATTERN, such as "
-            "webdataset:/data/train-{000..127}.tar."
-        )
-    from .webdataset_sets import webdataset_data
+    pattern = asked.require_rest("webdataset:PATTERN, such as webdataset:/data/train-{000..127}.tar")
+    from .shards import webdataset_data
 
-    return webdataset_data(asked.rest, **_of_shards(asked))
+    columns = {"image": asked.image_column, "label": asked.label_column}
+    return webdataset_data(pattern, asked.show(_shards_name(pattern)), **columns, **asked.division())
 
 
 def _parquet(asked: Request) -> ImageData:
-    if not asked.rest:
-        raise QueryError(
-            f"The image set {asked.text!r} is not complete; expected parquet:PATH, a file, a folder or a pattern."
-        )
-    from .parquet_sets import parquet_data
+    pattern = asked.require_rest("parquet:PATH, a file, a folder or a pattern")
+    from .shards import parquet_data
 
-    return parquet_data(asked.rest, **_of_shards(asked))
+    columns = {"image": asked.image_column, "label": asked.label_column}
+    return parquet_data(pattern, asked.show(_shards_name(pattern)), **columns, **asked.division())
 
 
-def _of_shards(asked: Request) -> dict[str, Any]:
-    """Arguments of the functions that open shards; the name is that of the folder of the first of them."""
-    folder, _, last = asked.rest.partition(",")[0].rstrip("/").rpartition("/")
+def _shards_name(pattern: str) -> str:
+    """The name of the folder of the first of some shards."""
+    folder, _, last = pattern.partition(",")[0].rstrip("/").rpartition("/")
     if last and not any(mark in last for mark in ("*", "?", "[", "{", ".tar", ".tgz", ".parquet")):
         folder = last
-    name = asked.name or folder.partition("{")[0].rstrip("/").rpartition("/")[2] or "images"
-    options = asked.labelled_options() | {"name": name}
-    return options | {"image_column": asked.image_column, "label_column": asked.label_column}
+    return folder.partition("{")[0].rstrip("/").rpartition("/")[2] or "images"
 
 
 def _idx(asked: Request) -> ImageData:
-    from .idx import DEBIAN, idx_data
+    from .folders import DEBIAN, idx_data
 
     dataset = asked.text.partition(":")[0]
-    if not asked.rest and (dataset != "fashion-mnist" or not DEBIAN.is_dir()):
-        raise QueryError(
-            f"The image set {asked.text!r} is not complete; expected {dataset}:PATH, the folder of its files."
-        )
-    return idx_data(dataset, Path(asked.rest or DEBIAN))
+    if asked.rest or dataset != "fashion-mnist" or not DEBIAN.is_dir():
+        return idx_data(dataset, Path(asked.require_rest(f"{dataset}:PATH, the folder of its files")))
+    return idx_data(dataset, DEBIAN)
 
 
 def _shapes_with_maps(asked: Request) -> DenseData:
@@ -186,12 +186,11 @@ def _shapes_with_maps(asked: Request) -> DenseData:
 
 
 def _folder_with_maps(asked: Request) -> DenseData:
-    from .dense_folders import dense_folder_data
+    from .dense import dense_folder_data
 
-    data = dense_folder_data(Path(asked.text), task=asked.task, **asked.folder_options())
-    if asked.scale is not None:
-        _require_use([data.train.images, data.val.images], asked.scale)
-    return data
+    share = asked.division()["val_share"]
+    show = asked.show(_folder_name(asked.text))
+    return dense_folder_data(Path(asked.text), show, task=asked.task, val_share=share, seed=asked.seed)
 
 
 KINDS: dict[str, Kind[ImageData]] = {
@@ -254,7 +253,7 @@ def open_images(
     seed : int
         Of that split; the rendered set has one among its options.
     image_column, label_column : str, optional
-        Of a Hugging Face data set that has several; of a CSV file, if they are not path, file, image or filename, and
+        Of a source with columns that has several; of a CSV file, if they are not path, file, image or filename, and
         label, class or target.
     label_columns : sequence of str, optional
         Columns of 0 and 1 of a CSV file, whose images then may have several labels.
@@ -275,14 +274,12 @@ def open_images(
         range, 0 and 65535 or 0 and 1. Other values than integers of 16 bits and shares of 1 need it.
     background : str
         The colour that transparent parts of images are shown over, by a name or as "#rrggbb"; "drop" shows the colours
-        that are stored in them. Where no image has any, it changes nothing.
+        that are stored in them.
 
     Raises
     ------
-    UnknownName
-        If it is none of them; lists what would be.
-    QueryError
-        If it is one of them, wrongly written, or has no use for the scale or an option of CSV files.
+    UnknownName, QueryError
+        If it is none of them; if it is wrongly written, or has no use for the scale or an option of CSV files.
     DataError
         If the images or labels are not what a probe needs; says what and where.
     MissingExtra
@@ -292,41 +289,31 @@ def open_images(
     >>> len(data.train), len(data.val), data.train.classes[3]
     (8, 4, 'checks cube')
     """
-    text = os.fspath(spec)
-    kind = _kind_of(text, KINDS)
-    if kind is None:
-        raise UnknownName("image set", text, _names(KINDS), hint=_expected(KINDS))
-    of_tables = {
+    kind = _kind_of(os.fspath(spec), KINDS, "image set")
+    of_tables: dict[str, Any] = {
         "split_column": split_column,
         "group": group,
-        "label_columns": label_columns,
+        "label_columns": tuple(label_columns),
         "multi_label": multi_label,
     }
-    if not is_table(text) and (idle := [option for option, given in of_tables.items() if given]):
-        raise QueryError(f"{idle[0]} is of CSV files, and {text!r} is none; leave it out.")
+    if not is_table(os.fspath(spec)) and (idle := [option for option, given in of_tables.items() if given]):
+        raise QueryError(f"{idle[0]} is of CSV files, and {os.fspath(spec)!r} is none; leave it out.")
     from .labels import with_notes
 
-    opened = kind.open(
-        Request(
-            text=text,
-            rest=text.partition(":")[2],
-            name=name,
-            val_share=val_share,
-            seed=seed,
-            image_column=image_column,
-            label_column=label_column,
-            label_columns=tuple(label_columns),
-            split_column=split_column,
-            group=group,
-            multi_label=multi_label,
-            fold_labels=fold_labels,
-            scale=scale,
-            background=background,
-        )
+    asked = Request(
+        text=os.fspath(spec),
+        name=name,
+        val_share=val_share,
+        seed=seed,
+        image_column=image_column,
+        label_column=label_column,
+        fold_labels=fold_labels,
+        scale=scale,
+        background=background,
+        **of_tables,
     )
-    data = with_notes(opened)
-    if scale is not None:
-        _require_use([data.train, data.val], scale)
+    data = with_notes(kind.open(asked))
+    _require_use(scale, data.train, data.val)
     if name is None:
         return data
     return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
@@ -350,25 +337,13 @@ def open_dense(
         One of :data:`DENSE_KINDS`. A folder that has the name of another kind is given as "./NAME".
     task : str
         "depth" or "normals".
-    name : str, optional
-        Of the data set, as it goes into results; by default that of the kind or the folder.
-    val_share : float, optional
-        Share of the images of a folder for validation where it has no train/: 0.2.
-    seed : int
-        Of that split; the rendered set has one among its options.
-    scale : (float, float), optional
-        Of images with more than 8 bits a channel, as for :func:`open_images`; maps stay as they are.
-    background : str
-        As for :func:`open_images`.
+    name, val_share, seed, scale, background
+        As for :func:`open_images`; maps stay as they are.
 
     Raises
     ------
-    UnknownName
-        If it is none of them, or the task has no maps; lists what would be.
-    QueryError
-        If it is one of them, wrongly written, or no image has a use for the scale.
-    DataError
-        If the images or maps are not what a decoder needs; says what and where.
+    UnknownName, QueryError, DataError
+        As :func:`open_images`; also if no such task has maps.
 
     >>> data = open_dense("shapes:classes=4,train=8,val=4,size_px=16", task="depth")
     >>> values, valid = data.train.maps[0]
@@ -378,57 +353,43 @@ def open_dense(
     from .dense import checked_task
 
     checked_task(task)
-    text = os.fspath(spec)
-    kind = _kind_of(text, DENSE_KINDS)
-    if kind is None:
-        raise UnknownName(f"image set with maps of {task}", text, _names(DENSE_KINDS), hint=_expected(DENSE_KINDS))
-    return kind.open(
-        Request(
-            text=text,
-            rest=text.partition(":")[2],
-            name=name,
-            val_share=val_share,
-            seed=seed,
-            scale=scale,
-            background=background,
-            task=task,
-        )
-    )
+    kind = _kind_of(os.fspath(spec), DENSE_KINDS, f"image set with maps of {task}")
+    how: dict[str, Any] = {"scale": scale, "background": background}
+    data = kind.open(Request(text=os.fspath(spec), name=name, val_share=val_share, seed=seed, task=task, **how))
+    _require_use(scale, data.train.images, data.val.images)
+    return data
 
 
-def _kind_of(text: str, kinds: Mapping[str, Kind[T]]) -> Kind[T] | None:
+def _kind_of(text: str, kinds: Mapping[str, Kind[T]], what: str) -> Kind[T]:
     """The kind of a text: by its first word, else by its ending, else a folder that is there."""
     first = text.partition(":")[0]
-    if first in _names(KINDS):  # also where it has no maps: a folder of that name is "./NAME" for both
-        return next((kind for name, kind in kinds.items() if name.partition(":")[0] == first), None)
-    if os.path.isdir(text):
-        return kinds.get("FOLDER")
-    endings = {".npz": "FILE.npz", ".csv": "FILE.csv", ".tsv": "FILE.csv"}
-    return kinds.get(endings.get(os.path.splitext(text)[1].lower(), ""))
+    name = next((name for name in KINDS if name.partition(":")[0] == first and first not in _STANDING), "")
+    if not name:  # a folder with the name of a kind is "./NAME"
+        endings = {".npz": "FILE.npz", ".csv": "FILE.csv", ".tsv": "FILE.csv"}
+        name = "FOLDER" if os.path.isdir(text) else endings.get(os.path.splitext(text)[1].lower(), "")
+    if name in kinds:
+        return kinds[name]
+    words = [name.partition(":")[0] for name in kinds if name not in _STANDING]
+    hint = f"Expected {'; '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}."
+    raise UnknownName(what, text, words, hint=hint)
 
 
 def is_table(text: str) -> bool:
     """Whether a text names a CSV or TSV file of images, which has columns."""
-    return _kind_of(text, KINDS) is KINDS["FILE.csv"]
+    try:
+        return _kind_of(text, KINDS, "") is KINDS["FILE.csv"]
+    except UnknownName:
+        return False
 
 
-def _names(kinds: Mapping[str, Kind[T]]) -> list[str]:
-    """The words that kinds begin with; FOLDER and FILE... stand for paths."""
-    return [name.partition(":")[0] for name in kinds if not name.startswith(("FOLDER", "FILE"))]
-
-
-def _expected(kinds: Mapping[str, Kind[T]]) -> str:
-    return f"Expected {'; '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}."
-
-
-def _require_use(image_sets: Iterable[ImageSet], scale: Scale) -> None:
+def _require_use(scale: Scale | None, *image_sets: ImageSet) -> None:
     """Refuses a scale where all images have 8 bits a channel."""
+    if scale is None or any(one.values for images in image_sets for one in images.reading.stored.values()):
+        return
     from .rgb import checked_scale
 
     low, high = checked_scale(scale)
-    sets = list(image_sets)
-    if not any(stored.values for images in sets for stored in images.reading.stored.values()):
-        raise QueryError(
-            f"The scale {low:g},{high:g} shows no image of {sets[0].name!r} otherwise, for all have 8 bits a channel; "
-            "leave it out."
-        )
+    raise QueryError(
+        f"The scale {low:g},{high:g} shows no image of {image_sets[0].name!r} otherwise, for all have 8 bits a "
+        "channel; leave it out."
+    )

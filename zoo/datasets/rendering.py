@@ -192,12 +192,10 @@ def first_hits(solid: Solid, origins: np.ndarray, direction: np.ndarray) -> tupl
 
 def box(low: Vector, high: Vector) -> Piece:
     """The box between two corners."""
+    axes: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     sides = []
-    for axis in range(3):
-        for sign, offset in ((1.0, high[axis]), (-1.0, -low[axis])):
-            normal = [0.0, 0.0, 0.0]
-            normal[axis] = sign
-            sides.append(HalfSpace((normal[0], normal[1], normal[2]), offset))
+    for (x, y, z), least, most in zip(axes, low, high, strict=True):
+        sides += [HalfSpace((x, y, z), most), HalfSpace((0 - x, 0 - y, 0 - z), -least)]  # no -0
     return Piece(tuple(sides))
 
 
@@ -395,21 +393,15 @@ class Geometry:
     layer: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class _View:
-    """What each of n rays hits first."""
-
-    points: np.ndarray  # float64 (n, 3)
-    normals: np.ndarray  # float64 (n, 3)
-    layer: np.ndarray  # uint8 (n,)
+View = tuple[np.ndarray, np.ndarray, np.ndarray]  # what n rays hit first: points (n, 3), normals (n, 3), layer (n,)
 
 
 def render(scene: Scene, size_px: int) -> np.ndarray:
     """The image of a scene, uint8 (size_px, size_px, 3)."""
     n = size_px * _SUPERSAMPLING
-    view = _look(scene, n)
-    albedo = _albedo(scene, view)  # (n * n, 3)
-    light = np.maximum(view.normals @ scene.light, 0)
+    points, normals, layer = _look(scene, n)
+    albedo = _albedo(scene, points, layer)  # (n * n, 3)
+    light = np.maximum(normals @ scene.light, 0)
     shaded = albedo * (scene.ambient + (1 - scene.ambient) * light)[:, None]
     blocks = shaded.reshape(size_px, _SUPERSAMPLING, size_px, _SUPERSAMPLING, 3)
     image = blocks.mean(axis=(1, 3))  # (size_px, size_px, 3)
@@ -419,16 +411,16 @@ def render(scene: Scene, size_px: int) -> np.ndarray:
 
 def geometry_of(scene: Scene, size_px: int) -> Geometry:
     """Exact depth and normals of a scene at the centres of the pixels."""
-    view = _look(scene, size_px)
+    points, normals, layer = _look(scene, size_px)
     grid = (size_px, size_px)
     return Geometry(
-        depth=(CAMERA_Z - view.points[:, 2]).astype(np.float32).reshape(grid),
-        normals=view.normals.astype(np.float32).reshape(*grid, 3),
-        layer=view.layer.reshape(grid),
+        depth=(CAMERA_Z - points[:, 2]).astype(np.float32).reshape(grid),
+        normals=normals.astype(np.float32).reshape(*grid, 3),
+        layer=layer.reshape(grid),
     )
 
 
-def _look(scene: Scene, n: int) -> _View:
+def _look(scene: Scene, n: int) -> View:
     across = (np.arange(n) + 0.5) * (2 / n) - 1
     x, y = (part.ravel() for part in np.meshgrid(across, -across))  # row 0 is the top
     slope_x, slope_y = scene.background_slopes
@@ -453,20 +445,20 @@ def _look(scene: Scene, n: int) -> _View:
         points[barred, 2] = BAR_Z
         normals[barred] = (0.0, 0.0, 1.0)
         layer[barred] = BAR
-    return _View(points, normals, layer)
+    return points, normals, layer
 
 
-def _albedo(scene: Scene, view: _View) -> np.ndarray:
+def _albedo(scene: Scene, points: np.ndarray, layer: np.ndarray) -> np.ndarray:
     """Colours before the light, (n, 3)."""
     waves_x, waves_y, phase = scene.background_waves
-    turns = 2 * np.pi * (waves_x * view.points[:, 0] + waves_y * view.points[:, 1]) + phase
+    turns = 2 * np.pi * (waves_x * points[:, 0] + waves_y * points[:, 1]) + phase
     one, other = scene.background_colours
     albedo = other + (0.5 + 0.5 * np.sin(turns))[:, None] * (one - other)
-    on_object = view.layer == OBJECT
+    on_object = layer == OBJECT
     centre = np.array([*scene.centre, 0.0])
-    points = (view.points[on_object] - centre) @ scene.rotation / scene.size  # in the axes of the shape
-    albedo[on_object] = np.where(texture_on(scene, points)[:, None], scene.colours[0], scene.colours[1])
-    albedo[view.layer == BAR] = scene.bar_colour
+    seen = (points[on_object] - centre) @ scene.rotation / scene.size  # in the axes of the shape
+    albedo[on_object] = np.where(texture_on(scene, seen)[:, None], scene.colours[0], scene.colours[1])
+    albedo[layer == BAR] = scene.bar_colour
     return np.asarray(albedo)
 
 
@@ -531,14 +523,8 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
     Returns
     -------
     ImageData
-        RGB images, rendered each time they are asked for; :func:`zoo.datasets.pixels_of` renders all into one array.
-        The fingerprint is of the recipe (this renderer's version, seed, split, classes, count, size), not of the
-        pixels, which may differ by one level of 255 between processors.
-
-    Raises
-    ------
-    DataError
-        If one of these is out of range.
+        RGB images, rendered each time they are asked for. The fingerprint is of the recipe (this renderer's version,
+        seed, split, classes, count, size), not of the pixels, which may differ by one level of 255 between processors.
 
     >>> data = shapes(classes=20, train=40, val=20, size_px=16)
     >>> data.train.classes[:2], len(data.val), data.train[0][0].size
@@ -551,39 +537,19 @@ def shapes(*, classes: int = 20, train: int = 5_000, val: int = 1_000, size_px: 
                 f"The rendered image set was asked for with {what}={value!r}; expected between {allowed[0]:,} and "
                 f"{allowed[-1]:,}."
             )
-    for split, n in (("train", train), ("val", val)):
+    counts = {"train": train, "val": val}
+    for split, n in counts.items():
         if not is_whole(n, classes):
             raise DataError(
                 f"The rendered image set was asked for with {split}={n!r} images of {classes} classes; expected at "
                 f"least one a class, {split}={classes} or more."
             )
-    parts = {
-        split: _image_set(Renderer(int(seed), split, classes, size_px), n)
-        for split, n in (("train", train), ("val", val))
-    }
+    parts = {split: _image_set(Renderer(int(seed), split, classes, size_px), n) for split, n in counts.items()}
     return ImageData(name=parts["train"].name, train=parts["train"], val=parts["val"])
 
 
 def geometry(images: ImageSet, index: int) -> Geometry:
-    """Exact depth and surface normals of an image of the rendered set, or of a subset of it.
-
-    Parameters
-    ----------
-    images : ImageSet
-        From :func:`shapes`.
-    index : int
-        Of the image in ``images``.
-
-    Returns
-    -------
-    Geometry
-        ``depth`` float32 (size_px, size_px) in half widths of the image, ``normals`` float32 (size_px, size_px, 3),
-        ``layer`` uint8 (size_px, size_px).
-
-    Raises
-    ------
-    DataError
-        If the images are not rendered ones.
+    """Exact depth and surface normals of an image of the rendered set, or of a subset of it; DataError of any other.
 
     >>> geometry(shapes(train=20, val=20).train, 3).normals.shape
     (32, 32, 3)
@@ -603,18 +569,13 @@ def rendered(images: ImageSet) -> tuple[Renderer, np.ndarray]:
     return lazy.read, lazy.indices
 
 
-def _set_name(renderer: Renderer) -> str:
-    """Other classes or another size make another data set, with another name in results; another seed does not."""
-    if (renderer.n_classes, renderer.size_px) == (20, 32):
-        return "shapes"
-    return f"shapes-{renderer.n_classes}-classes-{renderer.size_px}px"
-
-
 def _image_set(renderer: Renderer, n: int) -> ImageSet:
     numbers = np.arange(n)
+    # other classes or another size make another data set, with another name in results; another seed does not
+    name = f"shapes-{renderer.n_classes}-classes-{renderer.size_px}px"
     recipe = [RENDERING, str(renderer.seed), renderer.split, str(renderer.n_classes), str(n), str(renderer.size_px)]
     return ImageSet(
-        name=_set_name(renderer),
+        name="shapes" if (renderer.n_classes, renderer.size_px) == (20, 32) else name,
         split=renderer.split,
         images=LazyImages(renderer, numbers),
         labels=(numbers % renderer.n_classes).astype(np.int64),

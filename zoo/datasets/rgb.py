@@ -50,7 +50,7 @@ _ARRAY_TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {
     7: lambda rows: rows[::-1, ::-1].swapaxes(0, 1),
     8: lambda rows: np.rot90(rows, 1),
 }
-_EXTREME_RATIO = 16  # length over width; such an image, resized, would be mostly cut away, and may not fit in memory
+_EXTREME_RATIO = 16  # length over width; more of an image, resized, would be cut away, and may not fit in memory
 
 REMEDY = "say which values are black and white, as in zoo.datasets.rgb.to_rgb(image, scale=({low}, {high}))"
 
@@ -295,31 +295,13 @@ def turned(array: np.ndarray, orientation: int) -> np.ndarray:
     return array if orientation == 1 else np.ascontiguousarray(_ARRAY_TURNS[orientation](array))
 
 
-def narrowed(image: Image.Image, resize_px: int, crop_px: int, interpolation: str) -> Image.Image:
-    """An extremely long image, resized and cut to what its resize and centre crop leave of it; others are unchanged.
-
-    The shorter side is ``resize_px`` afterwards, so that torchvision's ``Resize(resize_px)`` leaves it as it is and
-    ``CenterCrop(crop_px)`` takes the pixels that it would take from the middle of the whole resized image.
-    ``interpolation`` is the name in Pillow, in lower case.
-    """
+def narrowed(image: Image.Image) -> Image.Image:
+    """The middle of an extremely long image, which is more than a resize and centre crop leave; others unchanged."""
     width, height = image.size
-    short, long = min(width, height), max(width, height)
-    if long <= _EXTREME_RATIO * short:
+    cut = (max(width, height) - _EXTREME_RATIO * min(width, height)) // 2
+    if cut <= 0:
         return image
-    n = int(resize_px * long / short)  # of the longer side, as torchvision rounds it
-    n_taken = max(resize_px, crop_px)
-    if n_taken >= n:
-        return image
-    first = round((n - crop_px) / 2) - round((n_taken - crop_px) / 2)
-    low, high = first * long / n, (first + n_taken) * long / n  # where these pixels lie in the image
-    margin = 4 * max(1.0, long / n)  # no filter reaches further
-    start, stop = max(0, math.floor(low - margin)), min(long, math.ceil(high + margin))
-    ends, how = (low - start, high - start), Image.Resampling[interpolation.upper()]
-    if width < height:  # horizontally first in either case, as Pillow resizes an image by one factor
-        part = image.crop((0, start, width, stop)).resize((resize_px, stop - start), how)
-        return part.resize((resize_px, n_taken), how, box=(0, ends[0], resize_px, ends[1]))
-    part = image.crop((start, 0, stop, height)).resize((n_taken, height), how, box=(ends[0], 0, ends[1], height))
-    return part.resize((n_taken, resize_px), how)
+    return image.crop((0, cut, width, height - cut) if width < height else (cut, 0, width - cut, height))
 
 
 class RGB:
@@ -328,30 +310,17 @@ class RGB:
     Where the resize squashes the image into a square, nothing of it is cut away.
     """
 
-    def __init__(
-        self,
-        resize_px: int,
-        crop_px: int,
-        interpolation: str,
-        scale: Scale | None = None,
-        *,
-        is_squashed: bool = False,
-        background: str = WHITE,
-    ) -> None:
-        self.window = None if is_squashed else (resize_px, crop_px, interpolation)
+    def __init__(self, scale: Scale | None = None, *, is_squashed: bool = False, background: str = WHITE) -> None:
+        self.is_squashed = is_squashed
         self.scale = None if scale is None else checked_scale(scale)
         self.background = checked_background(background)
 
     def __call__(self, image: Image.Image | np.ndarray) -> Image.Image:
         upright = to_rgb(image, scale=self.scale, background=self.background)
-        return upright if self.window is None else narrowed(upright, *self.window)
+        return upright if self.is_squashed else narrowed(upright)
 
     def __repr__(self) -> str:
-        """Enters the hash of a preprocessing; the window follows from the next steps, so that it is left out.
-
-        So is the background that is white, although it was dropped once: all preprocessings would have another hash for
-        the sake of the few images with transparent parts. It is the fingerprint of those images that says it.
-        """
+        """Enters the hash of a preprocessing; a white background does not, for the images' fingerprint says it."""
         options = [] if self.scale is None else [f"scale={self.scale}"]
         options += [] if self.background == WHITE else [f"background={self.background!r}"]
         return f"RGB({', '.join(options)})"
@@ -359,14 +328,13 @@ class RGB:
     def __reduce__(self) -> tuple[Any, ...]:
         """The text of this file, for there may be no zoo where it is unpickled."""
         text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
-        arguments = *(self.window or (0, 0, "")), self.scale
-        options = {"is_squashed": self.window is None, "background": self.background}
-        return eval, (_UNPICKLE, {"text": text, "arguments": arguments, "options": options})
+        options = {"scale": self.scale, "is_squashed": self.is_squashed, "background": self.background}
+        return eval, (_UNPICKLE, {"text": text, "options": options})
 
 
 _UNPICKLE = """(
     exec(text, names := {"__name__": "zoo.datasets.rgb", "__package__": "zoo.datasets", "_TEXT": text})
-    or names["RGB"](*arguments, **options)
+    or names["RGB"](**options)
 )"""
 
 

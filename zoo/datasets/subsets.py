@@ -1,16 +1,9 @@
 """Reproducible parts of an image set: n images a class, shares, held-out parts, splits; and the random draws for them.
 
 Every image has a rank that depends only on the seed and its position: the raw 64-bit outputs of one PCG64 stream, ties
-(none are to be expected) by position. Small subsets take the lowest ranks of each class and held-out parts the highest,
-hence:
-
-* of one seed, the 3-shot subset is within the 5-shot one, 1 % within 10 %, and a smaller held-out part within a larger;
-* of one seed, a subset and a held-out part have no image in common as long as there are enough images of each class.
-
-A held-out part has all copies of an image or none of them, so that none of its images is among those that are left. The
-same holds for the two parts of a split: copies go with the first of them in the order of the set. Where groups are
-known, such as the images of one patient, a part has whole groups: they are looked at in random order, and each is taken
-that brings the shares of the classes nearer to what is wanted.
+by position. Small subsets take the lowest ranks of each class and held-out parts the highest: of one seed, the 3-shot
+subset is within the 5-shot one, a smaller held-out part within a larger, and a subset has no image of a held-out part
+as long as there are enough of each class. Copies, and groups where they are known, are on one side.
 
 Draws stay the same whatever numpy's generators do next: the bits of PCG64 and of SeedSequence are fixed by numpy's
 promise on bit generators; the methods of ``numpy.random.Generator`` are not, so that none is used. A stream belongs to
@@ -19,17 +12,12 @@ a key of whole numbers, as text with commas between them; the BLAKE2b-128 of tha
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any
 
 from ..errors import DataError
-from ..files import replaced
 from ..optional import requires_extra
-from .groups import together
-from .images import ImageData, ImageSet, beside_the_first, digest, indicators_of
+from .images import ImageData, ImageSet, beside_the_first, digest, indicators_of, together
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -73,7 +61,6 @@ def checked_seed(seed: int) -> int:
     return int(seed)
 
 
-_KINDS = ("balanced", "fraction", "held-out")
 _SUBSET_STREAM = 7_001  # keeps the ranks apart from all other draws of a seed
 
 
@@ -91,18 +78,12 @@ class Subset:
         Images a class, share of each class, or images in all.
     indices : int64 array, shape (n,)
         Positions in the set, ascending.
-    seed : int
     parent : str
         Fingerprint of the image set; empty if it was not given.
     n_parent : int
         Number of images of the set.
     fingerprint : str
-        Hex, of all of these.
-
-    Raises
-    ------
-    DataError
-        If the indices are not ascending positions in the set.
+        Hex, of all of these and the seed.
     """
 
     name: str
@@ -112,15 +93,6 @@ class Subset:
     seed: int
     parent: str
     n_parent: int
-
-    def __post_init__(self) -> None:
-        indices = self.indices
-        ascending = indices.ndim == 1 and indices.dtype == np.int64 and bool((np.diff(indices) > 0).all())
-        if not ascending or not len(indices) or indices[0] < 0 or indices[-1] >= self.n_parent:
-            raise DataError(
-                f"The subset {self.name!r} has {len(indices):,} indices as {indices.dtype}; expected int64, ascending, "
-                f"each once, from 0 to {self.n_parent - 1:,}, and at least one."
-            )
 
     @property
     def fingerprint(self) -> str:
@@ -137,14 +109,13 @@ class Subset:
         return np.flatnonzero(others).astype(np.int64)
 
     def of(self, images: ImageSet) -> ImageSet:
-        """The images themselves.
-
-        Raises
-        ------
-        DataError
-            If the subset was made for another image set.
-        """
-        require_parent(self, images.fingerprint, len(images), name=images.name)
+        """The images themselves; DataError if the subset was made for another image set."""
+        if self.n_parent != len(images) or (self.parent and self.parent != images.fingerprint):
+            raise DataError(
+                f"The subset {self.name!r} was made of {self.n_parent:,} images with the fingerprint "
+                f"{self.parent or 'unknown'}, but {images.name!r} has {len(images):,} images with "
+                f"{images.fingerprint}; make the subset of this image set again."
+            )
         return images.subset(self.indices, split=f"{images.split} {self.name}")
 
 
@@ -157,17 +128,12 @@ def balanced(
     ----------
     labels : int array, shape (n,)
     n_per_class : int
-        From 1 on.
+        From 1 on; DataError if a class has fewer images.
     seed : int
     parent : str
         Fingerprint of the image set, stored with the subset.
     classes : tuple of str
         Names for messages.
-
-    Raises
-    ------
-    DataError
-        If a class has fewer images; says which and how many.
 
     >>> balanced(np.array([0, 1, 0, 1, 0, 1]), 2, seed=1).indices.size
     4
@@ -192,18 +158,7 @@ def balanced(
 def fraction(labels: np.ndarray, share: float, *, seed: int = 0, parent: str = "") -> Subset:
     """The same share of each class, rounded to the nearest whole number (halves up), and at least one image of each.
 
-    Parameters
-    ----------
-    labels : int array, shape (n,)
-    share : float
-        Above 0, at most 1.
-    seed, parent
-        As for :func:`balanced`.
-
-    Raises
-    ------
-    DataError
-        If the share is out of range.
+    ``share`` is above 0 and at most 1; labels, seed and parent are as for :func:`balanced`.
 
     >>> fraction(np.array([0] * 200 + [1] * 50), 0.01).indices.size
     3
@@ -233,24 +188,9 @@ def held_out(
     largest remainders one more (the first of equals); a class that would give all its images gives one less, and the
     next in that order makes it up.
 
-    Parameters
-    ----------
-    labels : int array, shape (n_images,)
-    n : int
-        From 1 to the number of images less one a class.
-    seed, parent, classes
-        As for :func:`balanced`.
-    contents : uint64 array, shape (n_images,), optional
-        Copies, which have the same one, are held out together or not at all; where they cannot be made to fit, fewer
-        than ``n`` images are held out.
-    groups : uint64 array, shape (n_images,), optional
-        Images of a group, which have the same one, are held out together or not at all, with their copies; about ``n``
-        images are then held out, fewer or more, as the groups allow.
-
-    Raises
-    ------
-    DataError
-        If so many cannot be held out.
+    ``n`` is from 1 to the number of images less one a class; labels, seed, parent and classes are as for
+    :func:`balanced`. ``contents`` and ``groups``, uint64 (n_images,), say which images are copies or of a group: they
+    are held out together or not at all, so that fewer than ``n`` images, and with groups about ``n``, are held out.
     """
     checked = _checked_labels(labels)
     present, counts = np.unique(checked, return_counts=True)
@@ -262,31 +202,18 @@ def held_out(
             f"{len(present)} classes keeps an image to train on (the smallest, {small}, has {counts.min():,})."
         )
     wanted, ranks = _proportional(counts, int(n)), ~_ranks(len(checked), seed)
-    if groups is not None:
-        chosen = whole_groups(checked, present, wanted, ranks, _known(together(contents, groups)))
+    one_side = together(contents, groups)
+    if groups is not None and one_side is not None:
+        chosen = whole_groups(checked, present, wanted, ranks, one_side)
     else:
         chosen = lowest_of_each(checked, present, wanted, ranks, contents)
-    if not len(chosen) and groups is not None:
-        raise DataError(
-            f"{n:,} of {len(checked):,} images were to be held out, but they have {len(np.unique(groups)):,} groups, "
-            "none of which can be held out whole so that each class keeps an image; use more groups."
-        )
     if not len(chosen):
         raise DataError(
-            f"{n:,} of {len(checked):,} images were to be held out, but each has so many copies that it cannot be held "
-            "out with all of them; remove the copies, or hold out more."
+            f"{n:,} of {len(checked):,} images were to be held out, but none can be held out with all of its "
+            f"{'copies' if groups is None else 'group'} so that each class keeps an image; hold out more, or use more "
+            "images."
         )
     return Subset(f"held-out {n}", "held-out", float(n), chosen, int(seed), parent, len(checked))
-
-
-def require_parent(subset: Subset, fingerprint: str, n: int, *, name: str) -> None:
-    """Refuses a subset of another image set."""
-    if subset.n_parent != n or (subset.parent and subset.parent != fingerprint):
-        raise DataError(
-            f"The subset {subset.name!r} was made of {subset.n_parent:,} images with the fingerprint "
-            f"{subset.parent or 'unknown'}, but {name!r} has {n:,} images with {fingerprint}; make the subset of this "
-            "image set again."
-        )
 
 
 def _ranks(n: int, seed: int) -> np.ndarray:
@@ -377,11 +304,6 @@ def whole_groups(
     return np.flatnonzero(taken[number]).astype(np.int64)
 
 
-def _known(numbers: np.ndarray | None) -> np.ndarray:
-    assert numbers is not None  # for groups are known
-    return numbers
-
-
 def _lowest(labels: np.ndarray, present: np.ndarray, wanted: np.ndarray, ranks: np.ndarray) -> np.ndarray:
     order = np.lexsort((np.arange(len(labels)), ranks, labels))  # by class, then rank, then position
     starts = np.searchsorted(labels[order], present)
@@ -410,92 +332,6 @@ def _checked_labels(labels: np.ndarray) -> np.ndarray:
 
 def _class_name(label: int, classes: tuple[str, ...]) -> str:
     return repr(classes[label]) if 0 <= label < len(classes) else f"class {label}"
-
-
-_FORMAT = "zoo-subset-1"
-_FACTS = {"name": str, "kind": str, "amount": float, "seed": int, "parent": str, "n_parent": int}
-
-
-def save_subset(subset: Subset, path: str | Path) -> Path:
-    """Writes a subset as a small JSON file: its positions, its image set, and a hash of everything.
-
-    The file appears whole or not at all, and the same subset gives the same bytes.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be written; says why.
-    """
-    target = Path(path)
-    document = {
-        "format": _FORMAT,
-        **{fact: getattr(subset, fact) for fact in _FACTS},
-        "fingerprint": subset.fingerprint,
-        "indices": subset.indices.tolist(),
-    }
-    try:
-        with replaced(target) as file:
-            file.write(f"{json.dumps(document)}\n".encode())
-    except OSError as error:
-        raise DataError(f"The subset could not be written to {target} ({error}); nothing was changed.") from error
-    return target
-
-
-def load_subset(path: str | Path, *, of: ImageSet | None = None) -> Subset:
-    """Reads what :func:`save_subset` wrote.
-
-    Parameters
-    ----------
-    path : path
-    of : ImageSet, optional
-        The set that the subset must be of.
-
-    Raises
-    ------
-    DataError
-        If the file is missing, damaged or edited, no index file, or of another image set; says which.
-    """
-    try:
-        content = Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise DataError(f"There is no index file {path}; write one with zoo.datasets.save_subset.") from error
-    except OSError as error:
-        raise DataError(f"The index file {path} cannot be read ({error}).") from error
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"The index file {path} is damaged ({error}); make the subset again.") from error
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise DataError(f"The file {path} is no index file of this zoo; expected one of zoo.datasets.save_subset.")
-    subset = _checked(document, path)
-    if of is not None:
-        require_parent(subset, of.fingerprint, len(of), name=of.name)
-    return subset
-
-
-def _checked(document: dict[str, Any], path: str | Path) -> Subset:
-    """The subset, if every fact is there with its type and the hash fits."""
-    facts = {fact: document.get(fact) for fact in _FACTS}
-    indices = document.get("indices")
-    well_typed = (
-        all(type(facts[fact]) is kind for fact, kind in _FACTS.items())
-        and facts["kind"] in _KINDS
-        and isinstance(indices, list)
-        and all(type(index) is int and 0 <= index < 2**62 for index in indices)
-    )
-    if well_typed:
-        try:
-            subset = Subset(**facts, indices=np.array(indices, np.int64))  # type: ignore[arg-type]
-        except DataError:
-            well_typed = False  # indices that no subset has
-        else:
-            well_typed = subset.fingerprint == document.get("fingerprint")
-    if well_typed:
-        return subset
-    raise DataError(
-        f"The index file {path} was changed after it was written (its hash is not that of its content); make the "
-        "subset again."
-    )
 
 
 _SPLIT_STREAM = 7_002  # keeps the split apart from the subsets of the same seed
@@ -529,60 +365,19 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
     multi-label set, combinations of tags too rare for that are split as one.
     """
     _require_share(images, val_share)
-    if images.groups is not None or images.tags:
-        return _grouped_split(images, val_share=val_share, seed=seed)
-    counts = images.n_per_class()
-    present = np.flatnonzero(counts)
-    wanted = np.clip(np.floor(counts[present] * val_share + 0.5).astype(np.int64), 1, counts[present] - 1)
-    ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
-    in_val = np.zeros(len(images), bool)
-    in_val[lowest_of_each(images.labels, present, wanted, ranks, images.contents)] = True
-    return _as_split(images, _halves(images, in_val))
-
-
-def _grouped_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:
-    """The split where groups are known or images have tags."""
-    labels = images.labels.copy()
+    labels, one_side = images.labels, images.together
     if images.tags:
         rare = images.n_per_class()[labels] * min(val_share, 1 - val_share) < 1
-        labels[rare] = len(images.classes)
+        labels = np.where(rare, len(images.classes), labels)
     present, counts = np.unique(labels, return_counts=True)
     wanted = np.clip(np.floor(counts * val_share + 0.5).astype(np.int64), 1, counts - 1)
     ranks = raw_draws((checked_seed(seed), _SPLIT_STREAM), len(images))
     in_val = np.zeros(len(images), bool)
-    if images.groups is None:
+    if images.groups is None or one_side is None:
         in_val[lowest_of_each(labels, present, wanted, ranks, images.contents)] = True
     else:
-        in_val[whole_groups(labels, present, wanted, ranks, _known(images.together))] = True
-    _require_both_sides(images, in_val)
-    return _as_split(images, (np.flatnonzero(~in_val), np.flatnonzero(in_val)))
-
-
-def _require_both_sides(images: ImageSet, in_val: np.ndarray) -> None:
-    """Refuses a split that leaves a class without a training image, or a tag without an image on one side."""
-    if images.tags:
-        what, names, has = "tags", images.tags, indicators_of(images)  # (n, n_tags)
-        n_val, n_train = has[in_val].sum(axis=0), has[~in_val].sum(axis=0)
-        n_all = n_val + n_train
-    else:
-        what, names, n_all = "classes", images.classes, images.n_per_class()
-        n_val = np.bincount(images.labels[in_val], minlength=len(names))
-        n_train = n_all - n_val
-    is_tested = np.full(len(names), in_val.any()) if not images.tags else n_val > 0
-    alone = np.flatnonzero((n_all > 0) & ((n_train == 0) | ~is_tested))
-    if not alone.size and in_val.any() and not in_val.all():
-        return
-    first = int(alone[0]) if alone.size else 0
-    side = "test" if not alone.size or n_val[first] == 0 else "training"
-    members = indicators_of(images)[:, first] if images.tags else images.labels == first
-    why = f"it has {int(members.sum()):,} images"
-    if images.groups is not None:
-        why = f"its {int(members.sum()):,} images are of {len(np.unique(images.groups[members])):,} groups"
-    raise DataError(
-        f"A split of {images.name!r} leaves {len(alone) or 'every'} of {len(names)} {what} without a {side} image, "
-        f"the first is {names[first]!r} ({why}); add images of other groups, leave {names[first]!r} out, or take "
-        "another share or seed."
-    )
+        in_val[whole_groups(labels, present, wanted, ranks, one_side)] = True
+    return _as_split(images, _halves(images, in_val))
 
 
 def _as_split(images: ImageSet, halves: tuple[np.ndarray, np.ndarray]) -> ImageData:
@@ -592,13 +387,21 @@ def _as_split(images: ImageSet, halves: tuple[np.ndarray, np.ndarray]) -> ImageD
 
 
 def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    n_train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
-    empty = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
-    if empty.size or not in_val.any():
-        what = f"the class {images.classes[empty[0]]!r} without" if empty.size else "the validation part without"
+    """Positions of both parts; refuses a class without a training image, and a tag without an image on one side."""
+    if images.tags:
+        what, names, has = "tag", images.tags, indicators_of(images)  # (n, n_tags)
+        n_val, n_train = has[in_val].sum(axis=0), has[~in_val].sum(axis=0)
+        alone = np.flatnonzero((n_train == 0) != (n_val == 0))
+    else:
+        what, names = "class", images.classes
+        n_train = np.bincount(images.labels[~in_val], minlength=len(names))
+        alone = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
+    if alone.size or not in_val.any():
+        whom = f"the {what} {names[alone[0]]!r} without" if alone.size else "the validation part without"
+        groups = "" if images.groups is None else f" in {len(np.unique(images.groups)):,} groups"
         raise DataError(
-            f"Splitting the {len(images):,} images of {images.name!r} leaves {what} an image; take another share or "
-            "seed, add images, or split them yourself into train/ and val/."
+            f"Splitting the {len(images):,} images{groups} of {images.name!r} leaves {whom} an image; take another "
+            "share or seed, add images or groups, or split them yourself into train/ and val/."
         )
     return np.flatnonzero(~in_val), np.flatnonzero(in_val)
 

@@ -1,8 +1,8 @@
 """Image sets in tables: a CSV or TSV file of paths and labels, maybe with columns of splits, groups and tags.
 
 A path is absolute, or below the folder of the table. Columns are found by their usual names (:data:`IMAGE_NAMES`,
-:data:`LABEL_NAMES`, :data:`~zoo.datasets.parts.SPLIT_NAMES`), whatever their case, or named by the caller. Everything
-that is wrong with a table is counted and said in one sentence, with the first line and the column.
+:data:`LABEL_NAMES`, :data:`~zoo.datasets.labels.SPLIT_NAMES`), whatever their case, or named by the caller. What is
+wrong with a table is counted and said in one sentence, with the first line and the column.
 """
 
 from __future__ import annotations
@@ -11,22 +11,18 @@ import csv
 import os
 import re
 import sys
-from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from ..errors import DataError, QueryError
 from ..optional import requires_extra
-from .endings import SUFFIXES
-from .folders import files_image_set, read_below
-from .groups import groups_of_names
-from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet
-from .labels import data_of, label_notes, spellings
-from .parts import PART_OF, Rows, called_like_parts, rows_of_parts, split_column
-from .rgb import WHITE, Scale
+from .folders import files_image_set
+from .imagefiles import SUFFIXES, Show
+from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
+from .labels import PART_OF, Rows, called_like_parts, data_of, label_notes, rows_of_parts, spellings, split_column
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -39,7 +35,8 @@ _MISSING = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _BINARY = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 _SEPARATORS = re.compile(r"[|;]")
-_ROWS_AT_A_TIME = 4096
+
+Labels = tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...], list[str]]  # of classes, classes, tags, notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,33 +71,33 @@ class Table:
                 return found[0]
             if len(found) > 1:
                 raise DataError(f"{self.file} has {len(found)} columns {name!r}; expected one, rename the others.")
-        raise DataError(f"{self.file} has no column {name!r}; its columns are {self._listed()}.")
+        raise DataError(f"{self.file} has no column {name!r}; its columns are {self.listed()}.")
 
     def usual(self, names: Sequence[str]) -> int | None:
         """The first column that has one of these names; None if there is none."""
         folded = [name.casefold() for name in self.header]
         return next((self.column(name) for name in names if name in folded), None)
 
-    def first_of(self, rows: NDArray[np.int64] | Sequence[int]) -> str:
-        """The first of some rows, for a message."""
-        return f"line {self.lines[int(rows[0])]}"
+    def cells(self, at: int, rows: NDArray[np.int64]) -> list[str]:
+        """Those of some rows in a column."""
+        return [self.columns[at][row] for row in rows.tolist()]
 
-    def _listed(self) -> str:
+    def listed(self) -> str:
+        """Names of the columns, for messages."""
         shown = ", ".join(map(repr, self.header[:12]))
         return shown if len(self.header) <= 12 else f"{shown} and {len(self.header) - 12} more"
 
+    def require(self, at: int, rows: NDArray[np.int64], wrong: Collection[str], what: str, advice: str) -> None:
+        """Refuses cells of a column that are among the wrong ones."""
+        found = [row for row in rows.tolist() if self.columns[at][row] in wrong]
+        if found:
+            raise DataError(
+                f"{len(found):,} of {len(rows):,} images of {self.file} have {what} in the column {self.header[at]!r}, "
+                f"the first is line {self.lines[found[0]]} with {self.columns[at][found[0]]!r}; {advice}."
+            )
 
-def table_data(
-    file: Path,
-    *,
-    name: str,
-    val_share: float,
-    seed: int,
-    columns: Columns | None = None,
-    scale: Scale | None = None,
-    background: str = WHITE,
-    fold_labels: bool = False,
-) -> ImageData:
+
+def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = False, **division: Any) -> ImageData:
     """The images of a table: with a column of parts, train and the first of val and test that occurs; else split here.
 
     What is split here is stratified by class, with all images of a group on one side. Labels that are whole numbers are
@@ -112,52 +109,48 @@ def table_data(
     The fingerprint is over the paths as they are written, the bytes of the files, labels, classes, groups and tags, and
     over the orientations, kinds of values, scale and background of the images that are turned, scaled or transparent.
     """
-    wanted = columns or Columns()
     table = read_table(file)
-    at_image = _image_column(table, wanted.image)
-    at_group = None if wanted.group is None else table.column(wanted.group)
-    named = [name for name in (wanted.image, wanted.label, wanted.group, *wanted.labels) if name is not None]
-    like = [] if wanted.split else called_like_parts(table.header, [table.header[table.column(one)] for one in named])
-    usual = {name: table.columns[table.column(name)] for name in like}
-    sure = next((name for name in like if name.casefold() == "split"), "")
-    advice = "; --split-column names a column of train, val or test"
-    chosen, of_split = split_column(usual, sure=sure, advice=advice)
-    at_split = table.column(wanted.split or chosen) if wanted.split or chosen else None
-    parts = None if at_split is None else _parts(table, at_split)
-    rows = np.arange(len(table)) if parts is None else np.concatenate(list(parts.values()))
-    n_train = len(rows) if parts is None else len(parts["train"])
+    at_image = table.usual(IMAGE_NAMES) if columns.image is None else table.column(columns.image)
+    if at_image is None:
+        raise DataError(
+            f"{file} has no column of paths under a usual name ({', '.join(IMAGE_NAMES[:4])}); its columns are "
+            f"{table.listed()}: say which with --image-column, or image_column= in Python."
+        )
+    at_group = None if columns.group is None else table.column(columns.group)
+    named = [one for one in (columns.image, columns.label, columns.group, *columns.labels) if one is not None]
+    like = [] if columns.split else called_like_parts(table.header, [table.header[table.column(one)] for one in named])
+    chosen, of_split = split_column(
+        {one: table.columns[table.column(one)] for one in like},
+        sure=next((one for one in like if one.casefold() == "split"), ""),
+        advice="; --split-column names a column of train, val or test",
+    )
+    at_split = table.column(columns.split or chosen) if columns.split or chosen else None
+    parts = {"all": np.arange(len(table))} if at_split is None else _parts(table, at_split)
+    rows, n_train = np.concatenate(list(parts.values())), len(next(iter(parts.values())))
     paths, files = _paths(table, at_image, rows)
     taken = {number for number in (at_image, at_split, at_group, *map(table.column, like)) if number is not None}
-    labels, classes, tags, joined = _labels(table, wanted, taken, rows, fold_labels=fold_labels)
+    labels, classes, tags, joined = _labels(table, columns, taken, rows, fold_labels)
     groups = None if at_group is None else _groups(table, at_group, rows)
-    notes = (*of_split, *joined, *_notes(table, wanted, taken, n_used=len(rows), parts=parts))
-    kept = _distinct(table, at_image, rows, files, n_train, labels, groups)
-    if len(kept) < len(rows):
-        n = len(rows) - len(kept)
+    notes = [*of_split, *joined]
+    if n := len(table) - len(rows):
+        notes.append(f"{n:,} images of the part 'test' are left out, for there are some of 'val'")
+    notes += _notes(table, columns, taken)
+    kept = _distinct(table, rows, files, n_train, labels, groups)
+    if n := len(rows) - len(kept):
         repeat = "row repeats an earlier one and is" if n == 1 else "rows repeat an earlier one and are"
-        notes = (*notes, f"{n:,} {repeat} left out")
+        notes.append(f"{n:,} {repeat} left out")
         rows, labels, n_train = rows[kept], labels[kept], int((kept < n_train).sum())
         paths, groups = [paths[place] for place in kept.tolist()], None if groups is None else groups[kept]
 
     def image_set(of: slice, split: str) -> ImageSet:
+        of_groups = None if groups is None else groups[of]
         found = files_image_set(
-            file.parent,
-            paths[of],
-            labels[of],
-            classes,
-            read=read_below,
-            name=name,
-            split=split,
-            scale=scale,
-            background=background,
-            groups=None if groups is None else groups[of],
-            tags=tags,
+            file.parent, paths[of], labels[of], classes, show, split=split, groups=of_groups, tags=tags
         )
-        return replace(found, reading=replace(found.reading, notes=notes))
+        return replace(found, reading=found.reading.with_notes(notes))
 
-    if parts is None:
-        return data_of([image_set(slice(None), "all")], val_share=val_share, seed=seed)
-    _require_taught(table, labels, classes, tags, n_train, rows)
+    if at_split is None:
+        return data_of([image_set(slice(None), "all")], **division)
     return data_of([image_set(slice(n_train), "train"), image_set(slice(n_train, None), "val")])
 
 
@@ -171,14 +164,12 @@ def read_table(file: Path) -> Table:
             filled = ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
             header = tuple(cell.strip() for cell in next(filled, (0, []))[1])
             cells: tuple[list[str], ...] = tuple([] for _ in header)
-            lines, uneven = array("q"), []
-            while rows := list(islice(filled, _ROWS_AT_A_TIME)):
-                uneven += [(line, len(row)) for line, row in rows if len(row) != len(header)]
-                if uneven:
-                    continue
-                lines.extend(line for line, _ in rows)
-                for column, values in zip(cells, zip(*(row for _, row in rows), strict=True), strict=True):
-                    column.extend(sys.intern(value.strip()) for value in values)
+            lines, uneven = [], []
+            for line, row in filled:
+                lines.append(line)
+                uneven += [(line, len(row))] * (len(row) != len(header))
+                for column, value in zip(cells, row, strict=False):
+                    column.append(sys.intern(value.strip()))
     except FileNotFoundError as error:
         raise DataError(f"There is no file {file}; expected a table of paths and labels.") from error
     except UnicodeDecodeError as error:
@@ -195,7 +186,7 @@ def read_table(file: Path) -> Table:
             f"{len(uneven):,} rows of {file} do not have the {len(header)} cells of its first line, the first is line "
             f"{line} with {n}; put cells that hold the delimiter into double quotes."
         )
-    if not len(lines):
+    if not lines:
         raise DataError(f"{file} holds no row below its first line; expected names of columns, then an image a row.")
     return Table(file=file, header=header, columns=cells, lines=lines)
 
@@ -207,28 +198,12 @@ def _delimiter(first: str, file: Path) -> str:
     return max((usual, ",", ";", "\t"), key=lambda sign: counts[sign])
 
 
-def _image_column(table: Table, name: str | None) -> int:
-    if name is not None:
-        return table.column(name)
-    found = table.usual(IMAGE_NAMES)
-    if found is None:
-        raise DataError(
-            f"{table.file} has no column of paths under a usual name ({', '.join(IMAGE_NAMES[:4])}); its columns are "
-            f"{table._listed()}: say which with --image-column, or image_column= in Python."
-        )
-    return found
-
-
 def _parts(table: Table, at: int) -> Rows:
     """Rows of the training part, and of the first of val and test that occurs."""
     column, name = table.columns[at], table.header[at]
-    unknown = [row for row, cell in enumerate(column) if cell.casefold() not in PART_OF]
-    if unknown:
-        raise DataError(
-            f"{len(unknown):,} of {len(table):,} rows of {table.file} have no part in the column {name!r}, "
-            f"the first is {table.first_of(unknown)} with {column[unknown[0]]!r}; expected train, val or "
-            "test in each, or another column (--split-column)."
-        )
+    unknown = {cell for cell in set(column) if cell.casefold() not in PART_OF}
+    advice = "expected train, val or test in each, or another column (--split-column)"
+    table.require(at, np.arange(len(table)), unknown, "no part", advice)
     parts = rows_of_parts(column)
     if len(parts) < 2 or "train" not in parts:
         raise DataError(
@@ -243,33 +218,27 @@ def _paths(table: Table, at: int, rows: NDArray[np.int64]) -> tuple[list[str], l
 
     A backslash is taken for a slash, as Windows writes it, where there is no file with a backslash in its name.
     """
-    column, name, root = table.columns[at], table.header[at], str(table.file.parent)
-    given = [column[row] for row in rows.tolist()]
+    root, given = str(table.file.parent), table.cells(at, rows)
+    table.require(at, rows, [""], "no path", "name an image in each")
     paths = [
         path.replace("\\", "/") if "\\" in path and not os.path.isfile(os.path.join(root, path)) else path
         for path in given
     ]
-    if empty := [row for row in rows.tolist() if not column[row]]:
-        raise DataError(
-            f"{len(empty):,} rows of {table.file} have no path in the column {name!r}, the first is "
-            f"{table.first_of(empty)}; name an image in each."
-        )
     files = [os.path.normpath(os.path.join(root, path)) for path in paths]
-    missing = [place for place, file in enumerate(files) if not os.path.isfile(file)]
-    if missing:
+    if missing := [place for place, file in enumerate(files) if not os.path.isfile(file)]:
         first = missing[0]
         ending = next((end for end in SUFFIXES if os.path.isfile(files[first] + end)), None)
         advice = f"add the ending {ending}" if ending else "paths are absolute, or below the folder of the table"
         raise DataError(
             f"{len(missing):,} of {len(paths):,} images of {table.file} are not there, the first is {given[first]!r} "
-            f"in line {table.lines[int(rows[first])]}, column {name!r}, looked for as {files[first]}; {advice}."
+            f"in line {table.lines[int(rows[first])]}, column {table.header[at]!r}, looked for as {files[first]}; "
+            f"{advice}."
         )
     return paths, files
 
 
 def _distinct(
     table: Table,
-    at: int,
     rows: NDArray[np.int64],
     files: list[str],
     n_train: int,
@@ -278,27 +247,22 @@ def _distinct(
 ) -> NDArray[np.int64]:
     """Places among the rows without those that repeat an earlier one; refuses rows that say something else of it."""
     of_group = [0] * len(rows) if groups is None else groups.tolist()
-    facts = [
-        (label, place < n_train, group)
-        for place, (label, group) in enumerate(zip(labels.tolist(), of_group, strict=True))
-    ]
+    facts = list(zip(labels.tolist(), (np.arange(len(rows)) < n_train).tolist(), of_group, strict=True))
     first: dict[str, int] = {}
-    repeated = [(one, place) for place, file in enumerate(files) if (one := first.setdefault(file, place)) != place]
-    if contrary := [pair for pair in repeated if facts[pair[0]] != facts[pair[1]]]:
+    contrary = [
+        (one, place) for place, file in enumerate(files) if facts[one := first.setdefault(file, place)] != facts[place]
+    ]
+    if contrary:
         one, other = (int(rows[place]) for place in contrary[0])
         raise DataError(
-            f"{len(contrary):,} rows of {table.file} name an image in the column {table.header[at]!r} that an earlier "
-            f"row names with another label, part or group, the first is {table.columns[at][other]!r} in the lines "
-            f"{table.lines[one]} and {table.lines[other]}; expected one row an image, with several labels in one cell "
-            f"as 'a{TAG_SEPARATOR}b' (--multi-label)."
+            f"{len(contrary):,} rows of {table.file} name an image that an earlier row names with another label, part "
+            f"or group, the first is {files[contrary[0][1]]} in the lines {table.lines[one]} and {table.lines[other]}; "
+            f"expected one row an image, with several labels in one cell as 'a{TAG_SEPARATOR}b' (--multi-label)."
         )
     return np.fromiter(first.values(), np.int64)
 
 
-Labels = tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...], list[str]]  # of classes, classes, tags, notes
-
-
-def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int64], *, fold_labels: bool) -> Labels:
+def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int64], fold_labels: bool) -> Labels:
     if wanted.labels:
         if wanted.label is not None:
             raise QueryError("Got a column of labels and columns of 0 and 1; expected one of them.")
@@ -306,47 +270,31 @@ def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int
     at = table.column(wanted.label) if wanted.label is not None else table.usual(LABEL_NAMES)
     if at is not None and at in taken:
         raise QueryError(f"The column {table.header[at]!r} of {table.file} was named for two things; name another one.")
-    if wanted.multi_label:
-        if at is not None:
-            return _written(table, at, rows, fold_labels)
-        found = _indicator_columns(table, taken)
-        if len(found) < 2:
-            raise DataError(
-                f"{table.file} has {len(found)} columns of 0 and 1 and no column of labels ({', '.join(LABEL_NAMES)}); "
-                "expected two columns or more with one tag each, or one with tags (--label-column)."
-            )
-        return _indicated(table, found, rows, fold_labels)
-    if at is None:
-        several = [table.header[number] for number in _indicator_columns(table, taken)]
-        hint = f", or --multi-label for the columns of 0 and 1 ({', '.join(several[:5])})" if len(several) > 1 else ""
-        raise DataError(
-            f"{table.file} has no column of labels under a usual name ({', '.join(LABEL_NAMES)}); its columns are "
-            f"{table._listed()}: say which with --label-column, or label_column= in Python{hint}."
-        )
-    return _classes(table, at, rows, fold_labels)
+    if at is not None:
+        return (_written if wanted.multi_label else _classes)(table, at, rows, fold_labels)
+    others = (number for number in range(len(table.header)) if number not in taken)
+    binary = [at for at in others if {cell.casefold() for cell in set(table.columns[at])} <= _BINARY.keys()]
+    if wanted.multi_label and len(binary) > 1:
+        return _indicated(table, binary, rows, fold_labels)
+    several = ", ".join(table.header[number] for number in binary[:5])
+    hint = f", or --multi-label for the columns of 0 and 1 ({several})" if len(binary) > 1 else ""
+    raise DataError(
+        f"{table.file} has no column of labels under a usual name ({', '.join(LABEL_NAMES)})"
+        f"{f' and {len(binary)} columns of 0 and 1' * wanted.multi_label}; its columns are {table.listed()}: say which "
+        f"with --label-column, or label_column= in Python{hint}."
+    )
 
 
 def _classes(table: Table, at: int, rows: NDArray[np.int64], fold_labels: bool) -> Labels:
-    column, name = table.columns[at], table.header[at]
-    given = [column[row] for row in rows.tolist()]
-    missing = [row for row in rows.tolist() if column[row].casefold() in _MISSING]
-    if missing:
-        value = column[missing[0]]
-        shown = f"holds {value!r}" if value else "is empty"
-        raise DataError(
-            f"{len(missing):,} of {len(rows):,} images of {table.file} have no label in the column {name!r}, which "
-            f"{shown} in {table.first_of(missing)}; label them or leave them out."
-        )
+    name, given = table.header[at], table.cells(at, rows)
+    missing = {cell for cell in set(given) if cell.casefold() in _MISSING}
+    table.require(at, rows, missing, "no label", "label them or leave them out")
     classes, number, notes = _in_order(Counter(given), "labels", fold_labels)
-    if len(classes) == 1:
+    if len(classes) in (1, len(rows)):
+        alike = f"the label {classes[0]!r}" if len(classes) == 1 else f"different labels, such as {given[0]!r},"
         raise DataError(
-            f"All {len(rows):,} images of {table.file} have the label {classes[0]!r} in the column {name!r}; expected "
-            "two classes or more."
-        )
-    if len(classes) == len(rows):
-        raise DataError(
-            f"All {len(rows):,} images of {table.file} have different labels in the column {name!r}, such as "
-            f"{given[0]!r} in {table.first_of(rows)}; expected fewer classes than images: name a column of classes."
+            f"All {len(rows):,} images of {table.file} have {alike} in the column {name!r}; expected two classes or "
+            "more, and fewer than images: name a column of classes."
         )
     return np.array([number[label] for label in given], np.int64), classes, (), notes
 
@@ -369,29 +317,16 @@ def _in_order(
     return ordered, {label: at for at, label in enumerate(ordered)}, []
 
 
-def _indicator_columns(table: Table, taken: set[int]) -> list[int]:
-    """Columns that hold 0 and 1 alone, and are nothing else."""
-    others = (number for number in range(len(table.header)) if number not in taken)
-    return [at for at in others if {cell.casefold() for cell in set(table.columns[at])} <= _BINARY.keys()]
-
-
 def _indicated(table: Table, numbers: Sequence[int], rows: NDArray[np.int64], fold_labels: bool) -> Labels:
     """Tags of columns of 0 and 1."""
     tags = tuple(table.header[at] for at in numbers)
     if len(set(numbers)) < len(numbers) or len(tags) < 2:
         raise QueryError(f"Got the label columns {', '.join(tags)}; expected two or more, each once.")
-    has = np.zeros((len(rows), len(tags)), bool)
-    for place, at in enumerate(numbers):
-        column = table.columns[at]
-        known = {cell: _BINARY.get(cell.casefold()) for cell in set(column)}
-        wrong = [row for row in rows.tolist() if known[column[row]] is None]
-        if wrong:
-            raise DataError(
-                f"{len(wrong):,} of {len(rows):,} images of {table.file} have neither 0 nor 1 in the column "
-                f"{table.header[at]!r}, the first is {column[wrong[0]]!r} in {table.first_of(wrong)}; say for each "
-                "image whether it has the label, or leave it out."
-            )
-        has[:, place] = [known[column[row]] for row in rows.tolist()]
+    advice = "say for each image whether it has the label, or leave it out"
+    for at in numbers:
+        wrong = {cell for cell in set(table.columns[at]) if cell.casefold() not in _BINARY}
+        table.require(at, rows, wrong, "neither 0 nor 1", advice)
+    has = np.array([[_BINARY[cell.casefold()] for cell in table.cells(at, rows)] for at in numbers], bool).T
     alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if fold_labels else []
     for first, *others in alike:
         places = [tags.index(tag) for tag in (first, *others)]
@@ -403,21 +338,17 @@ def _indicated(table: Table, numbers: Sequence[int], rows: NDArray[np.int64], fo
 
 def _written(table: Table, at: int, rows: NDArray[np.int64], fold_labels: bool) -> Labels:
     """Tags of one column, with | or ; between them; an empty cell has none."""
-    column = table.columns[at]
-    of_cell = {
-        cell: tuple(filter(None, (tag.strip() for tag in _SEPARATORS.split(cell))))
-        for cell in {column[row] for row in rows.tolist()}
-    }
-    counts = Counter(tag for row in rows.tolist() for tag in of_cell[column[row]])
-    tags, place, notes = _in_order(counts, "tags", fold_labels)
+    cells = table.cells(at, rows)
+    of_cell = {cell: list(filter(None, map(str.strip, _SEPARATORS.split(cell)))) for cell in set(cells)}
+    tags, place, notes = _in_order(Counter(tag for cell in cells for tag in of_cell[cell]), "tags", fold_labels)
     if len(tags) < 2:
         raise DataError(
             f"The images of {table.file} have {len(tags)} tags in the column {table.header[at]!r}; expected two or "
             "more, with | or ; between those of an image."
         )
     has = np.zeros((len(rows), len(tags)), bool)
-    for number, row in enumerate(rows.tolist()):
-        has[number, [place[tag] for tag in of_cell[column[row]]]] = True
+    for number, cell in enumerate(cells):
+        has[number, [place[tag] for tag in of_cell[cell]]] = True
     return _combined(table, has, tags, notes)
 
 
@@ -440,57 +371,20 @@ def _combined(table: Table, has: NDArray[np.bool_], tags: tuple[str, ...], notes
 
 
 def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    column, name = table.columns[at], table.header[at]
-    missing = [row for row in rows.tolist() if column[row].casefold() in _MISSING]
-    if missing:
+    cells = table.cells(at, rows)
+    missing = {cell for cell in set(cells) if cell.casefold() in _MISSING}
+    table.require(at, rows, missing, "no group", "name one for each, such as the image itself")
+    if len(set(cells)) == 1:
         raise DataError(
-            f"{len(missing):,} of {len(rows):,} images of {table.file} have no group in the column {name!r}, the first "
-            f"is {table.first_of(missing)}; name one for each, such as the image itself."
+            f"All {len(rows):,} images of {table.file} are of the group {cells[0]!r} in the column "
+            f"{table.header[at]!r}; expected several, of which some are to be tested on."
         )
-    groups = groups_of_names(column[row] for row in rows.tolist())
-    if len(np.unique(groups)) == 1:
-        raise DataError(
-            f"All {len(rows):,} images of {table.file} are of the group {column[int(rows[0])]!r} in the column "
-            f"{name!r}; expected several, of which some are to be tested on."
-        )
-    return groups
+    return groups_of_names(cells)
 
 
-def _require_taught(
-    table: Table,
-    labels: NDArray[np.int64],
-    classes: tuple[str, ...],
-    tags: tuple[str, ...],
-    n_train: int,
-    rows: NDArray[np.int64],
-) -> None:
-    """Refuses test images of a class, or with a tag, that no training image has."""
-    has = np.eye(len(classes), dtype=bool) if not tags else _has(classes, tags)
-    names, what = (tags, "tag") if tags else (classes, "class")
-    taught = has[np.unique(labels[:n_train])].any(axis=0)
-    new = has[labels[n_train:]] & ~taught
-    wrong = np.flatnonzero(new.any(axis=1))
-    if wrong.size:
-        unknown = names[int(np.argmax(new[wrong[0]]))]
-        alike = [group for group in spellings(dict.fromkeys(names, 1)) if unknown in group]
-        advice = f": {label_notes(alike)[0]}" if alike else ""
-        raise DataError(
-            f"{wrong.size:,} test images of {table.file} have a {what} that no training image has, the first is in "
-            f"line {table.lines[int(rows[n_train + wrong[0]])]} with {unknown!r}; expected every {what} among the "
-            f"training images{advice}."
-        )
-
-
-def _has(classes: tuple[str, ...], tags: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Which tags each class has, (n_classes, n_tags)."""
-    return np.array([[tag in name.split(TAG_SEPARATOR) for tag in tags] for name in classes])
-
-
-def _notes(table: Table, wanted: Columns, taken: set[int], *, n_used: int, parts: Rows | None) -> tuple[str, ...]:
-    """What a user may want to know of how a table was read."""
+def _notes(table: Table, wanted: Columns, taken: set[int]) -> list[str]:
+    """What a user may want to know of columns that were not used."""
     notes = []
-    if parts is not None and n_used < len(table):
-        notes.append(f"{len(table) - n_used:,} images of the part 'test' are left out, for there are some of 'val'")
     grouping = None if wanted.group is not None else table.usual(_LIKE_GROUPS)
     if grouping is not None and grouping not in taken and len(set(table.columns[grouping])) < len(table):
         name = table.header[grouping]
@@ -498,4 +392,4 @@ def _notes(table: Table, wanted: Columns, taken: set[int], *, n_used: int, parts
     at = None if wanted.multi_label or wanted.labels else table.usual(LABEL_NAMES)
     if at is not None and wanted.label is None and any(TAG_SEPARATOR in cell for cell in set(table.columns[at])):
         notes.append(f"labels with {TAG_SEPARATOR!r} are classes of their own; --multi-label takes them for several")
-    return tuple(notes)
+    return notes

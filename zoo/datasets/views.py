@@ -220,8 +220,9 @@ def _in_turn(probabilities: tuple[float, ...], view: int) -> float:
 
 def _resized(image: Image.Image, recipe: Recipe) -> Image.Image:
     """The image after the resize and crop of the encoder's preprocessing."""
-    middle = narrowed(image, recipe.resize_px, recipe.size_px, recipe.resize_interpolation)
-    resized = F.resize(middle, [recipe.resize_px], interpolation=InterpolationMode(recipe.resize_interpolation))
+    resized = F.resize(
+        narrowed(image), [recipe.resize_px], interpolation=InterpolationMode(recipe.resize_interpolation)
+    )
     cropped: Image.Image = F.center_crop(resized, [recipe.size_px, recipe.size_px])
     return cropped
 

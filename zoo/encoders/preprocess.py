@@ -40,9 +40,8 @@ def geometry(
 ) -> list[Callable[[Any], Any]]:
     """The first steps of :func:`build_preprocess`: from an image to the 8-bit RGB square that the encoder sees."""
     how = transforms.InterpolationMode(preprocess.interpolation)
-    window = preprocess.resize_px, preprocess.crop_px, preprocess.interpolation
     return [
-        RGB(*window, scale, is_squashed=preprocess.fit == "squash", background=background),
+        RGB(scale, is_squashed=preprocess.fit == "squash", background=background),
         transforms.Resize(preprocess.resize_size, interpolation=how),
         transforms.CenterCrop(preprocess.crop_px),
     ]

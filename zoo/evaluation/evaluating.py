@@ -23,8 +23,7 @@ from typing import Any
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
-from ..datasets.groups import SharedGroups, shared_groups
-from ..datasets.images import Copies, copies_of
+from ..datasets.images import Copies, SharedGroups, copies_of, shared_groups
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..features import featurise as compute_features

@@ -26,9 +26,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..datasets.folders import unlabelled_images
 from ..datasets.images import TAG_SEPARATOR, ImageSet
 from ..datasets.rgb import DROP, WHITE
-from ..datasets.unlabelled import unlabelled_images
 from ..errors import DataError, QueryError, StoreError
 from ..features import Features
 from ..features.computing import Computed, Forward, Network, compute, device_for, memory_told, number_type

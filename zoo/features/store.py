@@ -24,7 +24,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar, overload
 
-from ..datasets.groups import together
+from ..datasets.images import together
 from ..errors import DataError, PlaceError
 from ..optional import requires_extra
 from ..storage import Place, place_at

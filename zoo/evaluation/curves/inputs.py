@@ -17,8 +17,7 @@ from weakref import WeakSet
 
 from ...cards.schema import Preprocess
 from ...datasets import ImageData, ImageSet, open_dense, open_images
-from ...datasets.dense import DenseData, MapSet, aligned
-from ...datasets.dense_folders import IMAGE_FOLDERS, MAP_FOLDERS
+from ...datasets.dense import IMAGE_FOLDERS, MAP_FOLDERS, DenseData, MapSet, aligned
 from ...datasets.images import digest
 from ...datasets.opening import DENSE_KINDS
 from ...datasets.rgb import Scale

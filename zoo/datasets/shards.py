@@ -1,0 +1,733 @@
+"""Image sets in shards: tar files as webdataset writes them, and parquet files as the Hugging Face Hub has ImageNet.
+
+The shards of a set are named by a pattern, in a folder or at an address, and each is read once from its beginning to
+its end. What is in it (where each image lies, its label, the hash of its bytes and what its head says) is kept in the
+user's cache for as long as the shard stays as it is, so that a set of terabytes opens in seconds the next time. Every
+image that is read is held against its hash, so that a shard which changes under a running computation is noticed.
+
+Images are read one by one in any order and by several processes, which the streams of the library datasets cannot, and
+without a copy of the whole set in its cache, which its tables would need.
+
+References
+----------
+A. Aizman, G. Maltby and T. Breuel 2019, High Performance I/O For Large Scale Deep Learning (the format of tar files).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+import threading
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from ..errors import CorruptImage, DataError, QueryError
+from ..files import cache_folder, replaced
+from ..optional import requires_extra
+from ..storage import Place, place_at, without_password
+from .imagefiles import (
+    DECODING_ERRORS,
+    DICOM_SUFFIXES,
+    SUFFIXES,
+    USUAL,
+    Show,
+    Stored,
+    as_shown,
+    head_of,
+    reading_of,
+    reason_of,
+    remedy_for,
+    skipped_as,
+)
+from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
+from .labels import PART_OF, called_like_parts, data_of, in_parts
+
+with requires_extra("models", needed_for="Working with images"):
+    import numpy as np
+    from PIL import Image
+
+_INDEX_FORMAT = "zoo-shard-2"
+_N_THREADS = 8  # shards that are looked through at once
+_N_EXPANDED = 1_000_000  # shards that braces may stand for
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+_TAR, _PARQUET = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"), (".parquet",)  # packed: to be refused
+_PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_IMAGES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES if suffix not in DICOM_SUFFIXES)
+_COMMON = ("bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")  # the image of a key, if it has one
+_BLOCK = 512  # bytes of a header of tar, and of the marks at the end
+_AHEAD = 16 << 20  # bytes of a shard that are read at once when it is looked through
+_WINDOW = 4 << 20  # bytes of neighbouring images that are read at once from an address
+_LABELS = ("label", "class", "target")
+
+
+class Shard(NamedTuple):
+    """A file with images."""
+
+    where: str  # folder or address that it is in
+    file: str
+    name: str  # path below what all shards of the set have in common
+    size: int  # bytes
+    state: str  # changes when the file does; empty if its place does not say
+
+    @property
+    def place(self) -> Place:
+        return place_at(self.where)
+
+    @property
+    def shown(self) -> str:
+        """Its path or address as it may be printed."""
+        return f"{self.place.shown.rstrip('/')}/{self.file}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Index:
+    """What is in a shard, one entry an image."""
+
+    names: list[str] = field(default_factory=list)  # unique in the shard
+    labels: list[int | str] = field(default_factory=list)
+    contents: list[int] = field(default_factory=list)  # hashes of the encoded images
+    stored: dict[int, Stored] = field(default_factory=dict)  # by number, of images that are not just 8-bit pixels
+    starts: list[int] = field(default_factory=list)  # of tar: first byte of each image
+    sizes: list[int] = field(default_factory=list)  # of tar: bytes of each image
+    blocks: list[int] = field(default_factory=list)  # of parquet: how many images each row group has
+    classes: list[str] | None = None  # names of labels that are numbers, if the shard has them
+    left_out: dict[str, int] = field(default_factory=dict)  # files of systems
+
+    def add(self, name: str, encoded: bytes, label: Any, told: str) -> None:
+        """Adds an image; ``told`` names its label in messages."""
+        is_label = isinstance(label, int) and not isinstance(label, bool) and label >= 0
+        if not is_label and not (isinstance(label, str) and label):
+            raise DataError(
+                f"{told} is {label!r}; expected a whole number from 0, or a text: label it or leave it out."
+            )
+        stored = head_of(lambda: Image.open(io.BytesIO(encoded)))
+        if stored is not None:
+            self.stored[len(self.names)] = stored
+        self.names.append(name)
+        self.contents.append(int(contents_of_bytes([encoded])[0]))
+        self.labels.append(label)
+
+
+Look = Callable[[Shard], Index]
+Parts = dict[str, list[Shard]]
+
+
+def webdataset_data(text: str, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
+    """Images of tar files: ``text`` names them as :func:`found_parts` says.
+
+    Neighbouring members with the same key are an image and what is known of it; the key is the path up to the first dot
+    of the last name, and what is behind that dot says what the member is: an image by its ending (of several,
+    ``image`` names one, such as "jpg"), and the label: ``cls``, a whole number, or else the entry "label" of ``json``.
+    ``label`` names another entry of json, whose values are whole numbers or texts. Members with other endings are
+    ignored, and members that systems put there are left out. The same key may be in several shards.
+    """
+    parts = found_parts(text, _TAR)
+    ending = None if image is None else image.lower().removeprefix(".")
+    indexes = _indexed(parts, lambda shard: _look_in_tar(shard, ending, label), f"webdataset {image!r} {label!r}")
+    return _data(parts, indexes, _Members, "webdataset", show, {}, division)
+
+
+def parquet_data(text: str, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
+    """Images of parquet files: ``text`` names them as :func:`found_parts` says.
+
+    The image column holds encoded images, as binary or as a struct with ``bytes``. It is the one that the metadata of
+    the library datasets call an image, or the only one of such a type; ``image`` names another. The label column is the
+    one that they call a class label, or ``label``, ``class`` or ``target``; ``label`` names another. It holds texts, or
+    whole numbers, with the names of classes that the metadata give. Images are read by row groups.
+    """
+    with requires_extra("images", needed_for="An image set in parquet files"):
+        import pyarrow.parquet  # noqa: F401
+    parts = found_parts(text, _PARQUET)
+    indexes = _indexed(parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}")
+    columns: dict[str, list[str]] = {}
+    for shard in parts.get("all", ()):
+        with _parquet(shard) as file:
+            for column in called_like_parts(file.schema_arrow.names, [image, label]):
+                values = file.read(columns=[column]).column(column).to_pylist()
+                columns.setdefault(column, []).extend(map(str, values))
+
+    def rows(*arguments: Any) -> _Encoded:
+        return _Rows(*arguments, image_column=image)
+
+    return _data(parts, indexes, rows, "parquet", show, columns, division)
+
+
+def found_parts(text: str, suffixes: tuple[str, ...]) -> Parts:
+    """The shards of each part of a set: "train" and "val", or "all" if they are not split.
+
+    ``text`` is a file, a folder, a pattern of files with ``{000..127}``, ``{a,b}``, ``*``, ``?`` and ``[]``, or two of
+    them with a comma between: of training and of validation. The names of the shards of one pattern say their part:
+    train-*, val-* or validation-*, test-*, in the name of the file or of its folder; of validation and test the first
+    is taken.
+    """
+    patterns = [piece.strip() for piece in re.split(r",(?![^{]*\})", text)]  # at commas outside of braces
+    if len(patterns) > 2 or not all(patterns):
+        raise QueryError(
+            f"{text!r} names {len(patterns)} patterns of shards with commas between; expected one, or one of training "
+            "and one of validation images (a comma in a name is written {,} with braces around it)."
+        )
+    files = [_files(pattern, suffixes) for pattern in patterns]
+    levels = zip(*(where.split("/") for found in files for where, _, _, _ in found), strict=False)
+    n_common = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
+    shards = [
+        [
+            Shard(where, file, "/".join([*where.split("/")[n_common:], file]), size, state)
+            for where, file, size, state in found
+        ]
+        for found in files
+    ]
+    if len(shards) == 2:
+        if twice := set(shards[0]) & set(shards[1]):
+            raise DataError(
+                f"The shard {min(twice).file} is in both patterns of {text!r}; expected other shards for training than "
+                "for validation."
+            )
+        return {"train": shards[0], "val": shards[1]}
+    parts: dict[str | None, list[Shard]] = {}
+    for shard in shards[0]:
+        parts.setdefault(_part_of(shard), []).append(shard)
+    if len(parts) == 1:
+        return {"all": shards[0]}
+    second = parts.get("val") or parts.get("test")
+    if None in parts or "train" not in parts or second is None:
+        counts = ", ".join(f"{len(some):,} {part or 'of no part'}" for part, some in parts.items())
+        odd = parts.get(None, shards[0])[0]
+        raise DataError(
+            f"The names of the shards {text!r} do not tell training from validation images ({counts}; such as "
+            f"{odd.name}); expected train-* beside val-*, validation-* or test-*, or name the two with a comma between."
+        )
+    return {"train": parts["train"], "val": second}
+
+
+def _part_of(shard: Shard) -> str | None:
+    """The part that the name of a shard says, or that of its folder."""
+    for name in (shard.file, shard.where.rpartition("/")[2]):
+        said = {PART_OF.get(word) for word in re.split(r"[^a-z]+", name.lower())}
+        if found := [part for part in ("train", "val", "test") if part in said]:
+            return found[0]
+    return None
+
+
+def expanded(pattern: str) -> list[str]:
+    """What a pattern with braces stands for, as in a shell.
+
+    >>> expanded("s3://b/{train,val}-{08..10}.tar")[1:4]
+    ['s3://b/train-09.tar', 's3://b/train-10.tar', 's3://b/val-08.tar']
+    """
+    match = _BRACES.search(pattern)
+    before = pattern if match is None else pattern[: match.start()]
+    if "{" in before or "}" in before:
+        raise QueryError(f"The braces in {pattern!r} do not close; expected {{000..127}} or {{a,b}}.")
+    if match is None:
+        return [pattern]
+    choices = [","] if match[1] == "," else match[1].split(",")
+    if numbers := _RANGE.fullmatch(match[1]):
+        first, last = int(numbers[1]), int(numbers[2])
+        width = max(map(len, numbers.groups())) if "0" in (numbers[1][0], numbers[2][0]) else 0
+        if not 0 <= last - first < _N_EXPANDED:
+            raise QueryError(f"The braces {match[0]} in {pattern!r} run from {first} to {last}; expected upwards.")
+        choices = [str(number).zfill(width) for number in range(first, last + 1)]
+    rest = expanded(pattern[match.end() :])
+    return [before + choice + tail for choice in choices for tail in rest]
+
+
+Found = tuple[str, str, int, str]  # folder or address, file, bytes, state
+
+
+def _files(pattern: str, suffixes: tuple[str, ...]) -> list[Found]:
+    """The files of a pattern: in the order of its braces, and otherwise by their names."""
+    is_address = "://" in pattern
+    listings: dict[str, dict[str, tuple[int, str]]] = {}
+    found: list[Found] = []
+    missing: list[str] = []
+    paths = expanded(pattern if is_address else os.path.expanduser(pattern).replace(os.sep, "/"))
+    for path in paths:
+        where, _, file = path.rpartition("/")
+        is_folder = not file or (not is_address and os.path.isdir(path))
+        if is_folder or not (file.lower().endswith(suffixes) or _is_wild(file)):
+            inside = list(_in_folder(path.rstrip("/") or "/", suffixes))
+            found += inside
+            missing += [] if inside else [f"a file {' or '.join(suffixes)} in {without_password(path)}"]
+            continue
+        where = where or ("/" if path.startswith("/") else ".")
+        if _is_wild(where):
+            raise QueryError(
+                f"The pattern {without_password(pattern)!r} has *, ? or [] in the name of a folder; expected them in "
+                "names of files alone: write the folders with braces, {a,b}."
+            )
+        if where not in listings:
+            listings[where] = place_at(where).states()
+        there = [file] if file in listings[where] else []
+        if not there and _is_wild(file):
+            there = [one for one in sorted(listings[where]) if fnmatch.fnmatchcase(one, file) and one[0] != "."]
+        found += [(where, one, *listings[where][one]) for one in there]
+        missing += [] if there else [without_password(path)]
+    if missing:
+        several = f"{len(missing):,} of {len(paths):,} files of {without_password(pattern)!r}, the first is "
+        raise DataError(
+            f"There is no {several * (len(paths) > 1)}{missing[0]}; restore it or name the shards that there are."
+        )
+    return found
+
+
+def _in_folder(where: str, suffixes: tuple[str, ...]) -> Iterator[Found]:
+    """The shards in a folder and in the folders directly in it."""
+    place = place_at(where)
+    for below in ("", *place.places()):
+        here = f"{where.rstrip('/')}/{below}" if below else where
+        for file, (size, state) in sorted((place.below(below) if below else place).states().items()):
+            if file.lower().endswith(suffixes) and not file.startswith("."):
+                yield here, file, size, state
+
+
+def _is_wild(text: str) -> bool:
+    return any(letter in text for letter in "*?[")
+
+
+def _indexed(parts: Parts, look: Look, what: str) -> dict[str, list[Index]]:
+    """What is in the shards of each part, by ``look`` or from the cache; ``what`` names its options."""
+
+    def one(shard: Shard) -> Index:
+        where = str(shard.place.folder or shard.where)
+        key = "\0".join((_INDEX_FORMAT, what, where, shard.file, str(shard.size), shard.state)).encode(
+            "utf-8", "surrogateescape"
+        )
+        path = cache_folder() / "shards" / f"{hashlib.blake2b(key, digest_size=16).hexdigest()}.json"
+        if not shard.state:  # it would not be noticed that the shard has changed
+            return look(shard)
+        with suppress(OSError, ValueError, KeyError, TypeError):  # missing or cut off: the shard is read again
+            kept = json.loads(path.read_bytes())
+            stored = {int(i): Stored(*values) for i, *values in kept.pop("stored")}
+            return Index(stored=stored, **kept)
+        index = look(shard)
+        facts = {name: getattr(index, name) for name in index.__slots__}
+        facts["stored"] = [[i, *stored] for i, stored in index.stored.items()]
+        with suppress(OSError), replaced(path) as file:  # a full cache: next time the shard is read again
+            file.write(json.dumps(facts, separators=(",", ":")).encode())
+        return index
+
+    with ThreadPoolExecutor(_N_THREADS, thread_name_prefix="zoo-shards") as threads:
+        return {part: list(threads.map(one, shards)) for part, shards in parts.items()}
+
+
+def _data(
+    parts: Parts,
+    indexes: dict[str, list[Index]],
+    reader: Callable[..., _Encoded],
+    kind: str,
+    show: Show,
+    columns: Mapping[str, Sequence[str]],
+    division: dict[str, Any],
+) -> ImageData:
+    """The image set of shards and what is in them.
+
+    A set without parts is split by that of ``columns``, one value an image, that says them, or stratified by class. The
+    fingerprint is over names, which begin with those of the shards in their order, labels, classes, the bytes of the
+    images, and how images are scaled that have more than 8 bits, and shown that are transparent.
+    """
+    classes, codes = _classes(parts, indexes)
+    sets = {}
+    for part, shards in parts.items():
+        held = indexes[part]
+        names = [f"{shard.name}/{image}" for shard, index in zip(shards, held, strict=True) for image in index.names]
+        contents = np.array([content for index in held for content in index.contents], np.uint64)
+        encoded = reader(shards, held, names, contents, show)
+        heads = [
+            (int(first) + i, stored)
+            for first, index in zip(encoded.firsts, held, strict=False)
+            for i, stored in index.stored.items()
+        ]
+        reading = reading_of(names, encoded.opened, show, heads=heads)
+        sets[part] = ImageSet(
+            name=show.image_set,
+            split=part,
+            images=LazyImages(encoded.image, np.arange(len(names))),
+            labels=codes[part],
+            classes=classes,
+            names=names,
+            fingerprint=fingerprint_of(
+                [kind, *classes, *names, codes[part].astype("<i8"), contents.astype("<u8")], reading
+            ),
+            reading=replace(reading, left_out=sum((Counter(index.left_out) for index in held), Counter())),
+            contents=contents,
+        )
+    return data_of(in_parts(sets["all"], columns) if "all" in sets else [sets["train"], sets["val"]], **division)
+
+
+def _classes(parts: Parts, indexes: Mapping[str, list[Index]]) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
+    """Names of the classes, and the labels of each part as their numbers, int64."""
+    every = [index for held in indexes.values() for index in held]
+    named, first = every[0].classes, next(iter(parts.values()))[0]
+    if any(index.classes != named for index in every):
+        raise DataError(
+            f"Not all shards beside {first.shown} have its names of classes; expected shards of one data set."
+        )
+    labels = {part: [label for index in held for label in index.labels] for part, held in indexes.items()}
+    values = {label for found in labels.values() for label in found}
+    if len({type(value) for value in values}) > 1:
+        raise DataError(
+            f"Some labels of {first.shown} and the shards beside it are whole numbers, and others texts; expected one "
+            "kind."
+        )
+    if isinstance(next(iter(values)), str):
+        texts = sorted(map(str, values))
+        place = {text: i for i, text in enumerate(texts)}
+        numbers = {part: [place[str(label)] for label in found] for part, found in labels.items()}
+        return tuple(texts), {part: np.array(found, np.int64) for part, found in numbers.items()}
+    codes = {part: np.array(found, np.int64) for part, found in labels.items()}
+    n_classes = 1 + max(int(found.max()) for found in codes.values())
+    if named is not None and n_classes > len(named):
+        raise DataError(
+            f"{first.shown} names {len(named):,} classes, and there are labels up to {n_classes - 1}; expected a name "
+            "for each."
+        )
+    return tuple(map(str, range(n_classes)) if named is None else named), codes
+
+
+class _Kept(threading.local):
+    """What a thread keeps between its readings; a pickled copy keeps nothing."""
+
+    def __init__(self) -> None:
+        self.place: tuple[int, int] = (-1, -1)  # number of the shard; its first byte or row group that is held
+        self.held: Any = b""
+        self.n, self.following = 1, -1  # images that were read at once; the image that follows the last one
+
+    def __reduce__(self) -> tuple[type[_Kept], tuple[()]]:
+        return type(self), ()
+
+
+class _Encoded:
+    """Images of shards by their numbers, each held against the hash that it had when the set was opened."""
+
+    def __init__(
+        self, shards: Sequence[Shard], indexes: Sequence[Index], names: list[str], contents: np.ndarray, show: Show
+    ) -> None:
+        self.shards, self.names, self.contents, self.show = list(shards), names, contents, show
+        self.firsts = np.cumsum([0, *(len(index.names) for index in indexes)])  # first image of each shard
+        self.kept = _Kept()
+
+    def read(self, of: int, number: int) -> bytes:
+        """The bytes of an image, which is in the shard with the number ``of``."""
+        raise NotImplementedError
+
+    def opened(self, number: int) -> Any:
+        """The image as Pillow opens it."""
+        encoded = self.read(bisect_right(self.firsts, number) - 1, number)
+        if contents_of_bytes([encoded])[0] != self.contents[number]:
+            raise DataError(
+                f"The image {self.names[number]!r} of {self.show.image_set!r} is not the one that was there when the "
+                "set was opened: its shard has changed; open the set again, and leave its shards as they are while "
+                "they are read."
+            )
+        return Image.open(io.BytesIO(encoded))
+
+    def image(self, number: int) -> Image.Image:
+        """The image, upright, of 8 bits a channel and without transparency."""
+        try:
+            with self.opened(number) as image:
+                image.load()
+        except DataError:
+            raise
+        except DECODING_ERRORS as error:
+            raise CorruptImage.of(self.names[number], image_set=self.show.image_set, reason=reason_of(error)) from error
+        return as_shown(image, self.names[number], self.show)
+
+
+def range_of(shard: Shard, start: int, n_bytes: int) -> bytes:
+    """A part of a shard; DataError if the shard is not there or ends before."""
+    found = shard.place.read(shard.file, start, n_bytes)
+    if found is None or len(found) != n_bytes:
+        what = "is not there any more" if found is None else "has become shorter"
+        raise DataError(f"The shard {shard.shown} {what}; restore it, or open the image set again as it is now.")
+    return found
+
+
+class _Stream(io.RawIOBase):
+    """A shard as a file that is open for reading."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard, self.position = shard, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.position, os.SEEK_END: self.shard.size}[whence]
+        self.position = base + offset
+        return self.position
+
+    def readinto(self, buffer: Any) -> int:
+        n = max(min(len(buffer), self.shard.size - self.position), 0)
+        buffer[:n] = range_of(self.shard, self.position, n) if n else b""
+        self.position += n
+        return n
+
+
+class _Members(_Encoded):
+    """Images of tar files; from an address, those behind them come along."""
+
+    def __init__(self, shards: Sequence[Shard], indexes: Sequence[Index], *rest: Any) -> None:
+        super().__init__(shards, indexes, *rest)
+        self.starts = np.array([start for index in indexes for start in index.starts], np.int64)
+        self.sizes = np.array([size for index in indexes for size in index.sizes], np.int64)
+
+    def read(self, of: int, number: int) -> bytes:
+        shard, start, size = self.shards[of], int(self.starts[number]), int(self.sizes[number])
+        if shard.place.folder is not None:
+            return range_of(shard, start, size)
+        kept = self.kept
+        offset = start - kept.place[1]
+        if kept.place[0] != of or not 0 <= offset <= offset + size <= len(kept.held):
+            # twice as many as before while one image follows the other, as disks do
+            n = 2 * kept.n if number == kept.following else 1
+            stop = min(number + n, int(self.firsts[of + 1]))
+            ends = self.starts[number:stop] + self.sizes[number:stop]
+            kept.n = max(1, int(np.searchsorted(ends, start + _WINDOW, side="right")))
+            kept.held, kept.place, offset = range_of(shard, start, int(ends[kept.n - 1]) - start), (of, start), 0
+        kept.following = number + 1
+        return bytes(kept.held[offset : offset + size])
+
+
+def _look_in_tar(shard: Shard, image: str | None, label: str | None) -> Index:
+    """Reads a shard from its beginning to its end."""
+    index, file = Index(), io.BufferedReader(_Stream(shard), _AHEAD)
+    for key, members in _samples(shard, file, index.left_out):
+        start, size = members[_image_of(key, members, image, shard)]
+        file.seek(start)
+        encoded = file.read(size)
+        index.add(key, encoded, *_label_of(key, members, label, shard, file))
+        index.starts.append(start)
+        index.sizes.append(size)
+    if not index.names:
+        raise DataError(f"The shard {shard.shown} holds no image; expected KEY.jpg with KEY.cls or KEY.json.")
+    return index
+
+
+Members = dict[str, tuple[int, int]]  # neighbouring members of one key: each ending with its place and size
+
+
+def _image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> str:
+    images = [ending for ending in members if ending == wanted]
+    if wanted is None:
+        images = [ending for ending in members if ending in _COMMON] or [one for one in members if one in _IMAGES]
+    if len(images) == 1:
+        return images[0]
+    if images:
+        raise DataError(
+            f"The key {key!r} in {shard.shown} has {len(images)} images ({', '.join(images)}); say which with "
+            f"--image-column {images[0]}, or image_column={images[0]!r} in Python."
+        )
+    remedy = next(filter(None, map(remedy_for, members)), "add it, or remove the other members of the key")
+    raise DataError(
+        f"The key {key!r} in {shard.shown} has no image (it has {', '.join(members)}); expected one with the ending "
+        f"{wanted or f'of an image, {USUAL}'}: {remedy}."
+    )
+
+
+def _label_of(key: str, members: Members, wanted: str | None, shard: Shard, file: Any) -> tuple[Any, str]:
+    """The label of a key, and what messages call it."""
+
+    def read(ending: str) -> bytes:
+        start, size = members[ending]
+        file.seek(start)
+        content: bytes = file.read(size)
+        return content
+
+    which = f"of {key!r} in {shard.shown}"
+    if "cls" in members and wanted in (None, "cls"):
+        text = read("cls").decode(errors="replace").strip()
+        if not text.isascii() or not text.isdecimal():
+            raise DataError(f"The label {which} is {text[:80]!r} in its .cls; expected a whole number from 0.")
+        return int(text), ""
+    if "json" not in members or wanted == "cls":
+        raise DataError(
+            f"The key {key!r} in {shard.shown} has no label (it has {', '.join(members)}); expected a member "
+            f"{'.cls' if wanted in (None, 'cls') else '.json'} beside its image."
+        )
+    try:
+        facts = json.loads(read("json"))
+    except ValueError as error:
+        raise DataError(f"The member .json {which} cannot be read ({error}); write it again.") from error
+    entries = ", ".join(map(str, facts)) if isinstance(facts, dict) else type(facts).__name__
+    if not isinstance(facts, dict) or (wanted or "label") not in facts:
+        raise DataError(
+            f"The member .json {which} has no entry {wanted or 'label'!r} (it has {entries}); say which entry is the "
+            "label with --label-column, or label_column= in Python."
+        )
+    return facts[wanted or "label"], f"The label {which} in its .json"
+
+
+def _samples(shard: Shard, file: Any, left_out: dict[str, int]) -> Iterator[tuple[str, Members]]:
+    """Keys with their members in their order; hidden members, and those of systems, are counted instead."""
+    head = file.read(6)
+    packing = next((name for magic, name in _PACKED.items() if head.startswith(magic)), None)
+    if packing is not None:
+        raise DataError(
+            f"The shard {shard.shown} is packed by {packing}, so that its images cannot be read one by one; unpack it "
+            "(images are compressed anyway)."
+        )
+    file.seek(0)
+    key, members = "", Members()
+    try:
+        with tarfile.open(fileobj=file, mode="r:") as tar:
+            for member in tar:
+                tar.members = []  # type: ignore[attr-defined]  # or all of them would be kept
+                if not member.isreg():
+                    continue
+                if member.offset_data + member.size > shard.size:
+                    raise tarfile.ReadError(f"the member {member.name!r} is cut off")
+                folder, slash, last = member.name.rpartition("/")
+                around = [skipped_as(one, is_folder=False) for one in folder.split("/")]  # "." is no hidden folder
+                of_system = (kind for kind in around if kind not in ("", "hidden"))
+                if skipped := next(of_system, skipped_as(last, is_folder=False)):
+                    left_out[skipped] = left_out.get(skipped, 0) + 1
+                    continue
+                stem, _, ending = last.partition(".")
+                if folder + slash + stem != key:
+                    if members:
+                        yield key, members
+                    key, members = folder + slash + stem, {}
+                if ending.lower() in members:
+                    raise DataError(
+                        f"The shard {shard.shown} has {ending!r} of the key {key!r} twice; expected each once."
+                    )
+                members[ending.lower()] = member.offset_data, member.size
+            end = tar.offset
+        file.seek(end)
+        if file.read(_BLOCK) != bytes(_BLOCK):  # where tarfile stops without a word at a damaged header
+            raise tarfile.ReadError(f"it breaks off at byte {end:,} without the mark of its end")
+    except tarfile.TarError as error:
+        raise DataError(
+            f"The shard {shard.shown} is cut off, damaged or no tar file behind the key {key!r} ({error}); put it "
+            "there again."
+        ) from error
+    if members:
+        yield key, members
+
+
+class _Rows(_Encoded):
+    """Images of parquet files; each thread keeps the row group that it read last."""
+
+    def __init__(self, shards: Sequence[Shard], indexes: Sequence[Index], *rest: Any, image_column: str | None) -> None:
+        super().__init__(shards, indexes, *rest)
+        self.image_column = image_column
+        self.blocks = [np.cumsum([0, *index.blocks]) for index in indexes]  # first row of each row group
+
+    def read(self, of: int, number: int) -> bytes:
+        row = number - int(self.firsts[of])
+        block = bisect_right(self.blocks[of], row) - 1
+        if self.kept.place != (of, block):
+            self.kept.held = None  # before the next is read, or both would be in memory
+            with _parquet(self.shards[of]) as file:
+                column = _image_column(file.schema_arrow, self.image_column, self.shards[of])
+                is_there = block < file.num_row_groups
+                held = file.read_row_group(block, columns=[column]).column(column) if is_there else []
+            self.kept.held, self.kept.place = held, (of, block)
+        row -= int(self.blocks[of][block])
+        return _bytes_of(self.kept.held[row]) if row < len(self.kept.held) else b""
+
+
+def _look_in_parquet(shard: Shard, wanted_image: str | None, wanted_label: str | None) -> Index:
+    """Reads a file from its beginning to its end."""
+    with _parquet(shard) as file:
+        image = _image_column(file.schema_arrow, wanted_image, shard)
+        label = _label_column(file.schema_arrow, wanted_label, shard)
+        index = Index(classes=_features(file.schema_arrow).get(label, {}).get("names"))
+        for block in range(file.num_row_groups):
+            rows = file.read_row_group(block, columns=list({image, label}))
+            index.blocks.append(len(rows))
+            for found, stored in zip(rows.column(label).to_pylist(), rows.column(image), strict=True):
+                row = len(index.names)
+                index.add(str(row), _bytes_of(stored), found, f"Row {row} of {shard.shown} in the column {label!r}")
+    if not index.names:
+        raise DataError(f"The file {shard.shown} has no row; expected images.")
+    return index
+
+
+@contextmanager
+def _parquet(shard: Shard) -> Iterator[Any]:
+    """A parquet file; what is wrong with it becomes a sentence that names it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        stream = pa.PythonFile(io.BufferedReader(_Stream(shard), 1 << 20), mode="r")
+        with pq.ParquetFile(stream, pre_buffer=False) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        what = "is cut off or damaged"
+        if shard.place.states().get(shard.file) != (shard.size, shard.state):
+            what = "has changed since the image set was opened"
+        raise DataError(
+            f"The parquet file {shard.shown} {what} ({reason_of(error)}); put it there again, or open the set again."
+        ) from error
+
+
+def _bytes_of(stored: Any) -> bytes:
+    """The encoded image of a cell; nothing if there is none, which is refused when it is asked for."""
+    value = stored.as_py()
+    value = value.get("bytes") if isinstance(value, dict) else value
+    return value if isinstance(value, bytes) else b""
+
+
+def _image_column(schema: Any, wanted: str | None, shard: Shard) -> str:
+    from pyarrow import types
+
+    def holds_images(kind: Any) -> bool:
+        if types.is_struct(kind):
+            return any(field.name == "bytes" and holds_images(field.type) for field in kind)
+        return bool(types.is_binary(kind) or types.is_large_binary(kind))
+
+    fitting = [field.name for field in schema if holds_images(field.type)]
+    said = [name for name in fitting if _features(schema).get(name, {}).get("_type") == "Image"]
+    return _the_column(said or fitting, fitting, wanted, schema, shard, "encoded images, binary or a struct with bytes")
+
+
+def _label_column(schema: Any, wanted: str | None, shard: Shard) -> str:
+    from pyarrow import types
+
+    def holds_labels(kind: Any) -> bool:
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        return bool(types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind))
+
+    fitting = [field.name for field in schema if holds_labels(field.type)]
+    said = [name for name in fitting if _features(schema).get(name, {}).get("_type") == "ClassLabel"]
+    usual = said or [name for name in fitting if name.lower() in _LABELS]
+    return _the_column(usual, fitting, wanted, schema, shard, f"labels ({', '.join(_LABELS)}), whole numbers or texts")
+
+
+def _the_column(usual: list[str], fitting: list[str], wanted: str | None, schema: Any, shard: Shard, what: str) -> str:
+    """The one column that is usual for something, or the wanted one of those that fit."""
+    found = usual if wanted is None else [name for name in fitting if name == wanted]
+    if len(found) == 1:
+        return found[0]
+    columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
+    asked = "one column" if wanted is None else f"a column {wanted!r}"
+    option = "--image-column" if "images" in what else "--label-column"
+    raise DataError(
+        f"{shard.shown} has {len(found)} columns of {what}; expected {asked} among {columns}: say which with {option}."
+    )
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    """What the library datasets wrote of the columns."""
+    try:
+        said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
+        return {name: one for name, one in said.items() if isinstance(one, dict)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
