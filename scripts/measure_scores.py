@@ -42,8 +42,7 @@ from zoo.choosing.visiting import Task
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
 from zoo.evaluation.evaluating import evaluations_folder, featurise_data
-from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, stable_rank
-from zoo.evaluation.label_free.spectrum import spectrum_of
+from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, spectrum_of, stable_rank
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.transferability.components import centred_of
 from zoo.evaluation.transferability.evidence import logme

@@ -131,19 +131,19 @@ FEATURE_METRICS = {
             options={"ids": None, "eps": 1e-7},
         ),
         FeatureMetric(
-            name="alignment", title="alignment", function="pairs.alignment", needs="views", unit="dimensionless",
+            name="alignment", title="alignment", function="scatter.alignment", needs="views", unit="dimensionless",
             higher_is_better=False, least=2, source="Wang and Isola 2020; CLID, arXiv:2206.01251, Eq. 1",
             meaning="mean squared distance of two normalised features of one class, or of two views of one image",
             options={"alpha": 2.0, "normalise": True},
         ),
         FeatureMetric(
-            name="uniformity", title="uniformity", function="pairs.uniformity", needs="features",
+            name="uniformity", title="uniformity", function="scatter.uniformity", needs="features",
             unit="dimensionless", higher_is_better=False, least=2, source=f"Wang and Isola 2020; {_RISK}",
             meaning="log mean Gaussian potential of pairs of normalised features",
             options={"t": 2.0, "normalise": True},
         ),
         FeatureMetric(
-            name="contrast", title="contrast", function="pairs.contrast", needs="views", unit="dimensionless",
+            name="contrast", title="contrast", function="scatter.contrast", needs="views", unit="dimensionless",
             higher_is_better=False, least=2, source=f"{_CLID}, section 3.2",
             meaning="alignment plus uniformity, both of normalised features",
             options={"alpha": 2.0, "t": 2.0},
