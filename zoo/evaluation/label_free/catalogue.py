@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from importlib import import_module
 from types import MappingProxyType
@@ -103,7 +103,7 @@ def compute(name: str, **arguments: Any) -> Value:
     4.0
     """
     found = function_of(name)(**arguments)
-    details = asdict(found) if is_dataclass(found) else {"value": found}
+    details = {"value": found} if isinstance(found, float) else asdict(found)
     return Value(value=float(details.pop("value")), notes=details.pop("notes", ()), details=details)
 
 
