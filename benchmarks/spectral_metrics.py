@@ -8,7 +8,7 @@ singular values of the same float32 features, which take a minute at 8,192 featu
 
 The features are drawn, not an encoder's, with spectra like theirs: in "power-law" the singular values of the centred
 features fall as rank ** -0.5 and a mean as long as the largest of them is added; in "collapsed" 64 of them do and the
-rest is what float32 rounds, so that the last, slowest step of ``zoo.evaluation.label_free.spectrum`` is needed.
+rest is what float32 rounds, so that the last, slowest step of ``zoo.evaluation.label_free.rank`` is needed.
 
 On one thread of two busy cores, power law: 12,800 x 1,024 1.2 s against 2.0 s; 25,600 x 2,048 5.2 s against 7.7 s, off
 by 1e-15 where svdvals is off by 1e-7. A collapsed spectrum of 1,024 features takes 3.8 s, three times as long as
@@ -37,8 +37,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from zoo.evaluation.label_free.rank import alpha_req, correlation_rank, feature_rank, rankme
-from zoo.evaluation.label_free.spectrum import spectrum_of
+from zoo.evaluation.label_free.rank import alpha_req, correlation_rank, feature_rank, rankme, spectrum_of
 from zoo.features import Features, Origin, load_features
 
 RELATIVE_ERROR = 1e-5

@@ -27,8 +27,7 @@ from zoo.evaluation.evaluating import (
     rows_of_evaluation,
     runs_folder,
 )
-from zoo.evaluation.label_free.inputs import inputs_of
-from zoo.evaluation.label_free.measuring import measure, rows_of_measured
+from zoo.evaluation.label_free.measuring import inputs_of, measure, rows_of_measured
 from zoo.features import Features
 from zoo.files import content_folder
 from zoo.results.recording import record

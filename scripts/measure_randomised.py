@@ -33,8 +33,7 @@ from zoo.evaluation.evaluating import (
     rows_of_evaluation,
     runs_folder,
 )
-from zoo.evaluation.label_free.inputs import inputs_of
-from zoo.evaluation.label_free.measuring import Measured, measure, rows_of_measured
+from zoo.evaluation.label_free.measuring import Measured, inputs_of, measure, rows_of_measured
 from zoo.files import content_folder
 from zoo.results.recording import Recorded, record
 from zoo.results.vocabulary import LABEL_FREE_METRICS

@@ -42,14 +42,11 @@ from zoo.choosing.visiting import Task
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
 from zoo.evaluation.evaluating import evaluations_folder, featurise_data
-from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, stable_rank
-from zoo.evaluation.label_free.spectrum import spectrum_of
+from zoo.evaluation.label_free.rank import matrix_entropy, nesum, rankme, spectrum_of, stable_rank
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.transferability.components import centred_of
-from zoo.evaluation.transferability.evidence import logme
 from zoo.evaluation.transferability.leave_one_out import neighbour_predictions, ridge_of, ridge_predictions
-from zoo.evaluation.transferability.mixtures import nleep
-from zoo.evaluation.transferability.separation import gbc, h_score, transrate
+from zoo.evaluation.transferability.scores import gbc, h_score, logme, nleep, transrate
 from zoo.features import featurise
 from zoo.files import content_folder, replaced
 from zoo.loading import load

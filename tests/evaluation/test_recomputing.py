@@ -16,8 +16,7 @@ from tests.cli_runner import document, run
 from zoo.datasets import open_images
 from zoo.errors import QueryError
 from zoo.evaluation.evaluating import Request, evaluate, featurise_data, rows_of_evaluation
-from zoo.evaluation.label_free.inputs import inputs_of
-from zoo.evaluation.label_free.measuring import measure, rows_of_measured
+from zoo.evaluation.label_free.measuring import inputs_of, measure, rows_of_measured
 from zoo.evaluation.protocols import PROTOCOLS, protocol_from, protocol_named
 from zoo.evaluation.recomputing import passed_over, protocol_problem, recompute
 from zoo.files import content_folder

@@ -20,7 +20,7 @@ from typing import Literal
 from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
 from ..errors import QueryError, warn
-from ..evaluation.label_free.population import clid, w_clid
+from ..evaluation.label_free.catalogue import clid, w_clid
 from ..files import content_folder
 from ..optional import requires_extra
 from ..results.rows import Key, errata, rows_of, without_wrong

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ..errors import QueryError
-from ..evaluation.label_free.population import joint_rank_product
+from ..evaluation.label_free.catalogue import joint_rank_product
 from ..optional import requires_extra
 from .columns import Estimate
 from .controlled import CORE_COLUMNS

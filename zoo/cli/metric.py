@@ -37,8 +37,7 @@ from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
-    from ..evaluation.label_free.inputs import Inputs
-    from ..evaluation.label_free.measuring import Measured
+    from ..evaluation.label_free.measuring import Inputs, Measured
     from ..evaluation.many import MeasuringMetrics
 
 BETTER = {True: "higher", False: "lower", None: "neither"}
@@ -110,9 +109,8 @@ def metrics_of_file(wanted: Sequence[str], path: Path, options: Record, as_json:
     """Computes and prints the metrics that the arrays of a file allow."""
     from ..errors import DataError
     from ..evaluation.label_free.catalogue import compute
-    from ..evaluation.label_free.inputs import arguments_for, arrays_of
-    from ..evaluation.label_free.measuring import check_options
-    from ..evaluation.label_free.spectrum import spectrum_of
+    from ..evaluation.label_free.measuring import arguments_for, arrays_of, check_options
+    from ..evaluation.label_free.rank import spectrum_of
 
     chosen = options_of(options["changed"])
     check_options(wanted, chosen)

@@ -52,8 +52,7 @@ from .evaluating import (
     rows_of_evaluation,
     runs_folder,
 )
-from .label_free.inputs import Inputs, inputs_of
-from .label_free.measuring import Measured, measure, rows_of_measured
+from .label_free.measuring import Inputs, Measured, inputs_of, measure, rows_of_measured
 from .tagging import TagEvaluation, evaluate_tags, rows_of_tags
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):

@@ -301,8 +301,7 @@ class _Again:
 
     def _metric(self, one: Found, data: ImageData, precision: str) -> Row:
         """A metric of features, measured again."""
-        from .label_free.inputs import inputs_of
-        from .label_free.measuring import measure, rows_of_measured
+        from .label_free.measuring import inputs_of, measure, rows_of_measured
 
         row, needs = one.row, FEATURE_METRICS[one.row.metric].needs
         settings = (one.provenance or {})["settings"]

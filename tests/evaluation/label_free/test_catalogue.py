@@ -9,18 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.each import for_each
 from zoo.errors import DataError, QueryError, UnknownName
 from zoo.evaluation import label_free, transferability
-from zoo.evaluation.label_free.catalogue import (
-    OPTIONS,
-    PROTOCOLS,
-    compute,
-    digest,
-    function_of,
-    protocol_row,
-    value_of,
-)
-from zoo.evaluation.label_free.inputs import ARGUMENTS
+from zoo.evaluation.label_free.catalogue import OPTIONS, PROTOCOLS, compute, digest, function_of, protocol_row
+from zoo.evaluation.label_free.measuring import ARGUMENTS
 from zoo.results.vocabulary import (
     FEATURE_METRICS,
     LABEL_FREE_METRICS,
@@ -31,7 +24,7 @@ from zoo.results.vocabulary import (
     feature_metric,
 )
 
-LEFT_OPEN = {"device", "progress", "seed"}  # options that do not move the number, and the seed, which is a column
+LEFT_OPEN = {"device", "seed"}  # options that do not move the number, and the seed, which is a column
 DIGESTS = {
     "rankme": "1704e3f1095d7a6e89e9edb7dc464c06",
     "feature_rank": "1704e3f1095d7a6e89e9edb7dc464c06",
@@ -95,63 +88,42 @@ def quick(name: str) -> dict[str, Any]:
     return {"n_steps": 5} if name == "mutual_information" else {}
 
 
-@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
-def test_every_metric_gives_a_finite_number_and_the_same_twice(one: FeatureMetric) -> None:
-    arguments = drawn(one.needs)
+@for_each(FEATURE_METRICS.values(), name=lambda one: one.name)
+def test_every_metric_gives_the_same_finite_number_twice_and_refuses_bad_input(one: FeatureMetric) -> None:
+    arguments, options = drawn(one.needs), quick(one.name)
     assert tuple(arguments) == ARGUMENTS[one.needs]
-    found = compute(one.name, **arguments, **quick(one.name))
+    found = compute(one.name, **arguments, **options)
     assert np.isfinite(found.value)
-    assert compute(one.name, **arguments, **quick(one.name)).value == pytest.approx(found.value, rel=1e-9)
+    assert compute(one.name, **arguments, **options).value == pytest.approx(found.value, rel=1e-9)
+    z = arguments["z"].copy()
+    z.reshape(len(z), -1)[7, 0] = np.nan
+    with pytest.raises(DataError, match=r"NaN|infinit|finite"):
+        compute(one.name, **(arguments | {"z": z}), **options)
+    with pytest.raises((DataError, QueryError)):
+        compute(one.name, **{name: value[:1] for name, value in arguments.items()}, **options)
+    constant = {name: np.ones_like(value) if name.startswith("z") else value for name, value in arguments.items()}
+    with pytest.raises(DataError):
+        compute(one.name, **constant, **options)
 
 
-@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
-def test_every_docstring_tells_shapes_direction_errors_source_and_an_example(one: FeatureMetric) -> None:
+@for_each(FEATURE_METRICS.values(), name=lambda one: one.name)
+def test_the_table_agrees_with_the_function_and_its_docstring(one: FeatureMetric) -> None:
+    parameters = inspect.signature(function_of(one.name)).parameters
     text = inspect.getdoc(function_of(one.name)) or ""
     for part in ("Parameters\n", "Returns\n", "Raises\n", "References\n", "Examples\n", "shape", ">>>"):
         assert part in text, part
     assert re.search("higher|lower|neither|direction", text.casefold())
+    assert one.seeded == ("seed" in parameters) and one.grouped == ("groups" in parameters)
+    assert one.needs in NEEDS and METRICS[one.name].unit == one.unit
+    defaults = {option: value for option, value in keywords(one.name).items() if option not in LEFT_OPEN}
+    assert defaults == dict(OPTIONS[one.name])
+    package = {"label-free": label_free, "transferability": transferability}[one.kind]
+    assert getattr(package, one.name) is function_of(one.name)
+    assert (one.kind == "transferability") == (one.needs == "labels") == (one.name in TRANSFERABILITY_SCORES)
+    assert (one.kind == "label-free") == (one.name in LABEL_FREE_METRICS)
 
 
-@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
-def test_a_number_that_is_not_finite_is_refused_in_one_sentence(one: FeatureMetric) -> None:
-    arguments = drawn(one.needs)
-    z = arguments["z"].copy()
-    z.reshape(len(z), -1)[7, 0] = np.nan
-    with pytest.raises(DataError) as refusal:
-        compute(one.name, **(arguments | {"z": z}), **quick(one.name))
-    assert re.search("NaN|infinit|finite", str(refusal.value)) and "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
-def test_too_few_images_are_refused_and_constant_features_never_give_nan(one: FeatureMetric) -> None:
-    arguments = drawn(one.needs)
-    first = {name: value[:1] for name, value in arguments.items()}
-    with pytest.raises((DataError, QueryError)):
-        compute(one.name, **first, **quick(one.name))
-    constant = {name: np.ones_like(value) if name.startswith("z") else value for name, value in arguments.items()}
-    try:
-        value = compute(one.name, **constant, **quick(one.name)).value
-    except DataError as refusal:
-        assert "\n" not in str(refusal) and str(refusal).endswith(".")
-    else:
-        assert np.isfinite(value)
-
-
-@pytest.mark.parametrize("one", FEATURE_METRICS.values(), ids=FEATURE_METRICS)
-def test_the_table_agrees_with_the_function_and_the_vocabulary(one: FeatureMetric) -> None:
-    assert one.needs in NEEDS
-    assert one.seeded == ("seed" in inspect.signature(function_of(one.name)).parameters)
-    assert METRICS[one.name].unit == one.unit
-
-
-def test_the_protocol_settles_every_option_that_moves_a_number() -> None:
-    for name in FEATURE_METRICS:
-        defaults = {option: value for option, value in keywords(name).items() if option not in LEFT_OPEN}
-        assert defaults == dict(OPTIONS[name]), name
-    assert OPTIONS.keys() == FEATURE_METRICS.keys()
-
-
-@pytest.mark.parametrize("name", FEATURE_METRICS)
+@for_each(FEATURE_METRICS)
 def test_the_protocol_never_changes(name: str) -> None:
     assert digest(name) == DIGESTS[name], (
         f"{PROTOCOLS[FEATURE_METRICS[name].kind]} means something else than it did for {name}, and rows with that name "
@@ -159,39 +131,10 @@ def test_the_protocol_never_changes(name: str) -> None:
     )
 
 
-def test_the_protocol_has_a_line_for_the_documentation() -> None:
+def test_names_protocols_and_records() -> None:
     for kind, protocol in PROTOCOLS.items():
         assert protocol_row(kind).startswith(f"| `{protocol}` |")
-
-
-def test_the_packages_export_the_function_of_every_metric_of_their_kind() -> None:
-    packages = {"label-free": label_free, "transferability": transferability}
-    lacking = [
-        name
-        for name, one in FEATURE_METRICS.items()
-        if function_of(name) is not getattr(packages[one.kind], name, None)
-    ]
-    assert not lacking, lacking
-
-
-def test_a_metric_is_of_one_kind_and_scores_need_labels_of_one_part() -> None:
-    assert LABEL_FREE_METRICS | TRANSFERABILITY_SCORES == FEATURE_METRICS
-    assert not LABEL_FREE_METRICS.keys() & TRANSFERABILITY_SCORES.keys()
-    assert {one.needs for one in TRANSFERABILITY_SCORES.values()} == {"labels"}
-    assert "labels" not in {one.needs for one in LABEL_FREE_METRICS.values()}
-
-
-def test_metrics_that_leave_groups_out_take_them() -> None:
-    taking = {name for name in FEATURE_METRICS if "groups" in inspect.signature(function_of(name)).parameters}
-    assert taking == {name for name, one in FEATURE_METRICS.items() if one.grouped}
-
-
-def test_an_unknown_metric_lists_the_nearest() -> None:
     with pytest.raises(UnknownName, match="rankme"):
         feature_metric("rank_me")
-
-
-def test_a_record_is_a_value_with_details() -> None:
     found = compute("intrinsic_dimension", z=drawn("features")["z"])
-    assert found.details["n"] == 300 and "value" not in found.details
-    assert value_of(2).value == 2.0
+    assert found.details["n"] == 300 and "value" not in found.details and found.notes == ()

@@ -17,7 +17,9 @@ from ...optional import lazy
 from ...results.vocabulary import LABEL_FREE_METRICS
 
 if TYPE_CHECKING:
+    from .catalogue import clid as clid
     from .catalogue import compute as compute
+    from .catalogue import w_clid as w_clid
     from .clusters import cluster_learnability as cluster_learnability
     from .clusters import coding_rate_reduction as coding_rate_reduction
     from .dimension import idest as idest
@@ -29,12 +31,7 @@ if TYPE_CHECKING:
     from .labelled import source_label_entropy as source_label_entropy
     from .labelled import target_label_entropy as target_label_entropy
     from .mine import mutual_information as mutual_information
-    from .monitor import Monitor as Monitor
-    from .pairs import alignment as alignment
-    from .pairs import contrast as contrast
-    from .pairs import uniformity as uniformity
-    from .population import clid as clid
-    from .population import w_clid as w_clid
+    from .rank import Monitor as Monitor
     from .rank import alpha_req as alpha_req
     from .rank import correlation_rank as correlation_rank
     from .rank import feature_rank as feature_rank
@@ -43,9 +40,12 @@ if TYPE_CHECKING:
     from .rank import rankme as rankme
     from .rank import rankme_augmented as rankme_augmented
     from .rank import stable_rank as stable_rank
+    from .scatter import alignment as alignment
+    from .scatter import contrast as contrast
     from .scatter import lidar as lidar
+    from .scatter import uniformity as uniformity
 else:
-    _modules = {"catalogue": ["compute"], "monitor": ["Monitor"], "population": ["clid", "w_clid"]}
+    _modules = {"catalogue": ["clid", "compute", "w_clid"], "rank": ["Monitor"]}
     for _metric in LABEL_FREE_METRICS.values():
         _module, _, _function = _metric.function.partition(".")
         _modules.setdefault(_module, []).append(_function)

@@ -1,22 +1,32 @@
-"""Checks of the arguments of label-free metrics (features, views, ids, options), and reading of features in blocks."""
+"""Features for metrics: checks of arrays and options, rows in blocks, their triangular factor, and sums of batches.
+
+Computations are in float64 and hold for features whose largest number is between 1e-100 and 1e100 in size, so that
+squares can be added up; others are refused.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, floats_of, labels_of, rows_of, table_of
+from ..eigen import eigh
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
     import torch
     from torch import Tensor
 
+_LARGEST = 1e100  # and its inverse the least
 _PIECE_BYTES = 1 << 22  # of float64 rows that are worked on together, so that they stay in the cache
+_BLOCK_ROWS = 2048  # read or multiplied at a time
+_FACTOR_NUMBERS = 1 << 25  # of the rows of one QR decomposition
+_CONSTANT = 1e-12  # share of a sum of squares below which a difference of sums is rounding
 
 
 def require_number(
@@ -78,11 +88,13 @@ def collapsed(n: int, name: str, needed_for: str) -> DataError:
     )
 
 
-def require_finite(rows: Tensor, first: int, name: str) -> None:
-    """Refuse NaN and infinity; ``first`` is the number of the first of these rows, for the message."""
-    if rows.numel() and not all(math.isfinite(float(extreme)) for extreme in torch.aminmax(rows)):
-        row = first + int(torch.isfinite(rows).all(dim=1).int().argmin())
-        raise DataError(f"Row {row} of {name} holds NaN or infinity, expected finite features: compute it again.")
+def _require_range(least: float, most: float, name: str) -> None:
+    size = max(abs(least), abs(most))
+    if size and not 1 / _LARGEST < size < _LARGEST:
+        raise DataError(
+            f"The largest number of {name} is {size:.0e}, expected features whose squares float64 holds (1e-100 to "
+            "1e100): scale them."
+        )
 
 
 def features_of(z: Any, name: str = "z", *, least: int = 1, needed_for: str = "this metric") -> Array:
@@ -97,6 +109,8 @@ def features_of(z: Any, name: str = "z", *, least: int = 1, needed_for: str = "t
     """
     rows = table_of(_on_cpu(z), name)
     require_rows(len(rows), least, name, needed_for=needed_for)
+    if rows.dtype == np.float64:
+        _require_range(float(rows.min()), float(rows.max()), name)
     return rows
 
 
@@ -112,36 +126,24 @@ def views_of(z: Any, ids: Any = None, name: str = "z", *, needed_for: str = "thi
     """
     z = _on_cpu(z)
     shape = tuple(getattr(z, "shape", np.shape(z)))
-    if len(shape) not in (2, 3) or not all(shape):
+    if len(shape) not in (2, 3) or not all(shape) or (len(shape) == 2) != (ids is not None):
         raise DataError(
-            f"{name} has the shape {shape}, but {needed_for} needs features of views, (n_images, n_views, dim), or "
-            "(n, dim) with ids."
+            f"{name} has the shape {shape}{' and there are ids' if ids is not None else ''}, but {needed_for} needs to "
+            "know which rows are views of one image: pass (n_images, n_views, dim) alone, or (n, dim) with ids."
         )
-    if ids is not None and any(one is None for one in np.asarray(ids, dtype=object).ravel()):
-        raise DataError("ids holds None, expected the number or name of the image that each row is a view of.")
-    if len(shape) == 3:
-        if ids is not None:
-            raise DataError(
-                f"{name} has the shape {shape} and ids were given, too; expected (n_images, n_views, dim) "
-                "alone or (n, dim) with ids."
-            )
+    if ids is None:
         rows = features_of(np.asarray(z).reshape(-1, shape[2]), name, needed_for=needed_for)
         numbers = np.repeat(np.arange(shape[0]), shape[1])
     else:
+        if any(one is None for one in np.asarray(ids, dtype=object).ravel()):
+            raise DataError("ids holds None, expected the number or name of the image that each row is a view of.")
         rows = features_of(z, name, needed_for=needed_for)
-        if ids is None:
-            raise DataError(
-                f"{name} has the shape {shape}, but {needed_for} needs to know which rows are views of one image: "
-                "pass an array (n_images, n_views, dim), or ids."
-            )
         numbers = np.unique(labels_of(ids, len(rows), "ids"), return_inverse=True)[1]
     counts = np.bincount(numbers)
-    if len(counts) < 2:
-        raise DataError(f"{name} holds views of 1 image, but {needed_for} needs at least 2 images.")
-    if counts.min() < 2:
+    if len(counts) < 2 or counts.min() < 2:
         raise DataError(
-            f"{int((counts < 2).sum())} of {len(counts)} images in {name} have one view only, but {needed_for} needs "
-            "at least 2 views of each."
+            f"{name} holds views of {len(counts)} image{'s' * (len(counts) != 1)}, the fewest {int(counts.min())} of "
+            f"one, but {needed_for} needs at least 2 images of at least 2 views each."
         )
     return rows, numbers.astype(np.int64)
 
@@ -153,31 +155,11 @@ def pieces(n: int, dim: int) -> Iterator[slice]:
         yield slice(start, min(start + step, n))
 
 
-class RowBlocks:
-    """Features (n, dim) that can be read more than once: an array, a tensor of any device, or rows on disk."""
-
-    def __init__(self, z: Any, name: str = "z") -> None:
-        self._rows, self._name = rows_of(z, name), name
-        self.n, self.dim = (int(size) for size in self._rows.shape)
-        self._finite = False
-        self.dtype = tensor_of(self._rows[:1], name).dtype
-
-    def blocks(self, n_rows: int) -> Iterator[Tensor]:
-        """All rows in order, ``n_rows`` at a time; the first pass refuses NaN and infinity."""
-        for start in range(0, self.n, n_rows):
-            rows = tensor_of(self._rows[start : start + n_rows], self._name)
-            if not self._finite:
-                require_finite(rows, start, self._name)
-            yield rows
-        self._finite = True
-
-    def in_float64(self) -> Tensor:
-        """All rows as a new float64 tensor."""
-        return torch.cat([rows.double() for rows in self.blocks(4096)])
-
-
-def tensor_of(rows: Any, name: str) -> Tensor:
+def tensor_of(rows: Any, name: str, first: int = 0) -> Tensor:
     """Rows (n, dim) as a tensor without gradient: float64 if they are float64 or whole numbers, else float32.
+
+    Refuses NaN, infinity and numbers out of range, on a GPU not before they are used; ``first`` is the number of the
+    first row, for the message.
 
     >>> tensor_of([[1, 2]], "z").dtype
     torch.float64
@@ -193,7 +175,16 @@ def tensor_of(rows: Any, name: str) -> Tensor:
         found = found.to(torch.float32 if found.is_floating_point() else torch.float64)
     if found.ndim != 2:
         raise DataError(f"{name} has the shape {tuple(found.shape)}, expected (n, dim), one row an image.")
-    return found if found.device.type in ("cpu", "cuda") else found.cpu()  # others have no float64
+    if found.device.type == "cuda":
+        return found
+    found = found.cpu()  # other devices have no float64
+    if found.numel():
+        least, most = (float(end) for end in torch.aminmax(found))
+        if not (math.isfinite(least) and math.isfinite(most)):
+            row = first + int(torch.isfinite(found).all(dim=1).int().argmin())
+            raise DataError(f"Row {row} of {name} holds NaN or infinity, expected finite features: compute it again.")
+        _require_range(min(least, -1.0), max(most, 1.0), name)
+    return found
 
 
 def _on_cpu(z: Any) -> Any:
@@ -202,3 +193,146 @@ def _on_cpu(z: Any) -> Any:
         return z
     found = z.detach().cpu()
     return found.float() if str(found.dtype) == "torch.bfloat16" else found
+
+
+def batches_of(z: Any, name: str = "z") -> Iterator[Tensor]:
+    """Checked rows of an array, a tensor, rows on disk or an iterator of batches, some thousand at a time."""
+    if isinstance(z, Iterator):
+        n, dim = 0, None
+        for batch in z:
+            rows = tensor_of(batch, "the batches so far", n)
+            n, dim = n + len(rows), dim or rows.shape[1]
+            if rows.shape[1] != dim:
+                raise DataError(f"A batch has {rows.shape[1]} features, but those before it had {dim}.")
+            if len(rows):
+                yield rows
+        if not n:
+            raise DataError(f"{name} has no batches, expected features (n, dim) in each of them.")
+        return
+    every = rows_of(z, name)
+    for start in range(0, every.shape[0], _BLOCK_ROWS):
+        yield tensor_of(every[start : start + _BLOCK_ROWS], name, start)
+
+
+def triangular_factor(blocks: Iterable[Tensor]) -> Tensor:
+    """Upper triangular R (k, dim) with R'R the second moments of float64 rows in blocks (m, dim), by QR.
+
+    Nothing is squared, so that directions of 1e-10 of the largest survive. Memory: a few times 8 dim**2 bytes.
+    """
+    waiting: list[Tensor] = []
+    for rows in blocks:
+        waiting.append(rows)
+        dim = rows.shape[1]
+        if sum(map(len, waiting[1:])) >= max(dim, min(max(4 * dim, _BLOCK_ROWS), _FACTOR_NUMBERS // dim)):
+            waiting = [torch.linalg.qr(torch.cat(waiting), mode="r")[1]]
+    factor: Tensor = torch.linalg.qr(torch.cat(waiting), mode="r")[1]
+    return factor
+
+
+class Gram:
+    """Count, sum and second moments of rows that come in batches, in float64.
+
+    Rows are shifted by the first one before they are multiplied, so that features far from the origin lose no digits.
+    Memory: 8 dim**2 bytes (34 MB for 2,048 features) on the device of the first batch. On a GPU only the first update
+    waits for the device, and NaN is reported when the sums are read.
+
+    >>> gram, other = Gram(), Gram()
+    >>> gram.update(np.array([[1.0, 0.0], [3.0, 4.0]]))
+    >>> other.update(np.array([[5.0, 2.0]]))
+    >>> gram.merge(other)
+    >>> gram.count
+    3
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._shift = self._total = torch.empty(0, dtype=torch.float64)
+        self._products = torch.empty(0, 0, dtype=torch.float64)
+
+    @torch.no_grad()
+    def update(self, batch: Any) -> None:
+        """Add rows (n, dim), an array or a tensor of any device; refuses NaN and another number of features."""
+        rows = tensor_of(batch, "the batches so far", self.count)
+        if not len(rows):
+            return
+        if not self.count:
+            self._shift = rows[0].double()
+            self._total = torch.zeros_like(self._shift)
+            self._products = self._total.new_zeros(2 * (len(self._total),))
+        if rows.shape[1] != len(self._shift):
+            raise DataError(f"A batch has {rows.shape[1]} features, but those before it had {len(self._shift)}.")
+        with torch.autocast(rows.device.type, enabled=False):
+            for part in torch.split(rows.to(self._shift.device), _BLOCK_ROWS):
+                moved = part.double() - self._shift
+                self._products.addmm_(moved.T, moved)
+                self._total += moved.sum(dim=0)
+        self.count += len(rows)
+
+    def merge(self, other: Gram) -> None:
+        """Add the sums of another one, which stays as it is."""
+        if not other.count:
+            return
+        if not self.count:
+            self.__dict__.update(copy.deepcopy(other.__dict__))
+            return
+        if len(other._shift) != len(self._shift):
+            raise DataError(
+                f"Sums of {len(other._shift)} and of {len(self._shift)} features cannot be added: expected the same "
+                "number."
+            )
+        shift, total, products = (one.to(self._shift.device) for one in (other._shift, other._total, other._products))
+        step = shift - self._shift
+        across = torch.outer(step, total)
+        self._products += products + across + across.T + other.count * torch.outer(step, step)
+        self._total += total + other.count * step
+        self.count += other.count
+
+    def state(self) -> dict[str, Array]:
+        """The sums as float64 arrays that may be added, each to its own, with those of other processes.
+
+        Sums about zero resolve the spread of a feature to no better than 1e-6 of its mean; :meth:`merge` and pickling
+        do better.
+        """
+        mean, scatter, _ = self.moments()
+        moment = scatter + self.count * torch.outer(mean, mean)
+        return {
+            "count": np.array(float(self.count)),
+            "total": (mean * self.count).cpu().numpy(),
+            "moment": moment.cpu().numpy(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Gram:
+        """Sums that :meth:`state` gave, of one process or added over several."""
+        new = cls()
+        new._total, new._products = (
+            torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("total", "moment")
+        )
+        if new._products.shape != 2 * new._total.shape:
+            raise DataError(
+                f"The sums have the shapes {tuple(new._total.shape)} and {tuple(new._products.shape)}, expected (dim,) "
+                "and (dim, dim): pass what state() returned."
+            )
+        new.count = round(float(state["count"]))
+        new._shift = torch.zeros_like(new._total)
+        return new
+
+    def moments(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean (dim,), scatter about it (dim, dim), and features that never change, bool (dim,); refuses NaN."""
+        if not self.count:
+            raise DataError("No features were seen yet: update with a batch first.")
+        if not bool(torch.isfinite(self._products).all()):
+            raise DataError(
+                f"NaN, infinity or a number too large for float64 is in the {self.count} rows that were added up, "
+                "expected finite features."
+            )
+        scatter = self._products - torch.outer(self._total, self._total) / self.count
+        constant = scatter.diagonal() <= _CONSTANT * self._products.diagonal()
+        scatter.diagonal().masked_fill_(constant, 0.0)
+        return self._shift + self._total / self.count, scatter, constant
+
+
+def root_of(products: Tensor) -> Tensor:
+    """R (dim, dim) with R'R these sums of products, resolved to about 1e-6 of its largest singular value."""
+    values, directions = eigh(products)
+    return values.clamp_min(0).sqrt()[:, None] * directions.T

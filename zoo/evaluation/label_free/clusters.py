@@ -1,10 +1,8 @@
 """k-means, and two metrics of its clusters: cluster learnability and coding-rate reduction.
 
-k-means is Lloyd's iteration without the rows whose cluster cannot have changed. For every row an upper bound of its
-distance to its centroid and lower bounds of those to the others are stored (Elkan 2003); where there are many clusters,
-several share a lower bound (Ding et al. 2015). As centroids settle, fewer and fewer rows have to be compared with them
-again. A greedy k-means++ start on all features would take longer than all else; it and the first rounds, which move the
-centroids most, run in 128 directions that hold most of the variance. Products are in float32, sums of rows in float64.
+k-means is Lloyd's iteration without the rows whose cluster cannot have changed: for every row an upper bound of its
+distance to its centroid and a lower bound of that to the others are stored (Hamerly 2010). A greedy k-means++ start and
+the first rounds run in 128 directions that hold most of the variance. Products are in float32, sums of rows in float64.
 Random numbers are drawn for rows in the order of their :func:`~zoo.evaluation.nearest.fingerprints`, so that the
 clusters do not depend on the order of the rows.
 """
@@ -23,8 +21,7 @@ from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points
 from ..threads import threads_for
 from .arrays import features_of, require_number, require_varied
 from .dimension import is_notable, near_duplicates
-from .pairs import all_unit_rows
-from .spectrum import second_moments
+from .scatter import all_unit_rows
 
 with requires_extra("evaluate", needed_for="k-means"):
     import numpy as np
@@ -33,14 +30,78 @@ with requires_extra("evaluate", needed_for="k-means"):
 _DIRECTIONS = 128  # in which k-means starts
 _SKETCHED_ROWS = 1536  # from which these are found
 _SEEDING_ROUNDS = 50  # of Lloyd's iteration in these directions
+_MOST_ROUNDS = 300
+_TOLERANCE = 1e-4  # squared shifts of the centroids, over the mean variance of a feature, as in scikit-learn
 _LEAST_WIDTH = 1024  # of a row, for the number of rows that are compared together
-_MOST_BOUNDS = 1 << 25  # in memory
 _ROUNDING = 1e-5  # of a float32 distance, relative to the length of the row
 _FOR = "cluster learnability"
 _ONE_DIRECTION = 1e-6  # spread of rows of length 1 that is float32 rounding
 
 
-def reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Clusters:
+    """A partition of rows by k-means."""
+
+    labels: Array  # int64 (n,): cluster of each row, 0 to n_clusters - 1; none is empty
+    objective: float  # mean squared distance of a row from its centroid
+    n_iterations: int  # with all features
+
+
+def kmeans(z: Any, n_clusters: int, *, seed: int = 0) -> Clusters:
+    """Partition of features (n, dim) around centroids by Euclidean distance.
+
+    It ends when no row changes its cluster, or when the squared shifts of all centroids add up to less than 1e-4 times
+    the mean variance of a feature, or after 300 rounds. The same rows in another order get the same clusters. Refuses
+    more clusters than distinct rows.
+
+    >>> found = kmeans([[0.0], [1.0], [10.0], [11.0]], 2)
+    >>> found.objective, bool(found.labels[0] == found.labels[1])
+    (0.25, True)
+    """
+    require_number(n_clusters, "n_clusters", least=1, whole=True)
+    rows = features_of(z, least=n_clusters, needed_for=f"k-means with {n_clusters} clusters")
+    points = points_of(rows, "euclidean")
+    return kmeans_points(points, n_clusters, seed=seed, marks=fingerprints(points))
+
+
+def kmeans_points(points: Points, n_clusters: int, *, seed: int, marks: Array) -> Clusters:
+    """:func:`kmeans` of points whose fingerprints are ``marks``; of rows of length 1 if these are for cosines."""
+    _, distinct = np.unique(marks, return_inverse=True)
+    n_distinct = int(distinct.max()) + 1
+    if n_clusters > n_distinct:
+        raise DataError(
+            f"z has {n_distinct} distinct row{'s' * (n_distinct != 1)}, but k-means was asked for {n_clusters} "
+            "clusters: ask for fewer, or give it more images."
+        )
+    order = np.argsort(marks, kind="stable")
+    x = torch.from_numpy(np.empty((len(points), points.dim), dtype=np.float32))  # in large pages
+    for part in blocks(len(points), points.dim):
+        x[part] = points.block(order[part])
+    if n_clusters == n_distinct:
+        labels, n_iterations = torch.from_numpy(distinct[order]), 0
+        sums, counts = _sums(x, labels, n_clusters)
+    else:
+        with threads_for(0):  # beside NumPy's products, threads of torch would wait for these
+            generator = np.random.default_rng((seed, 0))
+            few = _reduced(x, generator)
+            centroids = few[torch.from_numpy(_spread_rows(few, n_clusters, generator))].double()
+            enough = _TOLERANCE * float(torch.linalg.vector_norm(x, dim=1).double().square().mean()) / x.shape[1]
+            labels = torch.full((len(x),), -1)
+            if few is not x:
+                labels = _lloyd(few, labels, centroids, _SEEDING_ROUNDS, enough)[0]
+            labels, sums, counts, n_iterations = _lloyd(x, labels, centroids, _MOST_ROUNDS, enough)
+    single = (sums / counts[:, None]).float()
+    total = 0.0
+    for part in blocks(*x.shape):
+        apart = x[part] - single[labels[part]]
+        total += float(torch.linalg.vector_norm(apart, dim=1).double().square().sum())
+    in_order = np.empty(len(points), dtype=np.int64)
+    in_order[order] = labels.numpy()
+    unit = points.gain * (points.scale if points.lengths is None else 1.0)
+    return Clusters(labels=in_order, objective=total / len(x) / unit / unit, n_iterations=n_iterations)
+
+
+def _reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
     """Centred rows (n, dim) in 128 orthonormal directions with most of their variance, float32; ``x`` if dim <= 128.
 
     The directions span random combinations of features, multiplied once with the covariance of some thousand rows
@@ -54,139 +115,26 @@ def reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
     return product(x, basis.T)
 
 
-def spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generator) -> Array:
-    """Rows to start from, int64 (n_clusters,): greedy k-means++ (Arthur and Vassilvitskii 2007, as in scikit-learn).
-
-    The first is drawn at random, every other one with a probability in proportion to its squared distance from those
-    that are chosen; of several draws the one that leaves the smallest sum is taken.
-    """
+def _spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generator) -> Array:
+    """Rows to start from, int64 (n_clusters,): greedy k-means++ (Arthur and Vassilvitskii 2007, as in scikit-learn)."""
     n_draws = 2 + int(math.log(n_clusters))
     squares = x.square().sum(dim=1)
+
+    def squared_distances(rows: torch.Tensor) -> torch.Tensor:  # of these rows from all, float32 (m, n)
+        found = (squares[rows, None] + squares).sub_(product(x, x[rows]).T, alpha=2)
+        return found.clamp_(min=0).scatter_(1, rows[:, None], 0.0)
+
     chosen = [int(generator.integers(len(x)))]
-    left = _squared_distances(x, squares, torch.tensor(chosen))[0]
+    left = squared_distances(torch.tensor(chosen))[0]
     for _ in range(1, n_clusters):
         sums = left.double().cumsum(dim=0)
         marks = torch.from_numpy(generator.random(n_draws)) * sums[-1]
         draws = torch.searchsorted(sums, marks, right=True).clamp_(max=len(x) - 1)
-        after = torch.minimum(_squared_distances(x, squares, draws), left)  # (n_draws, n)
+        after = torch.minimum(squared_distances(draws), left)  # (n_draws, n)
         best = int(after.sum(dim=1, dtype=torch.float64).argmin())
         chosen.append(int(draws[best]))
         left = after[best]
     return np.array(chosen)
-
-
-def _squared_distances(x: torch.Tensor, squares: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Squared distances of the rows with these numbers from all rows, float32 (m, n)."""
-    found: torch.Tensor = (squares[rows, None] + squares).sub_(product(x, x[rows]).T, alpha=2)
-    return found.clamp_(min=0).scatter_(1, rows[:, None], 0.0)
-
-
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class Clusters:
-    """A partition of rows by k-means."""
-
-    labels: Array  # int64 (n,): cluster of each row, 0 to n_clusters - 1; none is empty
-    centroids: Array  # float64 (n_clusters, dim): means of the rows of each cluster
-    objective: float  # mean squared distance of a row from its centroid
-    n_iterations: int  # with all features, of the best start
-    n_clusters: int
-
-
-def kmeans(
-    z: Any, n_clusters: int, *, seed: int = 0, n_restarts: int = 1, max_iter: int = 300, tol: float = 1e-4
-) -> Clusters:
-    """Partition of features (n, dim) around centroids by Euclidean distance, the best of ``n_restarts`` starts.
-
-    It ends when no row changes its cluster, or when the squared shifts of all centroids add up to less than ``tol``
-    times the mean variance of a feature, as in scikit-learn. The same rows in another order get the same clusters; a
-    scale that is no power of two may, by rounding, lead to another partition, about as good. Refuses more clusters than
-    distinct rows.
-
-    >>> found = kmeans([[0.0], [1.0], [10.0], [11.0]], 2)
-    >>> sorted(found.centroids[:, 0].tolist()), found.objective, bool(found.labels[0] == found.labels[1])
-    ([0.5, 10.5], 0.25, True)
-    """
-    require_number(n_clusters, "n_clusters", least=1, whole=True)
-    rows = features_of(z, least=n_clusters, needed_for=f"k-means with {n_clusters} clusters")
-    points = points_of(rows, "euclidean")
-    return kmeans_points(points, n_clusters, seed=seed, n_restarts=n_restarts, max_iter=max_iter, tol=tol)
-
-
-def kmeans_points(
-    points: Points,
-    n_clusters: int,
-    *,
-    seed: int = 0,
-    n_restarts: int = 1,
-    max_iter: int = 300,
-    tol: float = 1e-4,
-    marks: Array | None = None,
-) -> Clusters:
-    """:func:`kmeans` of points; of rows of length 1 if these are for cosine distances.
-
-    ``marks`` are their fingerprints.
-    """
-    require_number(n_restarts, "n_restarts", least=1, whole=True)
-    require_number(max_iter, "max_iter", least=1, whole=True)
-    require_number(tol, "tol", least=0)
-    marks = fingerprints(points) if marks is None else marks
-    _, distinct = np.unique(marks, return_inverse=True)
-    n_distinct = int(distinct.max()) + 1
-    if n_clusters > n_distinct:
-        raise DataError(
-            f"z has {n_distinct} distinct row{'s' * (n_distinct != 1)}, but k-means was asked for {n_clusters} "
-            "clusters: ask for fewer, or give it more images."
-        )
-    order = np.argsort(marks, kind="stable")
-    x = torch.from_numpy(np.empty((len(points), points.dim), dtype=np.float32))  # in large pages
-    for part in blocks(len(points), points.dim):
-        x[part] = points.block(order[part])
-    if n_clusters == n_distinct:
-        labels = torch.from_numpy(distinct[order])
-        best = _finished(x, labels, *_sums(x, labels, n_clusters), 0)
-    else:
-        runs = (_run(x, n_clusters, (seed, restart), max_iter, tol) for restart in range(n_restarts))
-        with threads_for(0):  # beside NumPy's products, threads of torch would wait for these
-            best = min(runs, key=lambda run: run[2])
-    in_order = np.empty(len(points), dtype=np.int64)
-    in_order[order] = best[0].numpy()
-    unit = points.gain * (points.scale if points.lengths is None else 1.0)
-    shift = points.centre / (points.scale if points.lengths is None else 1.0)
-    return Clusters(
-        labels=in_order,
-        centroids=best[1].numpy() / unit + shift,
-        objective=best[2] / unit / unit,
-        n_iterations=best[3],
-        n_clusters=n_clusters,
-    )
-
-
-_Run = tuple[torch.Tensor, torch.Tensor, float, int]  # labels, centroids float64, objective, iterations
-
-
-def _run(x: torch.Tensor, n_clusters: int, seed: tuple[int, int], max_iter: int, tol: float) -> _Run:
-    """k-means from one start."""
-    generator = np.random.default_rng(seed)
-    few = reduced(x, generator)
-    centroids = few[torch.from_numpy(spread_rows(few, n_clusters, generator))].double()
-    enough = tol * float(torch.linalg.vector_norm(x, dim=1).double().square().mean()) / x.shape[1]
-    labels = torch.full((len(x),), -1)
-    if few is not x:
-        labels = _lloyd(few, labels, centroids, _SEEDING_ROUNDS, enough)[0]
-    return _finished(x, *_lloyd(x, labels, centroids, max_iter, enough))
-
-
-def _finished(
-    x: torch.Tensor, labels: torch.Tensor, sums: torch.Tensor, counts: torch.Tensor, n_iterations: int
-) -> _Run:
-    """A run with the centroids of these labels, and the mean squared distance from them."""
-    centroids = sums / counts[:, None]
-    single = centroids.float()
-    total = 0.0
-    for part in blocks(*x.shape):
-        apart = x[part] - single[labels[part]]
-        total += float(torch.linalg.vector_norm(apart, dim=1).double().square().sum())
-    return labels, centroids, total / len(x), n_iterations
 
 
 def _lloyd(
@@ -203,11 +151,9 @@ def _lloyd(
         centroids = sums / counts[:, None]
     lengths = torch.linalg.vector_norm(x, dim=1)
     slack = _ROUNDING * (lengths + float(centroids.norm(dim=1).max()))
-    together = -(-len(x) * n_clusters // _MOST_BOUNDS)  # clusters that share a lower bound
-    labels, above = labels.clone(), torch.full((len(x),), math.inf)
-    below = torch.zeros(len(x), -(-n_clusters // together))
+    labels, above, below = labels.clone(), torch.full((len(x),), math.inf), torch.zeros(len(x))
     for iteration in range(1, max_iter + 1):
-        active = torch.nonzero(below.amin(dim=1) < above + slack)[:, 0]
+        active = torch.nonzero(below < above + slack)[:, 0]
         if not len(active):
             return labels, sums, counts, iteration
         nearest = _compare(x, lengths, active, centroids, above, below)
@@ -218,17 +164,24 @@ def _lloyd(
         else:
             _add(sums, counts, x, moved, before, -1)
             _add(sums, counts, x, moved, labels[moved], 1)
-        filled = _fill_empty(x, labels, above, below, sums, counts)
-        if not filled and not len(moved):
+        empty = torch.nonzero(counts == 0)[:, 0].tolist()
+        candidates = iter(torch.argsort(above, descending=True).tolist() if empty else [])
+        for cluster in empty:  # takes the row farthest from its centroid that is not alone
+            row = next(row for row in candidates if counts[labels[row]] > 1)
+            at = torch.tensor([row])
+            _add(sums, counts, x, at, labels[at], -1)
+            labels[row], above[row], below[row] = cluster, 0.0, 0.0
+            _add(sums, counts, x, at, labels[at], 1)
+        if not empty and not len(moved):
             return labels, sums, counts, iteration
         new = sums / counts[:, None]
         shifts = (new - centroids).norm(dim=1)  # (n_clusters,)
         centroids = new
-        if not filled and float(shifts.square().sum()) <= enough:
+        if not empty and float(shifts.square().sum()) <= enough:
             return labels, sums, counts, iteration
         shifts = shifts.float() * (1 + _ROUNDING)
         above += shifts[labels]
-        below -= _shared(shifts[None], below.shape[1], 0.0)
+        below -= shifts.max()
     return labels, sums, counts, max_iter
 
 
@@ -240,7 +193,7 @@ def _compare(
     above: torch.Tensor,
     below: torch.Tensor,
 ) -> torch.Tensor:
-    """Nearest centroids of the ``active`` rows; sets their bounds to the distances to it and to the others."""
+    """Nearest centroids of the ``active`` rows; sets their bounds to the distances to it and to the next one."""
     single = centroids.float()
     half = (0.5 * centroids.square().sum(dim=1)).float()
     found = []
@@ -250,43 +203,12 @@ def _compare(
         rows = x[part] if every else torch.from_numpy(x.numpy()[active[part].numpy()])
         scores = product(rows, single).sub_(half)  # (m, n_clusters), half the squared length less half the distance's
         nearest = torch.from_numpy(scores.numpy().argmax(axis=1))
-        values = scores.gather(1, nearest[:, None])[:, 0]
         squares = lengths[at].square()
-        above[at] = (squares - 2 * values).clamp_(min=0).sqrt_()
-        scores.scatter_(1, nearest[:, None], -math.inf)
-        others = _shared(scores, below.shape[1], -math.inf)
-        below[at] = others.mul_(-2).add_(squares[:, None]).clamp_(min=0).sqrt_()
+        above[at] = (squares - 2 * scores.gather(1, nearest[:, None])[:, 0]).clamp_(min=0).sqrt_()
+        others = scores.scatter_(1, nearest[:, None], -math.inf).amax(dim=1)
+        below[at] = (squares - 2 * others).clamp_(min=0).sqrt_()
         found.append(nearest)
     return torch.cat(found)
-
-
-def _shared(values: torch.Tensor, n_bounds: int, least: float) -> torch.Tensor:
-    """Largest values (m, n_bounds) over the clusters that share a bound, from those of all (m, n_clusters)."""
-    if values.shape[1] == n_bounds:
-        return values
-    together = -(-values.shape[1] // n_bounds)
-    padded = torch.nn.functional.pad(values, (0, n_bounds * together - values.shape[1]), value=least)
-    return padded.view(len(values), n_bounds, together).amax(dim=2)
-
-
-def _fill_empty(
-    x: torch.Tensor,
-    labels: torch.Tensor,
-    above: torch.Tensor,
-    below: torch.Tensor,
-    sums: torch.Tensor,
-    counts: torch.Tensor,
-) -> bool:
-    """Give each empty cluster the row farthest from its centroid that is not alone; returns whether there was one."""
-    empty = torch.nonzero(counts == 0)[:, 0].tolist()
-    candidates = iter(torch.argsort(above, descending=True).tolist() if empty else [])
-    for cluster in empty:
-        row = next(row for row in candidates if counts[labels[row]] > 1)
-        at = torch.tensor([row])
-        _add(sums, counts, x, at, labels[at], -1)
-        labels[row], above[row], below[row] = cluster, 0.0, 0.0
-        _add(sums, counts, x, at, labels[at], 1)
-    return bool(empty)
 
 
 def _add(
@@ -334,10 +256,8 @@ def cluster_learnability(
 ) -> ClusterLearnability:
     """How often nearest neighbours predict the k-means cluster of an image that they have not seen.
 
-    Features are scaled to length 1, so that Euclidean and cosine distances order rows alike. All rows, training and
-    validation, are clustered by k-means; the k nearest training rows of a validation row vote for its cluster, and of
-    clusters with equal votes that of the nearest voter wins. With one cluster the value is 1; with one cluster for each
-    row it is 0, for no validation row's cluster occurs among the training rows.
+    Features are scaled to length 1. All rows, training and validation, are clustered by k-means; the k nearest training
+    rows of a validation row vote for its cluster, and of clusters with equal votes that of the nearest voter wins.
 
     Equal rows are drawn together, so that no row is predicted from its copy; rows of z_val that equal one of z are left
     out. Near duplicates on both sides are counted. Nothing depends on the order of the rows.
@@ -412,7 +332,29 @@ def cluster_learnability(
     distances, neighbours = nearest_points(points, max(k, min(2, len(train))), queries=val, among=train)
     right = voted(clusters.labels[neighbours[:, :k]]) == clusters.labels[val]
     near = near_duplicates(distances) if distances.shape[1] > 1 else np.zeros(len(val), dtype=bool)
-    return _record(clusters, right, near, k, len(train), len(rows) - len(np.unique(firsts)))
+    n_duplicates, n_near = len(rows) - len(np.unique(firsts)), int(near.sum())
+    without, notes = None, []
+    if is_notable(n_duplicates, n := len(train) + len(val)):
+        notes.append(f"{n_duplicates:,} of {n:,} rows equal an earlier one; copies lie on one side of the split.")
+    if is_notable(n_near, len(val)):
+        without = float(right[~near].mean()) if n_near < len(val) else None
+        value = "" if without is None else f"; of the others {without:.4g} are"
+        notes.append(
+            f"{n_near:,} of {len(val):,} validation rows are near duplicates of training rows, a thousand times nearer "
+            f"than is usual, and are predicted by these{value}: remove near duplicates from the images."
+        )
+    return ClusterLearnability(
+        value=float(right.mean()),
+        n_clusters=n_clusters,
+        k=k,
+        n_train=len(train),
+        n_val=len(val),
+        objective=clusters.objective,
+        n_duplicates=n_duplicates,
+        n_near_duplicates=n_near,
+        value_without_near_duplicates=without,
+        notes=tuple(notes),
+    )
 
 
 def voted(labels: Array) -> Array:
@@ -439,36 +381,6 @@ def _split(marks: Array, firsts: Array, train_share: float, seed: int) -> tuple[
     n_groups = min(max(1, int((ends <= n_train).sum())), len(start) - 1)
     is_train = np.isin(place[group], drawn[:n_groups])
     return np.sort(order[is_train]), np.sort(order[~is_train])
-
-
-def _record(
-    clusters: Clusters, right: Array, near: Array, k: int, n_train: int, n_duplicates: int
-) -> ClusterLearnability:
-    n_val, n_near = len(right), int(near.sum())
-    without, notes = None, []
-    if is_notable(n_duplicates, n_train + n_val):
-        notes.append(
-            f"{n_duplicates:,} of {n_train + n_val:,} rows equal an earlier one; copies lie on one side of the split."
-        )
-    if is_notable(n_near, n_val):
-        without = float(right[~near].mean()) if n_near < n_val else None
-        value = "" if without is None else f"; of the others {without:.4g} are"
-        notes.append(
-            f"{n_near:,} of {n_val:,} validation rows are near duplicates of training rows, a thousand times nearer "
-            f"than is usual, and are predicted by these{value}: remove near duplicates from the images."
-        )
-    return ClusterLearnability(
-        value=float(right.mean()),
-        n_clusters=clusters.n_clusters,
-        k=k,
-        n_train=n_train,
-        n_val=n_val,
-        objective=clusters.objective,
-        n_duplicates=n_duplicates,
-        n_near_duplicates=n_near,
-        value_without_near_duplicates=without,
-        notes=tuple(notes),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -531,20 +443,6 @@ def coding_rate_reduction(
     """
     require_number(eps2, "eps2", above=0)
     unit: Array = all_unit_rows(features_of(z, least=4, needed_for="coding-rate reduction")).numpy()
-    numbers = _clusters(unit, clusters, n_clusters, seed)
-    order = np.argsort(numbers, kind="stable")
-    sizes = np.bincount(numbers)
-    within = 0.0
-    for members in np.split(order, np.cumsum(sizes)[:-1]):
-        within += len(members) / len(unit) * _rate(unit[members], eps2)
-    rate = _rate(unit, eps2)
-    return CodingRateReduction(
-        value=rate - within, rate=rate, rate_within=within, n_clusters=len(sizes), n=len(unit), eps2=eps2
-    )
-
-
-def _clusters(unit: Array, clusters: Any, n_clusters: int | None, seed: int) -> Array:
-    """Number of the cluster of each row, from 0 without gaps."""
     if clusters is not None and n_clusters is not None:
         raise QueryError("Got both clusters and n_clusters, expected the clusters or their number for k-means.")
     if clusters is None:
@@ -560,12 +458,15 @@ def _clusters(unit: Array, clusters: Any, n_clusters: int | None, seed: int) -> 
             f"All {len(unit)} rows are in one cluster, but coding-rate reduction compares at least 2: it would be 0 "
             "for any features."
         )
-    return numbers
+    members = np.split(np.argsort(numbers, kind="stable"), np.cumsum(np.bincount(numbers))[:-1])
+    rate, within = _rate(unit, eps2), sum(len(some) / len(unit) * _rate(unit[some], eps2) for some in members)
+    return CodingRateReduction(
+        value=rate - within, rate=rate, rate_within=within, n_clusters=len(members), n=len(unit), eps2=eps2
+    )
 
 
 def _rate(unit: Array, eps2: float) -> float:
     """1/2 logdet(I + dim / (n eps2) Z Z') by the smaller of Z Z' and Z' Z, whose determinants are equal."""
     n, dim = unit.shape
-    narrow = unit if dim <= n else np.ascontiguousarray(unit.T)
-    moments = second_moments([torch.from_numpy(narrow)], narrow.shape[1]).mul_(dim / (n * eps2))
-    return 0.5 * log_det_of_one_plus(moments)
+    products = unit.T @ unit if dim <= n else unit @ unit.T
+    return 0.5 * log_det_of_one_plus(torch.from_numpy(products * (dim / (n * eps2))))

@@ -55,10 +55,8 @@ def intrinsic_dimension(
     share of ``discard``, and never with the very largest, where F is 1. "maximum_likelihood" is (n - 1) / sum(log mu),
     the maximum of the likelihood made unbiased; ratios that it discards count as censored at the largest that is left.
 
-    Rows that equal an earlier one, whose ratio would be infinite, are left out first and counted: copies of rows do not
-    change the value. Rotation, scaling, shifts and the order of rows do not change it, either. Near duplicates do:
-    their ratios are so large that 5 % of them take a third of five dimensions away. They stay, for the method has no
-    rule for them, but are counted, and ``notes`` say so where they are more than 0.5 % of the rows.
+    Rows that equal an earlier one, whose ratio would be infinite, are left out and counted. Near duplicates lower the
+    value and stay, for the method has no rule for them; ``notes`` say so where they are more than 0.5 % of the rows.
 
     Parameters
     ----------
@@ -70,8 +68,7 @@ def intrinsic_dimension(
         Share of the largest ratios, from 0 to below 1; by default 0.1 for the line, as its authors advise, else 0.
     distance : str
         "euclidean"; "cosine": that of rows scaled to length 1, sqrt(2 - 2 cos); or "squared_cosine": 2 - 2 cos, as
-        CLID prints in its note 3. Squared distances have squared ratios, and thus exactly half the dimension; CLID
-        itself, which scales the values of a population to [0, 1], is the same with either.
+        CLID prints in its note 3, which gives exactly half the dimension.
 
     Returns
     -------
@@ -88,8 +85,7 @@ def intrinsic_dimension(
     References
     ----------
     Facco et al. 2017, "Estimating the intrinsic dimension of datasets by a minimal neighborhood information"; Lu et al.
-    2023, CLID, arXiv:2206.01251, section 2.2. Both forms are those of TwoNN in scikit-dimension 0.5; up to 0.3 its line
-    had (i - 1) / n.
+    2023, CLID, arXiv:2206.01251, section 2.2. Both forms are those of TwoNN in scikit-dimension 0.5.
 
     Examples
     --------
@@ -106,15 +102,24 @@ def intrinsic_dimension(
     metric = "euclidean" if distance == "euclidean" else "cosine"
 
     def fitted(apart: Array) -> tuple[float, int]:
-        log_ratios = np.sort(np.log(apart[:, 1] / apart[:, 0])) * (2 if distance == "squared_cosine" else 1)
-        n_kept = min(int(len(apart) * (1 - discard)), len(apart) - (fit == "linear"))
-        return (_slope if fit == "linear" else _most_likely)(log_ratios[:n_kept], len(apart)), len(apart) - n_kept
+        n = len(apart)
+        n_kept = min(int(n * (1 - discard)), n - (fit == "linear"))
+        logs = np.sort(np.log(apart[:, 1] / apart[:, 0]))[:n_kept] * (2 if distance == "squared_cosine" else 1)
+        if n_kept < 2 or logs[-1] < EQUAL:
+            raise DataError(
+                "The two nearest neighbours of the rows of z are equally far, or too few ratios of their distances are "
+                "left to fit, so TwoNN sees no dimension: give it more images, or discard fewer."
+            )
+        if fit == "linear":
+            heights = -np.log1p(-np.arange(1, n_kept + 1) / n)
+            return float(logs @ heights) / float(logs @ logs), n - n_kept
+        return (n_kept - 1) / float(logs.sum() + (n - n_kept) * logs[-1]), n - n_kept
 
     apart, n_duplicates = distinct_neighbours(rows, 2, metric=metric, least=LEAST_ROWS, needed_for="TwoNN")
     value, n_discarded = fitted(apart)
-    near, without = near_duplicates(apart), None
-    if is_notable(near.sum(), len(near)):
-        without = without_near_duplicates(rows, apart, lambda other: fitted(other)[0], metric=metric, least=LEAST_ROWS)
+    n_near, without = _without_near_duplicates(
+        rows, apart, lambda other: fitted(other)[0], metric=metric, least=LEAST_ROWS
+    )
     return IntrinsicDimension(
         value=value,
         fit=fit,
@@ -123,9 +128,9 @@ def intrinsic_dimension(
         n_duplicates=n_duplicates,
         n_used=len(apart),
         n_discarded=n_discarded,
-        n_near_duplicates=int(near.sum()),
+        n_near_duplicates=n_near,
         value_without_near_duplicates=without,
-        notes=notes_on_duplicates(n_duplicates, int(near.sum()), len(rows), without),
+        notes=_notes(n_duplicates, n_near, len(rows), without),
     )
 
 
@@ -145,20 +150,25 @@ def is_notable(n_duplicates: int, n: int) -> bool:
     return n_duplicates > _NOTABLE * n
 
 
-def without_near_duplicates(
+def _without_near_duplicates(
     rows: Array, apart: Array, estimate: Callable[[Array], float], *, metric: str, least: int
-) -> float | None:
-    """An estimate from the distances (m, k) of one row of each group of near duplicates; None if too few are left."""
+) -> tuple[int, float | None]:
+    """The number of near duplicates, and, if it is notable, the estimate from one row of each group of them.
+
+    ``apart`` (n, k) are the distances of distinct rows. The estimate is None if too few rows are left.
+    """
+    n_near = int(near_duplicates(apart).sum())
+    if not is_notable(n_near, len(apart)):
+        return n_near, None
     try:
-        other, _ = distinct_neighbours(
-            rows, apart.shape[1], metric=metric, least=least, needed_for="this estimate", within=_near(apart)
-        )
-        return estimate(other)
+        k, within = apart.shape[1], _near(apart)
+        other = distinct_neighbours(rows, k, metric=metric, least=least, needed_for="this", within=within)[0]
+        return n_near, estimate(other)
     except DataError:
-        return None
+        return n_near, None
 
 
-def notes_on_duplicates(n_duplicates: int, n_near: int, n: int, without: float | None) -> tuple[str, ...]:
+def _notes(n_duplicates: int, n_near: int, n: int, without: float | None) -> tuple[str, ...]:
     """Notes for a metric that leaves equal rows out, and treats near duplicates as neighbours."""
     notes = []
     if is_notable(n_duplicates, n):
@@ -200,27 +210,6 @@ def _near(apart: Array) -> float:
     return _NEAR * float(np.median(lone))
 
 
-def _slope(log_ratios: Array, n: int) -> float:
-    """Slope of the line through the origin by least squares; the ratios are the smallest of n, ascending."""
-    _require_spread(log_ratios)
-    heights = -np.log1p(-np.arange(1, len(log_ratios) + 1) / n)
-    return float(log_ratios @ heights) / float(log_ratios @ log_ratios)
-
-
-def _most_likely(log_ratios: Array, n: int) -> float:
-    """Exponent of a Pareto distribution of which only the smallest of n ratios are known."""
-    _require_spread(log_ratios)
-    return (len(log_ratios) - 1) / float(log_ratios.sum() + (n - len(log_ratios)) * log_ratios[-1])
-
-
-def _require_spread(log_ratios: Array) -> None:
-    if len(log_ratios) < 2 or log_ratios[-1] < EQUAL:
-        raise DataError(
-            "The two nearest neighbours of the rows of z are equally far, or too few ratios of their distances are "
-            "left to fit, so TwoNN sees no dimension: give it more images, or discard fewer."
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeDimension:
     """An estimate by the growth of spanning trees, and what it rests on."""
@@ -252,11 +241,10 @@ def idest(
     manifold of dimension d > a. Trees of random subsets of the rows are measured at ``n_sizes`` numbers, from
     ``smallest`` of the rows to all, evenly on a logarithmic axis, and ``n_draws`` subsets of each number but the last.
     A straight line through the logarithms of mean length and number, by least squares, has the slope m; the dimension
-    is a / (1 - m). The numbers, draws and limits are ours: what the paper publishes of them was not at hand.
+    is a / (1 - m). The numbers, draws and limits are ours.
 
-    In many dimensions the estimate is far too low for any number of images that one has, since the number of rows that
-    fill a volume grows exponentially; it still orders features by how they fill it. Rotation, scaling, shifts and the
-    order of rows do not change it but by the draws. Rows that equal an earlier one are left out.
+    In many dimensions the estimate is far too low for any number of images that one has; it still orders features by
+    how they fill a volume. Rows that equal an earlier one are left out.
 
     Parameters
     ----------
@@ -341,7 +329,7 @@ def idest(
         n=len(rows),
         n_duplicates=n_duplicates,
         n_used=len(distinct),
-        notes=notes_on_duplicates(n_duplicates, 0, len(rows), None),
+        notes=_notes(n_duplicates, 0, len(rows), None),
     )
 
 
@@ -385,15 +373,12 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     Around each row, with its neighbours at the distances T_1 <= ... <= T_k, the dimension is
     D = (k - 1) / sum over j < k of log(T_k / T_j), and the log density log(k - 1) - D log T_k - log V(D), where V(D) is
     the volume of the unit ball; the entropy is the mean of its negative. That is what CLID prints: the density is a
-    number of rows per volume, not a share of them, so that the value falls by log n for n rows of the same
-    distribution. ``normalised=True`` divides the density by the n - 1 rows among which neighbours are searched, which
-    adds log(n - 1) and makes the value an estimate of the entropy of the distribution.
+    number of rows per volume, so that the value falls by log n for n rows of the same distribution.
+    ``normalised=True`` adds log(n - 1), which makes it an estimate of the entropy of the distribution.
 
-    The value depends on the unit of the features: scaled by c it grows by the mean dimension times log c. D is the
-    maximum of the likelihood, (k - 1) / (k - 2) times too large on average, so that the value is off by about
-    D log(T_k) / (k - 2) nats: a larger k helps where there are enough rows. Rotation, shifts and the order of rows do
-    not change it; rows that equal an earlier one are left out and counted. Near duplicates lower it; they are counted,
-    and ``notes`` say so where they are more than 0.5 % of the rows.
+    The value depends on the unit of the features: scaled by c it grows by the mean dimension times log c. Rows that
+    equal an earlier one are left out and counted. Near duplicates lower it, and ``notes`` say so where they are more
+    than 0.5 % of the rows.
 
     Parameters
     ----------
@@ -433,11 +418,9 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     rows = features_of(z, least=least, needed_for=needed_for)
     require_varied(rows, "z", needed_for=needed_for)
     distances, n_duplicates = distinct_neighbours(rows, k, metric="euclidean", least=least, needed_for=needed_for)
-    near, without = near_duplicates(distances), None
-    if is_notable(near.sum(), len(near)):
-        without = without_near_duplicates(
-            rows, distances, lambda other: _entropy(other, normalised)[0], metric="euclidean", least=least
-        )
+    n_near, without = _without_near_duplicates(
+        rows, distances, lambda other: _entropy(other, normalised)[0], metric="euclidean", least=least
+    )
     value, mean_dimension = _entropy(distances, normalised)
     return LocalDimensionEntropy(
         value=value,
@@ -447,9 +430,9 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
         n=len(rows),
         n_duplicates=n_duplicates,
         n_used=len(distances),
-        n_near_duplicates=int(near.sum()),
+        n_near_duplicates=n_near,
         value_without_near_duplicates=without,
-        notes=notes_on_duplicates(n_duplicates, int(near.sum()), len(rows), without),
+        notes=_notes(n_duplicates, n_near, len(rows), without),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Literal
 
 from ...errors import DataError, QueryError
@@ -14,7 +13,7 @@ from ..logistic import LogisticProbe
 from ..nearest import in_range
 from ..neighbours import NeighbourProbe
 from .arrays import features_of, require_choice, require_number, require_varied, views_of
-from .scatter import Views, grouped, unit_roundoff
+from .scatter import NOISE_UNITS, grouped, unit_roundoff
 
 with requires_extra("evaluate", needed_for="A metric of labelled features"):
     import numpy as np
@@ -41,33 +40,27 @@ def labelled_of(z: Any, y: Any, *, least: int, needed_for: str) -> LabelledFeatu
     """Training data of a classifier; refuses fewer than ``least`` rows, equal rows, and a single class."""
     rows = features_of(z, "z", least=least, needed_for=needed_for)
     require_varied(rows, "z", needed_for=needed_for)
-    labels = _labels(y, len(rows), "y")
+    labels = labels_of(y.detach().cpu() if hasattr(y, "detach") else y, len(rows), "y")
     classes = classes_of(labels)
     return LabelledFeatures(z=rows, y=numbered(labels, classes), classes=classes)
 
 
-def validation_of(train: LabelledFeatures, z_val: Any, y_val: Any, *, needed_for: str) -> LabelledFeatures:
+def _validation_of(train: LabelledFeatures, z_val: Any, y_val: Any, *, needed_for: str) -> LabelledFeatures:
     """Validation data of the same width as training; refuses classes without a training image."""
     rows = features_of(z_val, "z_val", needed_for=needed_for)
     width_checked(rows, train.z.shape[1], "z_val", needed_for)
-    labels = _labels(y_val, len(rows), "y_val")
+    labels = labels_of(y_val.detach().cpu() if hasattr(y_val, "detach") else y_val, len(rows), "y_val")
     if (labels.dtype.kind in "US") != (train.classes.dtype.kind in "US"):
         raise DataError(f"y_val holds {labels.dtype} and y {train.classes.dtype}, expected labels of one kind in both.")
     numbers = numbered(labels, train.classes)
-    if (numbers < 0).any():
-        missing = np.unique(labels[numbers < 0])
+    missing = np.unique(labels[numbers < 0])
+    if len(missing):
         raise DataError(
             f"{len(missing)} class{'es' * (len(missing) > 1)} of y_val ({missing[0].item()!r} first) "
             f"{'have' if len(missing) > 1 else 'has'} no image in y, but {needed_for} needs training images of every "
             "class: add some, or leave the class out of the validation images."
         )
     return LabelledFeatures(z=rows, y=numbers, classes=train.classes)
-
-
-def _labels(y: Any, n: int, name: str) -> Array:
-    if y is None:
-        raise DataError(f"{name} is None, expected one label for each of the {n} rows.")
-    return labels_of(y.detach().cpu() if hasattr(y, "detach") else y, n, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +138,8 @@ def source_label_entropy(
     """
     name = "source label entropy"
     train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
-    validation = validation_of(train, z_val, y_val, needed_for=name)
-    return _entropy_of(train.z, train.y, validation.z, validation.y, _probe(C, select, seed, device))
+    validation = _validation_of(train, z_val, y_val, needed_for=name)
+    return _entropy_of(train, validation.z, validation.y, C=C, select=select, seed=seed, device=device)
 
 
 def target_label_entropy(
@@ -175,7 +168,7 @@ def target_label_entropy(
     Returns
     -------
     LabelEntropy
-        ``value`` is in nats; LOWER is better: the paper ranks encoders by its negative. ``accuracy`` is None.
+        ``value`` is in nats; LOWER is better. ``accuracy`` is None.
 
     Raises
     ------
@@ -198,22 +191,19 @@ def target_label_entropy(
     train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
     rows = features_of(z_target, "z_target", needed_for=name)
     width_checked(rows, train.z.shape[1], "z_target", name)
-    return _entropy_of(train.z, train.y, rows, None, _probe(C, select, seed, device))
+    return _entropy_of(train, rows, None, C=C, select=select, seed=seed, device=device)
 
 
-def _probe(c: float | None, select: str, seed: int, device: str | None) -> LogisticProbe:
-    # float32, so that every processor gives the same value
-    return LogisticProbe(C=c, select=select, seed=seed, device=device, precision="float32")
-
-
-def _entropy_of(z: Array, y: Array, z_val: Array, y_val: Array | None, probe: LogisticProbe) -> LabelEntropy:
+def _entropy_of(train: LabelledFeatures, z_val: Array, y_val: Array | None, **options: Any) -> LabelEntropy:
+    z = train.z
     largest, largest_val = (max(float(one.max()), -float(one.min())) for one in (z, z_val))
     if not (1 / _LARGEST < largest < _LARGEST and largest_val < _LARGEST * min(1.0, largest)):
         raise DataError(
             f"Features are as large as {largest:.0e} in training and {largest_val:.0e} in the images to classify, too "
             "far from 1 or from each other for a classifier: scale the features of all images by the same number."
         )
-    probe.fit(z, y)
+    # float32, so that every processor gives the same value
+    probe = LogisticProbe(precision="float32", **options).fit(z, train.y)
     probabilities = probe.predict_proba(z_val)  # (m, n_classes)
     entropies = entr(probabilities).sum(axis=1)
     report = probe.report_
@@ -307,40 +297,29 @@ def one_shot_accuracy(
     require_choice(classifier, "classifier", CLASSIFIERS)
     require_number(n_draws, "n_draws", least=1, whole=True)
     train = labelled_of(z, y, least=2, needed_for=_ONE_SHOT)
-    validation = validation_of(train, z_val, y_val, needed_for=_ONE_SHOT)
+    validation = _validation_of(train, z_val, y_val, needed_for=_ONE_SHOT)
     rows, rows_val = in_range(train.z), in_range(validation.z)
-    if classifier == "logistic":
-        rows, rows_val = _unit(rows), _unit(rows_val)
     probe: NeighbourProbe | LogisticProbe = NeighbourProbe(k=1, device=device)
     if classifier == "logistic":
+        rows, rows_val = _unit(rows), _unit(rows_val)
         probe = LogisticProbe(C=C, device=device, seed=seed, precision="float32")
     generator = np.random.default_rng(seed)
     accuracies = []
     for _ in range(n_draws):
-        drawn = _one_each(train.y, generator)
+        # of each class the first row in a random order, so that renamed classes draw the same
+        order = generator.permutation(len(train.y))
+        drawn = order[np.unique(train.y[order], return_index=True)[1]]
         predicted = probe.fit(rows[drawn], np.arange(len(drawn))).predict(rows_val)
         accuracies.append(100 * float((predicted == validation.y).mean()))
-    spread = float(np.std(accuracies, ddof=1)) / n_draws**0.5 if n_draws > 1 else None
     return OneShotAccuracy(
         value=float(np.mean(accuracies)),
-        standard_error=spread,
+        standard_error=float(np.std(accuracies, ddof=1)) / n_draws**0.5 if n_draws > 1 else None,
         draws=tuple(accuracies),
         classifier=classifier,
         n_classes=len(train.classes),
         n_train=len(train.z),
         n_val=len(validation.z),
     )
-
-
-def _one_each(y: Array, generator: np.random.Generator) -> Array:
-    """A row of each class, in the order of classes: the first of its rows in a random order of all rows.
-
-    It depends on where the rows of a class are, not on the class's number, so that renamed classes draw the same.
-    """
-    order = generator.permutation(len(y))
-    first = np.unique(y[order], return_index=True)[1]
-    drawn: Array = order[first]
-    return drawn
 
 
 def _unit(rows: Array) -> Array:
@@ -429,7 +408,8 @@ def rotation_accuracy(
     if n_train < _LEAST_IMAGES:
         raise DataError(f"z has {n_train} images, but {_ROTATION} needs at least {_LEAST_IMAGES} to learn from.")
     require_varied(rows, "z", needed_for=_ROTATION)
-    n_shared = _shared(rows[::4], rows_val[::4])
+    known = {row.tobytes() for row in rows[::4].astype(np.float64)}
+    n_shared = sum(row.tobytes() in known for row in rows_val[::4].astype(np.float64))
     if n_shared == n_val:
         raise DataError(
             f"All {n_val} images of z_val are also in z, but {_ROTATION} is tested on images that were not in "
@@ -469,17 +449,6 @@ def _turned(z: Any, name: str) -> tuple[Array, int]:
             "180 and 270 degrees, in that order."
         )
     return views_of(z, name=name, needed_for=_ROTATION)[0], int(shape[0])
-
-
-def _shared(rows: Array, rows_val: Array) -> int:
-    """Number of validation rows that equal a training row exactly."""
-    dtype = np.result_type(rows, rows_val)
-    known = {_digest(row) for row in rows.astype(dtype, copy=False)}
-    return sum(_digest(row) in known for row in rows_val.astype(dtype, copy=False))
-
-
-def _digest(row: Array) -> bytes:
-    return blake2b(row.tobytes(), digest_size=16).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -546,63 +515,46 @@ def neural_collapse(
     rows, numbers = _classes(z, y) if y is not None else views_of(z, ids, needed_for=_COLLAPSE)
     require_varied(rows, "z", needed_for=_COLLAPSE)
     views = grouped(rows, numbers)
-    spread = views.squared_deviations()
-    means = views.centred_means()
-    noise = views.noise(spread, unit_roundoff(z, rows))
+    counts, n_classes, means = views.counts, len(views.counts), views.centred_means()
+    spread = torch.zeros(rows.shape[1], dtype=torch.float64)
+    for piece in views.deviations():
+        spread += piece.square().sum(dim=0)
+    noise = NOISE_UNITS * unit_roundoff(rows) * views.sizes(spread)
     if not bool((means.square().mean(dim=0) > noise.square()).any()):
         raise DataError(
-            f"The means of all {views.n_images} classes are the same, so that neural collapse is not defined: expected "
+            f"The means of all {n_classes} classes are the same, so that neural collapse is not defined: expected "
             "classes or images that differ in the representation."
         )
-    scale = float(views.scale[noise > 0].min())  # one for all columns, for the pseudo-inverse depends on it
-    means, noise = means * (scale / views.scale), noise * (scale / views.scale)
     if definition == "papyan":
-        value, rank = _papyan(views, means, noise, scale)
+        _, lengths, directions = svd(means / n_classes**0.5)
+        counted = lengths > (directions.square() @ noise.square()).sqrt()
+        weights = torch.full_like(counts, 1 / len(rows) / n_classes)
     else:
-        value, rank = _dubois(views, means, scale)
-    least, most = views.n_views
+        _, lengths, directions = svd(means / (n_classes - 1) ** 0.5)
+        counted = lengths.square() > max(0.01 * float(lengths[0]) ** 2, 1e-4)
+        weights = 1 / ((counts - 1) * n_classes)  # the mean over classes of unbiased covariances
+    if not bool(counted.any()):
+        raise DataError(
+            "No direction has a variance of the means that counts, so that neural collapse is not defined: expected "
+            "classes that differ more, or take 'papyan', which does not depend on the scale of the features."
+        )
+    axes = (directions[counted] / lengths[counted][:, None]).T  # (dim, rank)
+    total, at = 0.0, 0
+    for piece in views.deviations():
+        total += float((piece @ axes).square().sum(dim=1) @ weights[views.ids[at : at + len(piece)]])
+        at += len(piece)
     return NeuralCollapse(
-        value=value,
+        value=total,
         definition=definition,
-        n_classes=views.n_images,
-        n_members=(least, most),
-        rank_between=rank,
-        variance_within=float((spread / views.scale.square()).sum() / len(rows)),
-        variance_between=float((means / scale).square().sum() / views.n_images),
+        n_classes=n_classes,
+        n_members=(int(counts.min()), int(counts.max())),
+        rank_between=int(counted.sum()),
+        variance_within=float(spread.sum() / len(rows)),
+        variance_between=float(means.square().sum() / n_classes),
     )
 
 
-def _papyan(views: Views, means: torch.Tensor, noise: torch.Tensor, scale: float) -> tuple[float, int]:
-    """Deviations in the directions of the means, each in units of the standard deviation of the means in it."""
-    _, lengths, directions = svd(means / views.n_images**0.5)
-    counted = lengths > (directions.square() @ noise.square()).sqrt()
-    axes = (directions[counted] / lengths[counted][:, None]).T  # (dim, rank)
-    to_scale = scale / views.scale
-    total = sum(float(((piece * to_scale) @ axes).square().sum()) for piece in views.deviations())
-    return total / len(views.rows) / views.n_images, int(counted.sum())
-
-
-def _dubois(views: Views, means: torch.Tensor, scale: float) -> tuple[float, int]:
-    _, lengths, directions = svd(means / (views.n_images - 1) ** 0.5)
-    variances = lengths.square()
-    counted = variances > max(0.01 * float(variances[0]), 1e-4 * scale**2)
-    if not bool(counted.any()):
-        raise DataError(
-            "No direction has a variance of the means above 1e-4, so that neural collapse as of 'dubois' is not "
-            "defined: take 'papyan', which does not depend on the scale of the features."
-        )
-    axes = (directions[counted] / lengths[counted][:, None]).T
-    weights = 1 / ((views.counts - 1) * views.n_images)  # the mean over classes of unbiased covariances
-    to_scale = scale / views.scale
-    total, at = 0.0, 0
-    for piece in views.deviations():
-        weights_of_rows = weights[views.ids[at : at + len(piece)]]
-        total += float((((piece * to_scale) @ axes).square().sum(dim=1) * weights_of_rows).sum())
-        at += len(piece)
-    return total, int(counted.sum())
-
-
-def _classes(z: Any, y: Any) -> tuple[Any, Any]:
+def _classes(z: Any, y: Any) -> tuple[Array, Array]:
     """Rows, and the number of the class of each."""
     shape = tuple(getattr(z, "shape", np.shape(z)))
     n = int(np.prod(shape[:-1])) if len(shape) > 1 else 0

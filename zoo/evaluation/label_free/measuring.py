@@ -1,22 +1,70 @@
-"""Metrics of the features of one encoder on one data set, computed and timed, or refused, and their rows of results."""
+"""Metrics of the features of one encoder on one data set: their arguments, values or refusals, and rows of results.
+
+Features are stored in the folders of all evaluations, so that a later run reuses them, an interrupted one resumes, and
+metrics that need the same images share them.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, MissingExtra, QueryError
+from ...cards.catalogue import catalogue
+from ...cards.schema import EncoderCard, Preprocess
+from ...datasets import ImageData, ImageSet
+from ...datasets.imagefiles import notes_on
+from ...datasets.recipes import Recipe, recipe_of
+from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
+from ...encoders.preprocess import geometry
+from ...errors import DataError, MissingExtra, QueryError, UnknownName
+from ...features import Features, featurise, load_features
+from ...features.items import Featurising
+from ...features.store import INDEX
+from ...optional import requires_extra
+from ...progress import Progress
 from ...results.rows import Measurement
-from ...results.vocabulary import FeatureMetric, feature_metric
-from ..evaluating import SOURCE, features_digest
-from .catalogue import OPTIONS, PROTOCOLS, compute
-from .inputs import Inputs, Sizes, taken_by
-from .spectrum import spectrum_of
+from ...results.vocabulary import NEEDS, FeatureMetric, feature_metric
+from ..arrays import chosen_rows
+from ..evaluating import PARTS, SOURCE, evaluations_folder, features_digest, features_folder
+from .arrays import require_number
+from .catalogue import OPTIONS, PROTOCOLS, SAMPLES, compute
+from .rank import spectrum_of
+
+with requires_extra("models", needed_for="A metric of features"):
+    import numpy as np
+    from torchvision import transforms
+
+N_IMAGES: int = SAMPLES["n_images"]  # whose features are computed at most
+N_PIXELS: int = SAMPLES["n_pixels"]  # images whose pixels are held in memory at most: 0.5 GB at 64 px
+_LARGEST_PX = 64
+_VIEWS = "augmented"  # ending of the split of views
+
+ARGUMENTS = {
+    "features": ("z",),
+    "views": ("z",),
+    "rotations": ("z", "z_val"),
+    "labelled": ("z", "y", "z_val", "y_val"),
+    "labels": ("z", "y"),
+    "source and target": ("z", "y", "z_target"),
+    "pixels": ("images", "z", "images_val", "z_val"),
+}
+"""The arrays that each need takes, by the names in an npz file."""
+
+_SAMPLES_OF = {  # samples that each need is made of
+    "features": ("part",),
+    "views": ("views",),
+    "rotations": ("rotations of train", "rotations of val"),
+    "labelled": PARTS,
+    "labels": ("part",),
+    "source and target": ("train", "target"),
+    "pixels": PARTS,
+}
 
 _TYPES: dict[type, Any] = {bool: bool, int: int, float: (int, float), str: str}  # by the type of the default
 _TYPES_OF_NONE: dict[str, Any] = {
@@ -29,6 +77,353 @@ _TYPES_OF_NONE: dict[str, Any] = {
 }
 _WORDS = {bool: "true or false", int: "a whole number", (int, float): "a finite number", str: "a word"}
 Options = Mapping[str, Mapping[str, Any]]
+Load = Callable[[str], tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sample:
+    """Features of some images of a set."""
+
+    features: Features  # of these images, or of more
+    images: ImageSet  # one image or view a row of z
+    z: Any  # float32 (n, dim): an array, or rows on disk
+    y: np.ndarray  # int64 (n,)
+    together: np.ndarray | None  # uint64 (n,): which are copies or of one group; None where nothing is known
+    seconds: float  # of computing features in this run; nearly none where they were stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Sizes that were asked for; a data set may have fewer images."""
+
+    n_images: int
+    n: int  # images with views
+    q: int  # views of each
+    seed: int
+
+    @classmethod
+    def usual(cls, dim: int, *, seed: int) -> Sizes:
+        """The default sizes for features of so many dimensions.
+
+        >>> Sizes.usual(2048, seed=0)
+        Sizes(n_images=25600, n=5000, q=10, seed=0)
+        """
+        n, q = SAMPLES["n_and_q_up_to_1024_dimensions" if dim <= 1024 else "n_and_q_above"]
+        return cls(n_images=N_IMAGES, n=n, q=q, seed=seed)
+
+
+class Featuriser:
+    """One encoder, loaded once, and where its features are stored."""
+
+    def __init__(
+        self,
+        card: EncoderCard,
+        *,
+        root: Path,
+        how: Featurising,
+        load: Load | None,
+        progress: Callable[[str], Progress] | None,
+        sizes: Sizes,
+    ) -> None:
+        from ...loading import load as load_encoder
+
+        self.card, self.root, self.how, self.progress, self.sizes = card, root, how, progress, sizes
+        self.notes: list[str] = []  # of samples that are smaller than asked for
+        loaded: tuple[Any, Any] = (load or load_encoder)(card.id)
+        self.encoder, self.preprocess = loaded
+
+    def of_images(self, label: str, images: ImageSet) -> Sample:
+        """Features of images as they are, of at most ``n_images`` of them."""
+        chosen = drawn_images(images, self._capped(images, self.sizes.n_images), seed=self.sizes.seed)
+        subset = images.subset(chosen, split=images.split)
+        if len(chosen) == len(images) or (self._folder(images) / INDEX).exists():
+            return self._sample(label, images, subset, chosen)  # from the stored features of all images
+        drawn = images.subset(chosen, split=f"{images.split} {len(chosen)} drawn")
+        return self._sample(label, drawn, subset, np.arange(len(chosen)))
+
+    def of_turns(self, label: str, images: ImageSet) -> Sample:
+        """Features of turned images."""
+        turned = rotations_of(images, n=self._capped(images, self.sizes.n), seed=self.sizes.seed)
+        return self._sample(label, turned, turned, np.arange(len(turned)))
+
+    def of_views(self, label: str, images: ImageSet, recipe: Recipe) -> Sample:
+        """Features of augmented views."""
+        n, q, seed = self._capped(images, self.sizes.n), self.sizes.q, self.sizes.seed
+        views = views_of(images, recipe, n=n, q=q, seed=seed)
+        return self._sample(label, views, views, np.arange(len(views)), preprocess=view_preprocess(self.card))
+
+    def _capped(self, images: ImageSet, n: int) -> int:
+        if len(images) < n != N_IMAGES:
+            self.notes.append(
+                f"{n:,} images of {images.name} ({images.split}) were to be taken, and it has {len(images):,}: all are."
+            )
+        return min(n, len(images))
+
+    def _folder(self, images: ImageSet) -> Path:
+        return features_folder(self.root, self.card.id, images, precision=self.how.precision)
+
+    def _sample(
+        self, label: str, featurised: ImageSet, images: ImageSet, chosen: np.ndarray, *, preprocess: Any = None
+    ) -> Sample:
+        begun_s = time.perf_counter()
+        features = featurise(
+            self.encoder,
+            preprocess or self.preprocess,
+            featurised,
+            name=self.card.id,
+            folder=self._folder(featurised),
+            batch_size=self.how.batch_size,
+            n_workers=self.how.n_workers,
+            device=self.how.device,
+            precision=self.how.precision,
+            representation=self.card.id.partition("@")[2] or "card",
+            skip_corrupt=self.how.skip_corrupt,
+            progress=None if self.progress is None else self.progress(label),
+        )
+        seconds = time.perf_counter() - begun_s
+        skipped = [image.position for image in features.skipped]
+        readable = np.setdiff1d(np.arange(len(featurised)), np.array(skipped, np.int64))  # positions of the rows
+        rows = np.flatnonzero(np.isin(readable, chosen))
+        if skipped:
+            self.notes.append(f"{len(skipped):,} images of {featurised.name} ({featurised.split}) could not be read.")
+            images = images.subset(np.flatnonzero(np.isin(chosen, readable)), split=images.split)
+        together = features.together
+        return Sample(
+            features=features,
+            images=images,
+            z=chosen_rows(features.x, rows),
+            y=features.y[rows],
+            together=None if together is None else together[rows],
+            seconds=seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inputs:
+    """All arguments that metrics of one encoder on one data set take, by need."""
+
+    card: EncoderCard
+    dataset: str
+    part: str  # of the data, that features and views are of
+    sizes: Sizes
+    recipe: Recipe | None  # of the views, if any were asked for
+    samples: Mapping[str, Sample]
+    refused: Mapping[str, str]  # by need, why it cannot be met, in a sentence
+    notes: tuple[str, ...]  # for the user: caps, augmentations that are left out
+    data_hash: Mapping[str, str]  # fingerprints of both parts of the data set
+
+    def samples_for(self, need: str) -> dict[str, Sample]:
+        """The samples that a need is made of, by their names; refuses one that cannot be met, and says why."""
+        if need in self.refused:
+            raise QueryError(self.refused[need])
+        names = [self.part if name == "part" else name for name in _SAMPLES_OF[need]]
+        if not set(names) <= self.samples.keys():
+            raise QueryError(f"No features were computed for {need!r}; name it among the needs of these inputs.")
+        return {name: self.samples[name] for name in names}
+
+    def arguments(self, need: str) -> dict[str, Any]:
+        """The arrays that a metric of this need takes, by the names in :data:`zoo.results.vocabulary.NEEDS`.
+
+        Views and turned images come as arrays in memory, everything else stays on disk until it is read. Beside labels
+        there are ``groups`` if they are known; :func:`taken_by` leaves them out where a metric takes none.
+        """
+        samples = list(self.samples_for(need).values())
+        first, last = samples[0], samples[-1]
+        if need == "features":
+            return {"z": first.z}
+        if need == "labels":
+            groups = {} if first.together is None else {"groups": first.together}
+            return {"z": first.z, "y": first.y} | groups
+        if need == "views":
+            return {"z": _grouped(first, self.sizes.q)}
+        if need == "rotations":
+            return {"z": _grouped(first, len(ANGLES)), "z_val": _grouped(last, len(ANGLES))}
+        if need == "source and target":
+            return {"z": first.z, "y": first.y, "z_target": last.z}
+        if need == "pixels":
+            shown = [_pixel_pairs(sample, self.card, self.sizes.seed) for sample in samples]
+            return dict(zip(("images", "z", "images_val", "z_val"), [*shown[0], *shown[1]], strict=True))
+        return {"z": first.z, "y": first.y, "z_val": last.z, "y_val": last.y}
+
+
+def inputs_of(
+    name: str,
+    data: ImageData,
+    needs: Collection[str],
+    *,
+    target: ImageData | None = None,
+    part: str = "train",
+    n_images: int = N_IMAGES,
+    n: int | None = None,
+    q: int | None = None,
+    seed: int = 0,
+    recipe: str | Recipe | None = None,
+    root: Path | None = None,
+    how: Featurising | None = None,
+    load: Load | None = None,
+    progress: Callable[[str], Progress] | None = None,
+) -> Inputs:
+    """Compute the features that metrics need, each set of images once.
+
+    ``name`` is the id of an encoder, with its representation if that is not the card's. Of each part of the data at
+    most ``n_images`` images are drawn, and ``n`` with ``q`` views each; by default 1,000 with 50 up to 1,024 dimensions
+    and 5,000 with 10 above, or as many images as there are. Turned images are of n images, too. "features", "labels"
+    and "views" are of the ``part``, "source and target" transfers to ``target``. Views follow ``recipe``, by default
+    the training augmentations of the card, and are normalised as the card says. ``load`` returns encoder and
+    preprocessing of an id (:func:`zoo.load` by default), and ``progress`` makes the progress bar of a set from its
+    name.
+    """
+    card = catalogue()[name]
+    for need in needs:
+        if need not in NEEDS:
+            raise UnknownName("need of a metric of features", need, NEEDS)
+    if part not in PARTS:
+        raise UnknownName("part of a data set", part, PARTS)
+    for what, number, least in (("n_images", n_images, 1), ("n", n, 2), ("q", q, 2)):
+        if number is not None:
+            require_number(number, what, least=least, whole=True)
+    usual = Sizes.usual(card.representation.dim, seed=seed)
+    sizes = Sizes(n_images=n_images, n=n or usual.n, q=q or usual.q, seed=seed)
+    refused: dict[str, str] = {}
+    notes: list[str] = []
+    chosen = None
+    notes += notes_on([data.train, data.val] + ([] if target is None else [target.train]))
+    if "views" in needs:
+        try:
+            chosen = recipe if isinstance(recipe, Recipe) else recipe_of(card, recipe=recipe)
+            notes += chosen.notes
+        except QueryError as error:
+            refused["views"] = str(error)
+    if "source and target" in needs and target is None:
+        refused["source and target"] = (
+            f"No data set to transfer to was named beside {data.name!r}; name one, with --target or target=."
+        )
+    wanted = {part if label == "part" else label for need in set(needs) - refused.keys() for label in _SAMPLES_OF[need]}
+    samples: dict[str, Sample] = {}
+    if wanted:
+        featuriser = Featuriser(
+            card, root=root or evaluations_folder(), how=how or Featurising(), load=load, progress=progress, sizes=sizes
+        )
+        parts = {"train": data.train, "val": data.val, "target": None if target is None else target.train}
+        for label, images in parts.items():
+            if images is not None and label in wanted:
+                samples[label] = featuriser.of_images(label, images)
+            if images is not None and f"rotations of {label}" in wanted:
+                samples[f"rotations of {label}"] = featuriser.of_turns(f"rotations of {label}", images)
+        if chosen is not None and "views" in wanted:
+            samples["views"] = featuriser.of_views("views", data.train if part == "train" else data.val, chosen)
+        notes += featuriser.notes
+    return Inputs(
+        card=card,
+        dataset=data.name,
+        part=part,
+        sizes=sizes,
+        recipe=chosen,
+        samples=samples,
+        refused=refused,
+        notes=tuple(dict.fromkeys(notes)),
+        data_hash={"train": data.train.fingerprint, "val": data.val.fingerprint},
+    )
+
+
+def _grouped(sample: Sample, n_each: int) -> np.ndarray:
+    """Features of the views of each image together, float32 (n_images, n_each, dim)."""
+    z = np.asarray(sample.z)  # without all views of an unreadable image, so that the others stay together
+    return z.reshape(-1, n_each, z.shape[1])
+
+
+def _pixel_pairs(sample: Sample, card: EncoderCard, seed: int) -> tuple[np.ndarray, Any]:
+    """Images as numbers, float32 (n, 3, px, px), and their features."""
+    chosen = drawn_images(sample.images, min(N_PIXELS, len(sample.images)), seed=seed)
+    images = sample.images.subset(chosen, split=sample.images.split)
+    return pixels_of_images(images, card.preprocess), chosen_rows(sample.z, chosen)
+
+
+def pixels_of_images(images: ImageSet, preprocess: Preprocess, *, largest_px: int = _LARGEST_PX) -> np.ndarray:
+    """The crop of each image that the encoder sees, scaled down: float32 (n, 3, px, px) in [0, 1].
+
+    ``px`` is the smaller one of ``largest_px`` and the side of the crop.
+
+    >>> from zoo.datasets import digits_data
+    >>> pixels_of_images(digits_data().val, catalogue()["pocket_init_rn"].preprocess).shape
+    (451, 3, 32, 32)
+    """
+    px = min(largest_px, preprocess.crop_px)
+    shown = transforms.Compose([*geometry(preprocess), transforms.Resize(px)])
+    found = np.empty((len(images), 3, px, px), np.float32)
+    for place, image in enumerate(images.images):
+        found[place] = np.asarray(shown(image), np.float32).transpose(2, 0, 1) / 255
+    return found
+
+
+def arrays_of(path: Path, *, beside: Path | None = None) -> dict[str, Any]:
+    """The arrays of a folder of features, an npy file or an npz file, by the names in :data:`ARGUMENTS`.
+
+    A folder is one that ``zoo features`` or ``zoo metric`` wrote: z stays on disk; ``ids`` come with it where the
+    features are of views. An npy file holds z, (n, dim) or (n_images, n_views, dim); an npz file holds arrays by name,
+    and may hold ``ids`` and ``groups``. ``beside`` is a folder or npy file with the features of validation images:
+    z_val and y_val.
+    """
+    found = _read(path)
+    if beside is not None:
+        other = _read(beside)
+        found |= {f"{name}_val": other[name] for name in ("z", "y") if name in other}
+    return found
+
+
+def arguments_for(one: FeatureMetric, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The arrays that a metric takes; refuses a file that lacks some of them."""
+    wanted = ARGUMENTS[one.needs]
+    missing = [name for name in wanted if name not in arrays]
+    if missing:
+        raise QueryError(
+            f"{one.title} needs {', '.join(wanted)}, and the file holds {', '.join(arrays)}: {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing; pass an npz file with all of them, or an encoder and "
+            "images."
+        )
+    views = arrays.get("ids") is not None or np.ndim(arrays["z"]) == 3
+    if one.needs == "views":
+        if not views:
+            raise QueryError(
+                f"{one.title} needs several views of each image, and the file holds one row an image; pass z of shape "
+                "(n_images, n_views, dim), ids beside it, or an encoder and images."
+            )
+        return {"z": arrays["z"]} if arrays.get("ids") is None else {"z": arrays["z"], "ids": arrays["ids"]}
+    if one.needs in ("features", "labels") and np.ndim(arrays["z"]) == 3:
+        raise QueryError(
+            f"{one.title} needs one row an image, and it holds views of shape {tuple(arrays['z'].shape)}; reshape "
+            "them to (n, dim) if that is what is meant."
+        )
+    return taken_by(one, {name: arrays[name] for name in (*wanted, "groups") if name in arrays})
+
+
+def taken_by(one: FeatureMetric, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The same arguments, without the groups of images if the metric takes none."""
+    return {name: value for name, value in arguments.items() if name != "groups" or one.grouped}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.is_dir():
+        features = load_features(path)
+        if features.origin.split.endswith(_VIEWS):
+            return {"z": features.x, "ids": features.y}
+        groups = {} if features.together is None else {"groups": features.together}
+        return {"z": features.x, "y": features.y} | groups
+    try:
+        found = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
+        arrays = {"z": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+    except FileNotFoundError as error:
+        raise DataError(
+            f"There is no {path}; expected a folder of features, an .npy or an .npz file, or the id of an encoder "
+            "followed by images."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path} cannot be read as features ({error}); expected a folder of features, an .npy or an .npz file."
+        ) from error
+    if "z" not in arrays:
+        raise DataError(f"{path} holds {', '.join(arrays) or 'nothing'}, expected features under the name z.")
+    return arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,8 +29,7 @@ _FOR = "mutual information"
 _LEAST_IMAGES, _LEAST_VALIDATION, _LEAST_STOPPING, _MOST_STOPPING = 256, 32, 16, 4096
 _VALIDATION_SHARE = 0.2
 _SAMPLED_IMAGES = 16_384  # whose moments stand for those of all
-_ROWS_AT_A_TIME = 256
-_PAIRS_AT_A_TIME = 8192
+_ROWS_AT_A_TIME, _PAIRS_AT_A_TIME = 256, 8192
 _CONSTANT = 1e-12  # relative spread below which numbers differ by rounding only
 
 _MOVING_AVERAGE_RATE = 0.01  # of the mean of exp T; the weight of a batch in the gradient is at most its inverse
@@ -39,26 +38,7 @@ _CHECKED_PAIRS, _FINAL_PAIRS = 1 << 15, 1 << 18  # scored for a check, and for t
 _LEAST_SHIFTS = 8
 _WATCHED_ROWS = 4096  # at most, for choosing a step, and for the bound on training pairs
 
-
-def critic_named(name: str | None, image_shape: tuple[int, ...]) -> str:
-    """The critic of that name, or, for None, the one for images of that size.
-
-    "resnet18" from 64 px (the shorter side), "small" (three residual stages) from 8 px, "perceptron" below that and for
-    vectors.
-
-    >>> critic_named(None, (3, 32, 32)), critic_named(None, (3, 224, 160)), critic_named(None, (5,))
-    ('small', 'resnet18', 'perceptron')
-    """
-    px = min(image_shape[1:], default=1)
-    if name is None:
-        return "resnet18" if px >= _RESNET_FROM_PX else "small" if px >= _SMALL_FROM_PX else "perceptron"
-    require_choice(name, "critic", CRITICS)
-    if name != "perceptron" and px < _SMALL_FROM_PX:
-        raise QueryError(
-            f"critic is {name!r}, which takes images of at least {_SMALL_FROM_PX} px, but an image has the shape "
-            f"{image_shape}: take 'perceptron'."
-        )
-    return name
+_Pairs = tuple[Array, Array]  # images (n, channels, height, width) or vectors (n, dim), and their features (n, dim)
 
 
 class Critic(nn.Module):
@@ -121,219 +101,9 @@ def _tower(name: str, image_shape: tuple[int, ...]) -> nn.Module:
     stride = 2 if max(size) > 16 else 1
     first, *more = _CHANNELS
     stages: list[nn.Module] = [nn.Conv2d(n_channels, first, 3, stride=stride, padding=1)]
-    for n_in, n_out in zip(_CHANNELS, more, strict=False):
-        stages.append(_Stage(n_in, n_out))
-    reduction = stride * 2 ** len(more)
-    n_places = math.prod(-(-side // reduction) for side in size)
+    stages += [_Stage(n_in, n_out) for n_in, n_out in zip(_CHANNELS, more, strict=False)]
+    n_places = math.prod(-(-side // (stride * 2 ** len(more))) for side in size)
     return nn.Sequential(*stages, nn.ReLU(), nn.Flatten(), nn.Linear(_CHANNELS[-1] * n_places, _EMBEDDING), nn.ReLU())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """The Donsker-Varadhan bound in nats, and its standard error over the images."""
-
-    value: float
-    standard_error: float
-
-
-def log_mean_exp(scores: Tensor) -> Tensor:
-    """Log of the mean of exp over all scores, without overflow."""
-    return torch.logsumexp(scores.flatten(), dim=0) - math.log(scores.numel())
-
-
-def donsker_varadhan(joint: Tensor, shifted: Tensor, shifts: list[int]) -> Bound:
-    """E_P[T] - log E_{PxP}[exp T] from scores of pairs that belong together and of others (MINE, Eq. 5 and 10).
-
-    ``joint`` (n,) is T(x_i, z_i) and ``shifted`` (n_shifts, n) is T(x_i, z_{i - s}), indices modulo n, for each s of
-    ``shifts``, between 1 and n - 1. The standard error is that of the linearisation in the images, each of which is in
-    one pair of the first kind and, as image and as feature, in ``2 n_shifts`` of the second. Refuses scores that are
-    not finite.
-
-    >>> donsker_varadhan(torch.ones(4), torch.ones(2, 4), [1, 2])
-    Bound(value=0.0, standard_error=0.0)
-    """
-    joint, shifted = joint.double(), shifted.double()
-    if not (bool(joint.isfinite().all()) and bool(shifted.isfinite().all())):
-        raise DataError(
-            "Scores of the critic became NaN or infinite in training, so that there is no bound: look for outliers "
-            "among images and features, or lower learning_rate."
-        )
-    log_mean = log_mean_exp(shifted)
-    ratios = (shifted - log_mean).exp()  # mean 1
-    as_image = ratios.mean(dim=0)
-    back = torch.stack([row.roll(-shift) for row, shift in zip(ratios, shifts, strict=True)])
-    influence = joint - as_image - back.mean(dim=0)
-    n = len(joint)
-    return Bound(
-        value=float(joint.mean() - log_mean), standard_error=float(influence.std()) / math.sqrt(n) if n > 1 else 0.0
-    )
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Pairs:
-    """Images (n, channels, height, width) or vectors (n, dim), as they were given, and their features (n, dim)."""
-
-    images: Any
-    z: Array
-
-    @property
-    def image_shape(self) -> tuple[int, ...]:
-        """Shape of one image."""
-        return tuple(int(side) for side in self.images.shape[1:])
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Standardisation:
-    """Means of images by channel and of features, and the factors after subtracting them, float64."""
-
-    image_mean: Array
-    image_factor: Array
-    z_mean: Array
-    z_factor: Array
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class StandardisedPairs:
-    """Pairs that are read as standardised float32 batches on a device."""
-
-    images: Any
-    z: Tensor  # (n, dim), on the CPU
-    by: Standardisation
-    device: torch.device
-
-    def read(self, rows: Array) -> tuple[Tensor, Tensor]:
-        """Images and features of some rows."""
-        block = _block(self.images, rows)
-        mean, factor = (part.astype(block.dtype) for part in (self.by.image_mean, self.by.image_factor))
-        images = torch.from_numpy(((block - mean) * factor).astype(np.float32, copy=False))
-        return images.to(self.device), self.z[torch.from_numpy(rows)].to(self.device)
-
-
-def pairs_of(images: Any, z: Any, images_val: Any, z_val: Any) -> tuple[Pairs, Pairs | None]:
-    """Training pairs, and validation pairs if they are given; refuses those that do not fit each other."""
-    train = _pairs(images, z, "images", "z", least=_LEAST_IMAGES)
-    require_varied(train.z, "z", needed_for=_FOR)
-    if _all_equal(train.images):
-        raise DataError(f"All {len(train.z)} images are equal: {_FOR} needs different images.")
-    if (images_val is None) != (z_val is None):
-        raise DataError("Got only one of images_val and z_val, expected both or neither.")
-    if images_val is None:
-        return train, None
-    validation = _pairs(images_val, z_val, "images_val", "z_val", least=_LEAST_VALIDATION)
-    width_checked(validation.z, train.z.shape[1], "z_val", _FOR)
-    if validation.image_shape != train.image_shape:
-        raise DataError(
-            f"An image of images_val has the shape {validation.image_shape} and one of images {train.image_shape}, "
-            "expected the same of both."
-        )
-    return train, validation
-
-
-def split_of(
-    n: int, stopping_share: float, generator: np.random.Generator, *, hold_out: bool
-) -> tuple[Array, Array, Array]:
-    """Rows to train on, to choose the step on, and to evaluate on (none unless ``hold_out``), each in random order."""
-    order = generator.permutation(n)
-    validation, rest = np.split(order, [round(_VALIDATION_SHARE * n) if hold_out else 0])
-    n_stopping = 0
-    if stopping_share:
-        n_stopping = min(max(round(stopping_share * len(rest)), _LEAST_STOPPING), _MOST_STOPPING)
-    stopping, fitted = np.split(rest, [n_stopping])
-    return fitted, stopping, validation
-
-
-def standardisation_of(pairs: Pairs, rows: Array) -> Standardisation:
-    """Means and factors over the pairs of some rows; those of images over a sample where there are many.
-
-    The factor of features that do not vary among them is 0, for a critic has learnt nothing from them.
-    """
-    peak, count, total = 0.0, 0, np.zeros(pairs.image_shape[0])
-    blocks = [rows[part] for part in _slices(min(len(rows), _SAMPLED_IMAGES), _ROWS_AT_A_TIME)]
-    for block in (_by_channel(pairs, some) for some in blocks):
-        peak, count = max(peak, float(np.abs(block).max())), count + len(block)
-        total += block.sum(axis=0)
-    mean, squares = total / count, np.zeros_like(total)
-    for block in (_by_channel(pairs, some) for some in blocks):
-        squares += np.square((block - mean) / (peak or 1.0)).sum(axis=0)
-    spread = np.sqrt(squares / count)  # in units of the peak
-    image_factor = np.divide(1.0, spread, out=np.ones_like(spread), where=spread > _CONSTANT) / (peak or 1.0)
-    z = pairs.z[rows].astype(np.float64)
-    largest = np.abs(z).max(axis=0)
-    unit = np.where(largest > 0, largest, 1)
-    z /= unit
-    z_mean, z_spread = z.mean(axis=0), z.std(axis=0)
-    z_factor = np.divide(1.0, z_spread, out=np.zeros_like(z_spread), where=z_spread > _CONSTANT)
-    shape = (-1,) + (1,) * (len(pairs.image_shape) - 1)
-    return Standardisation(mean.reshape(shape), image_factor.reshape(shape), z_mean * largest, z_factor / unit)
-
-
-def standardised_pairs(pairs: Pairs, by: Standardisation, device: torch.device) -> StandardisedPairs:
-    """Pairs to read batches from."""
-    z = np.empty(pairs.z.shape, dtype=np.float32)
-    for part in _slices(len(z), _ROWS_AT_A_TIME):
-        z[part] = (pairs.z[part] - by.z_mean) * by.z_factor
-    return StandardisedPairs(pairs.images, torch.from_numpy(z), by, device)
-
-
-def batches_of(rows: Array, batch_size: int, generator: np.random.Generator) -> Iterator[Array]:
-    """Batches without end: every pass in a new order, without the rest that does not fill a batch."""
-    size = min(batch_size, len(rows))
-    while True:
-        order = rows[generator.permutation(len(rows))]
-        for at in range(0, len(order) - size + 1, size):
-            yield order[at : at + size]
-
-
-def _pairs(images: Any, z: Any, name: str, z_name: str, *, least: int) -> Pairs:
-    rows = features_of(z, z_name, least=least, needed_for=_FOR)
-    if not hasattr(images, "shape") or not hasattr(images, "__getitem__"):
-        images = np.asarray(images)
-    shape = tuple(images.shape)
-    if len(shape) not in (2, 4) or 0 in shape:
-        raise DataError(f"{name} has the shape {shape}, expected (n, channels, height, width), or (n, dim) of vectors.")
-    if shape[0] != len(rows):
-        raise DataError(f"{name} has {shape[0]} images and {z_name} {len(rows)} rows, expected one row an image.")
-    for part in _slices(len(rows), _ROWS_AT_A_TIME):
-        block = _block(images, part)
-        if block.dtype.kind != "f":
-            raise DataError(f"{name} holds {block.dtype}, expected real numbers.")
-        fine = np.isfinite(block).reshape(len(block), -1).all(axis=1)
-        if not fine.all():
-            raise DataError(
-                f"Image {part.start + int(fine.argmin())} of {name} holds NaN or infinity, expected finite pixels."
-            )
-    return Pairs(images, rows)
-
-
-def _all_equal(images: Any) -> bool:
-    first = _block(images, slice(0, 1))
-    return all(bool((_block(images, part) == first).all()) for part in _slices(images.shape[0], _ROWS_AT_A_TIME))
-
-
-def _by_channel(pairs: Pairs, rows: Array) -> Array:
-    """Values of each channel of some images, float64 (n_values, n_channels)."""
-    block = _block(pairs.images, rows).astype(np.float64)
-    flat: Array = np.moveaxis(block, 1, -1).reshape(-1, block.shape[1])
-    return flat
-
-
-def _block(images: Any, rows: Array | slice) -> Array:
-    """Some images in memory: float64 if they are, otherwise float32; unchanged if they are no real numbers."""
-    if isinstance(images, Tensor):
-        index = rows if isinstance(rows, slice) else torch.from_numpy(rows).to(images.device)
-        some = images.detach()[index].cpu()
-        return (some if some.is_complex() or some.dtype == torch.float64 else some.float()).numpy()
-    block: Array = np.asarray(images[rows])
-    return block if block.dtype.kind not in "fiub" or block.dtype == np.float64 else block.astype(np.float32)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriticCheck:
-    """The bound in nats on the watched pairs after a number of steps, for ``progress``."""
-
-    step: int
-    n_steps: int
-    value: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,20 +138,16 @@ def mutual_information(
     stopping_share: float = 0.1,
     seed: int = 0,
     device: str | None = None,
-    progress: Callable[[CriticCheck], None] | None = None,
 ) -> MutualInformation:
     """MINE: the Donsker-Varadhan bound E_P[T] - log E_{PxP}[exp T], with a critic T(image, feature) trained for it.
 
     The gradient's bias is corrected by a moving average of E[exp T]. Images (by channel) and features are standardised
-    by the training pairs first, so that their units do not matter. Pairs that do not belong together are made by
-    shifting features against images. The paper trains for 50,000 steps of 128 pairs of 1.28 million images, five
-    passes; a critic memorises far fewer images long before that, and the bound on validation pairs falls below 0.
-    Therefore some training images are set aside, and the critic of the step that does best on them is used; an
-    untrained one, whose bound is 0, counts, too.
+    by the training pairs; pairs that do not belong together are made by shifting features against images. A critic
+    memorises a few thousand images long before the paper's 50,000 steps end. Therefore some training images are set
+    aside, and the critic of the step that does best on them is used; an untrained one, whose bound is 0, counts, too.
 
-    The bound cannot exceed about the logarithm of the number of pairs it is evaluated on, while features that are a
-    continuous function of the image have infinite mutual information with it: values compare what a critic of this size
-    detects.
+    The bound cannot exceed about the logarithm of the number of pairs it is evaluated on: values compare what a critic
+    of this size detects.
 
     Parameters
     ----------
@@ -392,7 +158,7 @@ def mutual_information(
     images_val, z_val : optional
         Validation pairs, at least 32. Otherwise a fifth of the pairs, drawn by ``seed``.
     n_steps : int
-        Batches to train on. The default is for some thousand images of 32 px, about a minute of one core.
+        Batches to train on; the default takes about a minute of one core for images of 32 px.
     batch_size : int
         Pairs in a batch.
     learning_rate, weight_decay : float
@@ -405,12 +171,9 @@ def mutual_information(
     stopping_share : float
         Share of the training pairs, at most 4096, that the step is chosen on. 0: the last step, as in the paper.
     seed : int
-        Of everything random. On a CPU, a seed gives the same number with any number of threads, except for
-        "resnet18", whose sums depend on it; the other critics use one thread.
+        Of everything random. On a CPU, a seed gives the same number with any number of threads, except for "resnet18".
     device : str, optional
         Of torch; None takes a GPU if there is one.
-    progress : callable, optional
-        Called with a :class:`CriticCheck` some twenty times.
 
     Returns
     -------
@@ -445,18 +208,36 @@ def mutual_information(
     require_number(stopping_share, "stopping_share", least=0, most=0.5)
     on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     generator = np.random.default_rng(seed)
-    given, given_val = pairs_of(images, z, images_val, z_val)
-    name = critic_named(critic, given.image_shape)
-    fitted, stopping, tested_rows = split_of(len(given.z), stopping_share, generator, hold_out=given_val is None)
-    standardisation = standardisation_of(given, fitted)
-    train = tested = standardised_pairs(given, standardisation, on)
-    if given_val is not None:
-        tested = standardised_pairs(given_val, standardisation, on)
-        tested_rows = generator.permutation(len(given_val.z))
+    given = _pairs(images, z, "images", "z", least=_LEAST_IMAGES)
+    require_varied(given[1], "z", needed_for=_FOR)
+    if all(np.array_equal(image, given[0][0]) for image in given[0]):
+        raise DataError(f"All {len(given[1])} images are equal: {_FOR} needs different images.")
+    if (images_val is None) != (z_val is None):
+        raise DataError("Got only one of images_val and z_val, expected both or neither.")
+    shape = given[0].shape[1:]
+    name = _critic_named(critic, shape)
+    n = len(given[1])
+    tested_rows, rest = np.split(generator.permutation(n), [round(_VALIDATION_SHARE * n) if images_val is None else 0])
+    n_stopping = 0
+    if stopping_share:
+        n_stopping = min(max(round(stopping_share * len(rest)), _LEAST_STOPPING), _MOST_STOPPING)
+    stopping, fitted = np.split(rest, [n_stopping])
+    standards = _standards(given, fitted)
+    train = tested = _Standardised(given, standards, on)
+    if images_val is not None:
+        given_val = _pairs(images_val, z_val, "images_val", "z_val", least=_LEAST_VALIDATION)
+        width_checked(given_val[1], given[1].shape[1], "z_val", _FOR)
+        if given_val[0].shape[1:] != shape:
+            raise DataError(
+                f"An image of images_val has the shape {given_val[0].shape[1:]} and one of images {shape}, expected "
+                "the same of both."
+            )
+        tested = _Standardised(given_val, standards, on)
+        tested_rows = generator.permutation(len(given_val[1]))
     watched = stopping if len(stopping) else fitted[:_WATCHED_ROWS]
     with _surroundings(on, name, seed):
-        network = Critic(name, given.image_shape, given.z.shape[1]).float().to(on)
-        batches = batches_of(fitted, batch_size, generator)
+        network = Critic(name, shape, given[1].shape[1]).float().to(on)
+        batches = _batches(fitted, batch_size, generator)
         optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
         log_average: Tensor | None = None
         best, chosen_step, weights = 0.0, 0, copy.deepcopy(network.state_dict())  # untrained: scores and bound are 0
@@ -468,20 +249,18 @@ def mutual_information(
             log_average = _backward(network, train.read(rows), shifts.tolist(), log_average)
             optimiser.step()
             if step % every == 0 or step == n_steps:
-                value = _bound(network, train, watched, _shifts(len(watched), _CHECKED_PAIRS, generator)).value
-                if progress is not None:
-                    progress(CriticCheck(step=step, n_steps=n_steps, value=value))
+                value, _ = _bound(network, train, watched, _shifts(len(watched), _CHECKED_PAIRS, generator))
                 if not len(stopping) or value > best:
                     best, chosen_step, weights = value, step, copy.deepcopy(network.state_dict())
         network.load_state_dict(weights)
         shifts_val = _shifts(len(tested_rows), _FINAL_PAIRS, generator)
-        bound = _bound(network, tested, tested_rows, shifts_val)
+        value, standard_error = _bound(network, tested, tested_rows, shifts_val)
         trained_rows = fitted[:_WATCHED_ROWS]
-        bound_train = _bound(network, train, trained_rows, _shifts(len(trained_rows), _CHECKED_PAIRS, generator))
+        value_train, _ = _bound(network, train, trained_rows, _shifts(len(trained_rows), _CHECKED_PAIRS, generator))
     return MutualInformation(
-        value=bound.value,
-        standard_error=bound.standard_error,
-        value_train=bound_train.value,
+        value=value,
+        standard_error=standard_error,
+        value_train=value_train,
         n_train=len(fitted),
         n_stopping=len(stopping),
         n_val=len(tested_rows),
@@ -489,8 +268,103 @@ def mutual_information(
         chosen_step=chosen_step,
         n_shifts=len(shifts_val),
         critic=name,
-        validation_held_out_from_training=given_val is None,
+        validation_held_out_from_training=images_val is None,
     )
+
+
+def _critic_named(name: str | None, image_shape: tuple[int, ...]) -> str:
+    """The critic of that name, or, for None, the one for images of that size."""
+    px = min(image_shape[1:], default=1)
+    if name is None:
+        return "resnet18" if px >= _RESNET_FROM_PX else "small" if px >= _SMALL_FROM_PX else "perceptron"
+    require_choice(name, "critic", CRITICS)
+    if name != "perceptron" and px < _SMALL_FROM_PX:
+        raise QueryError(
+            f"critic is {name!r}, which takes images of at least {_SMALL_FROM_PX} px, but an image has the shape "
+            f"{image_shape}: take 'perceptron'."
+        )
+    return name
+
+
+def _pairs(images: Any, z: Any, name: str, z_name: str, *, least: int) -> _Pairs:
+    rows = features_of(z, z_name, least=least, needed_for=_FOR)
+    found: Array = np.asarray(images.detach().cpu() if isinstance(images, Tensor) else images)
+    if found.ndim not in (2, 4) or not found.size:
+        raise DataError(
+            f"{name} has the shape {found.shape}, expected (n, channels, height, width), or (n, dim) of vectors."
+        )
+    if len(found) != len(rows):
+        raise DataError(f"{name} has {len(found)} images and {z_name} {len(rows)} rows, expected one row an image.")
+    if found.dtype.kind not in "fiub":
+        raise DataError(f"{name} holds {found.dtype}, expected real numbers.")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise DataError(f"{name} holds NaN or infinity, expected finite pixels.")
+    return found, rows
+
+
+def _floats(block: Array) -> Array:
+    return block if block.dtype == np.float64 else block.astype(np.float32)
+
+
+def _standards(pairs: _Pairs, rows: Array) -> tuple[Array, Array, Array, Array]:
+    """Means and factors of images, by channel, and of features over the pairs of some rows, float64.
+
+    The factor of features that do not vary among them is 0, for a critic has learnt nothing from them.
+    """
+    images, z = pairs
+
+    def by_channel(some: Array) -> Array:  # (n_values, n_channels)
+        block: Array = np.moveaxis(_floats(images[some]).astype(np.float64), 1, -1)
+        return block.reshape(-1, block.shape[-1])
+
+    peak, count, total = 0.0, 0, np.zeros(images.shape[1])
+    blocks = [rows[part] for part in _slices(min(len(rows), _SAMPLED_IMAGES), _ROWS_AT_A_TIME)]
+    for block in map(by_channel, blocks):
+        peak, count = max(peak, float(np.abs(block).max())), count + len(block)
+        total += block.sum(axis=0)
+    peak = peak or 1.0
+    mean, squares = total / count, np.zeros_like(total)
+    for block in map(by_channel, blocks):
+        squares += np.square((block - mean) / peak).sum(axis=0)
+    spread = np.sqrt(squares / count)  # in units of the peak
+    factor = np.divide(1.0, spread, out=np.ones_like(spread), where=spread > _CONSTANT) / peak
+    wide = z[rows].astype(np.float64)
+    largest = np.abs(wide).max(axis=0)
+    unit = np.where(largest > 0, largest, 1)
+    wide /= unit
+    z_spread = wide.std(axis=0)
+    z_factor = np.divide(1.0, z_spread, out=np.zeros_like(z_spread), where=z_spread > _CONSTANT)
+    shape = (-1,) + (1,) * (len(images.shape) - 2)
+    return mean.reshape(shape), factor.reshape(shape), wide.mean(axis=0) * largest, z_factor / unit
+
+
+class _Standardised:
+    """Pairs that are read as standardised float32 batches on a device."""
+
+    def __init__(self, pairs: _Pairs, standards: tuple[Array, Array, Array, Array], device: torch.device) -> None:
+        self.images, z = pairs
+        self.mean, self.factor, z_mean, z_factor = standards
+        self.z = torch.from_numpy(((z - z_mean) * z_factor).astype(np.float32))
+        self.device = device
+
+    def read(self, rows: Array) -> tuple[Tensor, Tensor]:
+        block = _floats(self.images[rows])
+        mean, factor = self.mean.astype(block.dtype), self.factor.astype(block.dtype)
+        images = torch.from_numpy(((block - mean) * factor).astype(np.float32, copy=False))
+        return images.to(self.device), self.z[torch.from_numpy(rows)].to(self.device)
+
+
+def _batches(rows: Array, batch_size: int, generator: np.random.Generator) -> Iterator[Array]:
+    """Batches without end: every pass in a new order, without the rest that does not fill a batch."""
+    size = min(batch_size, len(rows))
+    while True:
+        order = rows[generator.permutation(len(rows))]
+        for at in range(0, len(order) - size + 1, size):
+            yield order[at : at + size]
+
+
+def _log_mean_exp(scores: Tensor) -> Tensor:
+    return torch.logsumexp(scores.flatten(), dim=0) - math.log(scores.numel())
 
 
 def _backward(network: Critic, batch: tuple[Tensor, Tensor], shifts: list[int], log_average: Tensor | None) -> Tensor:
@@ -498,7 +372,7 @@ def _backward(network: Critic, batch: tuple[Tensor, Tensor], shifts: list[int], 
     of_image, of_feature = network.train().halves(*batch)
     joint = network(of_image, of_feature)  # (b,)
     shifted = network(of_image, torch.stack([of_feature.roll(shift, 0) for shift in shifts]))  # (n_shuffles, b)
-    log_mean = log_mean_exp(shifted)
+    log_mean = _log_mean_exp(shifted)
     now = log_mean.detach()
     if log_average is None:
         log_average = now
@@ -511,8 +385,8 @@ def _backward(network: Critic, batch: tuple[Tensor, Tensor], shifts: list[int], 
     return log_average
 
 
-def _bound(network: Critic, pairs: StandardisedPairs, rows: Array, shifts: list[int]) -> Bound:
-    """The bound on pairs whose rows come in a random order, so that shifted ones are pairs of unrelated images."""
+def _bound(network: Critic, pairs: _Standardised, rows: Array, shifts: list[int]) -> tuple[float, float]:
+    """The bound and its standard error on pairs whose rows come in a random order, so that shifts unrelate them."""
     network.eval()
     with torch.no_grad():
         halves = [network.halves(*pairs.read(rows[part])) for part in _slices(len(rows), _ROWS_AT_A_TIME)]
@@ -523,6 +397,28 @@ def _bound(network: Critic, pairs: StandardisedPairs, rows: Array, shifts: list[
             return torch.cat([network(of_image[at], other[at]) for at in _slices(len(rows), _PAIRS_AT_A_TIME)])
 
         return donsker_varadhan(scores(0).cpu(), torch.stack([scores(shift) for shift in shifts]).cpu(), shifts)
+
+
+def donsker_varadhan(joint: Tensor, shifted: Tensor, shifts: list[int]) -> tuple[float, float]:
+    """E_P[T] - log E_{PxP}[exp T] from scores of pairs that belong together and of others (MINE, Eq. 5 and 10).
+
+    ``joint`` (n,) is T(x_i, z_i) and ``shifted`` (n_shifts, n) is T(x_i, z_{i - s}), indices modulo n. The second
+    number is the standard error, that of the linearisation in the images.
+
+    >>> donsker_varadhan(torch.ones(4), torch.ones(2, 4), [1, 2])
+    (0.0, 0.0)
+    """
+    joint, shifted = joint.double(), shifted.double()
+    if not (bool(joint.isfinite().all()) and bool(shifted.isfinite().all())):
+        raise DataError(
+            "Scores of the critic became NaN or infinite in training, so that there is no bound: look for outliers "
+            "among images and features, or lower learning_rate."
+        )
+    log_mean = _log_mean_exp(shifted)
+    ratios = (shifted - log_mean).exp()  # mean 1
+    back = torch.stack([row.roll(-shift) for row, shift in zip(ratios, shifts, strict=True)])
+    influence = joint - ratios.mean(dim=0) - back.mean(dim=0)
+    return float(joint.mean() - log_mean), float(influence.std()) / math.sqrt(len(joint))
 
 
 def _shifts(n: int, n_pairs: int, generator: np.random.Generator) -> list[int]:

@@ -1,44 +1,118 @@
-"""How many dimensions features use, from their singular values.
+"""How many dimensions features use, from their singular values, at once or while an encoder trains.
 
-RankMe, the classical rank, the rank of the correlation matrix, alpha-ReQ, NESum, the stable rank, and matrix entropy.
+RankMe, the classical rank, the rank of the correlation matrix, alpha-ReQ, NESum, the stable rank, matrix entropy; and
+:class:`Monitor`, which follows some of them, LiDAR and alignment during a training.
+
+Singular values are those of the triangular factor of the rows, which is found block by block without squaring: good to
+1e-13 of the largest. From the sums of a :class:`Monitor` they are good to 1e-6 of it, and smaller ones count as 0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import DataError, QueryError
+from ...errors import DataError, MissingExtra, QueryError
 from ...optional import requires_extra
 from ..arrays import Array
-from .arrays import require_number, views_of
-from .spectrum import AS_THEY_ARE, CENTRED, STANDARDISED, SingularValues, spectrum_of
+from ..eigen import svdvals
+from .arrays import (
+    Gram,
+    batches_of,
+    collapsed,
+    require_number,
+    require_rows,
+    root_of,
+    tensor_of,
+    triangular_factor,
+    views_of,
+)
 
 with requires_extra("models", needed_for="A label-free metric"):
     import numpy as np
+    import torch
+    from torch import Tensor
 
-CERTAIN = 1e-5  # relative error up to which RankMe is returned without a remark
+# Descriptions: singular values of the features, of the features less their mean, and of those over their standard
+# deviation times the root of n, whose squares are the eigenvalues of the correlation matrix.
+AS_THEY_ARE, CENTRED, STANDARDISED = "as they are", "centred", "standardised"
 
+_OF_SUMS = 1e-6  # of the largest singular value: what sums resolve
 _LAST_RANK, _LEAST_RANKS = 100, 3  # that alpha-ReQ fits
 _NULL = 1e-5  # singular values up to this share of the largest count as 0
 _LEAST_SHARE_OF_RANKS = 0.9  # that alpha-ReQ still fits when it leaves out a null tail
-_NOISE = 16 * np.finfo(np.float64).eps  # relative size of singular values that rounding makes of zeros
+_NOISE = 2.0**-46  # relative size of singular values that rounding makes of zeros
+_ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveRank:
-    """RankMe, and a bound of its relative error by rounding."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spectrum:
+    """What all spectral metrics of ``n`` rows need, made in one pass over them."""
 
-    value: float
-    relative_error: float
+    n: int
+    mean: Tensor  # float64 (dim,)
+    root: Tensor  # R (k, dim) with R'R the scatter of the rows
+    constant: Tensor  # bool (dim,): features that never change
+    resolution: float  # of the stored numbers, relative
+    floor: float = 0.0  # share of the largest singular value below which the others count as 0
+    _known: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def dim(self) -> int:
+        return len(self.mean)
+
+    def values(self, of: str, *, least: int = 2, needed_for: str) -> Array:
+        """Singular values, descending, float64 (k,); refuses fewer than ``least`` rows, or equal ones."""
+        require_rows(self.n, least, "z", needed_for=needed_for)
+        if bool(self.constant.all()):
+            raise collapsed(self.n, "z", needed_for)
+        if of not in self._known:
+            matrix = self.root
+            if of == AS_THEY_ARE:
+                matrix = torch.cat([matrix, math.sqrt(self.n) * self.mean[None]])
+            elif of == STANDARDISED:
+                lengths = torch.linalg.vector_norm(matrix, dim=0)
+                varying = ~self.constant & (lengths > 0)
+                matrix = matrix[:, varying] / lengths[varying]
+            found = svdvals(matrix).cpu().numpy()
+            found[found < self.floor * found[0]] = 0.0
+            self._known[of] = found[: min(self.n - (of != AS_THEY_ARE), self.dim)]
+        return self._known[of]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThresholdRank:
-    """Number of values above a threshold, and of those so close to it that rounding may have moved them across."""
+@torch.no_grad()
+def spectrum_of(z: Any, name: str = "z") -> Spectrum:
+    """Features ready for spectral metrics, all of which share one pass over them.
 
-    value: float
-    n_uncertain: int
+    ``z`` is an array, a tensor or :attr:`zoo.features.Features.x` (n, dim), which may be larger than memory, or an
+    iterator of batches.
+
+    >>> spectrum_of(torch.eye(3).double()).dim
+    3
+    """
+    if isinstance(z, Spectrum):
+        return z
+    n, resolution = 0, 0.0
+    first = varies = torch.empty(0)
+
+    def moved() -> Iterator[Tensor]:  # less the first row, so that a large mean costs no digits
+        nonlocal n, resolution, first, varies
+        for rows in batches_of(z, name):
+            resolution = max(resolution, torch.finfo(rows.dtype).eps)
+            if not n:
+                first = rows[0].double()
+                varies = torch.zeros_like(first, dtype=torch.bool)
+            wide = rows.double() - first
+            varies |= (wide != 0).any(dim=0)
+            n += len(rows)
+            yield torch.cat([torch.ones_like(wide[:, :1]), wide], dim=1)
+
+    # the column of ones takes the mean, and the rest of the factor is that of the centred rows
+    factor = triangular_factor(moved())
+    mean = first + factor[0, 1:] / factor[0, 0]
+    return Spectrum(n=n, mean=mean, root=factor[1:, 1:], constant=~varies, resolution=resolution)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +122,6 @@ class CorrelationRank:
     value: float
     threshold: float  # an eigenvalue counts above it
     n_constant: int  # features that never change: they have no correlation and add nothing
-    n_uncertain: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +132,6 @@ class PowerLaw:
     r_squared: float  # share of the weighted variance of the logarithms that the line explains
     first: int  # rank, from 1, of the first and of the last eigenvalue that were fitted
     last: int
-    uncertainty: float  # bound of the error of the exponent by rounding
 
 
 def rankme(z: Any, *, eps: float = 1e-7) -> float:
@@ -68,8 +140,8 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     Parameters
     ----------
     z : float array, shape (n_images, dim)
-        One row an image, neither centred nor scaled: an array, a tensor, an iterator of batches, sums
-        (:class:`.spectrum.Gram`), or :func:`.spectrum.spectrum_of` any of these. The paper takes 25,600 images.
+        One row an image, neither centred nor scaled: an array, a tensor, an iterator of batches, or
+        :func:`.rank.spectrum_of` any of these. The paper takes 25,600 images.
     eps : float
         Added to each normalised singular value.
 
@@ -77,13 +149,11 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     -------
     float
         From 1 to min(n_images, dim), plus what eps adds, in dimensions; higher is better, 1 means full collapse.
-        Within 1e-5 of the exact value for the features as they are stored, whatever their spectrum.
 
     Raises
     ------
     DataError
-        If there are fewer than two rows, all are equal, or one holds NaN; if sums were given that are not precise
-        enough for this spectrum (:func:`effective_rank` bounds the error).
+        If there are fewer than two rows, all are equal, or one holds NaN.
     QueryError
         If eps is below 0, or 1 or above.
 
@@ -96,25 +166,9 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     >>> round(rankme(np.eye(5)), 4)
     5.0
     """
-    found = effective_rank(z, eps=eps)
-    if found.relative_error > CERTAIN:
-        raise DataError(
-            f"RankMe of these features ({found.value:.6g}) is known to {found.relative_error:.0e} only, for many of "
-            "their singular values are below the rounding of sums: pass the features, or take effective_rank."
-        )
-    return found.value
-
-
-def effective_rank(z: Any, *, eps: float = 1e-7) -> EffectiveRank:
-    """:func:`rankme` with a bound of its error, also from sums that are not precise enough for the spectrum.
-
-    >>> effective_rank(np.eye(5)).relative_error < 1e-9
-    True
-    """
     require_number(eps, "eps", least=0, below=1)
-    spectrum = spectrum_of(z).require(2, "RankMe")
-    found = spectrum.resolve(AS_THEY_ARE, lambda one: _effective_rank(one, eps).relative_error <= CERTAIN)
-    return _effective_rank(found, eps)
+    values = spectrum_of(z).values(AS_THEY_ARE, needed_for="RankMe")
+    return math.exp(_entropy(values / values.sum() + eps))
 
 
 def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
@@ -135,8 +189,7 @@ def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
     Raises
     ------
     DataError
-        If there are fewer than two rows, all are equal, or one holds NaN; if sums were given and a value is too close
-        to the threshold for their precision (:func:`threshold_rank` counts such values).
+        As :func:`rankme`.
     QueryError
         If eps is below 0, or 1 or above; if the threshold is above the largest value, as with eps = 1e-7 from ten
         million images on.
@@ -150,36 +203,16 @@ def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
     >>> feature_rank(np.diag([1.0, 1.0, 1e-3, 1e-9]))
     3.0
     """
-    spectrum = spectrum_of(z)
-    found = threshold_rank(spectrum, eps=eps)
-    if found.n_uncertain and spectrum.is_of_sums:
-        raise DataError(
-            f"{found.n_uncertain} singular values are too close to the threshold of the rank for the precision of "
-            "sums: pass the features, or take threshold_rank."
-        )
-    return found.value
-
-
-def threshold_rank(z: Any, *, eps: float = 1e-7) -> ThresholdRank:
-    """:func:`feature_rank`, and how many values are too close to the threshold, also from sums.
-
-    >>> threshold_rank(np.eye(3))
-    ThresholdRank(value=3.0, n_uncertain=0)
-    """
     require_number(eps, "eps", least=0, below=1)
-    spectrum = spectrum_of(z).require(2, "the rank")
+    spectrum = spectrum_of(z)
     relative = max(spectrum.n, spectrum.dim) * eps
     if relative >= 1:
         raise QueryError(
             f"With {max(spectrum.n, spectrum.dim)} rows or features and eps = {eps:g} no singular value can pass the "
             "threshold of the rank: take a smaller eps, or fewer images."
         )
-
-    def n_close(one: SingularValues) -> int:
-        return int(((one.low <= relative * one.high[0]) & (one.high >= relative * one.low[0])).sum())
-
-    found = spectrum.resolve(AS_THEY_ARE, lambda one: not n_close(one))
-    return ThresholdRank(value=float((found.values > relative * found.values[0]).sum()), n_uncertain=n_close(found))
+    values = spectrum.values(AS_THEY_ARE, needed_for="the rank")
+    return float((values > relative * values[0]).sum())
 
 
 def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> CorrelationRank:
@@ -201,7 +234,7 @@ def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> Corre
     Raises
     ------
     DataError
-        If there are fewer than two rows, all are equal, or one holds NaN.
+        As :func:`rankme`.
     QueryError
         If a tolerance is negative or not finite.
 
@@ -216,19 +249,11 @@ def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> Corre
     """
     require_number(atol, "atol", least=0)
     require_number(rtol, "rtol", least=0)
-    spectrum = spectrum_of(z).require(2, "effective dimensionality")
-
-    def n_close(one: SingularValues) -> int:
-        least, most = (max(atol, rtol * float(end[0]) ** 2) for end in (one.low, one.high))
-        return int(((one.low**2 <= most) & (one.high**2 >= least)).sum())
-
-    found = spectrum.resolve(STANDARDISED, lambda one: not n_close(one))
-    threshold = max(atol, rtol * float(found.values[0]) ** 2)
+    spectrum = spectrum_of(z)
+    eigenvalues = spectrum.values(STANDARDISED, needed_for="effective dimensionality") ** 2
+    threshold = max(atol, rtol * float(eigenvalues[0]))
     return CorrelationRank(
-        value=float((found.values**2 > threshold).sum()),
-        threshold=threshold,
-        n_constant=found.n_constant,
-        n_uncertain=n_close(found),
+        value=float((eigenvalues > threshold).sum()), threshold=threshold, n_constant=int(spectrum.constant.sum())
     )
 
 
@@ -276,10 +301,9 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     z : float array, shape (n_images, dim)
         As :func:`rankme` takes it.
     first, last : int
-        First and last rank of the fit, counted from 1. The paper does not state its range. The default is that of its
-        published code, ranks 4 to 100, or to min(n_images - 1, dim) if that is less; up to a tenth of the range is left
-        out at its end where eigenvalues are 0 (a layer norm makes one 0). Stringer et al., whose method it is, fit 11
-        to 500.
+        First and last rank of the fit, counted from 1. The default is that of the published code, ranks 4 to 100, or to
+        min(n_images - 1, dim) if that is less; up to a tenth of the range is left out at its end where eigenvalues are
+        0 (a layer norm makes one 0). Stringer et al., whose method it is, fit 11 to 500.
     weighted : bool
         With weights 1 / rank, as both do: each stretch of the logarithmic axis then counts the same.
 
@@ -308,8 +332,9 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     >>> round(found.value, 6), round(found.r_squared, 6)
     (1.0, 1.0)
     """
-    spectrum = spectrum_of(z).require(12, "alpha-ReQ")
-    n_ranks = min(spectrum.n - 1, spectrum.dim)
+    spectrum = spectrum_of(z)
+    values = spectrum.values(CENTRED, least=12, needed_for="alpha-ReQ")
+    n_ranks = len(values)
     end = min(_LAST_RANK, n_ranks) if last is None else last
     if first < 1 or end - first + 1 < _LEAST_RANKS or end > n_ranks:
         raise QueryError(
@@ -317,37 +342,31 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
             f"{spectrum.n} rows of {spectrum.dim} features have: choose another first and last rank."
         )
     ranks = np.arange(first, end + 1)
-    found = spectrum.resolve(CENTRED, lambda one: _blur(one, ranks).max() <= CERTAIN)
-    chosen, blur = found.values[ranks - 1], _blur(found, ranks)
-    lost = np.isinf(blur) | (chosen <= max(spectrum.resolution, _NOISE) * found.largest)
-    n_left = int(lost.argmax())
-    null = (
-        found.high[ranks[n_left:] - 1] <= _NULL * found.values[0]
-    )  # zeros, not values that an offset's rounding hides
-    if last is None and lost.any() and null.all() and n_left >= _LEAST_SHARE_OF_RANKS * len(ranks):
-        end = first + n_left - 1
-        ranks, chosen, blur, lost = ranks[:n_left], chosen[:n_left], blur[:n_left], lost[:n_left]
+    chosen = values[ranks - 1]
+    largest = max(values[0], math.sqrt(spectrum.n) * float(torch.linalg.vector_norm(spectrum.mean)))
+    lost = chosen <= max(spectrum.resolution, _NOISE) * largest
     if lost.any():
-        rank = first + int(lost.argmax())
-        of = "sums" if found.from_sums and np.isinf(blur[rank - first]) else "the features"
-        raise DataError(
-            f"Eigenvalue {rank} of the covariance is 0 or below the rounding of {of}, which no power law has: fit "
-            f"ranks below it (last={rank - 1}), or treat the representation as collapsed to {rank - 1} dimensions."
-        )
+        n_left = int(lost.argmax())
+        null = chosen[n_left:] <= _NULL * values[0]  # zeros, not values that an offset's rounding hides
+        if last is not None or not null.all() or n_left < _LEAST_SHARE_OF_RANKS * len(ranks):
+            rank = first + n_left
+            raise DataError(
+                f"Eigenvalue {rank} of the covariance is 0 or below the rounding of the features, which no power law "
+                f"has: fit ranks below it (last={rank - 1}), or treat the representation as collapsed to {rank - 1} "
+                "dimensions."
+            )
+        ranks, chosen = ranks[:n_left], chosen[:n_left]
     x, y = np.log(ranks), 2 * np.log(chosen)
     weights = 1 / ranks if weighted else np.ones(len(ranks))
     weights = weights / weights.sum()
-    x_mean, y_mean = weights @ x, weights @ y
-    leverage = weights * (x - x_mean) / (weights @ (x - x_mean) ** 2)
-    slope = leverage @ y
-    spread = weights @ (y - y_mean) ** 2
-    residual = weights @ (y - y_mean - slope * (x - x_mean)) ** 2
+    x, y = x - weights @ x, y - weights @ y
+    slope = (weights * x) @ y / (weights @ x**2)
+    spread = weights @ y**2
     return PowerLaw(
         value=float(-slope),
-        r_squared=float(1 - residual / spread) if spread > 0 else 1.0,
+        r_squared=float(1 - weights @ (y - slope * x) ** 2 / spread) if spread > 0 else 1.0,
         first=first,
-        last=end,
-        uncertainty=float(np.abs(leverage) @ blur),
+        last=int(ranks[-1]),
     )
 
 
@@ -363,12 +382,12 @@ def nesum(z: Any) -> float:
     -------
     float
         From 1 to min(n_images - 1, dim), in dimensions; higher is better, by the paper: eigenvalues that fall less lose
-        less to collapse. Within 1e-5 of the exact value.
+        less to collapse.
 
     Raises
     ------
     DataError
-        If there are fewer than two rows, all are equal, or one holds NaN.
+        As :func:`rankme`.
 
     References
     ----------
@@ -379,7 +398,8 @@ def nesum(z: Any) -> float:
     >>> round(nesum([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 4)
     2.0
     """
-    return _over_the_largest(z, CENTRED, "NESum")
+    values = spectrum_of(z).values(CENTRED, needed_for="NESum")
+    return float(((values / values[0]) ** 2).sum())
 
 
 def stable_rank(z: Any) -> float:
@@ -394,12 +414,12 @@ def stable_rank(z: Any) -> float:
     -------
     float
         From 1 to the rank of z, in dimensions; higher is better. Unlike the rank it hardly changes with small changes
-        of the features. Within 1e-5 of the exact value.
+        of the features.
 
     Raises
     ------
     DataError
-        If there are fewer than two rows, all are equal, or one holds NaN.
+        As :func:`rankme`.
 
     References
     ----------
@@ -411,7 +431,8 @@ def stable_rank(z: Any) -> float:
     >>> round(stable_rank(np.diag([2.0, 1.0, 1.0])), 4)
     1.5
     """
-    return _over_the_largest(z, AS_THEY_ARE, "the stable rank")
+    values = spectrum_of(z).values(AS_THEY_ARE, needed_for="the stable rank")
+    return float(((values / values[0]) ** 2).sum())
 
 
 def matrix_entropy(z: Any, *, order: float = 1.0, centred: bool = False) -> float:
@@ -432,14 +453,12 @@ def matrix_entropy(z: Any, *, order: float = 1.0, centred: bool = False) -> floa
     Returns
     -------
     float
-        From 0 to log min(n_images, dim), in nats; higher means that more directions are used. Within 1e-5 of the exact
-        value.
+        From 0 to log min(n_images, dim), in nats; higher means that more directions are used.
 
     Raises
     ------
     DataError
-        If there are fewer than two rows, all are equal, or one holds NaN; if sums were given that are not precise
-        enough for this order.
+        As :func:`rankme`.
     QueryError
         If the order is not above 0.
 
@@ -454,80 +473,214 @@ def matrix_entropy(z: Any, *, order: float = 1.0, centred: bool = False) -> floa
     (1.386294, 1.386294)
     """
     require_number(order, "order", above=0)
-    spectrum = spectrum_of(z).require(2, "matrix entropy")
-    found = spectrum.resolve(CENTRED if centred else AS_THEY_ARE, lambda one: _matrix_entropy(one, order)[1] <= CERTAIN)
-    value, error = _matrix_entropy(found, order)
-    if error > CERTAIN:
-        raise DataError(
-            f"Matrix entropy of order {order:g} ({value:.6g}) is known to {error:.0e} only, for many eigenvalues are "
-            "below the rounding of sums: pass the features, or take a higher order."
-        )
-    return value
-
-
-def _over_the_largest(z: Any, of: str, needed_for: str) -> float:
-    """Sum of the squared singular values over the largest one."""
-
-    def ends(one: SingularValues) -> tuple[float, float]:
-        squares = one.low**2, one.high**2
-        return float(squares[0].sum() / squares[1][0]), float(squares[1].sum() / max(squares[0][0], 1e-300))
-
-    def is_enough(one: SingularValues) -> bool:
-        low, high = ends(one)
-        return high - low <= CERTAIN * low
-
-    found = spectrum_of(z).require(2, needed_for).resolve(of, is_enough)
-    squares = found.values**2
-    if not is_enough(found):
-        raise DataError(
-            f"{needed_for[0].upper()}{needed_for[1:]} of these features is lost in the rounding of a mean that is much "
-            "larger than their spread: pass the features and not sums, or take the mean off first."
-        )
-    return float(squares.sum() / squares[0])
-
-
-def _matrix_entropy(found: SingularValues, order: float) -> tuple[float, float]:
-    """The entropy, and how far at most it is off within the intervals of the singular values."""
-    squares, lows, highs = found.values**2, found.low**2, found.high**2
-    shares = squares / squares.sum()
-    low = lows / np.maximum(lows + (highs.sum() - highs), 1e-300)
-    high = highs / np.maximum(highs + (lows.sum() - lows), 1e-300)
+    values = spectrum_of(z).values(CENTRED if centred else AS_THEY_ARE, needed_for="matrix entropy")
+    squares = (values / values[0]) ** 2
+    total = float(squares.sum())
     if order == 1:
-        entropy = float(_terms(shares).sum())
-        ends = np.stack([_terms(low), _terms(high)])
-        highest = np.where((low < np.exp(-1)) & (high > np.exp(-1)), np.exp(-1), ends.max(axis=0))
-        return entropy, max(float(highest.sum()) - entropy, entropy - float(ends.min(axis=0).sum()), 0.0)
-    entropy, one_end, other_end = (_renyi(part, order) for part in (shares, low, high))
-    return entropy, max(abs(one_end - entropy), abs(other_end - entropy))
+        return _entropy(squares / total)
+    # the largest eigenvalue apart, so that high orders do not underflow
+    return (float(np.log((squares**order).sum())) - order * math.log(total)) / (1 - order)
 
 
-def _renyi(shares: Array, order: float) -> float:
-    largest = float(shares.max())  # apart, so that high orders do not underflow
-    return (float(np.log(((shares / largest) ** order).sum())) + order * float(np.log(largest))) / (1 - order)
+def _entropy(shares: Array) -> float:
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
-def _effective_rank(found: SingularValues, eps: float) -> EffectiveRank:
-    """RankMe, and the most that it can differ from it within the intervals of the singular values."""
-    entropy = _terms(found.values / found.values.sum() + eps).sum()
-    others_high, others_low = found.high.sum() - found.high, found.low.sum() - found.low
-    low = found.low / (found.low + others_high) + eps
-    high = found.high / (found.high + others_low) + eps
-    ends = np.stack([_terms(low), _terms(high)])
-    highest = np.where((low < np.exp(-1)) & (high > np.exp(-1)), np.exp(-1), ends.max(axis=0))  # -x log x peaks at 1/e
-    error = max(highest.sum() - entropy, entropy - ends.min(axis=0).sum(), 0.0)
-    return EffectiveRank(value=float(np.exp(entropy)), relative_error=float(np.expm1(error)))
+class Monitor:
+    """Spectral metrics, and with views LiDAR and alignment, of all features since the last :meth:`reset`.
 
+    It keeps float64 sums only: of features (n, dim) one matrix, of views (n_images, n_views, dim) one of their
+    deviations from the mean of their image and one of these means. A matrix takes 8 dim**2 bytes (34 MB for 2,048
+    features) on the device of the first batch, where the products are made. Singular values below 1e-6 of the largest
+    count as 0.
 
-def _terms(shares: Array) -> Array:
-    """-x log x, and 0 at 0."""
-    logs: Array = np.log(shares, where=shares > 0, out=np.zeros_like(shares))
-    return -shares * logs
+    Parameters
+    ----------
+    eps : float
+        Of :func:`zoo.evaluation.label_free.rankme` and :func:`zoo.evaluation.label_free.lidar`.
+    delta : float
+        Of :func:`zoo.evaluation.label_free.lidar`, in squared units of the features.
+    alpha : float
+        Power of the distance in :func:`zoo.evaluation.label_free.alignment`, above 0.
+    first, last : int
+        Ranks that :func:`alpha_req` fits.
 
+    Attributes
+    ----------
+    notes : dict of str to str
+        After :meth:`compute`: by metric, why it has no value, or remarks of the metric.
 
-def _blur(found: SingularValues, ranks: Array) -> Array:
-    """Half the width of the interval of the logarithm of each eigenvalue; infinite where the eigenvalue may be 0."""
-    low, value, high = (end[ranks - 1] for end in (found.low, found.values, found.high))
-    known = low > 0
-    blur = np.full(len(ranks), np.inf)
-    blur[known] = 2 * np.log(np.maximum(value[known] / low[known], high[known] / value[known]))
-    return blur
+    Raises
+    ------
+    QueryError
+        If alpha is not above 0.
+
+    Examples
+    --------
+    >>> monitor = Monitor()
+    >>> for step in range(3):
+    ...     monitor.update(np.random.default_rng(step).normal(size=(40, 4)))
+    >>> monitor.compute()["feature_rank"]
+    4.0
+    """
+
+    def __init__(
+        self, *, eps: float = 1e-7, delta: float = 0.0, alpha: float = 2.0, first: int = 4, last: int | None = None
+    ) -> None:
+        require_number(alpha, "alpha", above=0)
+        self.eps, self.delta, self.alpha = eps, delta, alpha
+        self.first, self.last = first, last
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all features."""
+        self.notes: dict[str, str] = {}
+        self._rows = Gram()  # features, or deviations of views from the mean of their image
+        self._means = Gram()  # of images, empty without views
+        self._distances = torch.zeros((), dtype=torch.float64)
+        self._by_precision = torch.zeros(len(_ROUNDOFF), dtype=torch.float64)  # images that came in each type
+
+    @property
+    def n_rows(self) -> int:
+        """Features, or views, since the last reset."""
+        return self._rows.count
+
+    @property
+    def n_views(self) -> int:
+        """Of each image; 1 for features."""
+        return self._rows.count // self._means.count if self._means.count else 1
+
+    @torch.inference_mode(False)  # tensors that are made in it cannot be changed outside of it
+    @torch.no_grad()
+    def update(self, batch: Any) -> None:
+        """Add features (n, dim), or views (n_images, n_views, dim): a tensor of any device, or an array.
+
+        Refuses NaN (on a GPU :meth:`compute` does), and features after views or another number of views than before.
+        """
+        if not hasattr(batch, "shape"):
+            batch = np.asarray(batch)
+        shape = tuple(batch.shape)
+        if len(shape) not in (2, 3) or 0 in shape[1:] or (len(shape) == 3 and shape[1] < 2):
+            raise DataError(
+                f"A batch has the shape {shape}, expected features (n, dim), or views (n_images, n_views, dim) with at "
+                "least 2 views of each image."
+            )
+        if self.n_rows and self.n_views != (1 if len(shape) == 2 else shape[1]):
+            raise DataError(
+                f"A batch has the shape {shape}, but those before it had {self.n_views} views of each image: use one "
+                "monitor for each kind."
+            )
+        if len(shape) == 2:
+            self._rows.update(batch)
+            return
+        kind = str(getattr(batch, "dtype", "float64")).rpartition(".")[2]
+        self._by_precision[list(_ROUNDOFF).index(kind if kind in _ROUNDOFF else "float64")] += shape[0]
+        views = tensor_of(batch.reshape(-1, shape[2]), "the views so far", self.n_rows).double().reshape(shape)
+        means = views[:, 0] + (views - views[:, :1]).mean(dim=1)  # exact where views are equal
+        self._means.update(means)
+        self._rows.update((views - means[:, None]).reshape(-1, shape[2]))
+        units = views / torch.linalg.vector_norm(views, dim=2, keepdim=True)
+        distances = torch.stack([(units - units.roll(step, 1)).norm(dim=2) for step in range(1, shape[1])])
+        self._distances = self._distances.to(views.device) + distances.pow(self.alpha).mean(dim=(0, 2)).sum()
+
+    @torch.no_grad()
+    def compute(self) -> dict[str, float]:
+        """The metrics by name; one that has no value is missing, and :attr:`notes` says why.
+
+        Of features: rankme, feature_rank, correlation_rank, alpha_req. Of views the same of all views together, which
+        makes rankme the same as rankme_augmented, and lidar, and the alignment of normalised views. Refuses a monitor
+        without features, or with NaN among them.
+        """
+        mean, scatter, constant = self._rows.moments()
+        if self._means.count:
+            within = scatter + self.n_rows * torch.outer(mean, mean)
+            mean, between, same = self._means.moments()
+            scatter, constant = within + self.n_views * between, constant & same
+        spectrum = Spectrum(
+            n=self.n_rows,
+            mean=mean,
+            root=root_of(scatter),
+            constant=constant,
+            resolution=torch.finfo(torch.float32).eps,
+            floor=_OF_SUMS,
+        )
+        metrics: dict[str, Callable[[], float]] = {
+            "rankme": lambda: rankme(spectrum, eps=self.eps),
+            "feature_rank": lambda: feature_rank(spectrum),
+            "correlation_rank": lambda: correlation_rank(spectrum).value,
+            "alpha_req": lambda: alpha_req(spectrum, first=self.first, last=self.last).value,
+        }
+        if self._means.count:
+            size = (scatter.diagonal() / self.n_rows + mean**2).sqrt()
+            metrics["rankme_augmented"] = metrics["rankme"]
+            metrics["lidar"] = lambda: self._lidar(within, between, size)
+            metrics["alignment"] = self._alignment
+        self.notes, found = {}, dict[str, float]()
+        for name, metric in metrics.items():
+            try:
+                found[name] = metric()
+            except (DataError, QueryError, MissingExtra) as error:
+                self.notes[name] = str(error)
+        return found
+
+    def merge(self, other: Monitor) -> None:
+        """Add what the monitor of another process has seen: one that was pickled, or made by :meth:`from_state`."""
+        if self.n_rows and other.n_rows and self.n_views != other.n_views:
+            raise DataError(
+                f"Monitors of {self.n_views} and of {other.n_views} views of each image were to be merged, expected "
+                "the same number."
+            )
+        self._rows.merge(other._rows)
+        self._means.merge(other._means)
+        self._distances = self._distances + other._distances.to(self._distances.device)
+        self._by_precision += other._by_precision
+
+    def state(self) -> dict[str, Array]:
+        """Float64 arrays that processes may add up, each to its own, for example by ``all_reduce``.
+
+        Every process has to have seen something. Sums about zero resolve the spread of a feature to no better than 1e-6
+        of its mean.
+        """
+        sums = {"distances": self._distances.cpu().numpy(), "by_precision": self._by_precision.numpy()}
+        for name, gram in (("rows", self._rows), ("means", self._means)):
+            if gram.count or name == "rows":
+                sums |= {f"{name}.{key}": value for key, value in gram.state().items()}
+        return sums
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], **options: Any) -> Monitor:
+        """A monitor with the sums that :meth:`state` returned, of one process or added over several."""
+        new = cls(**options)
+        if missing := {"distances", "by_precision", "rows.count"} - state.keys():
+            raise DataError(f"The state has no {', '.join(sorted(missing))}: pass what state() returned, or its sums.")
+        for name in ("rows", "means"):
+            sums = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
+            if sums:
+                setattr(new, f"_{name}", Gram.from_state(sums))
+        new._distances, new._by_precision = (
+            torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("distances", "by_precision")
+        )
+        return new
+
+    def _lidar(self, within: Tensor, between: Tensor, size: Tensor) -> float:
+        from .scatter import lidar_of_roots  # needs SciPy, which following a training does not
+
+        n_images, seen = self._means.count, zip(_ROUNDOFF.values(), self._by_precision.tolist(), strict=True)
+        found = lidar_of_roots(
+            root_of(within / (self.n_rows - n_images)).cpu(),
+            root_of(between / max(n_images - 1, 1)).cpu(),
+            torch.full((n_images,), self.n_views, dtype=torch.float64),
+            noise=(max(unit for unit, count in seen if count) * size).cpu(),
+            error=_OF_SUMS,
+            delta=self.delta,
+            eps=self.eps,
+        )
+        if found.notes:
+            self.notes["lidar"] = " ".join(found.notes)
+        return found.value
+
+    def _alignment(self) -> float:
+        if not bool(self._distances.isfinite()):
+            raise DataError("A view is all 0 and has no direction, so that alignment of normalised views is undefined.")
+        return float(self._distances) / self._means.count

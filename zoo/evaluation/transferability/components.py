@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +14,12 @@ with requires_extra("evaluate", needed_for="A score of labelled features"):
     import numpy as np
     import torch
 
-_SQUARABLE = 1e-100, 1e100  # largest numbers whose squares and their sums float64 holds as they are
-
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Labelled:
     """Features of n images in float64, and the number of each one's class."""
 
-    z: Array  # float64 (n, dim), times a power of two if the features are too large or too small to be squared
+    z: Array  # float64 (n, dim)
     y: Array  # int64 (n,)
     classes: Array  # (n_classes,), ascending
 
@@ -33,22 +30,19 @@ class Labelled:
         return found
 
 
-def labelled_in_float64(z: Any, y: Any, *, least: int, needed_for: str) -> Labelled:
-    """Checked features as they are; refuses fewer than ``least`` rows, equal rows, and a single class."""
+def labelled_in_float64(z: Any, y: Any, *, least: int, needed_for: str, centred: bool = False) -> Labelled:
+    """Checked features, less their mean if ``centred``; refuses too few rows, equal rows, and a single class."""
     given = labelled_of(z, y, least=least, needed_for=needed_for)
     rows = given.z.astype(np.float64)
-    largest = max(float(rows.max()), -float(rows.min()))
-    if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
-        rows = np.ldexp(rows, -math.frexp(largest)[1])
+    if centred:
+        rows -= rows.mean(axis=0)
+        rows -= rows.mean(axis=0)  # what rounding left of a mean that is large beside the spread
     return Labelled(z=rows, y=given.y, classes=given.classes)
 
 
 def centred_of(z: Any, y: Any, *, least: int, needed_for: str) -> Labelled:
     """The same less the mean of the rows."""
-    given = labelled_in_float64(z, y, least=least, needed_for=needed_for)
-    rows = given.z - given.z.mean(axis=0)
-    rows -= rows.mean(axis=0)  # what rounding left of a mean that is large beside the spread
-    return Labelled(z=rows, y=given.y, classes=given.classes)
+    return labelled_in_float64(z, y, least=least, needed_for=needed_for, centred=True)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -84,24 +78,16 @@ class Components:
         return found
 
 
-def components_of(z: Array, *, centred: bool = True, dual: bool | None = None) -> Components:
-    """Components of rows (n, dim), from (n, n) products if ``dual`` and from (dim, dim) ones otherwise.
-
-    By default the smaller one. ``centred`` says that the mean of the rows is 0.
-    """
+def components_of(z: Array, *, centred: bool = True) -> Components:
+    """Components of rows (n, dim) from (n, n) or (dim, dim) products, the smaller; ``centred`` if their mean is 0."""
     n, dim = z.shape
-    if not (n <= dim if dual is None else dual):
-        values, axes = _eigh(z.T @ z)
+    if n > dim:
+        values, axes = (one.numpy() for one in eigh(torch.from_numpy(z.T @ z)))
         return Components(scores=z @ axes[:, ::-1], squares=np.maximum(values[::-1], 0.0), left=None)
     products = z @ z.T
     if centred:  # the constant vector, which these products take to 0, is set apart by the largest eigenvalue
         products += 2 * float(np.trace(products)) / n
-    values, vectors = _eigh(products)
+    values, vectors = (one.numpy() for one in eigh(torch.from_numpy(products)))
     last = n - centred
     squares, left = np.maximum(values[:last][::-1], 0.0), vectors[:, :last][:, ::-1]
     return Components(scores=left * np.sqrt(squares), squares=squares, left=left)
-
-
-def _eigh(products: Array) -> tuple[Array, Array]:
-    values, vectors = eigh(torch.from_numpy(products))
-    return values.numpy(), vectors.numpy()

@@ -63,8 +63,6 @@ def ridge_predictions(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOut:
     :data:`PENALTIES` serves all classes: that with the fewest errors, the largest of equals. As it is chosen by the
     accuracy that it gives, the accuracy is slightly optimistic.
 
-    Rotation, scaling and shifts of the features change nothing, nor do other names of the classes.
-
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -138,8 +136,6 @@ def neighbour_predictions(
 
     The vote is that of :class:`zoo.evaluation.NeighbourProbe`: similarity is the cosine of features, neither centred
     nor scaled otherwise, and a neighbour's vote weighs exp(similarity / temperature).
-
-    Rotation and scaling of the features change nothing, shifts do.
 
     Parameters
     ----------
@@ -287,39 +283,32 @@ def groups_of(groups: Any, n: int) -> Array | None:
 
 
 def _record(found: Array, y: Array, classes: Array, chosen: float, numbers: Array | None) -> LeaveOneOut:
+    groups = np.arange(len(y)) if numbers is None else numbers
+    pairs = np.unique(np.stack([y, groups]), axis=1)
+    lone = np.flatnonzero(np.bincount(pairs[0]) == 1)  # classes within one group
     correct = found == y
     return LeaveOneOut(
         value=100 * float(correct.mean()),
         predictions=classes[found],
         correct=correct,
         chosen=chosen,
-        n_alone=_n_alone(y, numbers),
+        n_alone=int(np.isin(y, lone).sum()),
     )
 
 
-def _n_alone(y: Array, numbers: Array | None) -> int:
-    """Images whose class has no image in another group."""
-    if numbers is None:
-        return int((np.bincount(y) == 1).sum())
-    pairs = np.unique(np.stack([y, numbers]), axis=1)
-    lone = np.flatnonzero(np.bincount(pairs[0]) == 1)
-    return int(np.isin(y, lone).sum())
-
-
 def _accuracy(found: LeaveOneOut, y: Any) -> LeaveOneOutAccuracy:
-    notes = []
-    if found.n_alone:
-        notes.append(
-            f"{found.n_alone:,} image{'s' * (found.n_alone > 1)} of {len(found.correct):,} "
-            f"{'have' if found.n_alone > 1 else 'has'} no other of the same class to learn from, and counted as wrong."
-        )
+    alone, n = found.n_alone, len(found.correct)
+    note = (
+        f"{alone:,} image{'s' * (alone > 1)} of {n:,} {'have' if alone > 1 else 'has'} no other of the same class to "
+        "learn from, and counted as wrong."
+    )
     return LeaveOneOutAccuracy(
         value=found.value,
-        n=len(found.correct),
-        n_classes=len(np.unique(labels_of(y, len(found.correct), "y"))),
+        n=n,
+        n_classes=len(np.unique(labels_of(y, n, "y"))),
         chosen=found.chosen,
-        n_alone=found.n_alone,
-        notes=tuple(notes),
+        n_alone=alone,
+        notes=(note,) if alone else (),
     )
 
 
@@ -343,7 +332,13 @@ def _left_out_outputs(
     else:
         kept = np.stack([-1 / (components.squares + penalty) for penalty in penalties])
         own = 1 - 1 / n + basis**2 @ kept.T
-    blocks = _blocks(basis, numbers)
+    blocks = []  # groups of more than one image, those of one size together: row numbers and parts of the basis
+    if numbers is not None:
+        counts = np.bincount(numbers)
+        members = np.split(np.argsort(numbers, kind="stable"), np.cumsum(counts)[:-1])
+        for size in np.unique(counts[counts > 1]):
+            rows = np.stack([one for one in members if len(one) == size])
+            blocks.append((rows, basis[rows]))
     for place, share in enumerate(PENALTIES):
         residuals = basis @ (kept[place][:, None] * along)
         if components.left is None:
@@ -355,16 +350,3 @@ def _left_out_outputs(
                 between += np.eye(rows.shape[1]) - 1 / n
             left_out[rows] = np.linalg.solve(between, residuals[rows])
         yield share, targets - left_out, residuals
-
-
-def _blocks(basis: Array, numbers: Array | None) -> list[tuple[Array, Array]]:
-    """Groups of more than one image, those of one size together."""
-    if numbers is None:
-        return []
-    counts = np.bincount(numbers)
-    members = np.split(np.argsort(numbers, kind="stable"), np.cumsum(counts)[:-1])
-    found = []
-    for size in np.unique(counts[counts > 1]):
-        rows = np.stack([one for one in members if len(one) == size])
-        found.append((rows, basis[rows]))
-    return found

@@ -14,13 +14,18 @@ import torch
 from tests.feature_runs import image_set, with_damaged
 from zoo import load
 from zoo.cards.catalogue import catalogue
-from zoo.datasets import ImageData, open_images, shapes
-from zoo.datasets.recipes import recipe_of
+from zoo.datasets import ImageData, shapes
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation.evaluating import featurise_data
 from zoo.evaluation.label_free.catalogue import PROTOCOL
-from zoo.evaluation.label_free.inputs import Inputs, Sizes, inputs_of, pixels_of_images
-from zoo.evaluation.label_free.measuring import measure, rows_of_measured
+from zoo.evaluation.label_free.measuring import (
+    Inputs,
+    Sizes,
+    inputs_of,
+    measure,
+    pixels_of_images,
+    rows_of_measured,
+)
 from zoo.evaluation.transferability import ridge_predictions
 from zoo.features import Rows, load_features
 from zoo.features.items import Featurising
@@ -128,11 +133,6 @@ def test_pixels_belong_to_the_rows_of_features(everything: Inputs, data: ImageDa
     np.testing.assert_allclose(np.asarray(found["z"]), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_large_images_are_shown_small(data: ImageData) -> None:
-    found = pixels_of_images(data.val.subset([0, 1], split="val"), catalogue()["dino_vitS16"].preprocess)
-    assert found.shape == (2, 3, 64, 64)
-
-
 def test_a_later_run_finds_everything_and_computes_nothing(
     everything: Inputs, data: ImageData, root: Path, target: ImageData
 ) -> None:
@@ -145,12 +145,6 @@ def test_a_later_run_finds_everything_and_computes_nothing(
     assert isinstance(again.samples["views"].z, Rows)
 
 
-def test_needs_that_share_images_featurise_them_once(data: ImageData, tmp_path: Path) -> None:
-    counting = Counting()
-    inputs_of(NAME, data, ["features", "labelled", "pixels"], root=tmp_path, progress=counting, **SIZES)
-    assert counting.n_new == {"train": 60, "val": 40}
-
-
 def test_another_seed_or_order_of_needs_changes_what_is_drawn_and_nothing_else(
     everything: Inputs, data: ImageData, tmp_path: Path
 ) -> None:
@@ -161,27 +155,6 @@ def test_another_seed_or_order_of_needs_changes_what_is_drawn_and_nothing_else(
     other = inputs_of(NAME, data, ["views", "features"], root=tmp_path, seed=1, **SIZES)
     assert other.samples["views"].images.fingerprint != views.samples["views"].images.fingerprint
     assert other.samples["train"].images.names != everything.samples["train"].images.names
-
-
-def test_features_of_all_images_that_are_there_already_are_used(data: ImageData, tmp_path: Path) -> None:
-    featurise_data(NAME, data, root=tmp_path, parts=("train",))
-    counting = Counting()
-    found = inputs_of(NAME, data, ["features"], root=tmp_path, progress=counting, **SIZES).samples["train"]
-    assert counting.n_new == {"train": 0} and found.z.shape == (60, 48)
-    whole = load_features(found.features.folder or Path())
-    rows = [list(whole.names).index(name) for name in found.images.names]
-    assert np.array_equal(np.asarray(found.z), whole.x[rows]) and np.array_equal(found.y, whole.y[rows])
-
-
-def test_validation_images_may_be_asked_for(data: ImageData, root: Path) -> None:
-    found = inputs_of(NAME, data, ["features", "views"], root=root, part="val", **SIZES)
-    assert found.arguments("features")["z"].shape == (40, 48)
-    assert found.samples["views"].images.split == "val pretraining-augmented"
-
-
-def test_usual_sizes_are_those_of_the_papers() -> None:
-    assert Sizes.usual(384, seed=0) == Sizes(n_images=25_600, n=1_000, q=50, seed=0)
-    assert Sizes.usual(2_048, seed=0) == Sizes(n_images=25_600, n=5_000, q=10, seed=0)
 
 
 def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_path: Path) -> None:
@@ -199,17 +172,6 @@ def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_p
     whole = load_features(some.features.folder or Path())
     rows = [list(whole.names).index(name) for name in some.images.names]
     assert 8 <= len(rows) <= 10 and np.array_equal(np.asarray(some.z), whole.x[rows])
-
-
-def test_a_users_own_encoder_is_loaded_by_their_hook(data: ImageData, tmp_path: Path) -> None:
-    asked = []
-
-    def own(name: str) -> tuple[torch.nn.Module, Any]:
-        asked.append(name)
-        return load("pocket_init_rn", seed=3)
-
-    found = inputs_of(NAME, data, ["features", "views"], root=tmp_path, load=own, **SIZES)
-    assert asked == [NAME] and found.samples["views"].z.shape == (120, 48)
 
 
 def test_an_encoder_without_augmentations_gets_everything_but_views_unless_they_are_named(
@@ -248,13 +210,6 @@ def test_metrics_come_with_times_counts_and_rows_that_results_accept(everything:
     assert {row.protocol for row in rows if row.metric == "lidar"} == {f"{PROTOCOL} (n=30, q=4)"}
 
 
-def test_pixels_reach_their_metric(tmp_path: Path) -> None:
-    many = shapes(classes=4, train=300, val=60)
-    found = inputs_of(NAME, many, ["pixels"], root=tmp_path)
-    (one,) = measure(["mutual_information"], found, options={"mutual_information": {"n_steps": 5}})
-    assert one.value is not None and one.n_images == 300 and one.split == "train -> val", one.reason
-
-
 def test_a_metric_that_cannot_be_had_stops_no_other(data: ImageData, tmp_path: Path) -> None:
     few = inputs_of(NAME, data, ["features", "source and target"], root=tmp_path, n_images=5)
     found = {one.metric.name: one for one in measure(["intrinsic_dimension", "target_label_entropy", "rankme"], few)}
@@ -263,52 +218,50 @@ def test_a_metric_that_cannot_be_had_stops_no_other(data: ImageData, tmp_path: P
     assert found["rankme"].value is not None and not found["rankme"].reason
 
 
-def test_needs_that_were_not_featurised_are_refused(data: ImageData, root: Path) -> None:
-    found = inputs_of(NAME, data, ["features"], root=root, **SIZES)
-    (lidar,) = measure(["lidar"], found)
-    assert lidar.reason.startswith("No features were computed for 'views'")
+def test_other_parts_hooks_and_stored_features_of_all_images(data: ImageData, root: Path, tmp_path: Path) -> None:
+    validation = inputs_of(NAME, data, ["features", "views"], root=root, part="val", **SIZES)
+    assert validation.arguments("features")["z"].shape == (40, 48)
+    assert validation.samples["views"].images.split == "val pretraining-augmented"
+    (lidar,) = measure(["mutual_information"], validation)
+    assert lidar.reason.startswith("No features were computed for 'pixels'")
+    featurise_data(NAME, data, root=tmp_path, parts=("train",))
+    counting = Counting()
+    found = inputs_of(NAME, data, ["features"], root=tmp_path, progress=counting, **SIZES).samples["train"]
+    assert counting.n_new == {"train": 0} and found.z.shape == (60, 48)
+    whole = load_features(found.features.folder or Path())
+    rows = [list(whole.names).index(name) for name in found.images.names]
+    assert np.array_equal(np.asarray(found.z), whole.x[rows]) and np.array_equal(found.y, whole.y[rows])
+    asked = []
+
+    def own(name: str) -> tuple[torch.nn.Module, Any]:
+        asked.append(name)
+        return load("pocket_init_rn", seed=3)
+
+    assert inputs_of(NAME, data, ["features"], root=tmp_path / "own", load=own, **SIZES).samples and asked == [NAME]
 
 
-def test_options_reach_their_metric_and_its_protocol(everything: Inputs) -> None:
+def test_sizes_and_options(everything: Inputs, data: ImageData) -> None:
+    assert Sizes.usual(384, seed=0) == Sizes(n_images=25_600, n=1_000, q=50, seed=0)
+    assert Sizes.usual(2_048, seed=0) == Sizes(n_images=25_600, n=5_000, q=10, seed=0)
+    shown = pixels_of_images(data.val.subset([0, 1], split="val"), catalogue()["dino_vitS16"].preprocess)
+    assert shown.shape == (2, 3, 64, 64)
     (one,) = measure(["uniformity"], everything, options={"uniformity": {"t": 3.0}})
     (row,) = rows_of_measured([one], everything)
     (usual,) = measure(["uniformity"], everything)
     assert one.value != usual.value and "t=3.0" in row.protocol
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"lidar": {}}, "Options are given for 'lidar', which is not measured"),
-        ({"rankme": {"t": 1}}, "'rankme' has no option 't'; expected"),
-    ],
-)
-def test_options_of_no_metric_are_refused_before_anything_is_computed(
-    everything: Inputs, options: dict[str, dict[str, Any]], sentence: str
+def test_what_makes_no_sense_is_refused_before_anything_is_computed(
+    everything: Inputs, data: ImageData, root: Path
 ) -> None:
-    with pytest.raises(QueryError, match=sentence):
-        measure(["rankme"], everything, options=options)
-
-
-@pytest.mark.parametrize("wrong", [{"q": 1}, {"n": 1}, {"n_images": 0}, {"q": True}])
-def test_numbers_that_make_no_sense_are_refused(data: ImageData, root: Path, wrong: dict[str, Any]) -> None:
-    with pytest.raises(QueryError, match="expected a whole number of at least"):
-        inputs_of(NAME, data, ["views"], root=root, **(SIZES | wrong))
-
-
-def test_unknown_names_are_refused(data: ImageData, root: Path, everything: Inputs) -> None:
-    with pytest.raises(UnknownName, match="did you mean views"):
-        inputs_of(NAME, data, ["view"], root=root)
-    with pytest.raises(UnknownName, match="part of a data set"):
-        inputs_of(NAME, data, ["views"], root=root, part="test")
+    for options in ({"lidar": {}}, {"rankme": {"t": 1}}, {"rankme": {"eps": "a"}}):
+        with pytest.raises(QueryError):
+            measure(["rankme"], everything, options=options)
+    for sizes in ({"q": 1}, {"n": 1}, {"n_images": 0}, {"q": True}):
+        with pytest.raises(QueryError, match="whole number"):
+            inputs_of(NAME, data, ["views"], root=root, **(SIZES | sizes))
+    for options in ({"needs": ["view"]}, {"part": "test"}, {"recipe": "sparkle"}):
+        with pytest.raises(UnknownName):
+            inputs_of(NAME, data, **({"needs": ["views"], "root": root} | options))
     with pytest.raises(UnknownName, match="did you mean lidar"):
         measure(["lidars"], everything)
-    with pytest.raises(UnknownName, match="augmentation"):
-        inputs_of(NAME, data, ["views"], root=root, recipe="sparkle")
-
-
-def test_digits_go_through_their_own_recipe(tmp_path: Path) -> None:
-    digits = open_images("digits")
-    found = inputs_of("pocket_simclr_rn_digits", digits, ["views"], root=tmp_path, n=6, q=2)
-    assert found.recipe is not None and found.recipe.augmentations == ("crop", "color", "blur")
-    assert found.recipe == recipe_of(found.card) and found.arguments("views")["z"].shape == (6, 2, 48)
