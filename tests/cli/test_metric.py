@@ -39,6 +39,7 @@ def views(tmp_path: Path) -> tuple[Path, np.ndarray]:
 def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) -> None:
     first = document("metric", "all", ENCODER, IMAGES, *SMALL, "--target", "digits")
     found = {one["metric"]: one for one in first["metrics"]}
+    assert "No data set to transfer to" in run("metric", "rankme,target_label_entropy", ENCODER, IMAGES).output
     assert found.keys() == FEATURE_METRICS.keys()
     assert all(one["value"] is not None and not one["reason"] for one in found.values())
     assert found["rankme"]["n_images"] == 300 and found["lidar"]["n_views"] == 4 and found["lidar"]["n_images"] == 60
@@ -54,12 +55,6 @@ def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) ->
     assert report["notes"] == [*first["notes"], *found["lidar"]["notes"]]
     shown = document("results", "--dataset", DATASET)["measurements"]
     assert "cluster_learnability" in {row["metric"] for row in shown}
-
-
-def test_what_cannot_be_had_is_said_beside_what_can(home: Path) -> None:
-    text = run("metric", "rankme,target_label_entropy", ENCODER, IMAGES, "--no-record").output
-    assert "RankMe" in text and "No data set to transfer to" in text and "--target" in text
-    assert not (home / "results").exists()
 
 
 def test_augmentations_may_be_named_where_the_card_has_none() -> None:
@@ -164,9 +159,6 @@ BAD_FILES = ("There is no nowhere.npy", "NaN", "cannot be read as features")
         (("lidar", "FLAT"), "several views of each image"),
         (("lidar", "NAN"), "NaN"),
         (("rankme", "TEXT"), "cannot be read as features"),
-        (("lidar", "VIEWS", "--views", "5"), "--views says how an encoder is measured"),
-        (("lidar", "VIEWS", "--precision", "float16", "--target", "digits"), "leave that out, or name images too"),
-        (("rankme", ENCODER, IMAGES, "--val", "VIEWS"), "which have a part for validation: leave it out"),
     ],
 )
 def test_bad_requests_get_one_sentence(

@@ -110,7 +110,7 @@ def test_an_encoder_without_weights_fails_alone_and_is_told_why(
         (("--part", "train"), "Got --part train, expected K/N, a part of the work by number; write --split train."),
         (("--on", "local:0"), "local:0"),
         (("--on", "slurm"), "slurm"),
-        (("--gpus-each", "0.5"), "--gpus-each 0.5 has no effect, for this process computes by itself; leave it out"),
+        (("--gpus-each", "0.5"), "--gpus-each 0.5 has no effect: this process computes by itself"),
     ],
 )
 def test_options_of_engines_that_make_no_sense_are_refused(

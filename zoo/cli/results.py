@@ -17,25 +17,35 @@ from ..cards.finding import is_glob
 from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
-from ..results.facts import points
+from ..results.facts import DOUBTFUL, REPORTED, points
 from ..results.reported import reported_numbers
+from ..results.reported_values import COLUMNS as REPORTED_COLUMNS
 from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, RiskDecomposition, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
+    how,
     interval,
     is_by_labels,
+    kind,
     of_plain_protocols,
+    origin,
     setting_name,
     shown_value,
 )
-from .default_command import CommandWithVerbs, Verb
-from .facts import ASSUMED, WRONG, but_of_experiments, in_families, named
-from .options import dataset_names, encoder_names, exclude_wrong_option, family_option, measured_metrics, refuse_idle
-from .output import NothingFound, json_option, print_json, print_notes, print_table, width
-from .reported import print_reported
-from .risks import PART_HEADS, distrust, risk_record
+from . import CommandWithVerbs, Verb
+from .facts import ASSUMED, PART_HEADS, WRONG, but_of_experiments, distrust, in_families, named, risk_record
+from .options import (
+    dataset_names,
+    encoder_names,
+    exclude_wrong_option,
+    family_option,
+    measured_metrics,
+    only_limit_option,
+    refuse_idle,
+)
+from .output import NothingFound, counted, fits, json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..results.rows import Measurement
@@ -130,23 +140,17 @@ class Pivot:
 
     def print(self) -> list[str]:
         """Prints the table, without components where they do not fit; returns the names of the columns left out."""
-        from .output import layout  # with prettytable, which only tables need
-
-        for columns in (
-            self.columns,
-            [column for column in self.columns if column[0] not in (NEIGHBOURS, *PART_HEADS)],
-        ):
-            heads, right = self.headers(columns), range(1, len(columns) + 1)
+        errors = [column for column in self.columns if column[0] not in (NEIGHBOURS, *PART_HEADS)]
+        for columns in (self.columns, errors):
+            heads = self.headers(columns)
             table = [
                 [key[0], *(_cell(self.cells[key].get(column)) for column in columns)]
                 + [key[1]] * (len(self.sources) > 1)
                 for key in self.rows
             ]
-            chosen = layout(heads, table, right, width=width())
-            longest = max(len(row[0]) for row in table)
-            if chosen is not None and chosen.widths[0] >= longest:
+            if fits(heads, table):
                 break
-        print_table(heads, table, right=right)
+        print_table(heads, table, right=range(1, len(columns) + 1))
         return [name for name in self.headers() if name not in heads]
 
 
@@ -220,13 +224,6 @@ def print_long(means: Sequence[SeedMean]) -> list[str]:
     return [", ".join(lines), "interval: of one seed the 95 % interval, of several the smallest and largest value"]
 
 
-def require_dataset(dataset: str, known: Iterable[str]) -> None:
-    """Refuses a data set without measurements."""
-    names = list(dict.fromkeys(known))
-    if dataset not in names:
-        raise UnknownName("data set with measurements", dataset, names, hint=f"There are {', '.join(names)}.")
-
-
 MERGED = "+"  # behind approximation and usability together
 COMPONENT_HEADERS = ("approx", "usability", "probe_gen", "enc_gen")
 
@@ -276,8 +273,8 @@ def _listed(ctx: click.Context, parameter: click.Parameter, values: tuple[str, .
 
 
 VERBS = {
-    "merge": Verb("results_merge", "Add the rows of other people or machines to yours."),
-    "check": Verb("results_check", "Check rows and their provenance, and measure some again."),
+    "merge": Verb("sharing", "Add the rows of other people or machines to yours."),
+    "check": Verb("sharing", "Check rows and their provenance, and measure some again."),
 }
 
 
@@ -305,7 +302,7 @@ VERBS = {
     callback=_listed,
     help="Only these numbers of labels, such as 100%, 5-shot or '20 images'.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many encoders.")
+@only_limit_option
 @click.option("--long", "is_long", is_flag=True, help="One line a number, with interval, protocol and source.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of a table.")
 @click.option(
@@ -348,7 +345,7 @@ def results_command(
         refuse_idle(("settings", "is_long", "exclude_wrong"), "--reported prints one line a number as it is printed")
         found_reported = _reported(wanted, dataset, asked)
         first = list(dict.fromkeys(one.encoder for one in found_reported))[:limit]
-        print_reported([one for one in found_reported if one.encoder in first], as_csv=as_csv, as_json=as_json)
+        _print_reported([one for one in found_reported if one.encoder in first], as_csv=as_csv, as_json=as_json)
         return
     elsewhere = _datasets(wanted) if dataset is None and wanted and not summaries(encoders=wanted) else []
     if IMAGENET in elsewhere:
@@ -426,6 +423,35 @@ def _reported(wanted: Sequence[str], dataset: str | None, asked: Mapping[str, Se
     return selected(numbers, metrics=asked["metrics"], protocols=asked["protocols"], settings=())
 
 
+def _print_reported(numbers: Sequence[ReportedNumber], *, as_csv: bool, as_json: bool) -> None:
+    """A line a number, as it is printed in its source; as JSON or CSV with all columns of the file."""
+    if as_json:
+        print_json({"reported": [asdict(one) for one in numbers]})
+        return
+    if as_csv:
+        _write_csv(
+            REPORTED_COLUMNS,
+            [[one.printed if name == "value" else getattr(one, name) for name in REPORTED_COLUMNS] for one in numbers],
+        )
+        return
+    rows = [
+        [
+            one.encoder,
+            ", ".join(text for text in (kind(one), how(one)) if text),
+            one.metric,
+            one.dataset,
+            one.printed + (DOUBTFUL if one.doubt else REPORTED),
+            one.unit,
+            origin(one),
+        ]
+        for one in numbers
+    ]
+    print_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], rows, right=[4])
+    counts = f"{counted(len(numbers), 'number')} of {counted(len({one.encoder for one in numbers}), 'encoder')}"
+    notes = [f"{counts}, as printed in their sources    {REPORTED}  reported: not measured here"]
+    print_notes(notes + [f"{DOUBTFUL}  doubtful, for the reason beside it"] * any(one.doubt for one in numbers))
+
+
 def _print_rows(
     dataset: str,
     wanted: Sequence[str],
@@ -449,7 +475,9 @@ def _print_rows(
         unasked = {mean.encoder for mean in everywhere if mean.dataset == dataset and not cards.lists(mean.encoder)}
         if not wanted and unasked:
             raise NothingFound(f"No encoder was measured on {dataset} {but_of_experiments(unasked)}")
-        require_dataset(dataset, [IMAGENET, *(mean.dataset for mean in everywhere)])
+        known = list(dict.fromkeys([IMAGENET, *(mean.dataset for mean in everywhere)]))
+        if dataset not in known:
+            raise UnknownName("data set with measurements", dataset, known, hint=f"There are {', '.join(known)}.")
         raise NothingFound(f"Nothing was measured of {_few(wanted)} on {dataset}.")
     found = selected(there, metrics=metrics, protocols=protocols, settings=settings)
     encoders = list(dict.fromkeys(row.encoder for row in found))
@@ -476,7 +504,7 @@ def _print_rows(
     if as_csv:
         _write_csv(pivot.headers(), pivot.values())
         return
-    count = f"{len(kept)} encoder{'s' * (len(kept) != 1)}"
+    count = counted(len(kept), "encoder")
     if len(kept) < len(encoders):
         count = f"{len(kept)} of {len(encoders)} encoders"
     if is_long:
