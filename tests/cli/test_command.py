@@ -272,17 +272,13 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
     [
         ("> /dev/full", ("list",)),
         ("> /dev/full", ("show", "dino_vitS16")),
-        (">&-", ("list", "--json")),
-        ("2>&-", ("list",)),
-        ("<&- >&- 2>&-", ("--version",)),
     ],
 )
-def test_a_stream_that_is_full_or_closed_is_no_traceback(redirection: str, arguments: tuple[str, ...]) -> None:
+def test_output_that_cannot_be_written_is_one_sentence(redirection: str, arguments: tuple[str, ...]) -> None:
     shell = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "zoo", *arguments]
     printed = subprocess.run(shell, capture_output=True, text=True, check=False)
-    is_full = redirection == "> /dev/full"
-    assert printed.returncode == is_full and printed.stderr.count("\n") == is_full
-    assert ("output could not be written (No space left on device)" in printed.stderr) == is_full
+    assert printed.returncode == 1 and printed.stderr.count("\n") == 1
+    assert "output could not be written (No space left on device)" in printed.stderr
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,6 @@ def zoo(ctx: click.Context) -> None:
 
 def main(*before: str) -> None:
     """Entry point of the command: runs one verb and exits; ``before`` are arguments before those of the process."""
-    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
@@ -277,14 +276,6 @@ def main(*before: str) -> None:
             raise
         sys.exit(1)
     sys.exit(code or 0)
-
-
-def _open_closed_streams() -> None:
-    """Replaces a closed stream, as ``>&-`` leaves it, by the null device."""
-    for name in ("stdin", "stdout", "stderr"):  # in the order of their descriptors, of which a file gets the lowest
-        if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w"))
 
 
 def _let_go_of_stdout() -> None:

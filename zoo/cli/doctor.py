@@ -335,9 +335,9 @@ def _report_access(pattern: str, *, as_json: bool) -> None:
     places = {name: list(_places(cards[name])) for name in names}  # role, what is recorded, what the card says
     answers = _answers({recorded for found in places.values() for _, recorded, _ in found})
     records: dict[str, list[dict[str, Any]]] = {}
-    for name, found in places.items():
+    for name, asked in places.items():
         records[name] = []
-        for role, recorded, says in found:
+        for role, recorded, says in asked:
             answer = answers[recorded]
             fitting = _FITS.get(says, ("open", "here", "gated"))
             records[name].append(

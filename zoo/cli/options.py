@@ -183,6 +183,8 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 
     Commas and underscores stand between thousands only.
     """
+    if value is None:
+        return None
     match = _matched(_COUNT, value)
     if match:
         from decimal import Decimal  # which few command lines need
@@ -190,37 +192,37 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
         number = Decimal(match[1].replace("_", "").replace(",", "")).scaleb(_EXPONENTS[match[2].lower()])
         if 1 <= number <= 10**12 and number == int(number):
             return int(number)
-    return _none_or_refused(value, "a whole number above 0 and at most 1e12, such as 20000, 20,000, 20k, 100M or 1e8")
+    raise _unreadable(value, "a whole number above 0 and at most 1e12, such as 20000, 20,000, 20k, 100M or 1e8")
 
 
 def as_memory(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     """Callback of bytes above 0: ``8GB``, ``512 MB``, ``7.5G``, ``8GiB``; GB counts by 1,000, GiB by 1,024."""
+    if value is None:
+        return None
     match = _matched(_MEMORY, value)
     if match:
         n_bytes = int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " "))
         if 1 <= n_bytes <= 10**15:
             return n_bytes
-    return _none_or_refused(value, "memory such as 8GB, 512MB or 8GiB")
+    raise _unreadable(value, "memory such as 8GB, 512MB or 8GiB")
 
 
 def as_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     """Callback of a time in seconds above 0: ``30m``, ``2h``, ``90s``, ``1h30m``; None of ``none``."""
-    if value is not None and value.strip().casefold() == "none":
+    if value is None or value.strip().casefold() == "none":
         return None
-    match = _matched(_DURATION, value and value.casefold())
+    match = _matched(_DURATION, value.casefold())
     if match:
         hours, minutes, seconds = (float(part or 0) for part in match.groups())
         total = 3600 * hours + 60 * minutes + seconds
         if 0 < total <= 366 * 86_400:
             return total
-    return _none_or_refused(value, "a time with its unit, such as 30m, 2h, 90s or 1h30m, or none")
+    raise _unreadable(value, "a time with its unit, such as 30m, 2h, 90s or 1h30m, or none")
 
 
-def _matched(pattern: re.Pattern[str], value: str | None) -> re.Match[str] | None:
-    return pattern.fullmatch(value.strip()) if value and len(value.strip()) <= _LONGEST else None
+def _matched(pattern: re.Pattern[str], value: str) -> re.Match[str] | None:
+    return pattern.fullmatch(value.strip()) if 0 < len(value.strip()) <= _LONGEST else None
 
 
-def _none_or_refused(value: str | None, expected: str) -> Any:
-    if value is not None:
-        raise click.BadParameter(f"got {value[:_LONGEST]!r}, expected {expected}.")
-    return None
+def _unreadable(value: str, expected: str) -> click.BadParameter:
+    return click.BadParameter(f"got {value[:_LONGEST]!r}, expected {expected}.")
