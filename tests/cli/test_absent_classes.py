@@ -15,7 +15,6 @@ from zoo.datasets import open_images, pixels_of
 
 ENCODER, OTHER = "pocket_simclr_rn_shapes", "pocket_sup_rn_shapes"
 NOTE = "1 of 4 classes has no test image, so that no test metric covers it: "
-TAG_NOTE = "1 of 3 tags has no test image, so that no test metric covers it: 'disk'"
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +67,6 @@ def test_it_is_measured_with_few_and_all_labels_and_in_no_metric_of_a_class(
         assert found["metrics"]["metrics"][mean]["value"] == pytest.approx(np.mean(values)), mean
 
 
-def test_a_kept_probe_may_predict_it(sources: dict[str, str], tmp_path: Path) -> None:
-    asked = ("--settings", "full", "--no-knn", "--no-record", "--save", str(tmp_path / "probe"))
-    run("evaluate", ENCODER, sources["folder"], *asked)
-    text = run("predict", str(tmp_path / "probe"), f"{sources['folder']}/val", "--out", str(tmp_path / "p.csv")).output
-    assert f"class that no image has: 1 of 4: '{sources['first']}'" in text
-    assert f"p_{sources['first']}" in (tmp_path / "p.csv").read_text().splitlines()[0]
-
-
 @pytest.mark.parametrize("verb", ["layers", "metric"])
 def test_other_verbs_say_it_on_the_screen_and_in_json(verb: str, sources: dict[str, str], tmp_path: Path) -> None:
     asked = {
@@ -92,18 +83,3 @@ def test_a_choice_says_it_on_the_screen_in_json_and_on_its_page(sources: dict[st
     assert NOTE + repr(sources["first"]) in run(*asked, "--page", str(tmp_path / "page.html")).output
     assert NOTE in (tmp_path / "page.html").read_text()
     assert NOTE + repr(sources["first"]) in document(*asked)["data"]["notes"]
-
-
-def test_a_tag_without_a_test_image_is_measured_too(sources: dict[str, str]) -> None:
-    asked = ("evaluate", ENCODER, sources["table"], "--multi-label", "--label-column", "tags", "--no-record")
-    assert TAG_NOTE in run(*asked).output
-    whole = document(*asked)
-    (found,) = whole["evaluations"]
-    assert TAG_NOTE in json.dumps(whole)
-    disk = next(one for one in found["metrics"]["per_tag"] if one["name"] == "disk")
-    assert disk["n_images"] == 0 and disk["auroc"] is disk["average_precision"] is None
-
-
-def test_a_class_that_only_the_test_part_has_stays_refused(sources: dict[str, str]) -> None:
-    text = run("evaluate", ENCODER, sources["new"], code=1).output
-    assert "10 test images of 'new' have a class that no training image has" in text

@@ -12,8 +12,7 @@ import torch
 from tests.cli_runner import document, run
 from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
-from zoo.cards.catalogue import catalogue
-from zoo.drift import IMAGES, recording_path
+from zoo.drift import IMAGES
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -41,11 +40,6 @@ def write_random(name: str, *, interpolation: str) -> None:
 
 def states(*arguments: str, code: int = 0) -> dict[str, str]:
     return {one["encoder"]: one["state"] for one in document("check", *arguments, code=code)["encoders"]}
-
-
-def test_an_untrained_encoder_is_recorded_and_then_the_same() -> None:
-    assert run("check", "random").stdout == "random: recorded\n"
-    assert run("check", "RANDOM").stdout.startswith("random: same, recorded on 20")
 
 
 def test_json_says_what_was_compared_with_what() -> None:
@@ -107,22 +101,6 @@ def test_what_cannot_be_had_does_not_keep_the_others_from_being_checked(monkeypa
     result = run("check", "tiny", "random", code=1)
     assert "ZOO_OFFLINE forbids" in result.stdout
     assert result.stderr == "Error: 1 of 2: tiny not checked.\n"
-
-
-def test_a_damaged_recording_is_a_problem_of_that_encoder() -> None:
-    run("check", "random")
-    path = recording_path(catalogue()["random"])
-    path.write_bytes(path.read_bytes()[:-1])
-    (one,) = document("check", "random", code=1)["encoders"]
-    assert one["state"] == "not checked"
-    assert one["reason"].endswith("run 'zoo check random --record' to record its features again.")
-    assert states("random", "--record") == {"random": "recorded"}
-
-
-def test_an_unknown_name_is_misuse_before_anything_is_computed() -> None:
-    result = run("check", "random", "randon", code=2)
-    assert "did you mean" in result.stderr
-    assert not recording_path(catalogue()["random"]).exists()
 
 
 @pytest.mark.parametrize("device", ["banana", "meta"])

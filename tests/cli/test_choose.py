@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click import Context
 from PIL import Image
 
 from tests.cli_runner import document, run
-from zoo.cli.choose import _complete_encoders, choose_command
 
 SHAPES = "shapes:classes=3,train=48,val=30,size_px=32,seed=1"
 THREE = "pocket_simclr_rn_shapes,pocket_sup_rn_shapes_d24,pocket_simclr_rn_shapes_d24"
@@ -122,14 +120,6 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(options: tuple[str, ...],
     assert result.stdout == ""
 
 
-def test_a_set_of_one_class_is_refused(tmp_path: Path) -> None:
-    x, y = np.zeros((8, 8, 8, 3), np.uint8), np.zeros(8, np.int64)
-    x[:, 0, 0, 0] = np.arange(8)
-    np.savez(tmp_path / "one.npz", x_train=x, y_train=y, x_val=x + 9, y_val=y)
-    result = run("choose", str(tmp_path / "one.npz"), "--encoders", THREE, code=1)
-    assert "expected two classes or more" in result.output
-
-
 def test_the_next_command_names_the_images_with_the_options_of_their_source(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     lines = ["path,a b,c,patient"]
@@ -143,9 +133,3 @@ def test_the_next_command_names_the_images_with_the_options_of_their_source(tmp_
     assert shlex.split(spelled) == [table, *options]
     flag = document("choose", table, "--dry-run", "--encoders", THREE, "--multi-label", "--group", "patient")
     assert shlex.split(flag["data"]["spelled"]) == [table, "--multi-label", "--group", "patient"]
-
-
-def test_names_behind_a_comma_are_completed() -> None:
-    with Context(choose_command) as context:
-        found = _complete_encoders(context, choose_command.params[1], "dino_rn50,pocket_simclr_rn_shapes_d")
-    assert "dino_rn50,pocket_simclr_rn_shapes_d24" in found

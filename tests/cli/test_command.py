@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -20,18 +16,13 @@ from click.testing import CliRunner
 import zoo
 import zoo.errors
 from tests.card_text import VALID
-from tests.children import Child
-from tests.cli_runner import names, on_terminal, process, run
-from tests.servers import Fault, serving
-from tests.tiny import checkpoint, write_card
+from tests.cli_runner import names, on_terminal, run
 from tests.weights.test_care import folders, put
 from zoo.cards.catalogue import catalogue
 from zoo.cards.families import families
 from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
-from zoo.cli.list import list_command
 from zoo.cli.options import as_duration, as_memory
-from zoo.errors import CorruptImage, MissingExtra, PlaceError, QueryError, UnknownName, ZooError
 from zoo.files import content_folder
 from zoo.weights.places import weights_folder
 
@@ -140,33 +131,6 @@ class TestHelp:
 # --- exit codes ------------------------------------------------------------------------------------------------------
 
 
-def kinds(base: type[ZooError] = ZooError) -> Iterator[type[ZooError]]:
-    yield base
-    for kind in base.__subclasses__():
-        if kind.__module__ == zoo.errors.__name__:
-            yield from kinds(kind)
-
-
-def raised(kind: type[ZooError]) -> ZooError:
-    if issubclass(kind, UnknownName):
-        return kind("encoder", "dino", ["dino_rn50"])
-    if issubclass(kind, MissingExtra):
-        return kind("torch", extra="models", needed_for="Loading")
-    if issubclass(kind, PlaceError):
-        return kind("a sentence.", reason="a reason")
-    return kind("3.png", "a sentence.") if issubclass(kind, CorruptImage) else kind("a sentence.")
-
-
-def test_only_what_another_command_line_would_mend_is_misuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind in kinds():
-
-        def refuse(kind: type[ZooError] = kind, **options: object) -> None:
-            raise raised(kind)
-
-        monkeypatch.setattr(list_command, "callback", refuse)
-        assert run("list", code=2 if issubclass(kind, (QueryError, UnknownName)) else 1).stderr.startswith("Error: ")
-
-
 @pytest.mark.parametrize(
     ("situation", "arguments", "code"),
     [
@@ -206,17 +170,6 @@ def test_a_situation_has_its_code(
     run(*arguments.split(), code=code)
 
 
-def test_a_disk_that_refuses_a_file_is_one_sentence() -> None:
-    script = (
-        "from zoo.cli import list as listing, main\n"
-        f"def refuse(**options): raise OSError({errno.ENOSPC}, 'No space left on device', '/full/file')\n"
-        "listing.list_command.callback = refuse\nmain()"
-    )
-    done = subprocess.run([sys.executable, "-c", script, "list"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "/full/file: No space left on device" in done.stderr
-
-
 def test_an_interrupted_verb_says_what_is_kept_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(**options: object) -> None:
         raise KeyboardInterrupt
@@ -227,31 +180,6 @@ def test_an_interrupted_verb_says_what_is_kept_and_what_to_do(monkeypatch: pytes
     result = run("get", "dino_vitS16", code=130)
     assert result.stderr.startswith("Stopped. ") and "run the same command again" in result.stderr
     assert result.stdout == "" and result.stderr.count("\n") == 1
-
-
-def interruptible() -> tuple[int, str]:
-    """Exit code of ``zoo get tiny`` and what it says; interrupts are ignored in the background otherwise."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    result = CliRunner().invoke(command_line, ["get", "tiny"])
-    return result.exit_code, result.stderr
-
-
-def test_an_interrupted_download_goes_on_where_it_was(folders: Path) -> None:
-    write_card("tiny", "https://nowhere.invalid/tiny.pth")
-    body = checkpoint("tiny")
-    with serving({"/a.pth": body}) as server:
-        server.plan("/a.pth", Fault(stall=len(body) // 2, piece_bytes=4096, pause_s=0.005))
-        write_card("tiny", f"{server.url}/a.pth")
-        child = Child(interruptible)
-        while not any(path.stat().st_size > 40_000 for path in weights_folder().glob("partial/*.part")):
-            assert child.process.is_alive()
-            time.sleep(0.01)
-        os.kill(child.process.pid or 0, signal.SIGINT)
-        code, said = child.result()
-        assert code == 130 and said.startswith("Stopped. ") and said.count("\n") == 1
-        run("get", "tiny")
-        assert server.log[-1].range.startswith("bytes=")
-    assert not list(weights_folder().glob("partial/*.part"))
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
@@ -312,13 +240,6 @@ def test_a_terminal_is_first_shown_families_in_a_line_each() -> None:
     assert f"{len(known)} families, {len(catalogue()):,} encoders" in lines[len(known)]
 
 
-def test_variants_of_a_network_stand_below_it_on_a_terminal() -> None:
-    lines = on_terminal(100, "list", "dino_vitB", NO_COLOR="1").splitlines()[1:]
-    ids = [line.partition("  ")[0] or f"  {line.split()[0]}" for line in lines]
-    assert ids[:2] == ["dino_vitB8", "  dino_vitB8_last"]
-    assert ids[2:5] == ["dino_vitB16", "  dino_vitB16_last", "  dino_vitB16_extractS"]
-
-
 def test_a_shell_completes_names_options_and_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [
         ("zoo show DINO_vitS16_l", ["dino_vitS16_last"]),
@@ -334,15 +255,6 @@ def test_a_shell_completes_names_options_and_their_values(monkeypatch: pytest.Mo
         environment = {"_ZOO_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         result = CliRunner().invoke(command_line, prog_name="zoo", env=environment)
         assert sorted(line.removeprefix("plain,") for line in result.stdout.split()) == sorted(completed), words
-
-
-def test_completion_is_silent_where_a_card_is_broken(tmp_path: Path) -> None:
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "mine.toml").write_text("nonsense")
-    environment = {"_ZOO_COMPLETE": "bash_complete", "COMP_WORDS": "zoo show d", "COMP_CWORD": "2"}
-    printed = process(ZOO_HOME=str(tmp_path), **environment)
-    assert "plain,dino_rn50" in printed.stdout.split() and printed.stderr == ""
-    assert "_ZOO_COMPLETE=bash_complete" in run("completion", "bash").stdout
 
 
 def test_no_heavy_library_is_imported_nor_another_verb() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tomllib
@@ -17,7 +16,6 @@ from tests.card_text import VALID
 from tests.cli_runner import document, run
 from zoo.cards.catalogue import catalogue
 from zoo.cli.doctor import EXTRAS
-from zoo.errors import CardError
 
 
 @pytest.fixture
@@ -50,18 +48,6 @@ def test_a_broken_card_is_a_problem_and_exit_code_1(own_folder: Path) -> None:
     result = run("doctor", "--offline", code=1)
     assert "PROBLEM: " in result.stdout
     assert result.stderr.endswith("Error: 1 problem: your own cards.\n")
-
-
-def test_what_could_not_be_checked_is_said(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> None:
-        raise CardError("dino.toml is not readable as TOML.")
-
-    monkeypatch.setattr("zoo.cli.doctor.catalogue", broken)
-    checks = {check["name"]: check for check in document("doctor", "--offline", code=1)["checks"]}
-    assert checks["cards"]["status"] == "problem"
-    assert "results" not in checks
-    hosts = {check["name"]: check["status"] for check in document("doctor", code=1)["checks"]}["hosts"]
-    assert hosts == "problem"
 
 
 @pytest.mark.parametrize("content", ["encoder,value\n", "\0"])
@@ -107,37 +93,11 @@ def test_a_file_where_a_folder_should_be_is_a_problem(
         assert f"set {variable} to" in checks[name][1]
 
 
-def test_folders_in_which_nothing_can_be_written_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_CACHE", "/proc/self/ssl-zoo")
-    monkeypatch.setenv("ZOO_HOME", "/proc/self")
-    checks = found(code=1)
-    for name in ("zoo (ZOO_CACHE)", "your own folder"):
-        assert checks[name][0] == "problem"
-        assert "nothing can be written there" in checks[name][1]
-
-
 def test_the_extras_are_those_of_the_project(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     for extra, libraries in EXTRAS.items():
         declared = {Requirement(text).name for text in project["optional-dependencies"][extra]}
         assert declared - {"ssl-zoo"} == set(libraries)
-
-
-@pytest.mark.parametrize("value", ["0", "NO"])
-def test_the_network_is_asked_if_the_environment_says_that_it_is_there(
-    monkeypatch: pytest.MonkeyPatch, value: str
-) -> None:
-    monkeypatch.setenv("ZOO_OFFLINE", value)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")  # where nobody answers any more
-    assert "github.com" in {check["name"] for check in document("doctor")["checks"]}
-
-
-def test_a_wish_to_be_offline_that_is_neither_yes_nor_no_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_OFFLINE", "perhaps")
-    checks = {check["name"]: check for check in document("doctor")["checks"]}
-    assert checks["ZOO_OFFLINE"]["status"] == "warning" and "hosts" in checks
 
 
 @pytest.mark.parametrize("proxy", ["http://me:sec@ret@proxy.example.org:3128", "me:sec@ret@[proxy"])

@@ -90,24 +90,6 @@ def test_a_changed_setting_is_another_protocol(folders: dict[str, str]) -> None:
         assert says in run("probe", folders["train"], folders["val"], *few, "--set", wrong, code=2).output
 
 
-def test_a_twin_splits_approximation_from_usability(folders: dict[str, str]) -> None:
-    found = document("decompose", folders["train"], folders["val"], "--subsets", "1", "--supervised", "2.5")
-    assert found["parts"]["approximation"]["value"] == 2.5
-    own = run("decompose", folders["train"], folders["val"], "--supervised", folders["train"], code=1).output
-    assert "trained as 'contrastive'" in own
-    twin = document("evaluate", ENCODER, IMAGES, *QUICK, "--decompose", "--supervised", "pocket_sup_rn_shapes")
-    parts = twin["evaluations"][0]["decomposition"]["parts"]
-    assert parts["approximation"]["value"] + parts["usability"]["value"] == pytest.approx(
-        parts["approximation_plus_usability"]["value"]
-    )
-
-
-def test_an_encoder_that_cannot_be_measured_does_not_stop_the_others() -> None:
-    few = "shapes:classes=2,train=12,val=8,size_px=16"
-    result = run("evaluate", "pirl_rn50", ENCODER, few, "--settings", "full", "--json", code=1)
-    assert '"failed": [\n  {"encoder": "pirl_rn50"' in result.stdout and "1 of 2 encoders" in result.stderr
-
-
 def folder_of_images(root: Path, counts: dict[str, int]) -> Path:
     random = np.random.default_rng(0)
     for name, n in counts.items():
@@ -145,17 +127,6 @@ def test_bad_input_is_one_sentence(
     root = folder_of_images(tmp_path / "pets", counts)
     message = run("evaluate", ENCODER, str(root), *arguments, code=code).stderr
     assert says in message and len(message.strip().splitlines()) == 1
-
-
-def test_features_of_another_encoder_or_the_same_images_are_refused(folders: dict[str, str], tmp_path: Path) -> None:
-    few = "shapes:classes=4,train=24,val=16,size_px=16"
-    other = document("features", "pocket_simclr_rn_shapes_d24", few, "--split", "val", "--out", str(tmp_path))[
-        "features"
-    ][0]["folder"]
-    assert "encoder" in run("probe", folders["train"], other, code=1).output
-    assert "same" in run("probe", folders["train"], folders["train"], code=1).output
-    assert "training images first" in run("probe", folders["val"], folders["train"], code=1).output
-    assert "no features folder" in run("probe", folders["train"], str(tmp_path / "none"), code=1).output
 
 
 class TestOtherImages:

@@ -57,11 +57,6 @@ def test_a_restrictive_licence_is_told(tmp_path: Path) -> None:
     assert "CC-BY-NC-4.0, forbids commercial use" in note
 
 
-def test_an_untrained_encoder_is_misuse(tmp_path: Path) -> None:
-    result = run("export", "init_rn50", "--hub", str(tmp_path), code=2)
-    assert "random by definition and has no weights to export" in result.stderr
-
-
 def test_a_folder_with_other_files_is_misuse_before_anything_is_fetched(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     result = run("export", "absent", "--hub", str(tmp_path), code=2)

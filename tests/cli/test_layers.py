@@ -39,13 +39,6 @@ def test_json_has_every_variant_and_both_estimates(root: Path) -> None:
     assert [one["is_default"] for one in found["variants"]].count(True) == 1
 
 
-def test_ranges_of_blocks_and_no_probes(root: Path) -> None:
-    found = document(
-        "layers", VIT, IMAGES, "--resolutions", "32", "--blocks", "0..1", "--probes", "0", "--out", str(root)
-    )  # fmt: skip
-    assert {one["number"] for one in found["variants"]} == {0, 1, 2} and found["probe_gain_nested"] is None
-
-
 def test_a_narrow_terminal_has_the_sizes_below_each_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verb, "width", lambda: 60)
     text = run("layers", VIT, IMAGES, "--resolutions", "48", "--probes", "0", "--out", str(root)).output

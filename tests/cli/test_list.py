@@ -12,13 +12,11 @@ from tests.card_text import VALID
 from tests.cli_runner import document, names, on_terminal, run, table
 from tests.reported_rows import reported_text
 from zoo.cards.catalogue import catalogue
-from zoo.cards.reading import parse_cards
 from zoo.cards.schema import COLUMNS, Missing
 from zoo.cli.options import encoder_names
 from zoo.cli.show import show_command
-from zoo.errors import CardError
 from zoo.hub import entry_points
-from zoo.results import measurements, seed_means, summaries
+from zoo.results import summaries
 from zoo.results.facts import FACTS
 from zoo.results.reported_values import FILE
 from zoo.results.values import SETTINGS
@@ -87,11 +85,6 @@ class TestList:
         assert found["byol"]["commercial_use"] == {"no": found["byol"]["n_encoders"]}
         assert {"vicreg", "vicregl"} <= {line[0] for line in table("list", "--families", "vicreg")}
 
-    def test_a_listing_builds_no_card(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(catalogue(), "_of_file", lambda encoder: pytest.fail(f"built {encoder}"))
-        document("list", "--where", "z_dim > 0")
-        run("list", "--families")
-
     @pytest.mark.parametrize(
         ("condition", "column", "allowed"),
         [
@@ -105,15 +98,6 @@ class TestList:
         found = document("list", "--where", condition, "--columns", column)["encoders"]
         assert {record[column] for record in found} == allowed
         assert names("list", "--where", "error_100pct < 16") == names("list", "--where", "train_test < 16")
-
-    def test_missing_values_come_last_in_either_direction(self) -> None:
-        records = document("list", "--sort", "error_3shot", "--columns", "error_3shot")["encoders"]
-        up = [record["error_3shot"] for record in records]
-        records = document("list", "--sort", "error_3shot", "--descending")["encoders"]
-        known = sorted(value for value in up if value is not None)
-        missing = [None] * (len(up) - len(known))
-        assert up == known + missing
-        assert [record["train-nperclass-3_test"] for record in records] == known[::-1] + missing
 
     def test_marks_and_missing_values_are_explained(self) -> None:
         result = run("list", "dino_rn50", "--columns", "encoder,patch_size,size_bytes")
@@ -129,12 +113,6 @@ class TestList:
         assert all(record[setting.column] is None for setting in SETTINGS) and record["is_wrong"] is True
         result = run("list", WRONG, "--exclude-wrong")
         assert f"measured wrongly and left out: {WRONG}" in result.stderr
-
-    def test_a_limit_says_how_many_there_are(self) -> None:
-        result = run("list", "--limit", "3")
-        assert len(result.stdout.splitlines()) == 4
-        assert f"3 of {len(catalogue()):,} encoders" in result.stderr
-        assert document("list", "--limit", "3")["n_matching"] == len(catalogue())
 
     def test_the_columns_explain_themselves(self) -> None:
         assert [line[0] for line in table("list", "--help-columns")[1:]] == list(FACTS)
@@ -164,11 +142,6 @@ class TestShow:
     def test_text_has_units_errata_risks_and_licences(self, encoder: str, parts: list[str]) -> None:
         text = " ".join(run("show", encoder).stdout.split())
         assert [part for part in parts if part not in text] == []
-
-    def test_an_encoder_without_risks_says_so(self) -> None:
-        unmeasured = min(catalogue().keys() - summaries().keys())
-        assert "not measured" in run("show", unmeasured).stdout
-        assert document("show", unmeasured)["results"] is None
 
     @pytest.mark.parametrize("columns", [60, 120])
     @pytest.mark.parametrize("encoder", ["pocket_barlow_rn_shapes", "clip_rn50x4"])
@@ -228,12 +201,6 @@ class TestExperiments:
         entries = entry_points()
         assert {name for name in entries if name.startswith("_")} >= {f"_{name}" for name in drawn}
 
-    def test_rows_are_read_if_they_are_named(self) -> None:
-        assert all(catalogue().lists(row.encoder) for row in (*measurements(), *seed_means()))
-        assert summaries(dataset="fashion-mnist") == {}
-        assert list(summaries(dataset="fashion-mnist", encoders=MEASURED)) == MEASURED
-        assert {row.encoder for row in measurements(encoders="RANDOMISED_000")} == {"randomised_000"}
-
     def test_they_load_and_are_compared_by_name(self) -> None:
         encoder, _ = zoo.load("randomised_000")
         n_parameters = sum(one.numel() for one in encoder.parameters())
@@ -244,10 +211,6 @@ class TestExperiments:
         with click.Context(show_command) as context:
             assert encoder_names(context, show_command.params[0], "randomised_00")[0] == "randomised_000"
             assert "randomised_000" not in encoder_names(context, show_command.params[0], "r")
-
-    def test_whether_a_file_is_listed_is_true_or_false(self) -> None:
-        with pytest.raises(CardError, match="'listed' is 'no'"):
-            parse_cards({Path("drawn.toml"): ('listed = "no"\n' + VALID).encode()})
 
 
 def test_reported_numbers_have_marks_and_columns_of_their_own(home: Path) -> None:

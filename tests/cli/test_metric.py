@@ -57,25 +57,6 @@ def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) ->
     assert "cluster_learnability" in {row["metric"] for row in shown}
 
 
-def test_augmentations_may_be_named_where_the_card_has_none() -> None:
-    refused = run("metric", "lidar", "pocket_init_rn", IMAGES, "--views-of", "60", "--views", "4", code=1)
-    assert "augmentations" in refused.output
-    (found,) = document(
-        "metric",
-        "lidar",
-        "pocket_init_rn",
-        IMAGES,
-        "--views-of",
-        "60",
-        "--views",
-        "4",
-        "--augmentations",
-        "crop,flip",
-        "--no-record",
-    )["metrics"]
-    assert found["value"] > 1 and found["split"] == "train augmented"
-
-
 def test_files_give_what_the_functions_give(tmp_path: Path, views: tuple[Path, np.ndarray]) -> None:
     path, z = views
     (found,) = document("metric", "lidar", str(path))["metrics"]
@@ -127,21 +108,6 @@ def test_notes_and_counts_of_duplicates_stand_beside_the_values(tmp_path: Path) 
     assert "40 exact, 120 near" in text and "intrinsic dimension: 120 of 360 rows are near duplicates" in text
     np.save(tmp_path / "once.npy", z)
     assert "duplicates" not in run("metric", names, str(tmp_path / "once.npy")).output
-
-
-def test_folders_of_features_are_read_and_validation_features_stand_beside(tmp_path: Path) -> None:
-    folders = {
-        one["part"]: one["folder"] for one in document("features", ENCODER, IMAGES, "--out", str(tmp_path))["features"]
-    }
-    of_file = document("metric", "rankme,one_shot_accuracy", folders["train"], "--val", folders["val"])["metrics"]
-    of_encoder = document("metric", "rankme,one_shot_accuracy", ENCODER, IMAGES, "--no-record")["metrics"]
-    assert [one["value"] for one in of_file] == pytest.approx([one["value"] for one in of_encoder])
-
-
-def test_the_list_shows_every_metric_with_its_source() -> None:
-    listed = document("metric", "--list")["metrics"]
-    assert [one["name"] for one in listed] == list(FEATURE_METRICS)
-    assert "Eq. 1-2" in run("metric", "--list").output
 
 
 BAD_FILES = ("There is no nowhere.npy", "NaN", "cannot be read as features")

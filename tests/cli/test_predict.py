@@ -126,18 +126,6 @@ def test_an_export_lies_beside_the_probe(tmp_path: Path) -> None:
     assert load_probe(folder).encoder == ENCODER
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says", "code"),
-    [
-        (("predict", "nowhere", IMAGES), "nowhere holds no saved probe", 1),
-        (("evaluate", ENCODER, IMAGES, "--export", "onnx"), "--export onnx", 2),
-        (("evaluate", ENCODER, IMAGES, "--save", "."), "is the current folder", 2),
-    ],
-)
-def test_refusals_are_sentences(arguments: tuple[str, ...], says: str, code: int) -> None:
-    assert says in run(*arguments, code=code).output
-
-
 def test_what_is_not_there_and_what_has_no_image_is_refused(saved: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     folder = str(saved[0])
     assert "There is no file, folder or image set 'nowhere'" in run("predict", folder, "nowhere", code=2).output
@@ -200,12 +188,3 @@ def test_the_table_of_tags_says_what_does_not_apply(table: Path) -> None:
     assert "One probe a tag" in text and "20 groups" in text
     refused = run("evaluate", ENCODER, str(table), *TAGGED, "--settings", "5-shot", code=2).output
     assert "--settings 5-shot" in refused and "has tags" in refused
-
-
-def test_one_class_of_a_table_with_groups_has_intervals_over_groups(table: Path, tmp_path: Path) -> None:
-    some = ("--label-column", "red", "--group", "patient")
-    folder = tmp_path / "red"
-    (found,) = document("evaluate", ENCODER, str(table), *some, *QUICK, "--save", str(folder))["evaluations"]
-    assert found["metrics"]["n_groups"] == 20 and found["metrics"]["positive"] == "1"
-    predicted = document("predict", str(folder), str(table), *some, "--device", "cpu")
-    assert predicted["metrics"]["metrics"] == found["metrics"]["metrics"]

@@ -25,7 +25,6 @@ from zoo.cli.recommend import recommend_command
 from zoo.errors import QueryError
 from zoo.files import content_folder
 from zoo.results.derived import summaries
-from zoo.results.reported import preferred_numbers
 from zoo.results.reported_values import FILE
 from zoo.results.values import SETTINGS
 
@@ -78,17 +77,6 @@ def test_the_rank_is_by_the_predicted_error_of_every_self_supervised_encoder() -
     wide = [record["noise"]["prediction"] for record in ranked if record["basis"][-1]["setting"] == "100%"]
     usual = [record["noise"]["prediction"] for record in ranked if record["basis"][-1]["setting"] == "30-shot"]
     assert wide and min(wide) > max(usual)  # a wider gap is less certain
-
-
-def test_at_a_measured_setting_the_rank_is_that_of_the_measurements() -> None:
-    known = summaries()
-    for setting in SETTINGS[1:3]:
-        ranked = document("recommend", "--labels", str(setting.n_labels), *ALL)
-        assert ranked["uncertainty"] is None
-        for record in ranked["encoders"]:
-            errors = known[record["encoder"]].errors
-            assert record["kind"] == ("measured" if setting.name in errors else "interpolated")
-            assert record["error"] == errors.get(setting.name, record["error"])
 
 
 @pytest.mark.parametrize(
@@ -254,14 +242,6 @@ def test_the_order_is_that_of_as_many_labels_a_class_and_that_is_said() -> None:
     assert found["asked"] is None and "memory_bytes" not in found["encoders"][0]
 
 
-def test_where_an_extrapolation_separates_nothing_the_order_is_that_of_three_labels_a_class() -> None:
-    pair = "encoder in ('mugs_vitl16_ep250', 'msn_vitl7_ep200')"
-    found = document("recommend", "--labels", "10", "--classes", "10", "--where", pair)
-    assert (found["n_labels"], found["asked"]["imagenet_labels"]) == (3_000, 1_000)
-    assert found["asked"]["ranked_by"] == "3-shot error"
-    assert [record["kind"] for record in found["encoders"]] == ["measured", "measured"]
-
-
 def test_memory_is_computed_and_limited() -> None:
     found = document("recommend", *XRAYS, "--top", "200")
     cards = catalogue()
@@ -329,13 +309,3 @@ def test_a_ranking_by_reported_numbers_says_what_they_are_worth(reports: None) -
     assert "is not known" in run("recommend", "--by", "reported-zero-shot").stderr
     small = document("recommend", "--by", "reported-linear", "--max-parameters", "30M", *ALL)["encoders"]
     assert small and all(record["n_parameters"] <= 30e6 for record in small)
-
-
-def test_what_is_listed_is_what_is_preferred() -> None:
-    listed = document("list", "--columns", "reported_linear")["encoders"]
-    known = {record["encoder"]: record["reported_linear"] for record in listed if record["reported_linear"] is not None}
-    assert known == {
-        encoder: found["reported-linear"].value
-        for encoder, found in preferred_numbers().items()
-        if "reported-linear" in found
-    }

@@ -9,7 +9,7 @@ from statistics import fmean
 
 import pytest
 
-from tests.cli_runner import document, names, on_terminal, run, table
+from tests.cli_runner import document, run, table
 from tests.result_rows import user_of
 from zoo.cards.catalogue import catalogue
 from zoo.results.derived import seed_means, summaries
@@ -41,18 +41,6 @@ def test_marks_tell_merged_assumed_and_doubtful_numbers() -> None:
         assert mark in result.stderr
 
 
-def test_wrong_measurements_can_be_left_out() -> None:
-    assert set(names("results")) - set(names("results", "--exclude-wrong")) == {WRONG}
-    result = run("results", WRONG, "--exclude-wrong", code=1)
-    assert "--dataset" in result.stderr and result.stderr.count("\n") == 1
-
-
-def test_an_encoder_that_was_not_measured_is_named() -> None:
-    unmeasured = min(catalogue().keys() - summaries().keys())
-    assert f"not measured: {unmeasured}" in run("results", "dino_rn50", unmeasured).stderr
-    assert document("results", unmeasured, code=1) == {"encoders": [], "not_measured": [unmeasured]}
-
-
 def test_a_data_set_is_one_row_an_encoder_best_first() -> None:
     head, *rows = table("results", "--dataset", "shapes")
     expected = {
@@ -64,14 +52,6 @@ def test_a_data_set_is_one_row_an_encoder_best_first() -> None:
     assert {row[0]: row[1] for row in rows} == {encoder: f"{value:.1f}" for encoder, value in expected.items()}
     assert [row[0] for row in rows] == sorted(expected, key=expected.__getitem__)
     assert "rankme" in run("results", "--dataset", "shapes").stderr  # what is left out is said
-
-
-@pytest.mark.parametrize("columns", [60, 120])
-def test_it_is_read_on_a_narrow_terminal(columns: int) -> None:
-    lines = on_terminal(columns, "results", "--dataset", "shapes", NO_COLOR="1").splitlines()
-    n_encoders = len({row.encoder for row in measurements() if row.dataset == "shapes"})
-    assert max(map(len, lines)) <= columns
-    assert sum(line.startswith(("pocket_", "sup_")) for line in lines) == n_encoders
 
 
 def test_metrics_settings_and_globs_choose_rows() -> None:

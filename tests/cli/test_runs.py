@@ -117,15 +117,3 @@ def test_options_of_engines_that_make_no_sense_are_refused(
     options: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
     assert sentence in run("features", *NAMES, FEW, "--to", str(tmp_path), *options, code=2).output
-
-
-def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    refused = run("features", *NAMES, FEW, "--to", str(tmp_path / "file" / "below"), code=1)
-    assert str(tmp_path / "file") in refused.output
-
-
-def test_there_are_no_runs_where_there_was_none(few: tuple[Path, Any], tmp_path: Path) -> None:
-    assert "There is no record of a run at" in run("runs", "ls", str(tmp_path), code=1).output
-    assert "There is no record of a run at" in run("runs", "resume", str(tmp_path), code=1).output
-    assert "Got the run 'abcdef'" in run("runs", "why", str(few[0]), "abcdef", code=2).output

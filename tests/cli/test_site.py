@@ -53,17 +53,6 @@ def test_it_says_what_was_written_and_how_to_look_at_it(tmp_path: Path) -> None:
     assert "1 file new or changed, " in fewer.stdout and "encoders/dino_vitS16.html" in present(tmp_path / "site")
 
 
-def test_json_counts(tmp_path: Path) -> None:
-    written = document("site", "--out", str(tmp_path / "site"), *FEW[:2], "--title", " Ours ", "--no-studies")
-    assert written.pop("seconds") >= 0
-    assert written.pop("size_bytes") == sum(p.stat().st_size for p in (tmp_path / "site").rglob("*") if p.is_file())
-    folder = str(tmp_path / "site")
-    assert written == {
-        "folder": folder, "index": f"{folder}/index.html", "title": "Ours", "encoders": 1, "pages": 2, "files": 3,
-        "written": 3, "unchanged": 0, "removed": 0,
-    }  # fmt: skip
-
-
 def test_encoders_of_mine_are_there_with_the_option_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "home").mkdir()
     add_own_encoder(tmp_path / "home", monkeypatch)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runner import document, run
-from tests.own_encoder import MINE, add_own_encoder
 from tests.shipped import tables_made_once
 from tests.small_study import small_study
 from zoo.files import shipped_studies
@@ -60,14 +59,6 @@ def test_the_corrected_table_is_taken_when_asked_for(tmp_path: Path) -> None:
     assert "ours_on_other_table" in found["studies"][0]["claims"][0]
 
 
-def test_encoders_of_mine_enter_with_the_option_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    add_own_encoder(tmp_path, monkeypatch)
-    path = str(small_study(tmp_path))
-    assert document("study", path)["studies"][0]["rows"][0]["used"] == 146
-    found = document("study", path, "--with-mine")
-    assert (found["table"]["mine"], found["studies"][0]["rows"][0]["used"]) == ([MINE], 147)
-
-
 def test_one_page_is_written_on_demand_and_needs_a_name(tmp_path: Path) -> None:
     path = str(small_study(tmp_path))
     assert "index.html" in run("study", path, "--out", str(tmp_path / "folder")).stdout
@@ -109,15 +100,6 @@ def test_a_study_that_asks_for_an_unknown_column_is_refused_and_leaves_no_report
     assert [entry.name for entry in tmp_path.iterdir()] == ["small.py"]
 
 
-def test_a_folder_with_other_files_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
-    (tmp_path / "report").mkdir()
-    (tmp_path / "report" / "mine.txt").write_text("mine")
-    marker = tmp_path / "ran"
-    path = small_study(tmp_path, ("    found = table", f"    open({str(marker)!r}, 'w').close()\n    found = table"))
-    assert "nothing is overwritten" in refusal(str(path), "--out", str(tmp_path / "report"))
-    assert not marker.exists()
-
-
 @pytest.mark.parametrize("library", ["xgboost", "pandas"])
 def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(tmp_path: Path, library: str) -> None:
     script = f"import sys; sys.modules[{library!r}] = None\nfrom zoo.cli import main\nmain()"
@@ -134,11 +116,3 @@ def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(tmp_pa
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_study_file_runs_by_itself_with_the_same_options(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(small_study(tmp_path)), "--json"], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["studies"][0]["question"] == "Is usability small?"

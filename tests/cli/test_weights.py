@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,16 +15,15 @@ import zoo
 from tests.cli_runner import answered, document, run
 from tests.servers import Server, serving
 from tests.tiny import checkpoint, write_card
-from tests.weights.test_care import DAY, HOUR, folders, left, made, put
+from tests.weights.test_care import HOUR, folders, left, made, put
 from tests.weights.test_store import files_below
 from zoo.cards.catalogue import catalogue
 from zoo.cli.facts import named
 from zoo.cli.output import NothingFound, place_name, size
-from zoo.cli.weights import licence_notes, licence_of
 from zoo.drift import recording_path
 from zoo.errors import UnknownName
 from zoo.files import content_folder
-from zoo.weights import care, store
+from zoo.weights import store
 from zoo.weights.places import weights_folder
 
 __all__ = ["folders"]  # a fixture
@@ -34,11 +32,6 @@ TRIO = ("dino_vitS16", "dino_vitS16_last", "dino_vitS16_extractB")
 
 
 class TestCache:
-    def test_an_empty_cache_is_said_to_be_empty(self, folders: Path) -> None:
-        assert run("cache", "ls").stderr == f"nothing is stored in {folders}\n"
-        counts = {"n_records": 0, "size_bytes": 0, "partial_bytes": 0}
-        assert document("cache", "ls") == {"folder": str(folders), **counts, "weights": []}
-
     def test_an_entry_says_who_reads_it_how_large_it_is_and_where_it_is_from(self, folders: Path) -> None:
         record = put("dino_vitS16_last", content=b"x" * 86_664)
         put("mae_vitB16", content=b"y" * 1000, places=["https://host/a.pth?token=secret"])
@@ -115,36 +108,6 @@ class TestCache:
         assert (collected["note"], collected["failures"], left(folders)) == (None, [], set())
         assert "no unused files" in run("cache", "gc").stdout
 
-    def test_without_torch_what_older_versions_converted_is_left_alone(
-        self, folders: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        put("dino_vitS16", layout_version=0, age_s=2 * HOUR)
-        for module in [name for name in sys.modules if name.startswith("zoo.encoders")]:
-            monkeypatch.delitem(sys.modules, module)
-        monkeypatch.setitem(sys.modules, "torch", None)
-        assert "'torch' is not installed" in document("cache", "gc")["note"]
-        assert len(left(folders)) == 2
-
-    @pytest.mark.parametrize("below", ["", "mirrors/0123"])
-    def test_each_kind_of_garbage_is_found_once_it_is_old_enough(self, folders: Path, below: str) -> None:
-        shelf = folders / below
-        fine = put("dino_vitS16", folder=shelf, age_s=400 * DAY)
-        damaged = made(shelf / "records" / f"{'0' * 32}.json", 0)
-        orphan = made(shelf / "tensors" / f"{'1' * 64}.safetensors", 2 * HOUR)
-        made(shelf / "tensors" / f"{'2' * 64}.safetensors", HOUR / 2)
-        half = made(shelf / "tensors" / ".x.safetensors-0123456789abcdef.tmp", 2 * HOUR)
-        lost = put("mae_vitB16", folder=shelf, age_s=2 * HOUR)
-        store.tensors_path(shelf, lost.sha256).unlink()
-        found = {item.path for item in care.garbage(layouts=None)}
-        assert found == {damaged, orphan, half, store.record_path(shelf, lost.key)}
-        assert care.discard(care.garbage(layouts=None))[1] == []
-        assert care.garbage(layouts=None) == [] and store.find(shelf, fine.key) == fine
-
-    def test_registered_weights_are_never_garbage(self, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("ZOO_HOME", os.environ["ZOO_CACHE"])  # even where they lie in the cache
-        mine = put("mine", places=["zoo:" + "b" * 64], layout="zoo", age_s=400 * DAY)
-        assert care.garbage(layouts={"zoo": 9}) == [] and store.find(folders, mine.key) == mine
-
 
 def verified(*arguments: str, code: int = 0) -> dict[str, tuple[str, str | None]]:
     """State and detail by encoder, or by the name of a file that is nobody's."""
@@ -190,20 +153,6 @@ class TestVerify:
         found = {one["store"]: one for one in document("verify", code=1)["weights"]}
         assert {kind: one["state"] for kind, one in found.items()} == dict.fromkeys(shelves, "whole") | {where: state}
         assert found[where]["detail"].startswith(detail)
-
-    def test_damaged_and_misnamed_records_are_found(self, folders: Path) -> None:
-        record = put("dino_vitS16")
-        made(folders / "records" / "0123.json", 0)
-        store.record_path(folders, record.key).rename(folders / "records" / "4567.json")
-        assert {name: state for name, (state, _) in verified(code=1).items()} == {
-            "0123.json": "damaged",
-            "dino_vitS16": "damaged",
-        }
-
-    def test_an_absent_mirror_is_one_sentence(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("ZOO_MIRROR", str(tmp_path / "absent"))
-        said = run("verify", code=1).stderr
-        assert "There is no mirror at" in said and said.count("\n") == 1
 
     def test_what_a_load_would_refuse_is_refused(self, tmp_path: Path) -> None:
         record = put("dino_vitS16")
@@ -273,20 +222,6 @@ class TestGet:
         ]
         assert "1 of 2 could not be obtained.\n  absent: " in result.stderr and "404" in result.stderr
 
-    def test_a_condition_selects_and_nonsense_is_refused(self, server: Server) -> None:
-        assert states("--where", 'encoder in ("tiny", "init_vitS16")', "--dry-run").keys() == {"tiny", "init_vitS16"}
-        assert "z_dim > 99999" in run("get", "tiny", "--where", "z_dim > 99999", code=1).stderr
-        assert "or --where" in run("get", code=2).stderr
-        assert states("npidpp_rn50w2", "--dry-run") == {"npidpp_rn50w2": "gone"}
-
-    def test_what_is_damaged_or_contradicted_is_said(self, server: Server) -> None:
-        run("get", "tiny")
-        Path("zoo.lock").write_text(f"sha256:{'0' * 64} 7 {server.url}/tiny.pth\n")
-        assert "contradict each other" in run("get", "tiny", code=1).stderr
-        (record,) = (weights_folder() / "records").iterdir()
-        record.write_bytes(b"{}")
-        assert "is damaged" in run("get", "tiny", "--dry-run", code=1).stderr
-
     def test_with_a_mirror_everything_comes_from_there(
         self, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -298,12 +233,6 @@ class TestGet:
         (one,) = document("get", "tiny")["encoders"]
         assert (one["state"], one["place"]) == ("fetched", address)
         assert states("tiny", "other", code=1) == {"tiny": "there", "other": "failed"}
-
-    def test_licences_are_named_as_far_as_they_are_known(self) -> None:
-        cards = catalogue()
-        noted = licence_notes([cards["dino_vitS16"], cards["simsiam_rn50_bs512_ep100"], cards["mae_vitB16"]])
-        assert noted == ["not for commercial use (CC-BY-NC-4.0): simsiam_rn50_bs512_ep100, mae_vitB16"]
-        assert [licence_of(cards[name]) for name in ("dino_vitS16", "init_vitS16")] == ["Apache-2.0", "-"]
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def record(values: Mapping[str, Any]) -> dict[str, Any]:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 _NARROWEST = 14  # characters that a column of text keeps, or the table becomes blocks
-_NARROWEST_FIRST = 30  # the first column has names, which people copy
+_NARROWEST_FIRST = 30
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
@@ -97,9 +97,10 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     headers = [_broken(header) if position in right else header for position, header in enumerate(headers)]
     widths = _widths(headers, rows)
     leasts = [
-        wide if position in right else min(wide, _NARROWEST if position else _NARROWEST_FIRST)
-        for position, wide in enumerate(widths)
+        wide if position in right or not position else min(wide, _NARROWEST) for position, wide in enumerate(widths)
     ]
+    if sum(leasts) + len(leasts) - 1 > width():  # only then are names in the first column broken, which people copy
+        leasts[0] = min(leasts[0], _NARROWEST_FIRST)
     if sum(leasts) + len(leasts) - 1 > width():
         for row in rows:
             click.echo(click.style(row[0], bold=True))
