@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import struct
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from zoo.cli import zoo
@@ -35,3 +42,58 @@ def names(*arguments: str) -> list[str]:
 def table(*arguments: str) -> list[list[str]]:
     """Cells of a table in a pipe, by line; the first line is the header."""
     return [line.split() for line in run(*arguments).stdout.splitlines()]
+
+
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a process of its own."""
+    command = [sys.executable, "-m", "zoo", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+
+
+def on_terminal(columns: int, *arguments: str, **environment: str) -> str:
+    """What a verb prints on a terminal of that many columns."""
+    import fcntl
+    import termios
+
+    controller, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "zoo", *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**inherited, "TERM": "xterm", **environment},
+    ) as running:
+        os.close(terminal)
+        printed = b""
+        while True:
+            try:
+                chunk = os.read(controller, 65_536)
+            except OSError:  # how Linux says that the process has ended
+                break
+            if not chunk:
+                break
+            printed += chunk
+    os.close(controller)
+    assert running.returncode == 0, printed
+    return printed.decode().replace("\r\n", "\n")
+
+
+def answered(answer: str, *arguments: str, code: int) -> str:
+    """What a verb prints on a terminal whose user types ``answer``."""
+    controller, terminal = os.openpty()
+    os.write(controller, answer.encode())
+    printed = io.StringIO()
+    with (
+        os.fdopen(terminal) as stdin,
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(printed),
+        redirect_stderr(printed),
+        pytest.raises(SystemExit) as ended,
+    ):
+        patch.setattr(sys, "stdin", stdin)
+        zoo(arguments)
+    os.close(controller)
+    assert ended.value.code == code, printed.getvalue()
+    return printed.getvalue()

@@ -14,8 +14,7 @@ import pytest
 import torch
 
 import zoo
-from tests.cli.test_cache import answered
-from tests.cli_runner import document, names, run
+from tests.cli_runner import answered, document, names, run
 from tests.tiny import checkpoint, state, write_card
 from zoo.datasets.recipes import Strengths, recipe_of, strengths_for
 from zoo.errors import (

@@ -103,6 +103,7 @@ def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervisi
         "--set",
         "least_steps=40",
         "--no-record",
+        "--verbose",
     )
     lines = text.stdout.splitlines()
     assert lines[1] == "Transfer error on digits in percent, 451 test images"

@@ -50,11 +50,11 @@ def one_thread() -> Iterator[None]:
 @pytest.mark.usefixtures("one_thread")
 def test_another_process_a_part_and_this_process_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, documents = [], []
-    for folder, engine in (("one", ()), ("two", ("--on", "local:1")), ("three", ("--part", "1/1"))):
+    for folder, engine in (("one", ()), ("two", ("--on", "local:1"))):
         monkeypatch.setenv("ZOO_HOME", str(tmp_path / f"home of {folder}"))
         documents.append(document("evaluate", *NAMES, IMAGES, *QUICK, "--to", str(tmp_path / folder), *engine))
         rows.append(recorded())
-    assert rows[0] == rows[1] == rows[2] and len(rows[0]) == 6
+    assert rows[0] == rows[1] and len(rows[0]) == 6
     for found in documents[1:]:
         assert found["failed"] == found["open"] == [] and not found["run"]["incomplete"]
         for one, other in zip(documents[0]["evaluations"], found["evaluations"], strict=True):
@@ -68,7 +68,7 @@ def test_a_part_says_what_is_open_and_resume_prints_a_table(tmp_path: Path, home
     arguments = ("evaluate", "pirl_rn50", *NAMES, IMAGES, *QUICK, "--to", str(tmp_path / "place"))
     first = run(*arguments, "--part", "1/2", "--no-record", code=1)
     assert "pirl_rn50: " in first.stderr and "1 of 3 encoders" in first.stderr
-    assert f"not measured yet, for other parts of the work are not done: {NAMES[0]}, {NAMES[1]}" in first.stderr
+    assert f"waiting for other parts of the work: {NAMES[0]}, {NAMES[1]}" in first.stderr
     command = first.stderr.partition("go on with: zoo ")[2].splitlines()[0].split()
     assert not (home / "results").exists()
     done = run(*command, "--part", "2/2", code=1)  # --no-record is remembered
@@ -93,14 +93,12 @@ def test_metrics_of_several_encoders_in_this_process_and_by_workers(tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("evaluate", NAMES[0], IMAGES, "--on", "local:2", "--save", "probe"), "workers, which keep no probe"),
-        (("evaluate", NAMES[0], IMAGES, "--part", "1/2", "--metrics"), "workers, which keep no probe"),
+        (("evaluate", NAMES[0], IMAGES, "--on", "local:2", "--save", "probe"), "keep no probe"),
         (("evaluate", NAMES[0], IMAGES, "--part", "3/2"), "3/2"),
         (("evaluate", NAMES[0], IMAGES, "--on", "local:0"), "local:0"),
         (("evaluate", NAMES[0], IMAGES, "--cpus-each", "2"), "has no effect"),
         (("metric", "rankme", NAMES[0], IMAGES, "--part", "train"), "write --split train"),
         (("metric", "rankme", NAMES[0], IMAGES, "--store", "float16"), "--store float16 has no effect"),
-        (("metric", "rankme", "x.npy", "--on", "local:2"), "without IMAGES 'x.npy' is taken for a file"),
     ],
 )
 def test_what_workers_cannot_do_is_refused_in_one_sentence(arguments: tuple[str, ...], says: str) -> None:

@@ -39,6 +39,7 @@ def views(tmp_path: Path) -> tuple[Path, np.ndarray]:
 def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) -> None:
     first = document("metric", "all", ENCODER, IMAGES, *SMALL, "--target", "digits")
     found = {one["metric"]: one for one in first["metrics"]}
+    assert "No data set to transfer to" in run("metric", "rankme,target_label_entropy", ENCODER, IMAGES).output
     assert found.keys() == FEATURE_METRICS.keys()
     assert all(one["value"] is not None and not one["reason"] for one in found.values())
     assert found["rankme"]["n_images"] == 300 and found["lidar"]["n_views"] == 4 and found["lidar"]["n_images"] == 60
@@ -54,31 +55,6 @@ def test_all_metrics_of_an_encoder_are_computed_and_recorded_once(home: Path) ->
     assert report["notes"] == [*first["notes"], *found["lidar"]["notes"]]
     shown = document("results", "--dataset", DATASET)["measurements"]
     assert "cluster_learnability" in {row["metric"] for row in shown}
-
-
-def test_what_cannot_be_had_is_said_beside_what_can(home: Path) -> None:
-    text = run("metric", "rankme,target_label_entropy", ENCODER, IMAGES, "--no-record").output
-    assert "RankMe" in text and "No data set to transfer to" in text and "--target" in text
-    assert not (home / "results").exists()
-
-
-def test_augmentations_may_be_named_where_the_card_has_none() -> None:
-    refused = run("metric", "lidar", "pocket_init_rn", IMAGES, "--views-of", "60", "--views", "4", code=1)
-    assert "augmentations" in refused.output
-    (found,) = document(
-        "metric",
-        "lidar",
-        "pocket_init_rn",
-        IMAGES,
-        "--views-of",
-        "60",
-        "--views",
-        "4",
-        "--augmentations",
-        "crop,flip",
-        "--no-record",
-    )["metrics"]
-    assert found["value"] > 1 and found["split"] == "train augmented"
 
 
 def test_files_give_what_the_functions_give(tmp_path: Path, views: tuple[Path, np.ndarray]) -> None:
@@ -134,21 +110,6 @@ def test_notes_and_counts_of_duplicates_stand_beside_the_values(tmp_path: Path) 
     assert "duplicates" not in run("metric", names, str(tmp_path / "once.npy")).output
 
 
-def test_folders_of_features_are_read_and_validation_features_stand_beside(tmp_path: Path) -> None:
-    folders = {
-        one["part"]: one["folder"] for one in document("features", ENCODER, IMAGES, "--out", str(tmp_path))["features"]
-    }
-    of_file = document("metric", "rankme,one_shot_accuracy", folders["train"], "--val", folders["val"])["metrics"]
-    of_encoder = document("metric", "rankme,one_shot_accuracy", ENCODER, IMAGES, "--no-record")["metrics"]
-    assert [one["value"] for one in of_file] == pytest.approx([one["value"] for one in of_encoder])
-
-
-def test_the_list_shows_every_metric_with_its_source() -> None:
-    listed = document("metric", "--list")["metrics"]
-    assert [one["name"] for one in listed] == list(FEATURE_METRICS)
-    assert "Eq. 1-2" in run("metric", "--list").output
-
-
 BAD_FILES = ("There is no nowhere.npy", "NaN", "cannot be read as features")
 
 
@@ -164,9 +125,6 @@ BAD_FILES = ("There is no nowhere.npy", "NaN", "cannot be read as features")
         (("lidar", "FLAT"), "several views of each image"),
         (("lidar", "NAN"), "NaN"),
         (("rankme", "TEXT"), "cannot be read as features"),
-        (("lidar", "VIEWS", "--views", "5"), "--views says how an encoder is measured"),
-        (("lidar", "VIEWS", "--precision", "float16", "--target", "digits"), "leave that out, or name images too"),
-        (("rankme", ENCODER, IMAGES, "--val", "VIEWS"), "which have a part for validation: leave it out"),
     ],
 )
 def test_bad_requests_get_one_sentence(

@@ -110,22 +110,10 @@ def test_an_encoder_without_weights_fails_alone_and_is_told_why(
         (("--part", "train"), "Got --part train, expected K/N, a part of the work by number; write --split train."),
         (("--on", "local:0"), "local:0"),
         (("--on", "slurm"), "slurm"),
-        (("--gpus-each", "0.5"), "--gpus-each 0.5 has no effect, for this process computes by itself; leave it out"),
+        (("--gpus-each", "0.5"), "--gpus-each 0.5 has no effect: this process computes by itself"),
     ],
 )
 def test_options_of_engines_that_make_no_sense_are_refused(
     options: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
     assert sentence in run("features", *NAMES, FEW, "--to", str(tmp_path), *options, code=2).output
-
-
-def test_a_place_that_cannot_be_written_to_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    refused = run("features", *NAMES, FEW, "--to", str(tmp_path / "file" / "below"), code=1)
-    assert str(tmp_path / "file") in refused.output
-
-
-def test_there_are_no_runs_where_there_was_none(few: tuple[Path, Any], tmp_path: Path) -> None:
-    assert "There is no record of a run at" in run("runs", "ls", str(tmp_path), code=1).output
-    assert "There is no record of a run at" in run("runs", "resume", str(tmp_path), code=1).output
-    assert "Got the run 'abcdef'" in run("runs", "why", str(few[0]), "abcdef", code=2).output

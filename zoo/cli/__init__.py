@@ -5,9 +5,9 @@ found, or something outside of the command line failed, such as the network, a f
 command line cannot be understood; 130 interrupted by Ctrl-C, 143 by SIGTERM.
 
 A new verb is a function ``VERB_command`` in a module of this package, and a line in :data:`VERBS`; a verb below another
-is a ``VERB_SUB_command``, and a line in the ``verbs`` of that one (``default_command``). Verbs do not import each
-other; what several of them use is in ``options``, ``measure_options``, ``output``, ``facts``, ``risks``,
-``evaluation_output``, ``prediction_output`` and ``site_output``.
+is a ``VERB_SUB_command``, and a line in the ``verbs`` of that one. Verbs do not import each other; what several of them
+use is in ``options``, ``constraint_options``, ``measure_options``, ``engine_options``, ``output``, ``facts`` and
+``evaluation_output``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import click
@@ -27,14 +29,55 @@ import click
 from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError
 from ..version import __version__
 from ..weights.hosts import asking_once
-from .default_command import Verb, command_of
 from .options import ARGUMENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """The module of this package that defines a verb, as ``VERB_command``, and its line in the help above it."""
+
+    module: str
+    line: str
+
+
+def command_of(verb: Verb, function: str) -> click.Command:
+    """The command that the module of a verb defines under this name; imports the module."""
+    command: click.Command = getattr(import_module(f".{verb.module}", __package__), function)
+    return command
+
+
+class CommandWithVerbs(click.Command):
+    """A command that becomes another one if its first argument is the name of a verb below it, as zoo results merge.
+
+    ``verbs`` has the verbs by name: SUB of VERB is the function ``VERB_SUB_command``.
+    """
+
+    def __init__(self, name: str | None, *, verbs: Mapping[str, Verb], **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self.verbs = dict(verbs)
+
+    def verb(self, name: str) -> click.Command:
+        """The command of a verb below this one."""
+        return command_of(self.verbs[name], f"{self.name}_{name}_command")
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args and args[0] in self.verbs:
+            return self.verb(args[0]).make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("Verbs"):
+            formatter.write_dl([(f"{ctx.info_name} {name}", verb.line) for name, verb in self.verbs.items()])
+
 
 VERBS = {
     "list": Verb("list", "List encoders: filter, sort, choose columns."),
-    "show": Verb("list", "Show everything known of one encoder."),
+    "show": Verb("show", "Show everything known of one encoder."),
     "results": Verb("results", "Show the measured errors and their components."),
-    "compare": Verb("list", "Show in which facts encoders differ."),
+    "compare": Verb("list", "Show how encoders differ."),
     "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
     "choose": Verb("choose", "Find the encoder for your labelled images."),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
@@ -43,11 +86,11 @@ VERBS = {
     "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
     "runs": Verb("runs", "Show what is done, running or failed of work on many workers."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),
-    "decompose": Verb("evaluate", "Show where the full-shot error comes from."),
+    "decompose": Verb("evaluate", "Show the components of the full-shot error."),
     "metric": Verb("metric", "Measure how good features are, without labels."),
     "curve": Verb("curve", "Show what pre-training is worth on a task."),
     "study": Verb("study", "Answer the paper's questions with the results."),
-    "submit": Verb("submit", "Prepare your rows for a shared results repository."),
+    "submit": Verb("sharing", "Prepare your rows for a shared results repository."),
     "site": Verb("site", "Write a static site of everything the zoo knows."),
     "get": Verb("weights", "Fetch the weights of encoders into the cache."),
     "register": Verb("register", "Add a checkpoint of your own as an encoder."),
@@ -56,36 +99,26 @@ VERBS = {
     "verify": Verb("cache", "Re-hash all stored weights."),
     "cache": Verb("cache", "List, remove or tidy the stored weights."),
     "mirror": Verb("weights", "Copy weights to where there is no network."),
-    "export": Verb("weights", "Write a folder for the Hugging Face Hub."),
+    "export": Verb("site", "Write a folder for the Hugging Face Hub."),
     "doctor": Verb("doctor", "Check this installation."),
     "demo": Verb("demo", "Run the main job on real input."),
     "completion": Verb("doctor", "Print the completion script of a shell."),
 }
 
-_AGAIN = "; run the same command again."
-_GO_ON = "; run the same command again to go on."
-_GO_ON_OR_RESUME = "; run the same command again to go on, or zoo runs resume if it had workers."
-AFTER_INTERRUPT = {
-    "choose": f"Fetched weights and finished features are kept{_GO_ON}",
-    "evaluate": f"Finished features and probes are kept{_GO_ON}",
-    "predict": f"No predictions were written{_AGAIN}",
-    "features": f"Finished shards of features are kept{_GO_ON_OR_RESUME}",
-    "runs": f"Finished shards of features are kept{_GO_ON_OR_RESUME}",
-    "layers": f"Finished features and tuned probes are kept{_GO_ON}",
-    "probe": f"The features are unchanged, no probe is stored{_AGAIN}",
-    "decompose": f"The features are unchanged, no probe is stored{_AGAIN}",
-    "metric": f"Finished features are kept, metrics are not{_GO_ON}",
-    "curve": f"Finished runs are kept{_GO_ON}",
-    "study": f"No part of a report was written{_AGAIN}",
-    "site": f"No part of a site was written, finished studies are kept{_GO_ON}",
-    "get": f"Fetched encoders and the received part of a file are kept{_GO_ON}",
-    "check": f"No weights were changed{_AGAIN}",
-    "verify": f"Nothing was changed{_AGAIN}",
-    "cache": f"Removed weights are gone, the others are whole{_AGAIN}",
-    "mirror": f"Copied weights are whole and stay{_GO_ON}",
-    "demo": f"Finished features and probes are kept{_GO_ON}",
+_KEPT = {
+    "choose": "Fetched weights and finished features are kept",
+    "evaluate": "Finished features and probes are kept",
+    "features": "Finished shards of features are kept (with workers: zoo runs resume)",
+    "runs": "Finished shards of features are kept (with workers: zoo runs resume)",
+    "layers": "Finished features and tuned probes are kept",
+    "metric": "Finished features are kept",
+    "curve": "Finished runs are kept",
+    "site": "The earlier site is unchanged, finished studies are kept",
+    "get": "Fetched encoders and the received part of a file are kept",
+    "mirror": "Copied weights are kept",
+    "demo": "Finished features and probes are kept",
 }
-"""What an interrupted long verb leaves behind, and what to do then."""
+"""What an interrupted long verb leaves behind."""
 
 _EPILOG = """\b
 Examples:
@@ -150,7 +183,8 @@ class VerbGroup(click.Group):
             ctx.exit(0)
         except KeyboardInterrupt as error:
             above = "\n" if sys.stderr.isatty() else ""  # which shows the key that was pressed
-            click.echo(f"{above}Stopped. {AFTER_INTERRUPT.get(ctx.invoked_subcommand or '', '')}".rstrip(), err=True)
+            kept = _KEPT.get(ctx.invoked_subcommand or "")
+            click.echo(f"{above}Stopped. {f'{kept}; run the same command again to go on.' if kept else ''}", err=True)
             ctx.exit(143 if isinstance(error, Terminated) else 130)
 
 
@@ -188,16 +222,9 @@ def _warnings_in_a_line() -> Iterator[None]:
         show = warnings.showwarning
         said: set[str] = set()  # Python forgets what it has shown whenever a library changes a filter
 
-        def shown(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: Any = None,
-            line: Any = None,
-        ) -> None:
+        def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if not issubclass(category, (ContentWarning, NameNote)):
-                show(message, category, filename, lineno, file, line)
+                show(message, category, *where, **more)
             elif str(message) not in said:
                 said.add(str(message))
                 is_note = issubclass(category, NameNote)
@@ -226,7 +253,6 @@ def zoo(ctx: click.Context) -> None:
 
 def main(*before: str) -> None:
     """Entry point of the command: runs one verb and exits; ``before`` are arguments before those of the process."""
-    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
@@ -250,14 +276,6 @@ def main(*before: str) -> None:
             raise
         sys.exit(1)
     sys.exit(code or 0)
-
-
-def _open_closed_streams() -> None:
-    """Replaces a closed stream, as ``>&-`` leaves it, by the null device."""
-    for name in ("stdin", "stdout", "stderr"):  # in the order of their descriptors, of which a file gets the lowest
-        if getattr(sys, name) is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)
-            setattr(sys, name, os.fdopen(descriptor, "r" if name == "stdin" else "w"))
 
 
 def _let_go_of_stdout() -> None:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .constraint_options import LIMITS, constraints_of
-from .evaluation_output import print_risk
-from .measure_options import (
-    DATA_OPTIONS,
-    IMAGES_HELP,
-    RUN_OPTIONS,
-    images_document,
-    opened,
+from .evaluation_output import print_risk, risk_document
+from .measure_options import DATA_OPTIONS, IMAGES_HELP, RUN_OPTIONS, about_images, opened
+from .options import (
+    as_duration,
+    dry_run_option,
+    encoder_names,
+    given_options,
+    refuse_idle,
+    seed_option,
     with_options,
 )
-from .options import as_duration, encoder_names, given_options, refuse_idle
-from .output import hanging, json_option, print_json, print_notes, print_table, say, wrapped
+from .output import hanging, is_verbose, json_option, print_command, print_json, print_notes, print_table, say, wrapped
 
 if TYPE_CHECKING:
     from ..choosing.choosing import Choice, ChoicePlan
-    from ..datasets import ImageData
 
 _EPILOG = """\b
 Examples:
@@ -35,15 +35,6 @@ Examples:
   zoo choose digits --encoders pocket_simclr_rn_shapes,pocket_sup_rn_shapes --decompose
   zoo choose ./slides --where 'domain == "pathology H&E"' --encoders 6
 """
-_LISTED_DROPPED = 12
-
-
-def _constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, LIMITS)
-
-
-def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, [*DATA_OPTIONS, *RUN_OPTIONS])
 
 
 def _encoders(ctx: click.Context, parameter: click.Parameter, value: str) -> int | list[str]:
@@ -85,18 +76,18 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
     callback=as_duration,
     help="When to be done, such as 30m or 2h; none: as long as it needs.",
 )
-@_constraint_options
-@click.option("--dry-run", is_flag=True, help="Only say which encoders, what is to be fetched, and how long it takes.")
-@click.option("--decompose", is_flag=True, help="Also where the error of the best comes from (Algorithm 1).")
+@(lambda command: with_options(command, LIMITS))
+@dry_run_option
+@click.option("--decompose", is_flag=True, help="Also the components of the error of the best (Algorithm 1).")
 @click.option(
     "--page",
     metavar="FILE.html",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also a page with plots, which stands alone.",
+    help="Also a single-file page with plots.",
 )
 @click.option("--offline", is_flag=True, help="Only encoders whose weights are on this machine.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of the order of images.")
-@_image_options
+@seed_option("Of the order of images.")
+@(lambda command: with_options(command, [*DATA_OPTIONS, *RUN_OPTIONS]))
 @click.option(
     "--to",
     "--out",
@@ -125,13 +116,14 @@ def choose_command(
 ) -> None:
     """Find the encoder for your labelled images.
 
-    A shortlist by what is known races on your images: all encoders on few images, few encoders on all of them. The
-    hopeless are dropped early, the rest are probed on all labels and compared image by image. The answer is a ranking
-    with intervals and ties, what more labels would buy, what each encoder costs on this device, and the next command.
-    Features are kept: the same command goes on where it was if it was stopped, and other constraints cost only what is
-    new. Nothing is added to your results; `zoo evaluate` does that.
+    A shortlist races on your images (successive halving): clearly worse encoders are dropped on few images, the others
+    are probed on all labels and compared image by image. The answer is a ranking with confidence intervals and ties,
+    the expected gain of more labels, the cost of each encoder on this device, and the next command. Features are kept:
+    the same command goes on where it stopped, and other constraints cost only what is new. Nothing is added to your
+    results; `zoo evaluate` does that.
     """
-    from ..choosing.choosing import plan_choice
+    from ..choosing.choosing import choose, plan_choice
+    from ..progress import Bar
 
     if dry_run:
         refuse_idle(("decompose", "page"), "--dry-run measures nothing")
@@ -153,14 +145,15 @@ def choose_command(
         "offline": offline,
         "spelled": _spelled(images, options),
     }
+    of_images = about_images(data, has_intervals=False)[0]["images"]
     if dry_run:
         plan = plan_choice(data, **shared)
         if as_json:
-            print_json({"dry_run": True, **plan.as_dict(), "images": images_document(data)})
+            print_json({"dry_run": True, **plan.as_dict(), "images": of_images})
         else:
             _print_plan(plan)
         return
-    choice = _chosen(data, shared, decompose=decompose)
+    choice = choose(data, **shared, decompose=decompose, progress=lambda part: Bar("images"), tell=say)
     if not as_json:
         _print(choice)
         sys.stdout.flush()
@@ -171,9 +164,9 @@ def choose_command(
         written = write_page(choice, page)
     if as_json:
         made = None if written is None else str(written)
-        print_json({**choice.as_dict(), "page": made, "images": images_document(data)})
+        print_json({**choice.as_dict(), "page": made, "images": of_images})
     elif written is not None:
-        print_notes([f"page: {written}"])
+        click.echo(f"page: {written}", err=not sys.stdout.isatty())
 
 
 def _spelled(images: str, options: Mapping[str, Any]) -> str:
@@ -193,17 +186,6 @@ def _words(value: Any) -> list[str]:
     return [] if value is True else [str(value)]
 
 
-def _chosen(data: ImageData, shared: Mapping[str, Any], *, decompose: bool) -> Choice:
-    """The choice, with what is being done, who leads and who was dropped on stderr."""
-    from ..choosing.choosing import choose
-    from ..progress import Bar
-
-    return choose(data, **shared, decompose=decompose, progress=lambda part: Bar("images"), tell=say)
-
-
-# --- what is printed -------------------------------------------------------------------------------------------------
-
-
 def _print(choice: Choice) -> None:
     from ..choosing import wording
 
@@ -211,26 +193,24 @@ def _print(choice: Choice) -> None:
     print_table(wording.HEADERS, [row.cells for row in wording.ranked_rows(choice)], right=wording.NUMBERS)
     click.echo("\n" + "\n".join(map(wrapped, wording.answer(choice))))
     if choice.risk is not None:
-        print_risk(choice.risk)
-    click.echo("\nIn Python:")
-    click.echo(f"  import zoo\n  {choice.commands['load']}")
-    click.echo("Its errors in every label setting, and a probe that is kept:")
-    click.echo(f"  {choice.commands['evaluate']}\n")
-    gone = wording.dropped(choice)
-    more = [f"and {len(gone) - _LISTED_DROPPED} more; see them with --json"] * (len(gone) > _LISTED_DROPPED)
-    print_notes([*gone[:_LISTED_DROPPED], *more, *wording.reading(choice)])
+        print_risk(choice.risk.encoder, risk_document(choice.risk))
+    dropped = wording.dropped(choice)
+    warnings = [*choice.plan.data.notes, *choice.notes]
+    reading = [line for line in wording.reading(choice) if line not in warnings]
+    summary = f"{len(dropped)} encoders were dropped from the race; --verbose says why"
+    print_notes([*warnings, *[summary] * (bool(dropped) and not is_verbose())], [*dropped, *reading])
+    print_command("in Python", choice.commands["load"])
+    print_command("all label settings, and a probe that is kept", choice.commands["evaluate"])
 
 
 def _print_plan(plan: ChoicePlan) -> None:
     from ..choosing import wording
 
     data = plan.data
-    title = f"What a choice for {data.name} would try: {data.n_train:,} training and {data.n_test:,} test images"
+    title = f"Plan for {data.name}: {data.n_train:,} training and {data.n_test:,} test images"
     click.echo(click.style(f"\n{title}, {len(data.classes)} classes", bold=True) + "\n")
     rows = wording.planned_rows(plan)
     print_table(wording.PLAN_HEADERS[:-1], [row[:-1] for row in rows], right=wording.PLAN_NUMBERS)
-    click.echo("\nWhy these")
-    for row in rows:
-        click.echo(hanging(f"  {row[0]}: {row[-1]}"))
     click.echo("\n" + "\n".join(map(wrapped, wording.plan_lines(plan))))
-    print_notes([*plan.notes, *wording.left_out_lines(plan.left_out)])
+    why = [hanging(f"{row[0]}: {row[-1]}") for row in rows]
+    print_notes(plan.notes, [*why, *wording.left_out_lines(plan.left_out)])

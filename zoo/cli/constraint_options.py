@@ -1,4 +1,4 @@
-"""Options that say what an encoder must satisfy, and costs of encoders as text; for every verb that picks encoders."""
+"""Options that say what an encoder must satisfy, and costs of encoders as text; for the verbs that pick encoders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from ..cards.costs import BATCH_SIZE
 from ..cards.schema import EncoderCard
 from ..choosing.constraints import ACCESS_WORDS, Constraints, as_bytes, known_cost
-from .options import as_count, as_memory, licences
+from .options import as_count, as_memory, licences, with_options
 from .output import size
 
 LIMITS = (
@@ -28,7 +28,7 @@ LIMITS = (
         type=click.Choice(ACCESS_WORDS),
         default="any",
         show_default=True,
-        help="open: only weights that are given to everybody.",
+        help="open: only weights that anyone can download.",
     ),
     click.option("--max-parameters", callback=as_count, metavar="N", help="Largest encoder, such as 100M or 1e8."),
     click.option("--max-dim", callback=as_count, metavar="N", help="Most dimensions of the features."),
@@ -42,7 +42,7 @@ LIMITS = (
         "--min-images-per-second",
         type=click.FloatRange(min=0, min_open=True),
         metavar="N",
-        help="Slowest encoder on the device, by what three small networks take there.",
+        help="Slowest encoder on the device, estimated from three small networks timed there.",
     ),
     click.option("--where", metavar="EXPR", help="Only encoders for which this is true, as in zoo list."),
 )
@@ -58,9 +58,7 @@ _NAMES = ("licence", "access", "max_parameters", "max_dim", "max_memory", "min_i
 
 def constraint_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of :class:`zoo.choosing.constraints.Constraints`, which :func:`constraints_of` takes."""
-    for option in reversed([*LIMITS, *_ON_DEVICE]):
-        command = option(command)
-    return command
+    return with_options(command, [*LIMITS, *_ON_DEVICE])
 
 
 def constraints_of(options: dict[str, Any], *, device: str | None, batch_size: int) -> Constraints:
@@ -81,13 +79,8 @@ def spelled(constraints: Constraints) -> list[str]:
 
 def asks_for_costs(constraints: Constraints) -> bool:
     """Whether the user has said anything of the device, so that costs are shown."""
-    return (
-        any(
-            value is not None
-            for value in (constraints.max_memory, constraints.min_images_per_second, constraints.device)
-        )
-        or constraints.batch_size != BATCH_SIZE
-    )
+    asked = (constraints.max_memory, constraints.min_images_per_second, constraints.device)
+    return constraints.batch_size != BATCH_SIZE or any(value is not None for value in asked)
 
 
 def cost_record(card: EncoderCard, constraints: Constraints) -> dict[str, Any]:
@@ -110,10 +103,9 @@ def cost_cells(card: EncoderCard, constraints: Constraints) -> list[str]:
 
 def cost_note(constraints: Constraints) -> str:
     """What the columns of :func:`cost_cells` hold."""
-    where = (
-        "a GPU, with CUDA's context" if constraints.memory_device.startswith("cuda") else "a CPU, without Python itself"
-    )
+    is_gpu = constraints.memory_device.startswith("cuda")
+    where = "a GPU, with CUDA's context" if is_gpu else "a CPU, without Python itself"
     return (
         f"GFLOPs of one image at its own size (a multiply-add is two); memory is computed, not measured: on {where}, "
-        f"batches of {constraints.batch_size} in float32, with a margin for what allocators and kernels add"
+        f"batches of {constraints.batch_size} in float32, with a margin for allocators and kernels"
     )

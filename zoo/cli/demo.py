@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import Maybe, Missing
+from ..cards.schema import EncoderCard, Maybe, Missing
 from ..files import content_folder
 from ..optional import requires_extra
 from ..results.derived import summaries
 from ..results.facts import points, short_number
 from ..results.rows import measurements
-from ..results.values import SETTINGS, Summary
+from ..results.values import SETTINGS
 from .output import json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ def demo_command(out: Path, as_json: bool) -> None:
     Needs no network: the first numbers are the published ones; then two tiny encoders, whose weights come with the zoo,
     are measured on held-out images of scikit-learn's handwritten digits. Nothing is added to your results.
     """
-    _require_libraries()
-    if as_json:
-        evaluations = [_evaluated(name, out) for name in _TWINS]
-        from .evaluation_output import document_of
+    with requires_extra("demo", needed_for="The demo"):  # before anything is computed
+        for module in _LIBRARIES:
+            import_module(module)
+    from .evaluation_output import document_of, print_evaluation
 
-        documents = [document_of(evaluation) for evaluation in evaluations]
+    if as_json:
+        documents = [document_of(_evaluated(name, out)) for name in _TWINS]
         print_json({"best": _best(), "evaluations": documents, "standing": _standing()})
         return
     _heading("The best encoders by number of labels: lowest error of a linear probe on ImageNet-1K, percent")
@@ -67,27 +68,19 @@ def demo_command(out: Path, as_json: bool) -> None:
     print_table(["labels", "best of all", "error", small, "error"], rows, right=[2, 4])
     for verb, arguments in (("recommend", _RECOMMEND), ("compare", _COMPARE)):
         _heading(f"$ zoo {verb} {' '.join(arguments)}")
-        _run(verb, arguments)
-    from .evaluation_output import print_evaluation
-
+        root = click.get_current_context().find_root().command
+        command = root.get_command(click.get_current_context(), verb)  # type: ignore[attr-defined]
+        command.main(arguments, prog_name=f"zoo {verb}", standalone_mode=False)
+        sys.stdout.flush()
     for name, twin in _TWINS.items():
         _heading(f"$ zoo evaluate {name} {_DATA} --settings {','.join(_SPLITS)} --decompose --supervised {twin}")
-        print_evaluation(_evaluated(name, out))
+        print_evaluation(document_of(_evaluated(name, out)))
     _print_standing()
     print_notes([f"features and probes are in {out}"])
 
 
 def _heading(text: str) -> None:
     click.echo(f"\n{click.style(text, bold=True)}\n")
-
-
-def _run(verb: str, arguments: list[str]) -> None:
-    from . import zoo
-
-    command = zoo.get_command(click.get_current_context(), verb)
-    assert command is not None, verb
-    command.main(arguments, prog_name=f"zoo {verb}", standalone_mode=False)
-    sys.stdout.flush()
 
 
 def _best() -> list[dict[str, Any]]:
@@ -100,22 +93,21 @@ def _best() -> list[dict[str, Any]]:
     ]
     small = [summary for summary in measured if cards[summary.encoder].architecture.n_parameters <= _SMALL_PARAMETERS]
     found = []
-    for setting in SETTINGS:
-        best, best_small = (_lowest(group, setting.name) for group in (measured, small))
+    for setting in (one.name for one in SETTINGS):
+        best, best_small = (
+            min((one for one in group if setting in one.errors), key=lambda one: one.errors[setting])
+            for group in (measured, small)
+        )
         found.append(
             {
-                "setting": setting.name,
+                "setting": setting,
                 "encoder": best.encoder,
-                "error": best.errors[setting.name],
+                "error": best.errors[setting],
                 "small_encoder": best_small.encoder,
-                "small_error": best_small.errors[setting.name],
+                "small_error": best_small.errors[setting],
             }
         )
     return found
-
-
-def _lowest(group: list[Summary], setting: str) -> Summary:
-    return min((summary for summary in group if setting in summary.errors), key=lambda summary: summary.errors[setting])
 
 
 def _evaluated(name: str, out: Path) -> Evaluation:
@@ -146,13 +138,6 @@ def _load(name: str) -> tuple[torch.nn.Module, Any]:
     return load(name)
 
 
-def _require_libraries() -> None:
-    """Names a missing library before anything is computed."""
-    with requires_extra("demo", needed_for="The demo"):
-        for module in _LIBRARIES:
-            import_module(module)
-
-
 def _standing() -> list[dict[str, Any]]:
     """Recorded errors of every encoder that was measured on the digits, the best first."""
     rows = [row for row in measurements(metrics="linear_probe_error") if row.dataset == _DATA]
@@ -167,8 +152,8 @@ def _standing() -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: float(one["full"]))
 
 
-def _word(value: Maybe[str]) -> str:
-    return "" if isinstance(value, Missing) else value
+def _origin(card: EncoderCard) -> tuple[Maybe[str], Maybe[str]]:
+    return card.objective.mode, card.pretraining.dataset
 
 
 def _print_standing() -> None:
@@ -183,8 +168,7 @@ def _print_standing() -> None:
             f"{one['encoder']}{' <' if one['encoder'] in _TWINS else ''}",
             points(one["full"]),
             points(one["5-shot"]),
-            _word(cards[one["encoder"]].objective.mode),
-            _word(cards[one["encoder"]].pretraining.dataset),
+            *("" if isinstance(fact, Missing) else fact for fact in _origin(cards[one["encoder"]])),
         ]
         for place, one in shown.items()
     ]

@@ -1,31 +1,34 @@
-"""``zoo doctor`` checks this installation; ``zoo completion`` prints the completion script of a shell."""
+"""``zoo doctor``: this installation, or what hosts say of weights; ``zoo completion``: the script of a shell."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shutil
-import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import asdict, dataclass
 from importlib import metadata as installed
 from itertools import chain, groupby
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import Missing
+from ..cards.schema import EncoderCard, Missing
 from ..errors import ZooError
 from ..files import NO_HOME, cache_folder, content_folder, user_folder
 from ..storage import OFF, ON, is_offline, shown_place, without_password
 from ..version import __version__
-from ..weights.places import mirror_place, weights_folder
+from ..weights.places import mirror_place, shown, weights_folder
 from ..weights.reach import host_of, unreachable
+from .facts import matching
 from .options import encoder_names
-from .output import NothingFound, entry, json_option, print_json
+from .output import NothingFound, counted, entry, json_option, listed, print_json, print_notes, print_table, size
 
 DISTRIBUTION = "ssl-zoo"
 EXTRAS = {
@@ -40,8 +43,7 @@ EXTRAS = {
     "site": ("itables",),
     "pocket": ("lightly",),
 }
-_ALWAYS = ("click", "filelock", "packaging", "prettytable", "rich")
-_OLDEST_PYTHON = (3, 11)
+_ALWAYS = ("click", "filelock", "packaging", "rich")
 
 Status = Literal["ok", "warning", "problem"]
 
@@ -56,26 +58,79 @@ class Check:
     detail: str
 
 
+_COMMAND_EXAMPLES = """\b
+Examples:
+  zoo doctor
+  zoo doctor --offline --json
+  zoo doctor --access 'dinov3*'
+"""
+_MARKS = {"ok": "", "warning": "warning: ", "problem": "PROBLEM: "}
+_COLOURS = {"ok": None, "warning": "yellow", "problem": "red"}
+
+
+@click.command("doctor", epilog=_COMMAND_EXAMPLES)
+@click.option("--offline", is_flag=True, help="Ask no host; ZOO_OFFLINE=1 does the same.")
+@click.option(
+    "--access",
+    "pattern",
+    metavar="PATTERN",
+    shell_complete=encoder_names,
+    help="Instead, ask the hosts of these encoders whether their weights are open, gated, gone or changed.",
+)
+@json_option
+def doctor_command(offline: bool, pattern: str | None, as_json: bool) -> None:
+    """Check this installation, or with --access the hosts of weights.
+
+    Versions, content, caches and the network. Exit code 1 if there is a problem, such as a cache that cannot be
+    written; an absent extra or a host that does not answer is none.
+
+    --access downloads nothing: the host of every place of the encoders that PATTERN matches, as in zoo list, gets a
+    HEAD request. open: anyone can download; gated: access is granted by the publisher, and whether your token has it is
+    said; gone; changed: not the file whose size, hash or revision is recorded; unreachable. Exit code 1 if a host
+    contradicts a card, or could not be asked.
+    """
+    if pattern is not None:
+        if offline or is_offline():
+            raise click.UsageError("Got --access where no host may be asked (--offline or ZOO_OFFLINE).")
+        _report_access(pattern, as_json=as_json)
+        return
+    checks = chain(versions(), content(), caches(), network(offline=offline))
+    found: list[Check] = []
+    if as_json:
+        found = list(checks)
+        sound = all(check.status != "problem" for check in found)
+        print_json({"sound": sound, "checks": [asdict(check) for check in found]})
+    else:  # each as it is made: the network comes last and takes longest
+        for topic, members in groupby(checks, key=lambda check: check.topic):
+            click.echo(("\n" if found else "") + click.style(topic.capitalize(), bold=True))
+            for check in members:
+                text = "\n".join(entry(check.name, _MARKS[check.status] + check.detail))
+                click.secho(text, fg=_COLOURS[check.status])
+                found.append(check)
+    problems = [check.name for check in found if check.status == "problem"]
+    if problems:
+        raise NothingFound(f"{counted(len(problems), 'problem')}: {', '.join(problems)}.")
+    if not as_json:
+        click.echo("\nNo problem found.")
+
+
 def versions() -> Iterator[Check]:
-    """Checks Python, the zoo, its libraries and the extras they belong to."""
-    topic = "versions"
-    old = sys.version_info < _OLDEST_PYTHON
-    wanted = ".".join(map(str, _OLDEST_PYTHON))
-    yield Check(topic, "python", "problem" if old else "ok", platform.python_version() + (f", needs {wanted}" * old))
+    """Checks the zoo, its libraries and the extras they belong to."""
+    yield Check("versions", "python", "ok", platform.python_version())
     own = _version(DISTRIBUTION)
     if own is None:
-        yield Check(topic, DISTRIBUTION, "ok", f"{__version__}, run from a folder without being installed")
+        yield Check("versions", DISTRIBUTION, "ok", f"{__version__}, run from a folder without being installed")
     elif own != __version__:
         detail = f"{__version__} runs, but {own} is installed; run: pip install -e . in the folder of the zoo"
-        yield Check(topic, DISTRIBUTION, "warning", detail)
+        yield Check("versions", DISTRIBUTION, "warning", detail)
     else:
-        yield Check(topic, DISTRIBUTION, "ok", own)
-    wanted_versions = _specifiers() if own else {}
+        yield Check("versions", DISTRIBUTION, "ok", own)
+    wanted = _specifiers() if own else {}
     for library in _ALWAYS:
-        yield _library(library, wanted_versions, "problem", "run: pip install ssl-zoo")
+        yield _library(library, wanted, "problem", "run: pip install ssl-zoo")
     for extra, libraries in EXTRAS.items():
         for library in libraries:
-            yield _library(library, wanted_versions, "ok", f"pip install 'ssl-zoo[{extra}]' adds it")
+            yield _library(library, wanted, "ok", f"pip install 'ssl-zoo[{extra}]' adds it")
 
 
 def _library(name: str, wanted: Mapping[str, str], if_absent: Status, remedy: str) -> Check:
@@ -107,95 +162,69 @@ def _specifiers() -> dict[str, str]:
 def content() -> Iterator[Check]:
     """Checks the folders of content, and that every card and row in them can be read."""
     for name in ("metadata", "results", "analysis"):
-        try:
-            yield Check("content", f"{name} folder", "ok", str(content_folder(name)))
-        except ZooError as error:
-            yield Check("content", f"{name} folder", "problem", str(error))
-    yield _own_folder()
-    try:
-        cards = catalogue()
-    except ZooError as error:
-        yield Check("content", "cards", "problem", str(error))
-        yield Check("content", "results", "warning", "not read, for they name encoders and the cards cannot be read")
-    else:
-        yield Check("content", "cards", "ok", f"{len(cards):,} read")
-        if cards.left_out:
-            yield Check("content", "your own cards", "problem", " ".join(cards.left_out))
-        yield from _results()
-    yield _intact()
-
-
-def _own_folder() -> Check:
-    name = "your own folder"
+        yield _checked(f"{name} folder", lambda name=name: str(content_folder(name)))  # type: ignore[misc]
     try:
         folder = user_folder()
+        problem = _obstacle(folder, "ZOO_HOME")
+        detail = problem or f"{folder}{'' if os.path.isdir(folder) else ' (none yet)'}"
+        yield Check("content", "your own folder", "problem" if problem else "ok", detail)
+    except ZooError as error:
+        yield Check("content", "your own folder", "problem", str(error))
+    cards = _checked("cards", lambda: f"{len(catalogue()):,} read")
+    yield cards
+    if cards.status == "ok":
+        if catalogue().left_out:
+            yield Check("content", "your own cards", "problem", " ".join(catalogue().left_out))
+        left_out: list[str] = []
+        yield _checked("results", lambda: _read_results(left_out))
+        if left_out:
+            yield Check("content", "your own results", "problem", " ".join(left_out))
+    yield _checked("results intact", _read_checksums)
+
+
+def _checked(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check("content", name, "ok", look())
     except ZooError as error:
         return Check("content", name, "problem", str(error))
-    obstacle = None if folder.is_relative_to(NO_HOME) else obstacle_to(folder)
-    if obstacle is not None:
-        return Check("content", name, "problem", f"{obstacle}; move it, or set ZOO_HOME to another folder")
-    if not is_writable(nearest(folder)):
-        return Check("content", name, "problem", f"{unwritable(folder)}; set ZOO_HOME to a folder that can be written")
-    return Check("content", name, "ok", f"{folder}{'' if os.path.isdir(folder) else ' (none yet)'}")
 
 
-def _results() -> Iterator[Check]:
-    from ..cards.catalogue import catalogue
+def _read_results(left_out: list[str]) -> str:
     from ..results.reported_rows import checked_numbers
     from ..results.rows import errata, read_rows
 
-    left_out: list[str] = []
-    try:
-        n_rows, n_errata = len(read_rows(left_out=left_out, with_unlisted=True)), len(errata(left_out=left_out))
-        n_reported = len(list(checked_numbers(catalogue(), left_out)))
-    except ZooError as error:
-        yield Check("content", "results", "problem", str(error))
-        return
-    yield Check("content", "results", "ok", f"{n_rows:,} rows and {n_errata} errata read")
-    yield Check("content", "reported numbers", "ok", f"{n_reported:,} read")
-    if left_out:
-        yield Check("content", "your own results", "problem", " ".join(left_out))
+    n_rows, n_errata = len(read_rows(left_out=left_out, with_unlisted=True)), len(errata(left_out=left_out))
+    n_reported = len(list(checked_numbers(catalogue(), left_out)))
+    return f"{n_rows:,} rows, {n_errata} errata and {n_reported:,} reported numbers read"
 
 
-def _intact() -> Check:
+def _read_checksums() -> str:
+    from ..errors import ResultsError
     from ..results.rows import damaged_files
 
-    name = "results intact"
-    try:
-        damaged = damaged_files()
-    except ZooError as error:
-        return Check("content", name, "problem", str(error))
-    if damaged:
-        differ = f"{', '.join(damaged)}: not as the checksums say"
-        return Check("content", name, "problem", f"{differ}; restore what was shipped, or install ssl-zoo again")
-    return Check("content", name, "ok", "all shipped files are as their checksums say")
+    if damaged := damaged_files():
+        raise ResultsError(f"{', '.join(damaged)}: not as the checksums say; install ssl-zoo again")
+    return "all shipped files match their checksums"
 
 
-def obstacle_to(folder: Path) -> str | None:
-    """What occupies the path of a folder, or of one above it; None if nothing does."""
-    place = nearest(folder)
-    return None if place.is_dir() else f"{place} is not a folder"
-
-
-def nearest(folder: Path) -> Path:
+def _nearest(folder: Path) -> Path:
     """The folder itself, or the nearest one above it that exists."""
     return next((place for place in (folder, *folder.parents) if os.path.exists(place)), Path.cwd())
 
 
-def unwritable(folder: Path) -> str:
-    """The sentence that nothing can be written to a folder."""
+def _obstacle(folder: Path, variable: str) -> str:
+    """Why nothing can be written to a folder, and what to do; "" if it can; tries it, as permissions do not show it."""
+    remedy = f"set {variable} to a folder that can be written"
     if folder.is_relative_to(NO_HOME):
-        return "there is no home folder that may be looked into"
-    return f"{folder}: nothing can be written there"
-
-
-def is_writable(folder: Path) -> bool:
-    """True if a file can be made there; tries it, because permissions alone do not show it."""
+        return f"there is no home folder; {remedy}"
+    place = _nearest(folder)
+    if not place.is_dir():
+        return f"{place} is not a folder; {remedy}"
     try:
-        with TemporaryFile(dir=folder):
-            return True
+        with TemporaryFile(dir=place):
+            return ""
     except OSError:
-        return False
+        return f"{folder}: nothing can be written there; {remedy}"
 
 
 _LEAST_FREE_BYTES = 2 * 1024**3  # the largest checkpoints need more than one GiB
@@ -225,40 +254,27 @@ def _cache(owner: str, variable: str, locate: Callable[[], Path], *, is_needed: 
     try:
         folder = locate()
     except (ZooError, RuntimeError) as error:  # pathlib says so of a home that it cannot find
-        return Check("caches", name, "problem", f"{error}; set {variable} to a folder".replace(".;", ";"))
-    obstacle = None if folder.is_relative_to(NO_HOME) else obstacle_to(folder)
-    if obstacle is not None:
-        return Check("caches", name, "problem", f"{obstacle}, so {folder} cannot be one; set {variable} to a folder")
-    used = f"{_bytes(_size(folder))} used" if os.path.isdir(folder) else "empty"
-    existing = nearest(folder)
-    if not is_writable(existing):
-        detail = f"{unwritable(folder)} ({used}); set {variable} to a folder that can be written"
-        return Check("caches", name, "problem" if is_needed else "warning", detail)
-    free = shutil.disk_usage(existing).free
-    detail = f"{folder}: {used}, {_bytes(free)} free"
+        return Check("caches", name, "problem", f"{str(error).rstrip('.')}; set {variable} to a folder")
+    if obstacle := _obstacle(folder, variable):
+        return Check("caches", name, "problem" if is_needed else "warning", obstacle)
+    used = f"{size(_size_of(folder))} used" if os.path.isdir(folder) else "empty"
+    free = shutil.disk_usage(_nearest(folder)).free
+    detail = f"{folder}: {used}, {size(free)} free"
     if free < _LEAST_FREE_BYTES:
         return Check("caches", name, "warning", f"{detail}; too little for large weights")
     return Check("caches", name, "ok", detail)
 
 
-def _size(folder: Path) -> int:
+def _size_of(folder: Path) -> int:
     """Bytes of all files below, links not followed."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
             try:
                 total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:  # deleted by somebody else in the meantime
+            except OSError:  # deleted in the meantime
                 continue
     return total
-
-
-def _bytes(n: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if n < 1024:
-            return f"{n:.0f} {unit}" if unit == "bytes" else f"{n:.1f} {unit}"
-        n /= 1024
-    return f"{n:.1f} TiB"
 
 
 def network(*, offline: bool) -> Iterator[Check]:
@@ -291,77 +307,158 @@ def network(*, offline: bool) -> Iterator[Check]:
 
 def _users_of_hosts() -> dict[str, int]:
     """How many encoders have weights on each host."""
-    users: dict[str, int] = {}
+    users: Counter[str] = Counter()
     for card in catalogue().values():
         places = {card.weights.url, *card.weights.mirrors, *card.weights.companions}
-        for host in {host_of(place) for place in places if not isinstance(place, Missing)} - {None}:
-            users[str(host)] = users.get(str(host), 0) + 1
+        hosts = {host_of(place) for place in places if not isinstance(place, Missing)}
+        users.update(str(host) for host in hosts if host is not None)
     return users
 
 
-_MARKS = {"ok": "", "warning": "warning: ", "problem": "PROBLEM: "}
-_COLOURS = {"ok": None, "warning": "yellow", "problem": "red"}
+# --- access ----------------------------------------------------------------------------------------------------------
+
+_AT_ONCE = 8  # requests; the Hub and the others stay polite to so many
+_FITS: dict[str, tuple[str, ...]] = {  # what a card says, and what its host may answer then
+    "open": ("open", "here"),
+    "unfit": ("open", "here"),
+    "gated": ("gated",),
+    "by request": ("gated",),
+    "gone": ("gone",),
+}
 
 
-_EXAMPLES = """\b
-Examples:
-  zoo doctor
-  zoo doctor --offline --json
-  zoo doctor --access 'dinov3*'
-"""
-
-
-@click.command("doctor", epilog=_EXAMPLES)
-@click.option("--offline", is_flag=True, help="Ask no host; ZOO_OFFLINE=1 does the same.")
-@click.option(
-    "--access",
-    "pattern",
-    metavar="PATTERN",
-    shell_complete=encoder_names,
-    help="Instead, ask the hosts of these encoders whether their weights are open, gated, gone or changed.",
-)
-@json_option
-def doctor_command(offline: bool, pattern: str | None, as_json: bool) -> None:
-    """Check this installation, or with --access the hosts of weights.
-
-    Versions, content, caches and the network. Exit code 1 if there is a problem, as a cache is that cannot be written;
-    an absent extra or a host that does not answer is none.
-
-    --access downloads nothing: the host of every place of the encoders that PATTERN matches, as in zoo list, is asked
-    by a HEAD request. open: for everybody; gated: for those whom its publisher admits, and whether your token is
-    admitted is said; gone; changed: another file than the one whose size, hash or revision is recorded; unreachable.
-    Exit code 1 if a host says otherwise than a card, or could not be asked.
-    """
-    if pattern is not None:
-        from .access import report
-
-        report(pattern, offline=offline, as_json=as_json)
-        return
-    checks = chain(versions(), content(), caches(), network(offline=offline))
+def _report_access(pattern: str, *, as_json: bool) -> None:
+    """Asks the host of every place of the cards that the pattern matches, and prints what was answered."""
+    names, cards = matching([pattern]), catalogue()
+    if not names:
+        raise NothingFound(f"No encoder has a name like {pattern!r}.")
+    places = {name: list(_places(cards[name])) for name in names}  # role, what is recorded, what the card says
+    answers = _answers({recorded for found in places.values() for _, recorded, _ in found})
+    records: dict[str, list[dict[str, Any]]] = {}
+    for name, asked in places.items():
+        records[name] = []
+        for role, recorded, says in asked:
+            answer = answers[recorded]
+            fitting = _FITS.get(says, ("open", "here", "gated"))
+            records[name].append(
+                {
+                    "file": role,
+                    "place": shown(recorded.place),
+                    "access": answer.access,
+                    "card_says": says or None,
+                    "agrees": None if answer.access == "unreachable" else answer.access in fitting,
+                    "detail": answer.detail or None,
+                    "revision": answer.revision or None,
+                    "sha256": answer.sha256 or None,
+                    "size_bytes": answer.size_bytes,
+                }
+            )
+    counts = dict(Counter(found[0]["access"] for found in records.values() if found).most_common())
     if as_json:
-        found = list(checks)
-        sound = all(check.status != "problem" for check in found)
-        print_json({"sound": sound, "checks": [asdict(check) for check in found]})
+        encoders = [
+            {"encoder": name, "access": found[0]["access"] if found else None, "places": found}
+            for name, found in records.items()
+        ]
+        agrees = all(one["agrees"] for found in records.values() for one in found)
+        print_json({"n_encoders": len(names), "counts": counts, "agrees": agrees, "encoders": encoders})
     else:
-        found = _print(checks)
-    problems = [check.name for check in found if check.status == "problem"]
-    if problems:
-        raise NothingFound(f"{len(problems)} problem{'s' if len(problems) > 1 else ''}: {', '.join(problems)}.")
+        rows = []
+        for name, found in records.items():
+            for one in found:
+                if one["file"] == "weights" or not one["agrees"]:
+                    amount = "" if one["size_bytes"] is None else size(one["size_bytes"])
+                    says = "agrees" if one["agrees"] else one["card_says"] or "nothing"
+                    rows.append([name, one["file"], one["access"], says, amount, one["place"], one["detail"] or ""])
+        print_table(["encoder", "file", "access", "card", "size", "place", "answer"], rows, right=[4])
+        without = [name for name, found in records.items() if not found]
+        lacking = f"; without a place: {', '.join(without)}" if without else ""
+        print_notes([", ".join(f"{n} {access}" for access, n in counts.items()) + lacking])
+    parts = []
+    for verdict, what in ((False, "not as the card says"), (None, "not known, a host could not be asked")):
+        among = [name for name, found in records.items() if any(one["agrees"] is verdict for one in found)]
+        parts += [f"{what}: {listed(among, 10)}"] * bool(among)
+    if parts:
+        raise NothingFound(f"Access is {'; '.join(parts)}.")
 
 
-def _print(checks: chain[Check]) -> list[Check]:
-    """Prints each check as it is made; the network comes last and takes longest."""
-    found: list[Check] = []
-    for topic, members in groupby(checks, key=lambda check: check.topic):
-        click.echo(("\n" if found else "") + click.style(topic.capitalize(), bold=True))
-        for check in members:
-            text = "\n".join(entry(check.name, _MARKS[check.status] + check.detail))
-            click.secho(text, fg=_COLOURS[check.status])
-            found.append(check)
-    if all(check.status != "problem" for check in found):
-        click.echo("\nNo problem found.")
-    return found
+def _places(card: EncoderCard) -> Iterator[tuple[str, Any, str]]:
+    """Every place of a card's files, each repository of the Hub once: role, what is recorded, what the card says."""
+    from ..weights.access import located
+    from ..weights.answers import Recorded
+    from ..weights.lock import known
+    from ..weights.store import recorded_name
 
+    weights = card.weights
+    says = _text(weights.availability)
+    roles = [("weights", weights.url, says)]
+    roles += [("mirror", place, "") for place in weights.mirrors]
+    roles += [("companion", place, says) for place in weights.companions]
+    roles += [("authors' copy", weights.authors_url, _text(weights.authors_availability))]
+    seen: list[tuple[object, ...]] = []
+    for role, place, expected in roles:
+        if isinstance(place, Missing):
+            continue
+        try:
+            found = located(place)
+            identity: tuple[object, ...] = (found.kind, found.url or found.path)
+            if found.kind == "hub":  # a name of timm and its repository on the Hub are one
+                identity = ("hub", found.repository, found.filenames[0].rpartition(".")[0], found.revision)
+        except ZooError:  # asking will say why
+            identity = ("?", place)
+        if identity in seen or (role == "authors' copy" and identity[0] != "hub"):  # a page says nothing of a file
+            continue
+        seen.append(identity)
+        locked = known(recorded_name(place))
+        sha256, revision, n_bytes = "", "", None
+        if role == "weights":
+            sha256, revision = _text(weights.sha256), _text(weights.revision)
+            n_bytes = None if isinstance(weights.size_bytes, Missing) else weights.size_bytes
+        yield (
+            role,
+            Recorded(
+                place=place,
+                revision=revision,
+                sha256=sha256 or (locked.sha256 if locked else ""),
+                size_bytes=n_bytes if n_bytes is not None else (locked.size_bytes if locked else None),
+            ),
+            expected,
+        )
+
+
+def _text(fact: Any) -> str:
+    return "" if isinstance(fact, Missing) else str(fact)
+
+
+def _answers(questions: set[Any]) -> dict[Any, Any]:
+    """What the hosts answer, by what is recorded of a place; one that cannot be reached is found out once."""
+    from ..progress import Bar
+    from ..weights.access import ask, host_to_ask, located
+    from ..weights.hosts import asking_once, why_unreachable
+
+    ordered = sorted(questions, key=lambda one: str(one.place))
+    hosts = set()
+    for one in ordered:
+        try:
+            hosts.add(host_to_ask(located(one.place)))
+        except ZooError:  # the answer will say so
+            continue
+    bar, answers = Bar("places"), {}
+    bar.start("asking", len(ordered), 0)
+    with asking_once(one.place for one in ordered), ThreadPoolExecutor(_AT_ONCE) as pool:
+        for host in hosts - {""}:
+            why_unreachable(host)
+        pending = {one: pool.submit(copy_context().run, ask, one) for one in ordered}
+        try:
+            for one, answer in pending.items():
+                answers[one] = answer.result()
+                bar.advance(1)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # after an interrupt nothing more is asked
+            bar.end()
+    return answers
+
+
+# --- completion ------------------------------------------------------------------------------------------------------
 
 _COMPLETION_EXAMPLES = """\b
 Put the line of your shell into its start-up file:

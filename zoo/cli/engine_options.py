@@ -14,9 +14,9 @@ import click
 
 from ..errors import QueryError
 from ..files import local_folder
-from .measure_options import featurising, source_options, with_options
-from .options import ARGUMENTS, refuse_idle
-from .output import print_json, print_notes
+from .measure_options import featurising, source_options
+from .options import ARGUMENTS, refuse_idle, with_options
+from .output import counted, listed, print_json, print_notes
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
@@ -88,7 +88,7 @@ _NUMBER_OPTIONS = (
 )
 
 _OF_PROCESS = ("--on", "--part", "--gpus-each", "--to", "--out")  # and their values: they move no number
-_FLAGS_OF_PROCESS = ("--mixed-versions", "--json")
+_FLAGS_OF_PROCESS = ("--mixed-versions", "--json", "--verbose", "-v")
 OF_WORKERS = ("cpus_each", "gpus_each", "mixed_versions")
 ENGINE_NAMES = ("root", "on", "part", "cpus_each", "gpus_each", "stored", "mixed_versions")
 
@@ -242,27 +242,16 @@ def report_notes(report: RunReport, engine: Engine) -> list[str]:
     """Sentences on what was odd in a run, and on what is left."""
     counts = (
         (report.n_retried, "done again after a failure"),
-        (report.n_nondeterministic, "computed again, for two workers made different features of the same images"),
-        (report.n_halved, "computed in smaller batches, for the memory was too small"),
+        (report.n_nondeterministic, "computed again: two workers made different features of the same images"),
+        (report.n_halved, "computed in smaller batches: the memory was too small"),
     )
-    notes = [f"{n:,} {'item was' if n == 1 else 'items were'} {what}" for n, what in counts if n]
+    notes = [f"{counted(n, 'item')} {what}" for n, what in counts if n]
     if notes:
         notes.append(f"what and why: zoo runs why {engine.where} {report.run}")
     if report.incomplete and not report.failures:
         n_all = len(report.complete) + len(report.incomplete)
         notes.append(f"{len(report.incomplete):,} of {n_all:,} features wait for shards of other parts of the work")
     return notes
-
-
-def failure_sentence(report: RunReport, n_encoders: int, engine: Engine) -> str:
-    """What failed in a run, in one sentence; "" if nothing did."""
-    if not report.failures:
-        return ""
-    first = report.failures[0]
-    return (
-        f"{len(report.failed)} of {n_encoders} encoders could not be finished; the first, {first.encoder!r} "
-        f"({first.part}): {first.sentence.rstrip('.')}. See them all with: zoo runs why {engine.where} {report.run}"
-    )
 
 
 def tell_many(done: ManyMeasured, found: list[dict[str, Any]], engine: Engine, *, as_json: bool, key: str) -> None:
@@ -277,9 +266,16 @@ def tell_many(done: ManyMeasured, found: list[dict[str, Any]], engine: Engine, *
         return
     notes = [] if done.features is None else report_notes(done.features, engine)
     if done.still_open:
-        shown = ", ".join(done.still_open[:3]) + f" and {len(done.still_open) - 3} more" * (len(done.still_open) > 3)
         notes.append(
-            f"not measured yet, for other parts of the work are not done: {shown}; go on with: zoo runs resume "
+            f"waiting for other parts of the work: {listed(done.still_open, 3)}; go on with: zoo runs resume "
             f"{engine.where} {done.name}"
         )
     print_notes(notes)
+
+
+def require_measured(problems: list[str], n_failed: int, n: int) -> None:
+    """Ends with exit code 1 if an encoder could not be measured or recorded."""
+    if n_failed:
+        problems = [*problems, f"{n_failed} of {n} encoders could not be measured; see above."]
+    if problems:
+        raise click.ClickException(" ".join(problems))

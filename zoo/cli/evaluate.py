@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,46 +19,51 @@ from .engine_options import (
     engine_of,
     engine_options,
     recorded_run,
+    require_measured,
     setting_of,
     tell_many,
 )
-from .evaluation_output import document_of, print_evaluation, print_many, print_risk, risk_document
+from .evaluation_output import (
+    document_of,
+    kept_document,
+    print_evaluation,
+    print_kept,
+    print_many,
+    print_risk,
+    print_tag_evaluation,
+    risk_document,
+    tag_document,
+)
 from .measure_options import (
+    DEVICE_OPTION,
     IMAGES_HELP,
     PART_NAMES,
+    PART_OPTIONS,
+    PROBE_OPTIONS,
+    SETTING_OPTIONS,
+    about_images,
     as_number,
-    copies_between,
     copies_document,
     copies_notes,
-    device_option,
     featurising,
-    groups_between,
     groups_document,
     groups_notes,
     image_options,
-    images_document,
     opened,
-    part_options,
-    probe_options,
     recording,
     recording_options,
-    refuse_idle_probes,
     refuse_idle_source,
     refuse_other_images,
     request_of,
-    setting_options,
-    with_options,
 )
-from .options import encoder_names, given_options, refuse_idle
+from .options import encoder_names, given_options, refuse_idle, with_options
 from .output import json_option, print_json, print_notes, say, wrapped
-from .prediction_output import kept_document, print_kept, print_tag_evaluation, tag_document
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
     from ..evaluation.evaluating import Evaluation, Request
     from ..evaluation.keeping import Kept
     from ..evaluation.tagging import TagEvaluation
-    from ..features.items import Featurising
 
 _EVALUATE_EXAMPLES = """\b
 Examples:
@@ -93,26 +98,20 @@ _SAVING = (
 )
 
 
-def _saving_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, _SAVING)
-
-
 @click.command("evaluate", epilog=f"{IMAGES_HELP}\n\n{_EVALUATE_EXAMPLES}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
 @click.argument("images", metavar="IMAGES")
 @image_options
-@setting_options
-@probe_options
-@part_options
-@click.option("--decompose", is_flag=True, help="Also where the full-shot error comes from (Algorithm 1).")
+@(lambda command: with_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, *PART_OPTIONS]))
+@click.option("--decompose", is_flag=True, help="Also the components of the full-shot error (Algorithm 1).")
 @click.option(
     "--supervised",
     metavar="NAME|PERCENT",
     shell_complete=encoder_names,
-    help="Supervised twin, or its training error: splits approximation from usability.",
+    help="Supervised twin, or its training error: separates approximation from usability.",
 )
 @engine_options
-@_saving_options
+@(lambda command: with_options(command, _SAVING))
 @recording_options
 @json_option
 def evaluate_command(
@@ -130,28 +129,29 @@ def evaluate_command(
 ) -> None:
     """Measure encoders on your labelled images.
 
-    Features are computed once and kept, and so is each probe as soon as it is measured: the same command goes on where
-    it was if it was stopped. Every number becomes a row of your results. With --save the probe that has learned from
-    all labels is kept too: trained again at what was chosen, with metrics beside the error.
+    Features and probes are kept as soon as they are computed: the same command goes on where it stopped. Every number
+    becomes a row of your results. With --save the probe trained on all labels is kept too, with metrics beside the
+    error.
 
-    Images with tags, any number each, have one probe a tag and their mean average precision; label settings, nearest
-    neighbours and the decomposition are left out there.
+    Images with tags (any number each) get one probe a tag and their mean average precision, without label settings,
+    nearest neighbours and decomposition.
 
-    With --on or --part, or at an address, workers compute the features and measure each encoder as soon as its own are
-    complete. They write the rows beside the features, in NAME/rows, and this process adds them to your results.
+    With --on or --part, or at an address, workers compute the features and measure each encoder when its features are
+    complete. They write the rows to NAME/rows beside the features, and this process adds them to your results.
     """
-    from ..datasets.imagefiles import notes_on, size_notes
-
     if not decompose:
         refuse_idle(("supervised", *PART_NAMES), "no error is decomposed", remedy=", or add --decompose")
-    refuse_idle_probes(options)
     refuse_idle_source(record=record)
     if saved is None:
         refuse_idle(("exports",), "no probe is kept", remedy=", or add --save DIR")
     engine = engine_of(options)
     by_workers = engine.is_used or engine.stored != "float32"
-    if by_workers:
-        _refuse_with_workers(engine)
+    given = given_options()
+    if by_workers and (idle := [given[name] for name in ("judged", "saved", "exports") if name in given]):
+        raise QueryError(
+            f"Got {' and '.join(idle)} for workers, which keep no probe; leave it out, and then run the command again "
+            "with it and the same --to, but without --on, --part and --store."
+        )
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     folders = _folders_to_save(ids, saved, exports)
     request = request_of(options, decompose=decompose)
@@ -160,59 +160,68 @@ def evaluate_command(
         refuse_idle(NOT_FOR_TAGS, f"{data.name!r} has tags, any number an image, and one probe a tag with all labels")
     if record:
         refuse_other_images(data)
-    if by_workers:
-        options |= {"images": images, "supervised": supervised, "source": source, "record": record, "as_json": as_json}
-        _evaluate_by_workers(ids, data, request, engine, options)
-        return
-    assert engine.folder is not None
-    folder, how = engine.folder, featurising(options)
-    twin = _twin_to_featurise(supervised, data, folder, how)
+    of_images, notes = about_images(data, has_intervals=True)
+    del of_images["copies"], of_images["groups"]  # which the documents have
     found: list[dict[str, Any]] = []
-    failed: list[tuple[str, ZooError]] = []
     problems: list[str] = []
+
+    def add(document: dict[str, Any], rows: Any) -> None:
+        recorded = recording(rows) if record else None
+        problem = recorded.problem if recorded else ""
+        if problem:
+            problems.append(f"{document['encoder']}: {problem}")
+        if recorded and not as_json:
+            print_notes(recorded.notes)
+            sys.stdout.flush()
+        added = recorded.document if recorded else None
+        found.append(document | of_images | {"recorded": added, "not_recorded": problem or None})
+
+    if by_workers:
+        done = _by_workers(ids, images, supervised, source, data, request, engine, options)
+        if done.measured and not as_json:  # before anything can go wrong with the results
+            print_many([one.document for one in done.measured], notes)
+            sys.stdout.flush()
+        for one in done.measured:
+            add(one.document | {"saved": None}, lambda rows=one.rows: rows)
+        tell_many(done, found, engine, as_json=as_json, key="evaluations")
+        require_measured(problems, len(done.failed), len(ids))
+        return
+    twin: Any = as_number(supervised)
+    if supervised is not None and twin is None:
+        twin = _featurised(supervised, data, engine, options, parts=("train",))["train"]
+    failed: list[dict[str, str]] = []
     for name in ids:
         try:
-            done = _Measured(name, data, folder, how, request, twin, wants_metrics=judged or saved is not None)
-            done.save(folders.get(name), exports)
+            measured = _Measured(
+                name,
+                data,
+                engine,
+                options,
+                replace(request, supervised=twin),
+                wants_metrics=judged or saved is not None,
+            )
+            where = measured.save(folders.get(name), exports)
         except ZooError as error:
             if len(ids) == 1:
                 raise
-            failed.append((name, error))
+            failed.append({"encoder": name, "error": str(error)})
             click.echo(f"{name}: {error}", err=True)
             continue
         if not as_json:  # before anything can go wrong with the results
+            from ..datasets.imagefiles import size_notes
+
             sizes = size_notes(data.train, encoder=name, px=catalogue()[name].preprocess.crop_px)
-            done.print(on_images=[*notes_on([data.train, data.val]), *sizes])
+            measured.print([*notes, *sizes])
+            if where is not None:
+                click.echo(wrapped(f"Saved the probe to {where}; classify images with: zoo predict {where} IMAGES"))
             sys.stdout.flush()
-        recorded = None
-        if record:
-            recorded = recording(partial(done.rows, source))
-            problems += [f"{name}: {recorded.problem}"] * bool(recorded.problem)
-        if as_json:
-            document = done.document() | {"images": images_document(data)}
-            problem = recorded.problem if recorded else ""
-            added = recorded.document if recorded else None
-            found.append(document | {"recorded": added, "not_recorded": problem or None})
-        elif recorded:
-            print_notes(recorded.notes)
-            sys.stdout.flush()
+        add(measured.document() | {"saved": None if where is None else str(where)}, partial(measured.rows, source))
     if as_json:
-        print_json({"evaluations": found, "failed": [{"encoder": name, "error": str(error)} for name, error in failed]})
-    if failed:
-        problems.append(f"{len(failed)} of {len(ids)} encoders could not be measured; see above.")
-    if problems:
-        raise click.ClickException(" ".join(problems))
+        print_json({"evaluations": found, "failed": failed})
+    require_measured(problems, len(failed), len(ids))
 
 
-def _refuse_with_workers(engine: Engine) -> None:
-    """Refuses what needs the trained probe, which workers do not keep."""
-    given = given_options()
-    if idle := [given[name] for name in ("judged", "saved", "exports") if name in given]:
-        where = "a folder" if engine.folder is None else str(engine.folder)
-        raise QueryError(
-            f"Got {' and '.join(idle)} for work on workers, which keep no probe; leave it out, and then run it again "
-            f"with that, --to {where}, but without --on, --part and --store: features and probes are found there."
-        )
+NOT_FOR_TAGS = ("settings", "neighbours", "n_seeds", "probe", "decompose")
 
 
 def described(found: Evaluation | TagEvaluation) -> dict[str, Any]:
@@ -222,24 +231,29 @@ def described(found: Evaluation | TagEvaluation) -> dict[str, Any]:
     return tag_document(found) if isinstance(found, TagEvaluation) else document_of(found) | {"metrics": None}
 
 
-def _evaluate_by_workers(
-    ids: list[str], data: ImageData, request: Request, engine: Engine, options: dict[str, Any]
-) -> None:
-    """Measures encoders item by item, with a record."""
-    from ..datasets.imagefiles import notes_on
+def _by_workers(
+    ids: list[str],
+    images: str,
+    supervised: str | None,
+    source: str,
+    data: ImageData,
+    request: Request,
+    engine: Engine,
+    options: dict[str, Any],
+) -> Any:
+    """Measures encoders item by item, with a record of the run."""
     from ..evaluation.evaluating import PARTS
     from ..evaluation.many import Measuring, evaluate_many
     from ..features.running import asked_for
     from ..progress import Bar
 
-    images, supervised, as_json = options["images"], options["supervised"], options["as_json"]
     known = as_number(supervised)
     measuring = Measuring(
         setting=setting_of(images, data, options, engine),
         request=replace(request, supervised=known),
         twin=None if supervised is None or known is not None else catalogue().id_of(supervised),
         describe=described,
-        source=options["source"],
+        source=source,
     )
     resources = engine.resources(options["device"])
     ask = partial(asked_for, measuring.setting, data=data, resources=resources)
@@ -248,27 +262,7 @@ def _evaluate_by_workers(
         of_twin = ask(names=[measuring.twin], parts=("train",))
         asked = replace(asked, features=(*asked.features, *of_twin.features))
     with recorded_run(engine, asked, options["device"]) as (workers, journal):
-        done = evaluate_many(measuring, ids, data, workers, journal, Bar("images"), resources=resources)
-    if done.measured and not as_json:  # before anything can go wrong with the results
-        notes = [*notes_on([data.train, data.val]), *copies_notes(copies_between(data))]
-        notes += groups_notes(groups_between(data), has_intervals=True)
-        print_many([one.document for one in done.measured], on_images=notes)
-        sys.stdout.flush()
-    found, problems = [], []
-    for one in done.measured:
-        recorded = recording(lambda rows=one.rows: rows) if options["record"] else None  # type: ignore[misc]
-        problem = recorded.problem if recorded else ""
-        problems += [f"{one.encoder}: {problem}"] * bool(problem)
-        more = {"saved": None, "images": images_document(data), "recorded": recorded.document if recorded else None}
-        found.append(one.document | more | {"not_recorded": problem or None})
-    tell_many(done, found, engine, as_json=as_json, key="evaluations")
-    if done.failed:
-        problems.append(f"{len(done.failed)} of {len(ids)} encoders could not be measured; see above.")
-    if problems:
-        raise click.ClickException(" ".join(problems))
-
-
-NOT_FOR_TAGS = ("settings", "neighbours", "n_seeds", "probe", "decompose")
+        return evaluate_many(measuring, ids, data, workers, journal, Bar("images"), resources=resources)
 
 
 def _folders_to_save(ids: list[str], saved: Path | None, exports: tuple[str, ...]) -> dict[str, Path]:
@@ -285,6 +279,16 @@ def _folders_to_save(ids: list[str], saved: Path | None, exports: tuple[str, ...
     return folders
 
 
+def _featurised(name: str, data: ImageData, engine: Engine, options: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    from ..evaluation.evaluating import featurise_data
+    from ..progress import Bar
+
+    assert engine.folder is not None
+    say(f"{name}: features of {data.name}")
+    how = featurising(options)
+    return featurise_data(name, data, root=engine.folder, how=how, progress=lambda part: Bar("images"), **parts)
+
+
 class _Measured:
     """One encoder on one data set: of classes an evaluation, and the kept probe if wanted; of tags both in one."""
 
@@ -292,100 +296,68 @@ class _Measured:
         self,
         name: str,
         data: ImageData,
-        root: Path,
-        how: Featurising,
+        engine: Engine,
+        options: dict[str, Any],
         request: Request,
-        twin: Any,
         *,
         wants_metrics: bool,
     ) -> None:
-        from ..evaluation.evaluating import featurise_data, runs_folder
-        from ..progress import Bar
+        from ..evaluation.evaluating import evaluate, runs_folder
+        from ..evaluation.keeping import keep_probe
+        from ..evaluation.tagging import evaluate_tags
 
         def tell(text: str) -> None:
             say(f"{name}: {text}")
 
-        tell(f"features of {data.name}")
-        features = featurise_data(name, data, root=root, how=how, progress=lambda part: Bar("images"))
+        features = _featurised(name, data, engine, options)
         train, test, reading = features["train"], features["val"], data.train.reading
         shown: dict[str, Any] = {"scale": reading.scale, "background": reading.background}
-        self.saved: Path | None = None
-        self.evaluation: Evaluation | None = None
-        self.tagged: TagEvaluation | None = None
         self.kept: Kept | None = None
-        if data.train.tags:
-            from ..evaluation.tagging import evaluate_tags
-
-            self.tagged = evaluate_tags(train, test, request, tell=tell, **shown)
+        self.tagged = evaluate_tags(train, test, request, tell=tell, **shown) if data.train.tags else None
+        if self.tagged is not None:
             self.kept = self.tagged.kept
             return
-        from ..evaluation.evaluating import evaluate
-
-        asked, cache = replace(request, supervised=twin), runs_folder(root, name)
-        self.evaluation = evaluate(train, test, asked, card=catalogue()[name], cache=cache, tell=tell)
+        assert engine.folder is not None
+        cache = runs_folder(engine.folder, name)
+        self.evaluation = evaluate(train, test, request, card=catalogue()[name], cache=cache, tell=tell)
         if wants_metrics:
-            from ..evaluation.keeping import keep_probe
-
             tell("the probe with all labels again, and its metrics")
-            self.kept = keep_probe(self.evaluation, asked, cache=cache, **shown)
+            self.kept = keep_probe(self.evaluation, request, cache=cache, **shown)
 
-    def save(self, folder: Path | None, exports: tuple[str, ...]) -> None:
-        """Keeps the probe."""
+    def save(self, folder: Path | None, exports: tuple[str, ...]) -> Path | None:
+        """Keeps the probe; returns where."""
         if folder is None or self.kept is None:
-            return
+            return None
         from ..evaluation.classification import Classification, confusion_figure
         from ..evaluation.saved_probes import save_probe
 
         metrics = self.kept.metrics
         figures = [confusion_figure(metrics)] if isinstance(metrics, Classification) else []
-        self.saved = save_probe(self.kept.probe, folder, figures=figures, export=exports)
+        return save_probe(self.kept.probe, folder, figures=figures, export=exports)
 
-    def print(self, *, on_images: list[str]) -> None:
+    def print(self, notes: list[str]) -> None:
         """Prints tables and notes."""
-        if self.evaluation is not None:
-            print_evaluation(self.evaluation, on_images=on_images)
         if self.tagged is not None:
-            print_tag_evaluation(self.tagged, on_images=on_images)
-        elif self.kept is not None:
+            print_tag_evaluation(self.tagged, notes)
+            return
+        print_evaluation(document_of(self.evaluation), notes)
+        if self.kept is not None:
             print_kept(self.kept)
-        if self.saved is not None:
-            click.echo(
-                wrapped(f"Saved the probe to {self.saved}; classify images with: zoo predict {self.saved} IMAGES")
-            )
 
     def document(self) -> dict[str, Any]:
         """Everything as JSON."""
         if self.tagged is not None:
-            document = tag_document(self.tagged)
-        else:
-            assert self.evaluation is not None
-            document = document_of(self.evaluation)
-            document["metrics"] = None if self.kept is None else kept_document(self.kept)
-        return document | {"saved": None if self.saved is None else str(self.saved)}
+            return tag_document(self.tagged)
+        return document_of(self.evaluation) | {"metrics": None if self.kept is None else kept_document(self.kept)}
 
     def rows(self, source: str) -> Mapping[Any, Mapping[str, Any]]:
         """Rows of results."""
-        if self.tagged is not None:
-            from ..evaluation.tagging import rows_of_tags
-
-            return rows_of_tags(self.tagged, source=source)
         from ..evaluation.evaluating import rows_of_evaluation
+        from ..evaluation.tagging import rows_of_tags
 
-        assert self.evaluation is not None
+        if self.tagged is not None:
+            return rows_of_tags(self.tagged, source=source)
         return rows_of_evaluation(self.evaluation, source=source)
-
-
-def _twin_to_featurise(supervised: str | None, data: ImageData, root: Path, how: Featurising) -> Any:
-    """Features of the twin on the training images, its recorded training error, or None."""
-    if supervised is None or as_number(supervised) is not None:
-        return as_number(supervised)
-    from ..evaluation.evaluating import featurise_data
-    from ..progress import Bar
-
-    say(f"{supervised}: features of {data.name} (train)")
-    return featurise_data(supervised, data, root=root, how=how, parts=("train",), progress=lambda part: Bar("images"))[
-        "train"
-    ]
 
 
 _PROBE_EXAMPLES = """\b
@@ -393,31 +365,28 @@ Example:
   zoo features dino_vitS16 ./birds --out features
   zoo probe features/dino_vitS16/features/birds-train-* features/dino_vitS16/features/birds-val-*
 """
-_FOLDER = click.Path()  # or an address
 
 
 @click.command("probe", epilog=_PROBE_EXAMPLES)
-@click.argument("train", metavar="TRAIN", type=_FOLDER)
-@click.argument("test", metavar="TEST", type=_FOLDER)
-@setting_options
-@probe_options
-@device_option
+@click.argument("train", metavar="TRAIN")
+@click.argument("test", metavar="TEST")
+@(lambda command: with_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, DEVICE_OPTION]))
 @json_option
 def probe_command(train: str, test: str, as_json: bool, **options: Any) -> None:
     """Train tuned linear probes on features.
 
-    They learn from TRAIN in every label setting and are tested on TEST. Both are folders (or addresses) of features, as
-    `zoo features` writes them. Nothing is added to your results; `zoo evaluate` does that.
+    They are trained on TRAIN in every label setting and tested on TEST: folders (or addresses) of features, as `zoo
+    features` writes them. Nothing is added to your results; `zoo evaluate` does that.
     """
     from ..evaluation.evaluating import evaluate
     from ..features import load_features
 
-    refuse_idle_probes(options)
-    evaluation = evaluate(load_features(train), load_features(test), request_of(options, decompose=False), tell=say)
+    found = evaluate(load_features(train), load_features(test), request_of(options, decompose=False), tell=say)
     if as_json:
-        print_json(document_of(evaluation))
+        print_json(document_of(found))
     else:
-        print_evaluation(evaluation)
+        notes = copies_notes(found.copies) + groups_notes(found.groups, has_intervals=True)
+        print_evaluation(document_of(found), notes)
 
 
 _DECOMPOSE_EXAMPLES = """\b
@@ -427,11 +396,9 @@ Example:
 
 
 @click.command("decompose", epilog=_DECOMPOSE_EXAMPLES)
-@click.argument("train", metavar="TRAIN", type=_FOLDER)
-@click.argument("test", metavar="TEST", type=_FOLDER)
-@probe_options
-@part_options
-@device_option
+@click.argument("train", metavar="TRAIN")
+@click.argument("test", metavar="TEST")
+@(lambda command: with_options(command, [*PROBE_OPTIONS, *PART_OPTIONS, DEVICE_OPTION]))
 @click.option(
     "--supervised",
     metavar="FOLDER|PERCENT",
@@ -439,17 +406,16 @@ Example:
 )
 @json_option
 def decompose_command(train: str, test: str, supervised: str | None, as_json: bool, **options: Any) -> None:
-    """Show where the full-shot error comes from.
+    """Show the components of the full-shot error.
 
-    Algorithm 1 takes it apart into approximation, usability, probe and encoder generalization. TRAIN and TEST are
-    folders (or addresses) of features, as `zoo features` writes them: of images that the encoder was pretrained on, and
-    of images that are new to it.
+    Algorithm 1 splits it into approximation, usability, probe and encoder generalization. TRAIN and TEST are folders
+    (or addresses) of features, as `zoo features` writes them: of images that the encoder was pretrained on, and of
+    images that are new to it.
     """
     from ..datasets.images import copies_of, shared_groups
     from ..evaluation.evaluating import decomposed, evaluations_folder, runs_folder
     from ..features import load_features
 
-    refuse_idle_probes(options)
     of_train, of_test = load_features(train), load_features(test)
     twin: Any = as_number(supervised)
     if supervised is not None and twin is None:
@@ -461,9 +427,10 @@ def decompose_command(train: str, test: str, supervised: str | None, as_json: bo
     report = decomposed(of_train, of_test, request, card=card, cache=kept, tell=say)
     copies = copies_of(of_train.contents, of_train.y, of_test.contents, of_test.y)
     groups = shared_groups(of_train.groups, of_test.groups)
+    risk = risk_document(report)
     if as_json:
-        document = {"encoder": report.encoder, "dataset": report.dataset, **risk_document(report)}
+        document = {"encoder": report.encoder, "dataset": report.dataset, **risk}
         print_json(document | {"copies": copies_document(copies), "groups": groups_document(groups)})
     else:
-        print_risk(report)
+        print_risk(report.encoder, risk)
         print_notes(copies_notes(copies) + groups_notes(groups, has_intervals=True))

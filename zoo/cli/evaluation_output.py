@@ -1,4 +1,4 @@
-"""Evaluations and risk decompositions as tables and as JSON."""
+"""Evaluations, risk decompositions and metrics of predictions, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import click
 
 from ..cards.schema import Missing
 from ..errors import ZooError
-from .measure_options import copies_document, copies_notes, groups_document, groups_notes, skipped_notes
+from .measure_options import copies_document, groups_document, skipped_notes
 from .output import print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
-    from ..analysis.label_prediction import LabelPrediction
     from ..evaluation.bootstrap import Interval
+    from ..evaluation.classification import Classification, ClassResult, Tagging
     from ..evaluation.evaluating import Evaluation
+    from ..evaluation.keeping import Kept
     from ..evaluation.measuring import SettingResult
     from ..evaluation.risk import RiskReport
+    from ..evaluation.tagging import TagEvaluation
 
+Document = Mapping[str, Any]
 
 PARTS = {
     "approximation": "approximation",
@@ -30,190 +33,188 @@ PARTS = {
 }
 
 
-def print_evaluation(evaluation: Evaluation, *, on_images: Sequence[str] = ()) -> None:
-    """Prints errors by label setting, the decomposition, and notes; ``on_images`` are notes on how images are read."""
-    train, test = evaluation.train, evaluation.test
+# --- errors and components -------------------------------------------------------------------------------------------
+
+
+def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
+    """Prints errors by label setting, the decomposition and the label law of a document; then notes on the images."""
     click.echo(
-        click.style(f"\n{train.origin.encoder} on {train.origin.dataset}", bold=True)
-        + f": {len(train.y):,} training and {len(test.y):,} test images, {len(train.classes)} classes, "
-        f"{train.dim:,} dimensions\n"
+        click.style(f"\n{found['encoder']} on {found['dataset']}", bold=True)
+        + f": {found['n_train']:,} training and {found['n_test']:,} test images, {found['n_classes']} classes, "
+        f"{found['dim']:,} dimensions\n"
     )
-    predicted = predictions(evaluation)
-    if evaluation.settings or evaluation.neighbours is not None:
-        _print_errors(evaluation, predicted)
-    if evaluation.risk is not None:
-        print_risk(evaluation.risk)
-    _print_law(law_elsewhere(evaluation))
-    notes = [
-        "percent of the test images, lower is better; 95 % intervals over images and seeds, given these probes; "
-        f"protocol {evaluation.protocols.errors.name}"
-    ]
-    notes += copies_notes(evaluation.copies) + groups_notes(evaluation.groups, has_intervals=True)
-    if evaluation.problems:
-        notes.append(f"{len(evaluation.problems)} measured probes could not be stored: {evaluation.problems[0]}")
-    notes += [f"{name} was left out: {why}" for name, why in evaluation.left_out.items()]
-    notes += on_images
-    skipped = [f"{part.origin.split}: {one.image}" for part in (train, test) for one in part.skipped]
-    notes += skipped_notes(skipped, n_named=5)
-    runs = [run for result in evaluation.settings for run in result.runs if not run.refitted]
-    few = sorted({run.n_tuning for run in runs if run.n_tuning is not None})
-    if few:
-        chosen = " or ".join(f"{n:,}" for n in few) if len(few) < 4 else f"{few[0]:,} to {few[-1]:,}"
-        notes.append(f"settings of probes with few labels were chosen on {chosen} further labelled training images")
-    notes += _not_converged(evaluation)
-    if predicted:
-        told = evaluation.risk.warning if evaluation.risk is not None else ""
-        notes += sorted({caveat for one in predicted.values() for caveat in one.caveats} - {told})
-    print_notes(notes)
-
-
-def _print_errors(evaluation: Evaluation, predicted: dict[str, LabelPrediction]) -> None:
-    headers = ["labels", "number", "error", "interval", "seeds"] + ["law predicts", "interval"] * bool(predicted)
+    has_law = any(one["predicted"] for one in found["errors"])
     rows = []
-    for result in evaluation.settings:
-        row = [result.setting.name, f"{result.runs[0].n_train:,}", *_points(result.error), str(len(result.runs))]
-        if predicted:
-            one = predicted.get(result.setting.name)
-            row += [f"{one.error:.1f}", _ends(one.ci_low, one.ci_high)] if one else ["", ""]
+    for one in _results_in(found):
+        run, law = one["runs"][0], one.get("predicted")
+        name = one["setting"] if "predicted" in one else f"full, {run['report']['k']} nearest neighbours"
+        row = [name, f"{one['n_train']:,}", *_points(one), str(len(one["runs"]))]
+        if has_law:
+            row += [f"{law['error']:.1f}", _ends(law["ci_low"], law["ci_high"])] if law else ["", ""]
         rows.append(row)
-    if evaluation.neighbours is not None:
-        run = evaluation.neighbours.runs[0]
-        name = f"full, {run.report['k']} nearest neighbours"
-        rows.append([name, f"{run.n_train:,}", *_points(evaluation.neighbours.error), "1"] + ["", ""] * bool(predicted))
-    print_table(headers, rows, right=[1, 2, 3, 4, 5, 6][: len(headers) - 1])
+    if rows:
+        headers = ["labels", "number", "error", "interval", "seeds"] + ["law predicts", "interval"] * has_law
+        print_table(headers, rows, right=range(1, len(headers)))
+    if found["decomposition"] is not None:
+        print_risk(found["encoder"], found["decomposition"], is_last=False)
+    law_notes = _print_law(found["law"])
+    important = [*_left_out(found["left_out"]), *_problems(found), *notes]
+    runs = [run for result in found["errors"] for run in result["runs"]]
+    few = sorted({run["n_tuning"] for run in runs if run["n_tuning"] is not None})
+    tuning = f"probes with few labels were tuned on {few[0]:,} to {few[-1]:,} further training images" if few else ""
+    unit = "percent of the test images, lower is better; 95 % intervals over images and seeds, given these probes"
+    more = [f"{unit}; protocol {found['protocol']}", *[tuning] * bool(few), *law_notes]
+    if has_law:
+        more += sorted(
+            {caveat for one in found["errors"] if one["predicted"] for caveat in one["predicted"]["caveats"]}
+        )
+    risk = found["decomposition"]
+    print_notes([*([] if risk is None else _risk_notes(risk)), *important], more)
+
+
+def _problems(found: Document) -> list[str]:
+    """Notes on probes that did not converge or could not be stored, and on images that could not be read."""
+    notes = []
+    runs = [run for result in _results_in(found) for run in result["runs"]]
+    n_open = sum(run["report"].get("converged") is False for run in runs) + len(found.get("not_converged", ()))
+    if n_open:
+        notes.append(f"{n_open} probes did not converge; see their reports with --json")
+    if not_kept := found.get("not_kept"):
+        notes.append(f"{len(not_kept)} measured probes could not be stored: {not_kept[0]}")
+    return notes + skipped_notes([f"{part}: {one}" for part, images in found["skipped"].items() for one in images])
+
+
+def _left_out(left_out: Mapping[str, str]) -> list[str]:
+    return [f"{name} was left out: {why}" for name, why in left_out.items()]
+
+
+def _results_in(found: Document) -> list[Document]:
+    """Label settings of a document, and nearest neighbours, with their runs; none of images with tags."""
+    return [*found.get("errors", ()), *([found["neighbours"]] if found.get("neighbours") else ())]
 
 
 _MOST_WITH_INTERVALS = 8  # encoders in a table
 
 
-def print_many(documents: Sequence[Mapping[str, Any]], *, on_images: Sequence[str] = ()) -> None:
-    """Prints what was measured of many encoders, a line each, from documents as ``zoo evaluate`` gives them."""
+def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None:
+    """Prints what was measured of many encoders, a line each; then notes on the images."""
     first = documents[0]
     what = first["encoder"] if len(documents) == 1 else f"{len(documents)} encoders"
     click.echo(
         click.style(f"\n{what} on {first['dataset']}", bold=True)
         + f": {first['n_train']:,} training and {first['n_test']:,} test images\n"
     )
-    with_intervals = len(documents) <= _MOST_WITH_INTERVALS
-    errors = [_errors_by_name(document) for document in documents]
-    names = list(dict.fromkeys(name for one in errors for name in one))
-    _print_points("dimensions", [f"{one['dim']:,}" for one in documents], documents, names, errors, with_intervals)
-    unit = "percent, higher is better" if "tags" in first else "percent of the test images, lower is better"
-    beside = "with 95 % intervals" if with_intervals else "95 % intervals with --json"
-    protocols = ", ".join(dict.fromkeys(document["protocol"] for document in documents))
-    notes = [f"{unit}; {beside}; protocol {protocols}"]
-    risks = [document.get("decomposition") for document in documents]
+    errors = []
+    for one in documents:
+        if "errors" in one:
+            errors.append({result["setting"]: result for result in one["errors"]})
+            errors[-1] |= {"nearest neighbours": one["neighbours"]} if one["neighbours"] else {}
+        else:
+            precision = one["metrics"]["metrics"].get("tag_average_precision")
+            errors.append({} if precision is None else {"mean average precision": precision})
+    _print_points("dimensions", [f"{one['dim']:,}" for one in documents], documents, errors)
+    risks = [one.get("decomposition") for one in documents]
+    important = []
     if any(risks):
-        click.echo("\nWhere the full-shot errors come from, in percentage points\n")
+        click.echo("\nComponents of the full-shot errors, in percentage points\n")
         parts = [
             {}
             if risk is None
-            else {PARTS[part]: found for part, found in risk["parts"].items() if found}
+            else {words: risk["parts"][part] for part, words in PARTS.items() if risk["parts"][part]}
             | {"full-shot error": risk["full_shot_error"]}
             for risk in risks
         ]
-        shown = [words for words in (*PARTS.values(), "full-shot error") if any(words in one for one in parts)]
-        _print_points(
-            "order", [risk["order"] if risk else "" for risk in risks], documents, shown, parts, with_intervals
-        )
-        notes += sorted({risk["warning"] or risk["assumption"] for risk in risks if risk})
-    for document in documents:
-        name = document["encoder"]
-        notes += [f"{name}: {one} was left out: {why}" for one, why in document["left_out"].items()]
-        if not_kept := document.get("not_kept"):
-            notes.append(f"{name}: {len(not_kept)} measured probes could not be stored: {not_kept[0]}")
-        skipped = [f"{part}: {image}" for part, images in document["skipped"].items() for image in images]
-        notes += [f"{name}: {note}" for note in skipped_notes(skipped, n_named=2)]
-        runs = [run for result in _results_in(document) for run in result["runs"]]
-        n_open = sum(run["report"].get("converged") is False for run in runs) + len(document.get("not_converged", ()))
-        notes += [f"{name}: {n_open} probes did not converge; see their reports with --json"] * bool(n_open)
-    print_notes([*notes, *on_images])
-
-
-def _results_in(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Label settings of a document, and nearest neighbours, with their runs; none of images with tags."""
-    return [*document.get("errors", ()), *([document["neighbours"]] if document.get("neighbours") else ())]
-
-
-def _errors_by_name(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Value and interval of everything that has a column in a table of many encoders."""
-    if "errors" not in document:
-        found = document["metrics"]["metrics"].get("tag_average_precision")
-        return {} if found is None else {"mean average precision": found}
-    by_name = {one["setting"]: one for one in document["errors"]}
-    return by_name | ({"nearest neighbours": document["neighbours"]} if document["neighbours"] else {})
+        _print_points("order", [risk["order"] if risk else "" for risk in risks], documents, parts)
+        important += sorted({risk["warning"] or risk["assumption"] for risk in risks if risk})
+    for one in documents:
+        important += [f"{one['encoder']}: {note}" for note in (*_left_out(one["left_out"]), *_problems(one))]
+    unit = "percent, higher is better" if "tags" in first else "percent of the test images, lower is better"
+    protocols = ", ".join(dict.fromkeys(one["protocol"] for one in documents))
+    print_notes([f"{unit}; protocol {protocols}; 95 % intervals with --json", *important, *notes])
 
 
 def _print_points(
-    what: str,
-    cells: Sequence[str],
-    documents: Sequence[Mapping[str, Any]],
-    columns: Sequence[str],
-    found: Sequence[Mapping[str, Mapping[str, Any]]],
-    with_intervals: bool,
+    what: str, cells: Sequence[str], documents: Sequence[Document], found: Sequence[Mapping[str, Document]]
 ) -> None:
-    """One line an encoder: its name, a cell, and a value a column, with its interval if that is wanted."""
-
-    def point(one: Mapping[str, Any] | None) -> str:
-        if one is None:
-            return ""
-        ends = _ends(one["ci_low"], one["ci_high"]) if with_intervals else ""
-        return f"{one['value']:.1f}" + (f" ({ends})" if ends else "")
-
-    rows = [
-        [document["encoder"], cell, *(point(one.get(column)) for column in columns)]
-        for document, cell, one in zip(documents, cells, found, strict=True)
-    ]
+    """One line an encoder: its name, a cell, and a value a column, with its interval if they are few."""
+    columns = list(dict.fromkeys(name for one in found for name in one))
+    rows = []
+    for document, cell, one in zip(documents, cells, found, strict=True):
+        points = []
+        for column in columns:
+            value, ends = _points(one[column]) if column in one else ("", "")
+            points.append(f"{value} ({ends})" if ends and len(documents) <= _MOST_WITH_INTERVALS else value)
+        rows.append([document["encoder"], cell, *points])
     print_table(["encoder", what, *columns], rows, right=range(1, len(columns) + 2))
 
 
-def print_risk(report: RiskReport) -> None:
-    """Prints the components of the full-shot error."""
-    click.echo(f"\nWhere the full-shot error of {report.encoder} comes from, in percentage points\n")
-    shown = {part: words for part, words in PARTS.items() if not _is_sum_of_shown(part, report)}
-    rows = [
-        [words, *_points(report.intervals[part]), *_refitted(part, report)]
-        for part, words in (shown | {"full_shot_error": "full-shot error"}).items()
-        if part in report.intervals
-    ]
-    headers = ["part", "points", "given these probes"] + ["with refits"] * (report.refit is not None)
+def print_risk(encoder: str, risk: Document, *, is_last: bool = True) -> None:
+    """Prints the components of the full-shot error, and notes on them if nothing follows."""
+    click.echo(f"\nComponents of the full-shot error of {encoder}, in percentage points\n")
+    refit, rows = risk["refit"], []
+    for part, words in (PARTS | {"full_shot_error": "full-shot error"}).items():
+        is_sum = part == "approximation_plus_usability" and risk["parts"]["approximation"] is not None
+        one = risk[part] if part in risk else risk["parts"][part]
+        if one is not None and not is_sum:
+            refitted = refit and (refit[part] if part in refit else refit["parts"][part])
+            rows.append([words, *_points(one), *([_points(refitted)[1]] if refitted else [])])
+    headers = ["part", "points", "given these probes"] + ["with refits"] * (refit is not None)
     print_table(headers, rows, right=range(1, len(headers)))
-    notes = [f"order: {report.order}; parts are signed and add up to the error"]
-    given = (
-        '95 % intervals; "given these probes": over images and seeds, and not over what other training images would '
-        "have made of the probes"
+    if is_last:
+        print_notes(_risk_notes(risk))
+
+
+def _risk_notes(risk: Document) -> list[str]:
+    notes = [risk["warning"] or risk["assumption"]]
+    if risk["probes_disagree"]:
+        notes.append(
+            f"the probes of different parts of the images disagree by more than the images explain (p = "
+            f"{risk['probes_p_value']:.1g}), so that intervals given these probes are too short"
+        )
+    if risk["parts"]["approximation"] is None:
+        notes.append("approximation and usability cannot be separated without a supervised twin (--supervised)")
+    if risk["refit"] is None:
+        notes.append("intervals do not include the choice of training images; --refit 20 adds it")
+    return notes
+
+
+def _print_law(law: Document | None) -> list[str]:
+    """Prints the label scaling law on other data than ImageNet-1K; returns notes on it."""
+    if law is None or (law["fitted"] is None and law["extrapolated"] is None):
+        return [] if law is None else [law["not_fitted"]]
+    if one := law["fitted"]:
+        labels = ", ".join(f"{n:,}" for n in one["n_labels"])
+        click.echo("\nHow the error falls with labels\n")
+        click.echo(
+            wrapped(
+                f"exponent {one['exponent']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f}), fitted to "
+                f"{one['n_settings']} errors with {labels} labels of these images, which it misses by "
+                f"{one['mean_absolute_miss']:.1f} points on average and {one['largest_miss']:.1f} at most"
+            )
+        )
+        return []
+    missed = law["extrapolated"]["missed_elsewhere"]
+    errors = ", ".join(f"{one['setting']} {one['error']:.1f}" for one in law["extrapolated"]["errors"])
+    click.echo("\nImageNet's law, extrapolated\n")
+    click.echo(
+        wrapped(
+            f"{errors or 'no number of labels between one a class and all'} percent; on "
+            f"{' and '.join(missed['datasets'])} it was off by {missed['mean_absolute']:.1f} points on average and "
+            f"{missed['largest']:.1f} at most, over {missed['n']} errors of {missed['n_encoders']} encoders"
+        )
     )
-    if report.refit is None:
-        notes.append(f"{given}; --refit 20 trains them again on resampled images")
-    else:
-        notes.append(f'{given}; "with refits": also over that, by {report.refit.n} resamples of the images')
-    if report.is_unstable:
-        notes.append(_unstable(report))
-    if "approximation" not in report.intervals:
-        notes.append("without a supervised twin (--supervised) approximation and usability are known as a sum only")
-    print_notes([*notes, report.warning or report.assumption])
+    return [law["not_fitted"]]
 
 
-def _refitted(part: str, report: RiskReport) -> list[str]:
-    return [] if report.refit is None else _points(report.refit.intervals[part])[1:]
+def _points(found: Document) -> tuple[str, str]:
+    return f"{found['value']:.1f}", _ends(found["ci_low"], found["ci_high"])
 
 
-def _unstable(report: RiskReport) -> str:
-    from ..evaluation.risk import LEVEL
-
-    errors = ", ".join(f"{run.error_percent:.1f}" for run in report.risks["R_AS"].runs)
-    return (
-        f"the probes disagree: trained without one or another part of the images, they are wrong on it in {errors} "
-        f"percent, which differ by more than the images explain (p = {report.disagreement:.1g}; with stable probes, "
-        f"{100 * LEVEL:.0f} data set in 100 is said to be so), so that intervals given these probes are too short"
-    )
+def _ends(low: float | None, high: float | None, *, digits: int = 1) -> str:
+    return "" if low is None or high is None else f"{low:.{digits}f} to {high:.{digits}f}"
 
 
-def _is_sum_of_shown(part: str, report: RiskReport) -> bool:
-    return part == "approximation_plus_usability" and "approximation" in report.intervals
-
-
-def predictions(evaluation: Evaluation) -> dict[str, LabelPrediction]:
+def _predictions(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
     """Errors that the scaling law expects in each few-shot setting, by name.
 
     Empty without the standard decomposition, and on other data than those that the law was fitted on.
@@ -232,10 +233,11 @@ def predictions(evaluation: Evaluation) -> dict[str, LabelPrediction]:
         return {}
     from ..analysis.label_prediction import predict_labels
 
-    return dict(zip(possible, predict_labels(report, possible.values(), seed=report.seed), strict=True))
+    found = predict_labels(report, possible.values(), seed=report.seed)
+    return {name: asdict(one) for name, one in zip(possible, found, strict=True)}
 
 
-def law_elsewhere(evaluation: Evaluation) -> dict[str, Any] | None:
+def _law_elsewhere(evaluation: Evaluation) -> dict[str, Any] | None:
     """The label scaling law on other data than ImageNet-1K, as JSON.
 
     "fitted" has the exponent that fits the errors with few labels, or is null with the reason under "not_fitted"; then
@@ -281,40 +283,10 @@ def _usual_labels(report: RiskReport) -> dict[str, int]:
     return found
 
 
-def _print_law(law: dict[str, Any] | None) -> None:
-    if law is None:
-        return
-    if law["fitted"] is not None:
-        one = law["fitted"]
-        labels = ", ".join(f"{n:,}" for n in one["n_labels"])
-        click.echo("\nHow the error falls with labels\n")
-        click.echo(
-            wrapped(
-                f"exponent {one['exponent']:.2f} ({one['ci_low']:.2f} to {one['ci_high']:.2f}), fitted to "
-                f"{one['n_settings']} errors with {labels} labels of these images, which it misses by "
-                f"{one['mean_absolute_miss']:.1f} points in the mean and {one['largest_miss']:.1f} at most"
-            )
-        )
-        return
-    if law["extrapolated"] is None:
-        print_notes([law["not_fitted"]])
-        return
-    missed = law["extrapolated"]["missed_elsewhere"]
-    errors = ", ".join(f"{one['setting']} {one['error']:.1f}" for one in law["extrapolated"]["errors"])
-    predicted = f"{errors or 'no number of labels between one a class and all'} percent"
-    was_off = (
-        f"on {' and '.join(missed['datasets'])} it was off by {missed['mean_absolute']:.1f} points in the mean and "
-        f"{missed['largest']:.1f} at most, over {missed['n']} errors of {missed['n_encoders']} encoders"
-    )
-    click.echo("\nImageNet's law, extrapolated\n")
-    click.echo(wrapped(f"{predicted}; {was_off}"))
-    print_notes([law["not_fitted"]])
-
-
 def document_of(evaluation: Evaluation) -> dict[str, Any]:
     """An evaluation as JSON."""
     train, test = evaluation.train, evaluation.test
-    predicted = predictions(evaluation)
+    predicted = _predictions(evaluation)
     return {
         "encoder": train.origin.encoder,
         "dataset": train.origin.dataset,
@@ -324,26 +296,31 @@ def document_of(evaluation: Evaluation) -> dict[str, Any]:
         "dim": train.dim,
         "protocol": evaluation.protocols.errors.name,
         "probe": evaluation.protocols.reason,
-        "errors": [_setting(result) | _predicted(predicted.get(result.setting.name)) for result in evaluation.settings],
+        "errors": [
+            _setting(result) | {"predicted": predicted.get(result.setting.name)} for result in evaluation.settings
+        ],
         "left_out": evaluation.left_out,
         "neighbours": None if evaluation.neighbours is None else _setting(evaluation.neighbours),
         "decomposition": None if evaluation.risk is None else risk_document(evaluation.risk),
-        "law": law_elsewhere(evaluation),
+        "law": _law_elsewhere(evaluation),
         "copies": copies_document(evaluation.copies),
         "groups": groups_document(evaluation.groups),
         "not_kept": list(evaluation.problems),
         "skipped": {"train": [one.image for one in train.skipped], "val": [one.image for one in test.skipped]},
-        "features": {"train": _folder(train), "val": _folder(test)},
+        "features": {"train": train.where or None, "val": test.where or None},
         "origin": {"train": asdict(train.origin), "val": asdict(test.origin)},
     }
 
 
 def risk_document(report: RiskReport) -> dict[str, Any]:
     """A decomposition as JSON; an unknown component is null."""
+    refit: dict[str, Any] | None = None
+    if report.refit is not None:
+        replicates = {name: values.tolist() for name, values in report.refit.replicates.items()}
+        refit = {"n": report.refit.n, **_parts(report.refit.intervals), "replicates": replicates}
     return {
         "order": report.order,
-        "parts": {part: _interval(report.intervals[part]) if part in report.intervals else None for part in PARTS},
-        "full_shot_error": _interval(report.intervals["full_shot_error"]),
+        **_parts(report.intervals),
         "risks": {name: {"split": risk.split, **_interval(risk.error)} for name, risk in report.risks.items()},
         "n_train": report.n_train,
         "n_test": report.n_test,
@@ -352,18 +329,13 @@ def risk_document(report: RiskReport) -> dict[str, Any]:
         "intervals": "over images and seeds, given these probes",
         "probes_disagree": None if report.disagreement is None else report.is_unstable,
         "probes_p_value": report.disagreement,
-        "refit": None
-        if report.refit is None
-        else {
-            "n": report.refit.n,
-            "parts": {
-                part: _interval(report.refit.intervals[part]) if part in report.refit.intervals else None
-                for part in PARTS
-            },
-            "full_shot_error": _interval(report.refit.intervals["full_shot_error"]),
-            "replicates": {name: values.tolist() for name, values in report.refit.replicates.items()},
-        },
+        "refit": refit,
     }
+
+
+def _parts(intervals: Mapping[str, Interval]) -> dict[str, Any]:
+    parts = {part: _interval(intervals[part]) if part in intervals else None for part in PARTS}
+    return {"parts": parts, "full_shot_error": _interval(intervals["full_shot_error"])}
 
 
 def _setting(result: SettingResult) -> dict[str, Any]:
@@ -379,30 +351,8 @@ def _setting(result: SettingResult) -> dict[str, Any]:
     }
 
 
-def _predicted(one: LabelPrediction | None) -> dict[str, Any]:
-    return {"predicted": None if one is None else asdict(one)}
-
-
 def _interval(found: Interval) -> dict[str, Any]:
     return {"value": found.value, "ci_low": found.ci_low, "ci_high": found.ci_high}
-
-
-def _points(found: Interval) -> list[str]:
-    return [f"{found.value:.1f}", _ends(found.ci_low, found.ci_high)]
-
-
-def _ends(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"{low:.1f} to {high:.1f}"
-
-
-def _not_converged(evaluation: Evaluation) -> list[str]:
-    runs = [run for result in evaluation.settings for run in result.runs]
-    n = sum(run.report.get("converged") is False for run in runs)
-    return [f"{n} of {len(runs)} probes did not converge; see their reports with --json"] if n else []
-
-
-def _folder(features: Any) -> str | None:
-    return features.where or None
 
 
 def _plain(value: Any) -> Any:
@@ -416,3 +366,174 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and value - value != 0:
         return str(value)
     return value
+
+
+# --- metrics of predictions ------------------------------------------------------------------------------------------
+
+TITLES = {
+    "error": "error",
+    "balanced_error": "balanced error",
+    "auroc": "AUROC",
+    "average_precision": "average precision",
+    "log_loss": "log loss",
+    "calibration_error": "calibration error",
+    "adaptive_calibration_error": "calibration error, adaptive bins",
+    "tag_average_precision": "mean average precision",
+    "tag_error": "error of a tag",
+    "any_tag_error": "any tag wrong",
+}
+_MOST_CLASSES = 20  # with a line each
+_MOST_COLUMNS = 12  # of a confusion matrix
+_N_CONFUSIONS = 10
+
+
+def print_kept(kept: Kept) -> None:
+    """Prints the metrics of a probe trained on all labels."""
+    from ..evaluation.classification import Classification
+
+    assert isinstance(kept.metrics, Classification)
+    different = f"the retrained probe predicts {kept.n_different:,} images differently: two classes are as likely there"
+    print_classification(kept.metrics, "The probe with all labels", [different] * bool(kept.n_different))
+
+
+def kept_document(kept: Kept) -> dict[str, Any]:
+    """Metrics of the probe with all labels as JSON."""
+    return kept.metrics.as_dict() | {"n_judged_otherwise": kept.n_different}
+
+
+def print_tag_evaluation(found: TagEvaluation, notes: Sequence[str] = ()) -> None:
+    """Prints what was measured on images with tags, and what does not apply to them."""
+    from ..evaluation.tagging import NOT_FOR_TAGS
+
+    train, test = found.train, found.test
+    click.echo(
+        click.style(f"\n{train.origin.encoder} on {train.origin.dataset}", bold=True)
+        + f": {len(train.y):,} training and {len(test.y):,} test images, {len(train.tags)} tags, "
+        f"{train.dim:,} dimensions"
+    )
+    problems = [f"the tag {tag!r} has no probe: {why}" for tag, why in found.left_out.items()]
+    if found.left_out or found.metrics.left_out:
+        problems.append("not recorded in your results: the mean average precision is not over all tags")
+    if found.not_converged:
+        problems.append(f"{len(found.not_converged)} of {len(found.chosen)} probes did not converge")
+    skipped = skipped_notes([f"{part.origin.split}: {one.image}" for part in (train, test) for one in part.skipped])
+    protocol = f"protocol {found.protocol.name}; C chosen on {found.n_tuning:,} training images"
+    print_tagging(
+        found.metrics, "One probe a tag, with all labels", [*problems, *skipped, *notes], [NOT_FOR_TAGS, protocol]
+    )
+
+
+def tag_document(found: TagEvaluation) -> dict[str, Any]:
+    """What was measured on images with tags as JSON."""
+    from ..evaluation.tagging import NOT_FOR_TAGS
+
+    train, test = found.train, found.test
+    return {
+        "encoder": train.origin.encoder,
+        "dataset": train.origin.dataset,
+        "n_train": len(train.y),
+        "n_test": len(test.y),
+        "tags": list(train.tags),
+        "dim": train.dim,
+        "protocol": found.protocol.name,
+        "metrics": found.metrics.as_dict(),
+        "chosen": {"C": found.chosen},
+        "n_tuning": found.n_tuning,
+        "left_out": found.left_out,
+        "not_applicable": NOT_FOR_TAGS,
+        "not_converged": list(found.not_converged),
+        "skipped": {"train": [one.image for one in train.skipped], "val": [one.image for one in test.skipped]},
+        "origin": {"train": asdict(train.origin), "val": asdict(test.origin)},
+    }
+
+
+def print_classification(found: Classification, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:
+    """Prints metrics, classes and confusions of the predictions of somebody; then notes on them."""
+    click.echo(f"\n{of}, on {found.n_images:,} images\n")
+    _print_metrics(found.metrics)
+    worst = sorted(found.per_class, key=lambda one: -one.error.value if one.error else 1.0)
+    is_cut = len(found.per_class) > _MOST_CLASSES
+    shown = worst[:_N_CONFUSIONS] if is_cut else found.per_class
+    of_all = f"The {len(shown)} of {len(found.per_class):,} classes with the largest errors"
+    click.echo(f"\n{of_all if is_cut else 'Each class'}\n")
+    _print_classes("class", shown)
+    if len(found.classes) <= _MOST_COLUMNS:
+        click.echo("\nConfusion matrix: rows are classes, columns what they are predicted as\n")
+        rows = [
+            [name, *(f"{n:,}" if n else "." for n in counts)]
+            for name, counts in zip(found.classes, found.confusion.tolist(), strict=True)
+        ]
+        print_table(["class", *found.classes], rows, right=range(1, len(found.classes) + 1))
+    elif pairs := found.confusions(_N_CONFUSIONS):
+        click.echo("\nMost frequent confusions\n")
+        print_table(["class", "predicted as", "images"], [[a, b, f"{n:,}"] for a, b, n in pairs], right=[2])
+    ranked = f"of {found.positive!r}" if found.positive is not None else "means over classes, each against the rest"
+    ranks = f"AUROC and average precision (AP) are {ranked}; " if "auroc" in found.metrics else ""
+    chance, calibration = found.calibration, []
+    if chance.by_chance is not None and chance.p_value is not None:
+        is_off = "miscalibrated" if chance.p_value <= 0.05 else "no miscalibration detected"
+        calibration.append(
+            f"{is_off}: 1 in 40 calibrated probes has a calibration error above {chance.by_chance:.1f} percent on so "
+            f"many images (p = {chance.p_value:.2g})"
+        )
+    left_out = [f"{what}: {why}" for what, why in found.left_out.items()]
+    units = f"percent (log loss in nats); {ranks}{_intervals(found)}"
+    print_notes([*notes, *left_out, *calibration], [units, *more])
+
+
+def print_tagging(found: Tagging, of: str, notes: Sequence[str] = (), more: Sequence[str] = ()) -> None:
+    """Prints metrics and tags; then notes on them."""
+    click.echo(f"\n{of}, on {found.n_images:,} images\n")
+    _print_metrics(found.metrics)
+    worst = sorted(found.per_tag, key=lambda one: one.average_precision.value if one.average_precision else 101.0)
+    is_cut = len(found.per_tag) > _MOST_CLASSES
+    shown = worst[:_MOST_CLASSES] if is_cut else found.per_tag
+    of_all = f"The {len(shown)} of {len(found.per_tag):,} tags with the smallest average precision"
+    click.echo(f"\n{of_all if is_cut else 'Each tag'}\n")
+    _print_classes("tag", shown)
+    units = f"percent, a tag is predicted above a probability of a half; {_intervals(found)}"
+    left_out = [f"{what}: {why}" for what, why in found.left_out.items()]
+    print_notes([*notes, *left_out], [units, *more])
+
+
+def _print_metrics(metrics: dict[str, Interval]) -> None:
+    from ..evaluation.classification import HIGHER_IS_BETTER, UNITS
+
+    rows = [
+        [
+            TITLES[name],
+            f"{one.value:.3f}" if UNITS[name] == "nats" else f"{one.value:.1f}",
+            _ends(one.ci_low, one.ci_high, digits=3 if UNITS[name] == "nats" else 1),
+            UNITS[name],
+            "higher" if name in HIGHER_IS_BETTER else "lower",
+        ]
+        for name, one in metrics.items()
+    ]
+    print_table(["metric", "value", "interval", "unit", "better"], rows, right=[1, 2])
+
+
+def _print_classes(what: str, shown: Sequence[ClassResult]) -> None:
+    rows = [
+        [
+            one.name or "(none)",
+            f"{one.n_images:,}",
+            f"{one.n_predicted:,}",
+            *_of_class(one.error),
+            *_of_class(one.auroc),
+            *_of_class(one.average_precision),
+        ]
+        for one in shown
+    ]
+    headers = [what, "images", "predicted", "error", "interval", "AUROC", "interval", "AP", "interval"]
+    print_table(headers, rows, right=range(1, len(headers)))
+
+
+def _intervals(found: Classification | Tagging) -> str:
+    if not found.n_draws:
+        return "without intervals"
+    over = "images" if found.n_groups is None else f"the {found.n_groups:,} groups of images"
+    return f"95 % intervals by {found.n_draws:,} resamples of {over}, given this probe"
+
+
+def _of_class(found: Interval | None) -> tuple[str, str]:
+    return ("", "") if found is None else _points(_interval(found))

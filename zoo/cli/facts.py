@@ -1,4 +1,4 @@
-"""Values of columns in tables, with marks and legend, and encoders by name, glob or condition."""
+"""Values of columns in tables, with marks and legend; risks and errata; encoders by name, glob or condition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..cards.catalogue import LIST, PLACES, Catalogue, catalogue
 from ..cards.finding import is_glob
 from ..cards.representations import MARK, own_id
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, fact_text
-from ..errors import UnknownName, nearest_names
+from ..errors import StoreError, UnknownName, nearest_names
 from ..results.facts import (
     DOUBTFUL,
     REPORTED,
@@ -27,7 +27,8 @@ from ..results.facts import (
     values,
 )
 from ..results.reported_values import PROTOCOLS
-from .output import NothingFound
+from ..results.values import SETTINGS, ResultErratum, Summary
+from .output import NothingFound, record
 
 LEGEND = "-  does not apply    ?  not published, or not measured    .  not recorded"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
@@ -71,11 +72,6 @@ def cells(fact: Fact, among: Sequence[Subject]) -> list[str]:
     return [shown(fact, value) for value in values(fact, among)]
 
 
-def marks(facts: Iterable[Fact], among: Sequence[Subject]) -> list[str]:
-    """What the marks of :func:`cell` in these columns of these encoders mean."""
-    return marks_in({fact: cells(fact, among) for fact in facts})
-
-
 def marks_in(table: Mapping[Fact, Sequence[str]]) -> list[str]:
     """What the marks in the columns of a table mean."""
     of_risks = [text for fact, texts in table.items() if fact.is_risk for text in texts]
@@ -87,7 +83,7 @@ def marks_in(table: Mapping[Fact, Sequence[str]]) -> list[str]:
 
 
 _OF_REPORTED = {
-    REPORTED: f"{REPORTED}  an accuracy (higher is better) that somebody reported, by a recipe of their own: not ours",
+    REPORTED: f"{REPORTED}  an accuracy (higher is better) reported by others, by their own recipe; not measured here",
     DOUBTFUL: f"{DOUBTFUL}  reported and doubtful: zoo show NAME says why",
 }
 
@@ -99,6 +95,40 @@ def left_out(among: Iterable[Subject]) -> list[str]:
 
 
 OF_EXPERIMENTS = "encoders of an experiment, which are listed only when asked for by name or --family"
+
+PART_HEADS = {  # metric -> head of its column
+    "approximation": "approx",
+    "usability": "usability",
+    "approximation_plus_usability": "approx+usab.",
+    "probe_generalization": "probe_gen",
+    "encoder_generalization": "enc_gen",
+}
+
+
+def distrust(encoder: str, errata: Sequence[ResultErratum]) -> list[str]:
+    """Why the measurements of an encoder are doubtful, a line an erratum."""
+    return [f"{WRONG}  {encoder} ({erratum.kind}): {erratum.reason}" for erratum in errata]
+
+
+def errata_records(errata: Sequence[ResultErratum]) -> list[dict[str, Any]]:
+    """Errata of measurements as JSON."""
+    return [
+        {"metric": erratum.metric, "kind": erratum.kind, "reason": erratum.reason, "exclude": erratum.exclude}
+        for erratum in errata
+    ]
+
+
+def risk_record(summary: Summary) -> dict[str, Any]:
+    """The risks as JSON, under the published names of their columns."""
+    parts = summary.decomposition
+    values: dict[str, Any] = {setting.column: summary.errors.get(setting.name, NOT_PUBLISHED) for setting in SETTINGS}
+    values["approx"] = parts.approximation if parts else NOT_PUBLISHED
+    values["usability"] = parts.usability if parts else NOT_PUBLISHED
+    values["approx_plus_usability"] = parts.approximation_plus_usability if parts else NOT_PUBLISHED
+    values["probe_gen"] = parts.probe_generalization if parts else NOT_PUBLISHED
+    values["enc_gen"] = parts.encoder_generalization if parts else NOT_PUBLISHED
+    assumed = parts is not None and parts.approximation_assumed
+    return {**record(values), "approx_is_assumed": assumed, "errata": errata_records(summary.errata)}
 
 
 def matching(words: Sequence[str], families: Sequence[str] = ()) -> list[str]:
@@ -194,3 +224,22 @@ def chosen(names: Sequence[str], condition: str | None) -> list[EncoderCard]:
         if not ids:
             raise NothingFound(f"No encoder {'of these ' if names else ''}satisfies {condition}.")
     return [cards[name] for name in ids]
+
+
+def kept_weights(card: EncoderCard) -> Any:
+    """Where the converted weights of a trained encoder are kept (:func:`zoo.loading.cached`), fetched if need be."""
+    from ..encoders import build_encoder
+    from ..loading import cached, load, weights_sources
+    from ..weights.places import weights_folder
+
+    choices = weights_sources(card, build_encoder(card, device="meta"))
+    found = cached(choices)
+    if found is None:
+        load(card.id)
+        found = cached(choices)
+    if found is None:
+        raise StoreError(
+            f"The weights of {card.id!r} load, but are not kept: {weights_folder()} cannot be written; set ZOO_CACHE "
+            "to a folder that can be written."
+        )
+    return found

@@ -1,38 +1,16 @@
-"""``zoo features``: features of labelled images, in this process or on many workers."""
+"""``zoo features`` and ``zoo features export``: features of labelled images, computed once, and as Parquet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from ..cards.catalogue import catalogue
-from .default_command import CommandWithVerbs, Verb
-from .engine_options import (
-    Engine,
-    command_again,
-    engine_of,
-    engine_options,
-    failure_sentence,
-    recorded_run,
-    report_notes,
-    setting_of,
-)
-from .measure_options import (
-    IMAGES_HELP,
-    copies_between,
-    copies_document,
-    copies_notes,
-    featurising,
-    groups_between,
-    groups_document,
-    groups_notes,
-    image_options,
-    images_document,
-    opened,
-    skipped_notes,
-)
+from . import CommandWithVerbs, Verb
+from .engine_options import Engine, command_again, engine_of, engine_options, recorded_run, report_notes, setting_of
+from .measure_options import IMAGES_HELP, about_images, featurising, image_options, opened, skipped_notes
 from .options import encoder_names
 from .output import json_option, print_json, print_notes, print_table
 
@@ -49,7 +27,7 @@ Examples:
   zoo features dino_vitS16 mae_vitB16 ./birds --to /shared/features --part 7/64
 """
 
-VERBS = {"export": Verb("features_export", "Write features as Parquet, for others.")}
+VERBS = {"export": Verb("features", "Write features as Parquet, for others.")}
 
 
 @click.command("features", cls=CommandWithVerbs, verbs=VERBS, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
@@ -69,10 +47,9 @@ VERBS = {"export": Verb("features_export", "Write features as Parquet, for other
 def features_command(names: tuple[str, ...], images: str, parts: str, as_json: bool, **options: Any) -> None:
     """Compute features of labelled images, once.
 
-    The features of an encoder are written shard by shard; the same command goes on where it was if it was stopped, and
-    does nothing if all is there. `zoo probe` and `zoo decompose` take the folders.
+    The features of an encoder are written shard by shard; the same command goes on where it stopped, and does nothing
+    if all is there. `zoo probe` and `zoo decompose` take the folders.
     """
-    from ..datasets.imagefiles import notes_on
     from ..evaluation.evaluating import PARTS
 
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
@@ -81,28 +58,43 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
     wanted = PARTS if parts == "both" else (parts,)
     done = _by_run if len(ids) > 1 or engine.is_used or engine.stored != "float32" else _by_this_process
     found, report = done(ids, data, wanted, engine, images, options)
-    copies, groups = copies_between(data), groups_between(data)
-    of_images = {
-        "images": images_document(data),
-        "copies": copies_document(copies),
-        "groups": groups_document(groups),
-    }
-    documents = [
-        {"encoder": name, "dataset": data.name, "features": [_record(*one) for one in found if one[0] == name]}
-        | of_images
-        for name in ids
-    ]
-    run = None if report is None else {**report.as_dict(), "place": str(engine.where), "engine": engine.shown}
+    of_images, notes = about_images(data, has_intervals=False)
+    is_alone = len(ids) == 1
     if as_json:
-        document = documents[0] if len(ids) == 1 else {"encoders": documents}
-        print_json(document if run is None else document | {"run": run})
+        documents = []
+        for name in ids:
+            records = [
+                {
+                    "part": part,
+                    "folder": where,
+                    "n_images": None if index is None else _n_rows(index),
+                    "dim": None if index is None else index.dim,
+                    "skipped": [] if index is None else [skipped.image for skipped in index.skipped],
+                }
+                for encoder, part, where, index in found
+                if encoder == name
+            ]
+            documents.append({"encoder": name, "dataset": data.name, "features": records} | of_images)
+        document = documents[0] if is_alone else {"encoders": documents}
+        if report is not None:
+            document["run"] = {**report.as_dict(), "place": str(engine.where), "engine": engine.shown}
+        print_json(document)
     else:
-        _print(found, alone=len(ids) == 1)
-        notes = notes_on([data.train if part == "train" else data.val for part in wanted]) + copies_notes(copies)
-        notes += groups_notes(groups, has_intervals=False) + _skipped(found, alone=len(ids) == 1)
-        print_notes(notes + ([] if report is None else report_notes(report, engine)))
+        rows = []
+        for name, part, where, index in found:
+            counts = ["not complete", ""] if index is None else [f"{_n_rows(index):,}", f"{index.dim:,}"]
+            rows.append([*[name] * (not is_alone), part, *counts, where])
+        headers = [*["encoder"] * (not is_alone), "part", "images", "dimensions", "folder"]
+        print_table(headers, rows, right=[len(headers) - 3, len(headers) - 2])
+        skipped = [f"{part}: {one.image}" for _, part, _, index in found if index is not None for one in index.skipped]
+        of_run = [] if report is None else report_notes(report, engine)
+        print_notes([*of_run, *skipped_notes(list(dict.fromkeys(skipped)), n_named=10), *notes])
     if report is not None and report.failures:
-        raise click.ClickException(failure_sentence(report, len(ids), engine))
+        first = report.failures[0]
+        raise click.ClickException(
+            f"{len(report.failed)} of {len(ids)} encoders could not be finished; the first, {first.encoder!r} "
+            f"({first.part}): {first.sentence.rstrip('.')}. See them all with: zoo runs why {engine.where} {report.run}"
+        )
 
 
 Found: TypeAlias = tuple[str, str, str, "Index | None"]
@@ -119,14 +111,8 @@ def _by_this_process(
     from ..storage import place_at
 
     assert engine.folder is not None
-    found = featurise_data(
-        ids[0],
-        data,
-        root=engine.folder,
-        how=featurising(options),
-        parts=parts,
-        progress=lambda part: Bar("images"),
-    )
+    how = featurising(options)
+    found = featurise_data(ids[0], data, root=engine.folder, how=how, parts=parts, progress=lambda part: Bar("images"))
     folders = {part: str(features.folder) for part, features in found.items()}
     return [(ids[0], part, folder, read_index(place_at(folder))) for part, folder in folders.items()], None
 
@@ -152,31 +138,46 @@ def _by_run(
     return found, report
 
 
-def _record(name: str, part: str, where: str, index: Index | None) -> dict[str, Any]:
-    """Features as JSON."""
-    return {
-        "part": part,
-        "folder": where,
-        "n_images": None if index is None else _n_rows(index),
-        "dim": None if index is None else index.dim,
-        "skipped": [] if index is None else [skipped.image for skipped in index.skipped],
-    }
-
-
 def _n_rows(index: Index) -> int:
     return sum(shard.n_rows for shard in index.shards)
 
 
-def _print(found: Sequence[Found], *, alone: bool) -> None:
-    rows = []
-    for name, part, where, index in found:
-        counts = ["not complete", ""] if index is None else [f"{_n_rows(index):,}", f"{index.dim:,}"]
-        rows.append([*([] if alone else [name]), part, *counts, where])
-    headers = [*([] if alone else ["encoder"]), "part", "images", "dimensions", "folder"]
-    print_table(headers, rows, right=[len(headers) - 3, len(headers) - 2])
+_EXPORT_EXAMPLES = """\b
+Examples:
+  zoo features export features/dino_vitS16/features/birds-train-* --parquet birds.parquet
+  zoo features export features/dino_vitS16/features/* --parquet birds
+"""
 
 
-def _skipped(found: Sequence[Found], *, alone: bool) -> list[str]:
-    """A note on images that could not be read: the same ones for all encoders."""
-    images = [f"{part}: {one.image}" for _, part, _, index in found if index is not None for one in index.skipped]
-    return skipped_notes(list(dict.fromkeys(images)), n_named=10)
+@click.command("export", epilog=_EXPORT_EXAMPLES)
+@click.argument("places", metavar="FOLDER...", nargs=-1, required=True)
+@click.option(
+    "--parquet",
+    "out",
+    metavar="OUT",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The file, if it ends with .parquet, for one FOLDER; else a folder that gets a file for each.",
+)
+@json_option
+def features_export_command(places: tuple[str, ...], out: Path, as_json: bool) -> None:
+    """Write features as Parquet, for others.
+
+    FOLDER has complete features, as 'zoo features' prints it, and may be an address. Each becomes one file with the
+    columns features, label and image; its origin is in the metadata, under the key zoo. An existing file is replaced.
+    """
+    from ..features.exporting import export_parquet
+    from ..progress import Bar
+
+    done = export_parquet(places, out, progress=Bar("images"))
+    if as_json:
+        files = [
+            {"features": one.where, "file": str(one.path), "n_images": one.n_rows, "dim": one.dim}
+            | {"row_groups": one.n_groups, "bytes": one.size_bytes}
+            for one in done
+        ]
+        print_json({"files": files})
+        return
+    rows = [[str(one.path), f"{one.n_rows:,}", f"{one.dim:,}", f"{one.size_bytes / 1e6:,.1f}"] for one in done]
+    print_table(["file", "images", "dimensions", "MB"], rows, right=[1, 2, 3])
+    print_notes(["read one with: pandas.read_parquet, datasets.load_dataset('parquet', data_files=...), or pyarrow"])

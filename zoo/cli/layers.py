@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
-from .measure_options import (
-    IMAGES_HELP,
-    copies_between,
-    copies_document,
-    copies_notes,
-    featurising,
-    image_options,
-    images_document,
-    opened,
-)
-from .options import encoder_names
-from .output import json_option, n_cells, print_json, print_notes, print_table, say, width, wrapped
+from .measure_options import IMAGES_HELP, about_images, featurising, image_options, opened
+from .options import encoder_names, seed_option
+from .output import json_option, n_cells, print_command, print_json, print_notes, print_table, say, width, wrapped
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
@@ -85,7 +76,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     show_default=True,
     help="Variants beside the default that get the tuned probe of zoo evaluate.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of all draws.")
+@seed_option("Of all draws.")
 @click.option("--figure", metavar="FILE", type=click.Path(path_type=Path), help="Write FILE.png and FILE.svg.")
 @click.option(
     "--out",
@@ -111,11 +102,10 @@ def layers_command(
 ) -> None:
     """Find the block, pooling and image size that suit yours.
 
-    A ridge probe classifies every training image from all others, for each block, pooling and size; the best of them is
-    chosen, and the test images, which chose nothing, say what that brings over the features of the card. Picking the
-    best of many on few images looks better than it is: both numbers are printed.
+    The choice is by the leave-one-out error of ridge probes on the training images, for each block, pooling and size.
+    The gain over the card's features is measured on test images, which chose nothing; the gain on the training images
+    is optimistic (selection), and both are printed.
     """
-    from ..datasets.imagefiles import notes_on
     from ..evaluation.layers import layers_of
     from ..progress import Bar
 
@@ -135,14 +125,14 @@ def layers_command(
         tell=say,
     )
     figures = [] if figure is None else _written(report, figure)
-    copies = copies_between(data)
+    of_images, notes = about_images(data, has_intervals=False)
     if as_json:
-        document = report.as_dict() | {"images": images_document(data), "copies": copies_document(copies)}
-        print_json(document | {"figures": list(map(str, figures))})
+        print_json(report.as_dict() | of_images | {"figures": list(map(str, figures))})
         return
     _print(report)
-    notes = [*report.notes, *notes_on([data.train, data.val]), *copies_notes(copies)]
-    print_notes([_how_to_read(report), *notes, *(f"Written: {path}" for path in figures)])
+    how_to_read = [f"> chosen, * the card's features, = statistically tied; darker is better: {_OF_MAP}"]
+    print_notes([*(f"Written: {path}" for path in figures), *report.notes, *notes], [*_details(report), *how_to_read])
+    print_command("load it", report.chosen.command)
 
 
 def _written(report: LayersReport, path: Path) -> list[Path]:
@@ -165,15 +155,13 @@ def _print(report: LayersReport) -> None:
     numbers = _listed(report)
     rows = [_row(report, number) for number in numbers]
     print_table(headers, rows, right=range(1, 9))
-    click.echo()
-    for sentence in sentences(report):
-        click.echo(wrapped(sentence))
+    click.echo("\n" + "\n".join(map(wrapped, sentences(report))))
 
 
 def _map_lines(report: LayersReport, grid: Map) -> list[str]:
     """The heat map; sizes of images below each other if they do not fit beside each other."""
     lines = _table_lines(report, grid)
-    if max(n_cells(click.unstyle(line)) for line in lines) <= width():
+    if max(map(n_cells, lines)) <= width():
         return lines
     sizes = list(dict.fromkeys(px for px, _ in grid.columns))
     return [line for px in sizes for line in [*_table_lines(report, grid.of_size(px)), ""]][:-1]
@@ -220,14 +208,11 @@ def _shades() -> str:
     return _SHADES
 
 
-def _how_to_read(report: LayersReport) -> str:
-    return (
-        "Map: errors in percent of ridge probes, each training image classified from all others; darker is better, by "
-        "fifths of all variants. > chosen by these errors, * the card's features, = not told apart from the chosen "
-        f"ones on the {report.n_test:,} test images (paired, each by itself, 95 %). cost: share of the network's "
-        "operations up to there. left out and test: ridge probes; tuned probe: zoo-logistic-2 on the test images; "
-        f"ms an image on {report.device}, in batches of {report.batch_size}, decoding apart."
-    )
+_OF_MAP = (
+    "errors in percent of ridge probes, each training image classified from all others, shaded by fifths of all "
+    "variants; cost: share of the network's operations up to there; left out and test: ridge probes; tuned probe: "
+    "zoo-logistic-2 on the test images; ms an image, decoding apart"
+)
 
 
 def _listed(report: LayersReport) -> list[int]:
@@ -273,48 +258,44 @@ def _points(found: Interval) -> str:
 def sentences(report: LayersReport) -> list[str]:
     """What was found, in sentences."""
     choice, chosen, default = report.choice, report.chosen, report.variants[report.default]
-    n = len(report.variants)
     if choice.chosen == report.default:
-        said = [
-            f"Of {n} variants, the training images choose the features of the card at {default.px} px: the choice "
-            "changes nothing."
-        ]
-    else:
-        said = [
-            f"Expected on new images: {_points(choice.nested)} of error by taking {_named(chosen)} in place of "
-            f"the card's features, from {report.n_test:,} test images, which chose nothing. The {report.n_train:,} "
-            f"training images that chose it among {n} show {_points(choice.naive)}, which is too good on average.",
-            _tie(report),
-        ]
-    if report.probe_nested is not None and choice.chosen != report.default:
+        return [f"Of {len(report.variants)} variants, the features of the card at {default.px} px are chosen."]
+    p = "" if choice.p_value is None else f" (paired test, p = {choice.p_value:.2g})"
+    tied = "statistically tied with" if report.is_default_tied else "statistically different from"
+    return [
+        f"Expected on new images: {_points(choice.nested)} of error by {_named(chosen)} in place of the card's "
+        f"features, on {report.n_test:,} test images.",
+        f"The card's features are {tied} the chosen ones on the test images{p}.",
+    ]
+
+
+def _details(report: LayersReport) -> list[str]:
+    """Notes on selection bias, tuned probes and cheaper variants."""
+    choice, chosen, n, said = report.choice, report.chosen, len(report.variants), []
+    if choice.chosen != report.default:
         said.append(
-            f"With tuned probes in place of ridge: {_points(report.probe_nested)}; picking the best of them by the "
-            f"test images would show {_points(report.probe_naive or report.probe_nested)}."
+            f"the {report.n_train:,} training images that chose among {n} show {_points(choice.naive)}, which is "
+            "optimistic (selection)"
         )
-    better = [i for i, p in enumerate(choice.p_values) if not choice.tied[i] and choice.behind[i].value < 0]
+        if report.probe_nested is not None:
+            said.append(
+                f"with tuned probes in place of ridge: {_points(report.probe_nested)}; choosing the best on the "
+                f"test images would show {_points(report.probe_naive or report.probe_nested)}"
+            )
+    better = [i for i in range(len(choice.p_values)) if not choice.tied[i] and choice.behind[i].value < 0]
     if better:
         said.append(
-            f"{len(better)} of {n} variants have fewer errors than the chosen one on the test images, told apart from "
-            "it one by one; they were not chosen, and the best of them would look too good."
+            f"{len(better)} of {n} variants have significantly fewer errors than the chosen one on the test images; "
+            "they were not chosen, and the best of them is optimistic (selection)"
         )
     if choice.cheapest not in (choice.chosen, report.default):
         cheap = report.variants[choice.cheapest]
-        share = 100 * cheap.gflops / chosen.gflops
         said.append(
-            f"Cheapest that training images do not tell apart from the chosen one: {_named(cheap)}, {share:.0f} % of "
-            f"its operations, on test images {_points(cheap.behind)}: {cheap.command}"
+            f"cheapest variant statistically tied with the chosen one: {_named(cheap)}, "
+            f"{100 * cheap.gflops / chosen.gflops:.0f} % of its operations, on test images {_points(cheap.behind)}: "
+            f"{cheap.command}"
         )
-    return [*said, f"Load it: {chosen.command}"]
-
-
-def _tie(report: LayersReport) -> str:
-    p = report.choice.p_value
-    shown = "" if p is None else f" (paired test, p = {p:.2g})"
-    if report.is_default_tied:
-        return (
-            f"The card's features are within the tie: test images do not tell them apart from the chosen ones{shown}."
-        )
-    return f"Test images tell the card's features apart from the chosen ones{shown}."
+    return said
 
 
 def _named(one: Variant) -> str:

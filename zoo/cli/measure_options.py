@@ -12,19 +12,19 @@ import click
 
 from ..datasets.opening import KINDS, help_on, is_table
 from ..errors import QueryError, ResultsError, ZooError
-from .options import refuse_idle
+from .options import refuse_idle, seed_option
+from .options import with_options as with_options
 from .output import say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
-    from ..datasets.images import Copies, SharedGroups
+    from ..datasets.images import SharedGroups
+    from ..datasets.images import Copies
     from ..evaluation.evaluating import Request
     from ..features.items import Featurising
 
 
-_KINDS = ("auto", "logistic", "streamed")
-
-_SETTINGS = (
+SETTING_OPTIONS = (
     click.option(
         "--settings",
         metavar="LIST",
@@ -33,8 +33,7 @@ _SETTINGS = (
     ),
     click.option("--knn/--no-knn", "neighbours", default=True, show_default=True, help="Also nearest neighbours."),
 )
-
-_PROBES = (
+PROBE_OPTIONS = (
     click.option(
         "--seeds",
         "n_seeds",
@@ -43,10 +42,10 @@ _PROBES = (
         show_default=True,
         help="Draws of few-shot labels.",
     ),
-    click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="The first of them."),
+    seed_option("The first of them."),
     click.option(
         "--probe",
-        type=click.Choice(_KINDS),
+        type=click.Choice(["auto", "logistic", "streamed"]),
         default="auto",
         show_default=True,
         help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory.",
@@ -60,8 +59,7 @@ _PROBES = (
         "named for it. Repeatable.",
     ),
 )
-
-_PARTS = (
+PART_OPTIONS = (
     click.option(
         "--subsets",
         "n_subsets",
@@ -82,61 +80,27 @@ _PARTS = (
         "n_refits",
         metavar="N",
         type=click.IntRange(5, 10_000),
-        help="Train all probes of the decomposition again on N resamples of the images, for intervals that "
-        "hold what other training images would do to them; 20 take 20 times as long.",
+        help="Train all probes of the decomposition again on N resamples of the images, for intervals that include the "
+        "choice of training images; 20 take 20 times as long.",
     ),
 )
-
-_RECORDING = (
-    click.option("--source", default="own", show_default=True, help="Who measured, as the results say it."),
-    click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results."),
-)
-_DEVICE = click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
 PART_NAMES = ("n_subsets", "order", "n_refits")
+DEVICE_OPTION = click.option("--device", metavar="DEVICE", help="Where to compute.  [default: a GPU if there is one]")
 
 
-def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of label settings."""
-    return with_options(command, _SETTINGS)
-
-
-def probe_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of probes."""
-    return with_options(command, _PROBES)
-
-
-def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of the decomposition."""
-    return with_options(command, _PARTS)
-
-
-def refuse_idle_probes(options: dict[str, Any]) -> None:
-    """Refuses options of probes that have no effect beside the others."""
-    if options.get("order") == "alternative":
-        refuse_idle(("n_subsets",), "the alternative decomposition holds out no subset")
-    if "settings" not in options:
-        refuse_idle(("n_seeds",), "a decomposition has all labels, which are there once; see --subsets")
-    elif options["settings"] is not None and all(_is_full(name) for name in options["settings"].split(",")):
-        refuse_idle(("n_seeds",), "all labels are there once, and no setting with fewer is asked for")
+def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--source`` and ``--record``."""
+    options = (
+        click.option("--source", default="own", show_default=True, help="Who measured, as the results say it."),
+        click.option("--record/--no-record", default=True, show_default=True, help="Add the numbers to your results."),
+    )
+    return with_options(command, options)
 
 
 def refuse_idle_source(*, record: bool) -> None:
     """Refuses ``--source`` where nothing is recorded."""
     if not record:
         refuse_idle(("source",), "with --no-record nothing is recorded")
-
-
-def _is_full(name: str) -> bool:
-    from ..evaluation.measuring import label_setting
-
-    return label_setting(name).is_full
-
-
-def with_options(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
-    """The command with all of these options, in their order."""
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = None) -> Request:
@@ -220,14 +184,14 @@ DATA_OPTIONS = (
     click.option(
         "--image-column",
         metavar="COLUMN",
-        help="Of a Hugging Face data set or parquet files that have several, or of a CSV file; of tar files the ending "
-        "of images.  [default: path, file, image or filename]",
+        help="Of a Hugging Face data set, parquet or CSV file; of tar files the ending of images.  [default: path, "
+        "file, image or filename]",
     ),
     click.option(
         "--label-column",
         metavar="COLUMN",
-        help="Of a Hugging Face data set or parquet files that have several, or of a CSV file; of tar files an entry "
-        "of their .json.  [default: label, class or target]",
+        help="Of a Hugging Face data set, parquet or CSV file; of tar files an entry of their .json.  [default: label, "
+        "class or target]",
     ),
     click.option(
         "--label-columns",
@@ -249,8 +213,8 @@ DATA_OPTIONS = (
     click.option(
         "--group",
         metavar="COLUMN",
-        help="Column of a CSV file, such as the patient: images with the same value are trained on or tested on "
-        "together, and intervals are over them.",
+        help="Column of a CSV file, such as the patient: images with the same value are all in training or all in "
+        "test, and intervals are over them.",
     ),
     click.option(
         "--fold-labels",
@@ -277,7 +241,7 @@ DATA_OPTIONS = (
 RUN_OPTIONS = (
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
-    _DEVICE,
+    DEVICE_OPTION,
 )
 
 _OPTIONS = (
@@ -358,12 +322,22 @@ def refuse_other_images(data: ImageData) -> None:
         raise
 
 
-def images_document(data: ImageData) -> dict[str, Any]:
-    """How the images of both parts are read, as JSON."""
+def about_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, Any], list[str]]:
+    """How images are read, and copies and groups among them: as JSON (images, copies, groups) and as notes."""
+    from ..datasets.images import shared_groups
     from ..datasets.imagefiles import notes_on
+    from ..datasets.images import copies_of
 
     sets = {"train": data.train, "val": data.val}
-    return {part: images.reading.as_dict() for part, images in sets.items()} | {"notes": notes_on(sets.values())}
+    copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+    groups = shared_groups(data.train.groups, data.val.groups)
+    on_images = notes_on(sets.values())
+    document = {
+        "images": {part: images.reading.as_dict() for part, images in sets.items()} | {"notes": on_images},
+        "copies": copies_document(copies),
+        "groups": groups_document(groups),
+    }
+    return document, [*copies_notes(copies), *groups_notes(groups, has_intervals=has_intervals), *on_images]
 
 
 def featurising(options: dict[str, Any]) -> Featurising:
@@ -372,9 +346,6 @@ def featurising(options: dict[str, Any]) -> Featurising:
 
     given = {name: options[name] for name in FEATURE_OPTIONS}
     return Featurising(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
-
-
-_LISTED_DIFFERENCES = 10  # --json has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,12 +370,10 @@ def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recor
         known = f", {found.n_known} were there" if found.n_known else ""
         notes.append(f"{found.n_new} rows added to {', '.join(map(str, found.paths))}{known}")
     if n := len(found.differences):
-        notes += [str(one) for one in found.differences[:_LISTED_DIFFERENCES]]
-        if n > _LISTED_DIFFERENCES:
-            notes.append(f"and {n - _LISTED_DIFFERENCES} more; see them with --json")
+        notes += map(str, found.differences)
         problem = (
-            f"{n} of {n + found.n_new + found.n_known} numbers were not added to your results, for others are recorded "
-            "in their place; give these another --source, or use --no-record."
+            f"{n} of {n + found.n_new + found.n_known} numbers were not added to your results, where others are "
+            "recorded in their place; give these another --source, or use --no-record."
         )
     document = {
         "files": [str(path) for path in found.paths],
@@ -420,18 +389,9 @@ def copies_notes(copies: Copies | None) -> list[str]:
     return [] if copies is None else copies.notes()
 
 
-def copies_between(data: ImageData) -> Copies | None:
-    """Images of one part that are copies of images of the other; None if that is not known."""
-    from ..datasets.images import copies_of
-
-    return copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
-
-
-def groups_between(data: ImageData) -> SharedGroups | None:
-    """Groups of images in both parts; None if groups are not known."""
-    from ..datasets.images import shared_groups
-
-    return shared_groups(data.train.groups, data.val.groups)
+def copies_document(copies: Copies | None) -> dict[str, Any] | None:
+    """Counts of copies as JSON."""
+    return None if copies is None else copies.as_dict()
 
 
 def groups_notes(groups: SharedGroups | None, *, has_intervals: bool) -> list[str]:
@@ -447,12 +407,7 @@ def groups_document(groups: SharedGroups | None) -> dict[str, Any] | None:
     return None if groups is None else groups.as_dict()
 
 
-def copies_document(copies: Copies | None) -> dict[str, Any] | None:
-    """Counts of copies as JSON."""
-    return None if copies is None else copies.as_dict()
-
-
-def skipped_notes(images: Sequence[str], *, n_named: int) -> list[str]:
+def skipped_notes(images: Sequence[str], *, n_named: int = 5) -> list[str]:
     """A note on images that could not be read, with the names of the first."""
     if not images:
         return []
@@ -465,13 +420,3 @@ def as_number(text: str | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         return None
-
-
-def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--source`` and ``--record``."""
-    return with_options(command, _RECORDING)
-
-
-def device_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--device``."""
-    return _DEVICE(command)

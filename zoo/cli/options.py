@@ -3,80 +3,77 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from ..errors import QueryError
-from .default_command import CommandWithVerbs
+from ..errors import QueryError, ZooError
 
 ARGUMENTS = "zoo.arguments"
 """Name of the arguments of the running verb, as they were given, among what the context of click carries along."""
+
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def with_options(command: Callable[..., Any], options: Sequence[Option]) -> Callable[..., Any]:
+    """The command with all of these options, in their order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def given_options() -> dict[str, str]:
     """Options on the command line of the running verb, as they are written, by name."""
     context = click.get_current_context()
-    options = [one for one in context.command.params if isinstance(one, click.Option) and one.name is not None]
-    return {
-        str(one.name): one.opts[-1] if one.is_flag else f"{one.opts[-1]} {_written(context.params[str(one.name)])}"
-        for one in options
-        if context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
-    }
+    found = {}
+    for one in context.command.params:
+        name = str(one.name)
+        if isinstance(one, click.Option) and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            value = context.params.get(name)
+            written = " ".join(map(str, value)) if isinstance(value, tuple | list) else value
+            found[name] = one.opts[-1] if one.is_flag else f"{one.opts[-1]} {written}"
+    return found
 
 
 def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None:
-    """Refuses options that were given and have no effect: ``because`` completes the sentence, ``remedy`` adds a way
-    out.
-    """
+    """Refuses options that were given and have no effect: ``because`` completes the sentence."""
     given = given_options()
     idle = [given[name] for name in names if name in given]
     if idle:
         has, it = ("has", "it") if len(idle) == 1 else ("have", "them")
-        raise QueryError(f"{' and '.join(idle)} {has} no effect, for {because}; leave {it} out{remedy}.")
+        raise QueryError(f"{' and '.join(idle)} {has} no effect: {because}; leave {it} out{remedy}.")
 
 
-def _written(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+# --- completion by a shell -------------------------------------------------------------------------------------------
+
+Completion = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def exclude_wrong_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--exclude-wrong``."""
-    text = "Without the measurements that an erratum says to leave out."
-    return click.option("--exclude-wrong", is_flag=True, help=text)(command)
+def _completing(names: Callable[[], Iterable[str]], *, by_comma: bool = False) -> Completion:
+    """Completes a name, or the one behind the last comma; nothing if cards or results cannot be read."""
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",") if by_comma else ("", "", incomplete)
+        try:
+            return [before + comma + name for name in _beginning(last, names()) if name not in before.split(",")]
+        except ZooError:
+            return []
+
+    return complete
 
 
-def family_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--family``, which also asks for encoders of experiments."""
-    return click.option(
-        "--family",
-        "families",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=family_names,
-        help="Only encoders of this family, such as 'dino'; those of an experiment, such as 'randomised', too.",
-    )(command)
-
-
-def dataset_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--dataset``, the data set of errors and components."""
-    return click.option(
-        "--dataset",
-        metavar="NAME",
-        shell_complete=dataset_names,
-        help="Errors and components on this data set instead of ImageNet-1K.",
-    )(command)
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.casefold().startswith(incomplete.casefold())]
 
 
 def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes ids of encoders, of which there are none if the cards cannot be read, or first a verb of the verb."""
+    """Completes ids of encoders, and as the first word the verbs below this one."""
     from ..cards.catalogue import catalogue
-    from ..errors import ZooError
 
-    below = ctx.command.verbs if isinstance(ctx.command, CommandWithVerbs) else ()
-    verbs = [] if ctx.params.get(str(parameter.name)) else _beginning(incomplete, below)
+    below = () if ctx.params.get(str(parameter.name)) else getattr(ctx.command, "verbs", ())
+    verbs = _beginning(incomplete, below)
     try:
         cards = catalogue()
         return verbs + (_beginning(incomplete, cards) or _beginning(incomplete, cards.with_unlisted))
@@ -84,96 +81,101 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
         return verbs
 
 
-def family_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes names of families; none if the cards cannot be read."""
+def _families() -> Iterable[str]:
     from ..cards.catalogue import catalogue
-    from ..errors import ZooError
 
-    try:
-        cards = catalogue()
-        return _beginning(incomplete, dict.fromkeys([*cards.column("family").values(), *cards.experiments]))
-    except ZooError:
-        return []
+    return dict.fromkeys(catalogue().with_unlisted.column("family").values())
 
 
-def metric_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes names of metrics of features behind the last comma, and ``all``."""
+def _feature_metrics() -> Iterable[str]:
     from ..results.vocabulary import FEATURE_METRICS
 
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in _beginning(last, ["all", *FEATURE_METRICS])]
+    return ["all", *FEATURE_METRICS]
 
 
-def dataset_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes data sets with measurements; none if the results cannot be read."""
-    from ..errors import ZooError
-    from ..results.derived import seed_means
-
-    try:
-        return _beginning(incomplete, dict.fromkeys(["imagenet-1k", *(mean.dataset for mean in seed_means())]))
-    except ZooError:
-        return []
-
-
-def measured_metrics(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes metrics of results, behind the last comma."""
+def _measured_metrics() -> Iterable[str]:
     from ..results.vocabulary import METRICS
 
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in _beginning(last, METRICS)]
+    return METRICS
 
 
-def study_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes names of the shipped studies, and ``all``; none if the folder cannot be read."""
-    from ..errors import ZooError
+def _datasets() -> Iterable[str]:
+    from ..results.derived import seed_means
+
+    return dict.fromkeys(["imagenet-1k", *(mean.dataset for mean in seed_means())])
+
+
+def _studies() -> Iterable[str]:
     from ..files import shipped_studies
 
-    try:
-        return _beginning(incomplete, ["all", *shipped_studies()])
-    except ZooError:
-        return []
+    return ["all", *shipped_studies()]
 
 
-def column_name(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes names of columns, in either spelling."""
+def _columns() -> Iterable[str]:
     from ..results.facts import kinds
 
-    return _beginning(incomplete, kinds())
+    return kinds()
 
 
-def column_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes names of columns behind the last comma, without those before it."""
-    before, comma, last = incomplete.rpartition(",")
-    given = before.split(",")
-    return [before + comma + name for name in column_name(ctx, parameter, last) if name not in given]
-
-
-def licences(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes ``--licence`` behind the last comma; no licence by name if the cards cannot be read."""
+def _licences() -> Iterable[str]:
     from ..cards.catalogue import catalogue
     from ..cards.licences import LICENCE_WORDS
     from ..cards.schema import Missing
-    from ..errors import ZooError
 
-    try:
-        found = set(catalogue().column("licence.weights").values())
-    except ZooError:
-        found = set()
-    known = sorted(licence for licence in found if not isinstance(licence, Missing))
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in _beginning(last, [*LICENCE_WORDS, *known])]
+    found = set(catalogue().column("licence.weights").values())
+    return [*LICENCE_WORDS, *sorted(licence for licence in found if not isinstance(licence, Missing))]
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.casefold().startswith(incomplete.casefold())]
+metric_names = _completing(_feature_metrics, by_comma=True)
+measured_metrics = _completing(_measured_metrics, by_comma=True)
+dataset_names = _completing(_datasets)
+study_names = _completing(_studies)
+column_name = _completing(_columns)
+column_names = _completing(_columns, by_comma=True)
+licences = _completing(_licences, by_comma=True)
 
 
-_LARGEST_COUNT = 10**12
-_LONGEST_COUNT = 28  # characters; Decimal is exact that far
+# --- options ---------------------------------------------------------------------------------------------------------
+
+exclude_wrong_option = click.option(
+    "--exclude-wrong", is_flag=True, help="Without the measurements that an erratum says to leave out."
+)
+family_option = click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=_completing(_families),
+    help="Only encoders of this family, such as 'dino'; also those of an experiment, such as 'randomised'.",
+)
+dataset_option = click.option(
+    "--dataset",
+    metavar="NAME",
+    shell_complete=dataset_names,
+    help="Errors and components on this data set instead of ImageNet-1K.",
+)
+where_option = click.option(
+    "--where", "condition", metavar="EXPR", help="Only encoders for which this is true; see zoo list."
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+only_limit_option = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many encoders.")
+
+
+def seed_option(text: str) -> Option:
+    """``--seed``, with what is drawn."""
+    return click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help=text)
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+_LONGEST = 28  # characters of a number; Decimal is exact that far
 _EXPONENTS = {"": 0, "k": 3, "m": 6, "g": 9, "b": 9}
 _COUNT = re.compile(
     r"((?:\d+|\d{1,3}(?:,\d{3})+|\d{1,3}(?:_\d{3})+)(?:\.\d+)?(?:e\+?\d{1,2})?) ?([kmgb]?)", re.IGNORECASE | re.ASCII
 )
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?) ?h)? ?(?:(\d+(?:\.\d+)?) ?m(?:in)?)? ?(?:(\d+(?:\.\d+)?) ?s)?", re.ASCII)
 
 
 def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
@@ -183,56 +185,44 @@ def as_count(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     """
     if value is None:
         return None
-    text = value.strip()
-    match = _COUNT.fullmatch(text) if len(text) <= _LONGEST_COUNT else None
+    match = _matched(_COUNT, value)
     if match:
         from decimal import Decimal  # which few command lines need
 
         number = Decimal(match[1].replace("_", "").replace(",", "")).scaleb(_EXPONENTS[match[2].lower()])
-        if 1 <= number <= _LARGEST_COUNT and number == int(number):
+        if 1 <= number <= 10**12 and number == int(number):
             return int(number)
-    got = repr(value) if len(value) <= _LONGEST_COUNT else f"{value[:_LONGEST_COUNT]!r}... ({len(value):,} characters)"
-    expected = "a whole number above 0 and at most 1e12, such as 20000, 20,000, 20k, 100M or 1e8"
-    raise click.BadParameter(f"got {got}, expected {expected}.", ctx, parameter)
-
-
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(i?)b?", re.IGNORECASE | re.ASCII)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+    raise _unreadable(value, "a whole number above 0 and at most 1e12, such as 20000, 20,000, 20k, 100M or 1e8")
 
 
 def as_memory(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
     """Callback of bytes above 0: ``8GB``, ``512 MB``, ``7.5G``, ``8GiB``; GB counts by 1,000, GiB by 1,024."""
     if value is None:
         return None
-    text = value.strip()
-    match = _MEMORY.fullmatch(text) if len(text) <= _LONGEST_COUNT else None
+    match = _matched(_MEMORY, value)
     if match:
-        n_bytes = int(float(match[1]) * (1024 if match[3] else 1000) ** _POWERS[match[2].lower()])
+        n_bytes = int(float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2].lower() or " "))
         if 1 <= n_bytes <= 10**15:
             return n_bytes
-    raise click.BadParameter(
-        f"got {value[:_LONGEST_COUNT]!r}, expected memory such as 8GB, 512MB or 8GiB.", ctx, parameter
-    )
-
-
-_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?) ?h)? ?(?:(\d+(?:\.\d+)?) ?m(?:in)?)? ?(?:(\d+(?:\.\d+)?) ?s)?", re.ASCII)
-_LONGEST_DURATION_S = 366 * 86_400
+    raise _unreadable(value, "memory such as 8GB, 512MB or 8GiB")
 
 
 def as_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     """Callback of a time in seconds above 0: ``30m``, ``2h``, ``90s``, ``1h30m``; None of ``none``."""
-    if value is None:
+    if value is None or value.strip().casefold() == "none":
         return None
-    text = value.strip().casefold()
-    if text == "none":
-        return None
-    match = _DURATION.fullmatch(text) if 0 < len(text) <= _LONGEST_COUNT else None
+    match = _matched(_DURATION, value.casefold())
     if match:
         hours, minutes, seconds = (float(part or 0) for part in match.groups())
         total = 3600 * hours + 60 * minutes + seconds
-        if 0 < total <= _LONGEST_DURATION_S:
+        if 0 < total <= 366 * 86_400:
             return total
-    hint = "; say which unit" if text.replace(".", "", 1).isdigit() else ""
-    raise click.BadParameter(
-        f"got {value[:_LONGEST_COUNT]!r}, expected a time such as 30m, 2h, 90s or 1h30m, or none{hint}.", ctx, parameter
-    )
+    raise _unreadable(value, "a time with its unit, such as 30m, 2h, 90s or 1h30m, or none")
+
+
+def _matched(pattern: re.Pattern[str], value: str) -> re.Match[str] | None:
+    return pattern.fullmatch(value.strip()) if 0 < len(value.strip()) <= _LONGEST else None
+
+
+def _unreadable(value: str, expected: str) -> click.BadParameter:
+    return click.BadParameter(f"got {value[:_LONGEST]!r}, expected {expected}.")

@@ -1,12 +1,8 @@
-"""How verbs print: a table that fits the terminal, the same table as plain text in a pipe, or one JSON document.
-
-A table is printed as it is if it fits; else closer, with broken headers and wrapped texts; else each row as a block of
-lines. Which columns shrink is decided here rather than by prettytable, because numbers must not be wrapped. rich would
-take longer over all encoders than the rest of ``zoo list``.
-"""
+"""How verbs print: tables that fit the terminal or are plain text in a pipe, notes, or one JSON document."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -14,7 +10,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unicodedata import east_asian_width
@@ -24,9 +19,9 @@ import click
 from ..cards.schema import Missing
 
 _LABEL_WIDTH = 36
-_FILLER = "\ue000"  # a character for private use, which no text has
-_NARROWEST_TEXT = 16  # characters beside a label
 _PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
+_MOST_NOTES = 5  # lines below an answer; --verbose prints all
+_VERBOSE = "zoo.verbose"
 
 
 class NothingFound(click.ClickException):
@@ -36,20 +31,30 @@ class NothingFound(click.ClickException):
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds ``--json``, passed on as ``as_json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
+    """Adds ``--json``, passed on as ``as_json``, and ``--verbose``, which :func:`print_notes` knows of."""
+
+    def remember(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+        ctx.meta[_VERBOSE] = value
+
+    verbose = click.option(
+        "-v", "--verbose", is_flag=True, expose_value=False, callback=remember, help="Print all notes, not five."
+    )
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(verbose(command))
+
+
+def is_verbose() -> bool:
+    """Whether the running verb was given ``--verbose``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_VERBOSE))
 
 
 def print_json(document: Any) -> None:
     """Prints one JSON document, a line for each record of its lists; missing values must be split off before."""
-    click.echo(_json(document))
-
-
-def _json(document: Any) -> str:
     if isinstance(document, dict):
         members = [f"{_dumps(key)}: {_records(value)}" for key, value in document.items()]
-        return "{" + ",\n ".join(members) + "}"
-    return _dumps(document)
+        click.echo("{" + ",\n ".join(members) + "}")
+    else:
+        click.echo(_dumps(document))
 
 
 def _records(value: Any) -> str:
@@ -68,43 +73,122 @@ def record(values: Mapping[str, Any]) -> dict[str, Any]:
     >>> record({"z_dim": 384, "patch_size": NOT_APPLICABLE})
     {'z_dim': 384, 'patch_size': None, 'missing': {'patch_size': 'not applicable'}}
     """
-    plain: dict[str, Any] = {}
-    missing = {}
-    for name, value in values.items():
-        if isinstance(value, Missing):
-            plain[name], missing[name] = None, value.value
-        else:
-            plain[name] = value
-    return {**plain, "missing": missing}
+    missing = {name: value.value for name, value in values.items() if isinstance(value, Missing)}
+    return {**{name: None if name in missing else value for name, value in values.items()}, "missing": missing}
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+_NARROWEST = 14  # characters that a column of text keeps, or the table becomes blocks
+_NARROWEST_FIRST = 30
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
-    """Prints a table; columns at the positions in ``right`` are aligned to the right and never wrapped."""
+    """Prints a table; columns at the positions in ``right`` are aligned to the right and never wrapped.
 
-    chosen = layout(headers, rows, right, width=width())
-    click.echo("\n".join(_blocks(headers, rows)) if chosen is None else drawn(chosen, rows, right))
+    A table that is wider than the terminal gets wrapped texts and broken headers; if numbers would not fit even so,
+    each row becomes a block of lines.
+    """
+    widths = _widths(headers, rows)
+    if sum(widths) + 2 * (len(widths) - 1) <= width():
+        lines = [_aligned(line, widths, right) for line in (headers, *rows)]
+        click.echo("\n".join([click.style(lines[0], bold=True), *lines[1:]]))
+        return
+    headers = [_broken(header) if position in right else header for position, header in enumerate(headers)]
+    widths = _widths(headers, rows)
+    leasts = [
+        wide if position in right or not position else min(wide, _NARROWEST) for position, wide in enumerate(widths)
+    ]
+    if sum(leasts) + len(leasts) - 1 > width():  # only then are names in the first column broken, which people copy
+        leasts[0] = min(leasts[0], _NARROWEST_FIRST)
+    if sum(leasts) + len(leasts) - 1 > width():
+        for row in rows:
+            click.echo(click.style(row[0], bold=True))
+            for header, cell in zip(headers[1:], row[1:], strict=True):
+                click.echo("\n".join(entry(header.replace("\n", ""), cell)))
+        return
+    while sum(widths) + len(widths) - 1 > width():  # the widest column that may still shrink does
+        free = [position for position, least in enumerate(leasts) if widths[position] > least]
+        widths[max(free, key=widths.__getitem__)] -= 1
+    _print_wrapped(headers, rows, widths, right)
 
 
-def is_easy_to_read(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = (), n_whole: int = 1
-) -> bool:
-    """True if :func:`print_table` breaks no cell of so many first columns, and makes no blocks."""
-    chosen = layout(headers, rows, right, width=width())
-    return chosen is not None and all(n_cells(row[i]) <= chosen.widths[i] for i in range(n_whole) for row in rows)
+def _print_wrapped(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], right: Collection[int]
+) -> None:
+    from rich.console import Console  # which takes longer, over all encoders, than the rest of a listing
+    from rich.table import Table
+    from rich.text import Text
 
-
-def _blocks(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for position, (header, wide) in enumerate(zip(headers, widths, strict=True)):
+        side: Any = "right" if position in right else "left"
+        table.add_column(Text(header), justify=side, width=wide, overflow="fold", vertical="bottom")
     for row in rows:
-        yield click.style(row[0], bold=True)
-        for header, cell in zip(headers[1:], row[1:], strict=True):
-            yield from entry(header, cell)
+        table.add_row(*map(Text.from_ansi, row))
+    file = io.StringIO()  # printed by click, which knows whether colours are wanted
+    Console(file=file, width=width() + 1, force_terminal=True, color_system="standard", highlight=False).print(table)
+    click.echo(file.getvalue(), nl=False)
 
 
-def print_notes(lines: Iterable[str]) -> None:
-    """Prints how to read the table above; to stderr if stdout is a pipe, where it would be taken for rows."""
-    piped = not sys.stdout.isatty()
+def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether :func:`print_table` breaks no cell and no header."""
+    widths = _widths(headers, rows)
+    return sum(widths) + 2 * (len(widths) - 1) <= width()
+
+
+def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    columns = zip(*rows, strict=True) if rows else [()] * len(headers)
+    return [max(map(n_cells, [*header.split("\n"), *cells])) for header, cells in zip(headers, columns, strict=True)]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:
+    padded = []
+    for position, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
+        gap = " " * (wide - n_cells(cell))
+        padded.append(gap + cell if position in right else cell + gap)
+    return "  ".join(padded).rstrip()
+
+
+def _broken(header: str) -> str:
+    """A long header on several lines, broken behind hyphens and underscores.
+
+    >>> _broken("train-nperclass-30_test").splitlines(), _broken("z_dim").splitlines()
+    (['train-', 'nperclass-', '30_', 'test'], ['z_dim'])
+    """
+    return "\n".join(re.split(r"(?<=[-_])", header)) if len(header) > 6 else header
+
+
+def n_cells(text: str) -> int:
+    """Columns of a terminal that a text takes; East Asian wide characters take two each, colours none."""
+    if "\x1b" in text:
+        text = click.unstyle(text)
+    return len(text) if text.isascii() else sum(1 + (east_asian_width(one) in "WF") for one in text)
+
+
+def width() -> int:
+    """Characters a line."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def print_notes(lines: Iterable[str], more: Iterable[str] = ()) -> None:
+    """Prints notes on the answer above, those first that change what the reader does.
+
+    At most five lines; ``--verbose`` prints all, and ``more`` too. They go to stderr if stdout is a pipe, where they
+    would be taken for rows.
+    """
+    lines, more = list(lines), list(more)
+    if is_verbose():
+        lines += more
+    elif more or len(lines) > _MOST_NOTES:
+        shown = lines[: _MOST_NOTES - 1]
+        n = len(lines) + len(more) - len(shown)
+        lines = [*shown, f"{n} more note{'s' * (n > 1)}: --verbose"]
     for line in lines:
-        click.echo(click.style(wrapped(line), dim=True), err=piped)
+        click.echo(click.style(wrapped(line), dim=True), err=not sys.stdout.isatty())
 
 
 def print_command(purpose: str, command: str | None) -> None:
@@ -113,163 +197,52 @@ def print_command(purpose: str, command: str | None) -> None:
         click.echo(click.style(f"next, {purpose}: {command}", dim=True), err=not sys.stdout.isatty())
 
 
-def wrapped(text: str) -> str:
-    """A sentence broken to the width of the terminal; one line if there is no terminal."""
-    return "\n".join(_lines(text)) or text
+def wrapped(text: str, *, rest: str = "") -> str:
+    """A sentence broken to the width of the terminal, its later lines behind ``rest``; one line in a pipe."""
+    return "\n".join(_lines(text, rest=rest)) or text
 
 
 def hanging(text: str) -> str:
     """Like :func:`wrapped`, all lines but the first indented."""
-    return "\n".join(_lines(text, rest="  "))
+    return wrapped(text, rest="  ")
 
 
 def entry(label: str, text: str) -> list[str]:
-    """Lines of one labelled text, its later lines beside the label.
-
-    A word that does not fit beside the label stands below it, broken only if a whole line is too short for it.
-    """
+    """Lines of one labelled text, its later lines beside the label; below it on a narrow terminal."""
     first = f"  {label}".ljust(_LABEL_WIDTH)
-    room = width() - len(first)
-    if max(map(n_cells, text.split()), default=0) > room or room < _NARROWEST_TEXT:
-        return [*_lines(label, "  ", "  "), *_lines(text, "    ", "    ", break_words=True)]
+    if width() < 64 or len(first) > _LABEL_WIDTH:
+        return [f"  {label}", *_lines(text, "    ", "    ")]
     return _lines(text, first, " " * _LABEL_WIDTH) or [f"  {label}"]
 
 
-def n_cells(text: str) -> int:
-    """Columns of a terminal that a text takes; East Asian wide characters take two each."""
-    return len(text) if text.isascii() else len(text) + sum(map(_is_wide, text))
-
-
-def _is_wide(character: str) -> bool:
-    return east_asian_width(character) in "WF"
-
-
-def _lines(text: str, first: str = "", rest: str = "", *, break_words: bool = False) -> list[str]:
-    """A text broken to the width of the terminal, with prefixes for its first line and for the others."""
-    if not text.isascii():  # textwrap counts characters, so that a wide one gets a second for the while
-        text = "".join(character + _FILLER if _is_wide(character) else character for character in text)
-    lines = textwrap.wrap(
+def _lines(text: str, first: str = "", rest: str = "") -> list[str]:
+    return textwrap.wrap(
         text,
         width(),
         initial_indent=first,
         subsequent_indent=rest,
-        break_long_words=break_words,
+        break_long_words=False,
         break_on_hyphens=False,
     )
-    return [line.replace(_FILLER, "") for line in lines]
 
 
-def width() -> int:
-    """Characters a line."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PIPE_WIDTH
+def counted(n: int, noun: str) -> str:
+    """A number of things.
 
-
-_NARROWEST_FIRST = (1_000, 30, 22)  # characters that the first column keeps: all, or fewer where no table would fit
-_NARROWEST = 14  # characters that another column of text keeps, or the table becomes blocks
-_SHORT_HEADER = 6  # characters; not worth a break
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How a table is drawn."""
-
-    headers: tuple[str, ...]  # perhaps on several lines
-    widths: tuple[int, ...]  # characters a column; longer cells are wrapped
-    gap: int  # characters between columns
-
-
-def layout(
-    headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int], *, width: int
-) -> Layout | None:
-    """The widest layout that is no wider than ``width``; None if every one would be unreadable.
-
-    >>> layout(["encoder", "augmentations"], [["dino_rn50", "crop, color, gray, blur"]], [], width=30).widths
-    (9, 20)
+    >>> counted(1, "encoder"), counted(2048, "image")
+    ('1 encoder', '2,048 images')
     """
-    roomy = Layout(tuple(headers), _natural_widths(headers, rows), gap=2)
-    if _total(roomy.widths, roomy.gap) <= width:
-        return roomy
-    broken = tuple(_broken(header) if position in right else header for position, header in enumerate(headers))
-    natural, gap = _natural_widths(broken, rows), 1
-    for narrowest_first in _NARROWEST_FIRST:
-        leasts = [
-            wanted if position in right else min(wanted, max(len(header), _NARROWEST if position else narrowest_first))
-            for position, (wanted, header) in enumerate(zip(natural, broken, strict=True))
-        ]
-        if _total(leasts, gap) <= width:
-            return Layout(broken, _shrunk(natural, leasts, _total(natural, gap) - width), gap)
-    return None
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
-def drawn(chosen: Layout, rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
-    """The table as text without rules, its headers bold."""
-    head = [header.split("\n") for header in chosen.headers]
-    n_lines = max(map(len, head))
-    padded = [[""] * (n_lines - len(lines)) + lines for lines in head]  # names stand right above their columns
-    above = [list(line) for line in zip(*padded, strict=True)]
-    lines = _aligned([*above, *rows], chosen, right)
-    return "\n".join([*(click.style(line, bold=True) for line in lines[:n_lines]), *lines[n_lines:]])
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Names by comma; of many the first, and how many more.
 
-
-def _aligned(rows: Sequence[Sequence[str]], chosen: Layout, right: Collection[int]) -> list[str]:
-    """Lines of the cells in their columns."""
-    columns = []
-    for position, cells in enumerate(zip(*rows, strict=True)):
-        width = chosen.widths[position]
-        if not all(cell.isascii() and cell.isprintable() and len(cell) <= width for cell in cells):
-            return _wrapped_lines(rows, chosen, right)
-        pad = str.rjust if position in right else str.ljust
-        columns.append([pad(cell, width) for cell in cells])
-    gap = " " * chosen.gap
-    return [gap.join(line).rstrip() for line in zip(*columns, strict=True)]
-
-
-def _wrapped_lines(rows: Sequence[Sequence[str]], chosen: Layout, right: Collection[int]) -> list[str]:
-    """The same where cells need several lines, or take more columns of a terminal than they have characters."""
-    from prettytable import PrettyTable  # slower, over a thousand rows, than all else that a listing does
-
-    names = [str(position) for position in range(len(chosen.headers))]  # must differ, which headers need not
-    table = PrettyTable(names, border=False, header=False, break_on_hyphens=False)
-    table.left_padding_width, table.right_padding_width = 0, chosen.gap
-    table.align = {name: "r" if position in right else "l" for position, name in enumerate(names)}
-    table.max_width = dict(zip(names, chosen.widths, strict=True))
-    table.add_rows([list(row) for row in rows])
-    return [line.rstrip() for line in table.get_string().splitlines()]
-
-
-def _natural_widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
-    columns = zip(*rows, strict=True)
-    return tuple(
-        max(map(n_cells, [*header.split("\n"), *cells])) for header, cells in zip(headers, columns, strict=True)
-    )
-
-
-def _total(widths: Sequence[int], gap: int) -> int:
-    return sum(widths) + gap * (len(widths) - 1)
-
-
-def _shrunk(widths: Sequence[int], leasts: Sequence[int], surplus: int) -> tuple[int, ...]:
-    """Widths less ``surplus`` characters, each taken from the widest column that may still shrink."""
-    left = list(widths)
-    for _ in range(surplus):
-        free = [position for position, least in enumerate(leasts) if left[position] > least]
-        left[max(free, key=left.__getitem__)] -= 1
-    return tuple(left)
-
-
-def _broken(header: str) -> str:
-    """A header on several lines, broken behind hyphens and underscores.
-
-    >>> _broken("train-nperclass-30_test").splitlines(), _broken("z_dim").splitlines()
-    (['train-', 'nperclass-', '30_', 'test'], ['z_dim'])
+    >>> listed(["a", "b", "c", "d"], most=3)
+    'a, b, c and 1 more'
     """
-    return "\n".join(re.split(r"(?<=[-_])", header)) if len(header) > _SHORT_HEADER else header
-
-
-def say(text: str) -> None:
-    """Prints on a terminal what is being done; nothing in a pipe."""
-    if sys.stderr.isatty():
-        click.echo(click.style(text, dim=True), err=True)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def size(n_bytes: float) -> str:
@@ -302,10 +275,19 @@ def place_name(place: str) -> str:
     return scheme if rest else Path(place).name
 
 
+# --- progress and questions ------------------------------------------------------------------------------------------
+
+
+def say(text: str) -> None:
+    """Prints on a terminal what is being done; nothing in a pipe."""
+    if sys.stderr.isatty():
+        click.secho(text, dim=True, err=True)
+
+
 def announce(number: int, total: int, encoder: str) -> None:
     """Prints on a terminal which encoder comes next."""
-    if sys.stderr.isatty() and total > 1:
-        click.secho(f"({number} of {total}) {encoder}", dim=True, err=True)
+    if total > 1:
+        say(f"({number} of {total}) {encoder}")
 
 
 @contextmanager
@@ -315,22 +297,12 @@ def steps(beginning: str) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns: tuple[Any, ...] = (
-        BarColumn(20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(beginning, total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield tell
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
 def require_agreement(lines: Iterable[str], question: str) -> None:

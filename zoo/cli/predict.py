@@ -6,9 +6,9 @@ import csv
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import click
 
 from ..errors import DataError, QueryError, StoreError, UnknownName
 from ..files import replaced
+from .evaluation_output import print_classification, print_tagging
 from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
@@ -24,11 +25,9 @@ from .measure_options import (
     TABLE_OPTIONS,
     opened,
     skipped_notes,
-    with_options,
 )
-from .options import given_options, refuse_idle
+from .options import given_options, refuse_idle, with_options
 from .output import json_option, print_json, print_notes, print_table, say
-from .prediction_output import print_classification, print_tagging
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 _PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
 _SETS = (".npz", ".csv", ".tsv")  # files that are image sets
-_OF_RESULTS = DATA_OPTIONS[:1]  # --dataset, a name in the results
 _MOST_COUNTED = 20  # classes in the table of how many images are predicted as each
 _EXAMPLES = """\b
 Examples:
@@ -50,10 +48,6 @@ _IMAGES_HELP = """\b
 IMAGES are image files; folders, of which all images at any depth are taken; or one image set of the zoo (digits,
 FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' lists them all).
 """
-
-
-def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    return with_options(command, (*(one for one in DATA_OPTIONS if one not in _OF_RESULTS), *RUN_OPTIONS))
 
 
 @click.command("predict", epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
@@ -73,7 +67,7 @@ def _image_options(command: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="Of an image set of the zoo.",
 )
-@_image_options
+@(lambda command: with_options(command, [*DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
 @json_option
 def predict_command(
@@ -90,6 +84,7 @@ def predict_command(
     DIR is what `zoo evaluate --save` wrote. If the images have labels, by the folders that they lie in or in their
     image set, the metrics of the predictions are printed too.
     """
+    from ..datasets.imagefiles import notes_on
     from ..evaluation.saved_probes import load_probe
     from ..progress import Bar
 
@@ -98,20 +93,72 @@ def predict_command(
         options["background"] = probe.background
     how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device")}
     asked = _asked(images, probe, options, part=part)
-    done = _Done(probe, asked)
+    parts: list[Predictions] = []
     say(f"{len(asked.images):,} images through {probe.encoder}")
     with _written(out, probe) as rows:
 
         def keep(found: Predictions) -> None:
-            done.take(found)
+            parts.append(found)
             if rows is not None:
-                rows.writerows(_rows(found, probe))
+                for name, predicted, shares in _each([found]):
+                    rows.writerow([name, predicted, *(f"{share:.6g}" for share in shares)])
 
         probe.predict_images(asked.images, progress=Bar("images"), keep=keep, skip_corrupt=skip_corrupt, **how)
+    skipped = [one.image for found in parts for one in found.skipped]
+    counts = Counter(predicted for found in parts for predicted in found.predicted)
+    metrics = _metrics(probe, asked, parts)
     if as_json:
-        print_json(done.document(folder, out))
+        document = {
+            "probe": str(folder),
+            "encoder": probe.encoder,
+            "kind": probe.kind,
+            "n_images": sum(counts.values()),
+            "predicted": dict(counts.most_common()),
+            "skipped": skipped,
+            "out": None if out is None else str(out),
+            "metrics": None if metrics is None else metrics.as_dict(),
+            "trained_on_these": asked.is_trained_on,
+            "split_otherwise": asked.is_split_otherwise,
+            "note": asked.why or None,
+            "images": {side.split: side.reading.as_dict() for side in asked.sides},
+        }
+        if out is None:
+            document["predictions"] = [
+                {"path": name, "predicted": predicted, "probabilities": dict(zip(probe.classes, shares, strict=True))}
+                for name, predicted, shares in _each(parts)
+            ]
+        print_json(document)
         return
-    done.print(out)
+    if out is None:
+        table = [[name, predicted or "(none)", f"{100 * max(shares):.1f}"] for name, predicted, shares in _each(parts)]
+        print_table(["path", "predicted", "percent"], table, right=[2])
+        written = "percent: the largest probability; --out FILE.csv has all of them"
+    else:
+        most = counts.most_common(_MOST_COUNTED)
+        print_table(["predicted", "images"], [[name or "(none)", f"{count:,}"] for name, count in most], right=[1])
+        written = f"{sum(counts.values()):,} predictions written to {out}"
+    if metrics is not None:
+        print_metrics: Any = print_tagging if probe.kind == "tags" else print_classification
+        print_metrics(metrics, "These predictions")
+    print_notes([*_warnings(asked), written, *skipped_notes(skipped, n_named=10), *notes_on(asked.sides)])
+
+
+def _each(parts: Iterable[Predictions]) -> Iterator[tuple[str, str, list[float]]]:
+    """Name, predicted class and probabilities of each image."""
+    for part in parts:
+        yield from zip(part.names, part.predicted, part.probabilities.tolist(), strict=True)
+
+
+def _warnings(asked: _Asked) -> list[str]:
+    notes = [asked.why] * bool(asked.why)
+    if asked.is_trained_on:
+        notes.append("the probe was trained on these images: metrics on them are optimistic")
+    if asked.is_split_otherwise:
+        notes.append(
+            "these images are split otherwise than when the probe was trained, which may have seen some of them: "
+            "give the options used then (--group, --val-share, --split-seed)"
+        )
+    return notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -242,104 +289,21 @@ def _written(out: Path | None, probe: SavedProbe) -> Iterator[Any]:
         ) from error
 
 
-def _rows(found: Predictions, probe: SavedProbe) -> Iterator[list[str]]:
-    for name, predicted, shares in zip(found.names, found.predicted, found.probabilities.tolist(), strict=True):
-        yield [name, predicted, *(f"{share:.6g}" for share in shares)]
+def _metrics(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> Classification | Tagging | None:
+    """Of the predictions; None where labels are not known, or no image could be read."""
+    import numpy as np
 
+    from ..evaluation.classification import classification_metrics, tag_metrics
 
-@dataclass(slots=True, eq=False)
-class _Done:
-    """What has been predicted, as far as it is told at the end."""
-
-    probe: SavedProbe
-    asked: _Asked
-    parts: list[Predictions] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-    skipped: list[str] = field(default_factory=list)
-
-    def take(self, found: Predictions) -> None:
-        self.parts.append(found)
-        self.counts.update(found.predicted)
-        self.skipped += [one.image for one in found.skipped]
-
-    def metrics(self) -> Classification | Tagging | None:
-        """Of the predictions; None where labels are not known, or no image could be read."""
-        import numpy as np
-
-        from ..evaluation.classification import classification_metrics, tag_metrics
-
-        names = [name for part in self.parts for name in part.names]
-        if self.asked.labels is None or not names:
-            return None
-        p = np.concatenate([part.probabilities for part in self.parts])
-        labels = [self.asked.labels[name] for name in names]
-        groups = None if self.asked.groups is None else [self.asked.groups[name] for name in names]
-        classes = self.probe.classes
-        if self.probe.kind == "tags":
-            has = [[tag in label.split("|") for tag in classes] for label in labels]
-            return tag_metrics(np.array(has), p, tags=classes, groups=groups)
-        place = {name: number for number, name in enumerate(classes)}
-        return classification_metrics(np.array([place[label] for label in labels]), p, classes=classes, groups=groups)
-
-    def document(self, folder: Path, out: Path | None) -> dict[str, Any]:
-        """Everything as JSON; single predictions where no file has them."""
-        metrics = self.metrics()
-        document = {
-            "probe": str(folder),
-            "encoder": self.probe.encoder,
-            "kind": self.probe.kind,
-            "n_images": sum(len(part.names) for part in self.parts),
-            "predicted": dict(self.counts.most_common()),
-            "skipped": self.skipped,
-            "out": None if out is None else str(out),
-            "metrics": None if metrics is None else metrics.as_dict(),
-            "trained_on_these": self.asked.is_trained_on,
-            "split_otherwise": self.asked.is_split_otherwise,
-            "note": self.asked.why or None,
-            "images": {side.split: side.reading.as_dict() for side in self.asked.sides},
-        }
-        if out is None:
-            document["predictions"] = [
-                {
-                    "path": name,
-                    "predicted": predicted,
-                    "probabilities": dict(zip(self.probe.classes, shares, strict=True)),
-                }
-                for part in self.parts
-                for name, predicted, shares in zip(part.names, part.predicted, part.probabilities.tolist(), strict=True)
-            ]
-        return document
-
-    def print(self, out: Path | None) -> None:
-        """Prints each prediction, or how many there are of each class where a file has them, then metrics and notes."""
-        from ..datasets.imagefiles import notes_on
-
-        notes = []
-        n = sum(len(part.names) for part in self.parts)
-        if out is None:
-            rows = [
-                [name, predicted or "(none)", f"{100 * max(shares):.1f}"]
-                for part in self.parts
-                for name, predicted, shares in zip(part.names, part.predicted, part.probabilities.tolist(), strict=True)
-            ]
-            print_table(["path", "predicted", "percent"], rows, right=[2])
-            notes.append("percent: the largest probability; --out FILE.csv has all of them")
-        else:
-            most = self.counts.most_common(_MOST_COUNTED)
-            print_table(["predicted", "images"], [[name or "(none)", f"{count:,}"] for name, count in most], right=[1])
-            notes.append(f"{n:,} predictions written to {out}")
-        metrics = self.metrics()
-        if metrics is not None and self.probe.kind == "tags":
-            print_tagging(metrics, of="These predictions")  # type: ignore[arg-type]  # metrics of tags
-        elif metrics is not None:
-            print_classification(metrics, of="These predictions")  # type: ignore[arg-type]
-        notes += notes_on(self.asked.sides) + [self.asked.why] * bool(self.asked.why)
-        notes += skipped_notes(self.skipped, n_named=10)
-        if self.asked.is_trained_on:
-            notes.append("the probe was trained on these very images: what is measured on them is memory")
-        if self.asked.is_split_otherwise:
-            notes.append(
-                "these images are split otherwise than when the probe was trained, which may have seen some of them: "
-                "give the options of then (--group, --val-share, --split-seed)"
-            )
-        print_notes(notes)
+    names = [name for part in parts for name in part.names]
+    if asked.labels is None or not names:
+        return None
+    p = np.concatenate([part.probabilities for part in parts])
+    labels = [asked.labels[name] for name in names]
+    groups = None if asked.groups is None else [asked.groups[name] for name in names]
+    if probe.kind == "tags":
+        has = [[tag in label.split("|") for tag in probe.classes] for label in labels]
+        return tag_metrics(np.array(has), p, tags=probe.classes, groups=groups)
+    place = {name: number for number, name in enumerate(probe.classes)}
+    known = np.array([place[label] for label in labels])
+    return classification_metrics(known, p, classes=probe.classes, groups=groups)

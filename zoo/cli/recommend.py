@@ -1,14 +1,15 @@
-"""``zoo recommend``: encoders ranked by the error to expect with the user's number of labels."""
+"""``zoo recommend``: encoders ranked by the expected error with the user's number of labels, or by reported numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
 
 from ..analysis.label_budget import LEVEL, N_CLASSES, ImageNetBudget, check_n_labels, imagenet_budget
+from ..analysis.reported_agreement import FEWEST_PAIRS, Agreement, agreement_of, chosen_numbers, pairs_with_measured
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..choosing.budget_ranking import (
@@ -16,27 +17,22 @@ from ..choosing.budget_ranking import (
     NO_CANDIDATES,
     SETTING_OF,
     Answer,
-    Ranked,
     answered,
     candidates,
     contained,
     first_networks,
     how_sure,
     is_right,
+    ties_words,
     wider_gaps,
 )
 from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
 from ..errors import QueryError
 from ..results.derived import summaries
-from ..results.facts import points, short_number
-from .by_reported import (
-    BY,
-    not_ranked,
-    not_ranked_document,
-    not_ranked_notes,
-    print_by_reported,
-    reported_candidates,
-)
+from ..results.facts import DOUBTFUL, REPORTED, points, reported_mark, short_number
+from ..results.reported import Preferred, preferred_numbers, reported_numbers
+from ..results.reported_values import PROTOCOLS, ReportedNumber
+from ..results.wording import how
 from .constraint_options import (
     asks_for_costs,
     constraint_options,
@@ -46,11 +42,23 @@ from .constraint_options import (
     cost_record,
     spelled,
 )
-from .facts import WRONG
+from .facts import WRONG, distrust, errata_records
 from .options import as_count, dataset_names, refuse_idle
-from .output import NothingFound, json_option, print_command, print_json, print_notes, print_table, record, wrapped
-from .risks import distrust, errata_records
+from .output import (
+    NothingFound,
+    counted,
+    json_option,
+    listed,
+    print_command,
+    print_json,
+    print_notes,
+    print_table,
+    record,
+    wrapped,
+)
 
+BY = ("reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot")
+"""Protocols that say something of frozen features."""
 _N_FIRST = 3  # encoders that the next command measures
 _EPILOG = """\b
 Examples:
@@ -74,11 +82,6 @@ class _Asked:
     dataset: str | None  # of the user's own errors, shown beside
     top: int
 
-    @property
-    def shows_costs(self) -> bool:
-        """Whether operations and memory are shown."""
-        return asks_for_costs(self.constraints)
-
 
 @click.command("recommend", epilog=_EPILOG)
 @click.option(
@@ -86,26 +89,22 @@ class _Asked:
     "n_labels",
     callback=as_count,
     metavar="N",
-    help="Labelled images, such as 20k: from 1,000 to 1,281,167, and below 3,000 by extrapolation.",
+    help="Labelled images, such as 20k: from 1,000 to 1,281,167; extrapolated below 3,000.",
 )
 @click.option(
     "--classes",
     "n_classes",
     callback=as_count,
     metavar="K",
-    help="Classes of your images; the labels are then translated into ImageNet's by labels a class.",
+    help="Classes of your images; labels are then converted to ImageNet's by labels a class.",
 )
-@click.option(
-    "--by",
-    type=click.Choice(BY),
-    help="Rank by the accuracy that somebody reported, with all labels, instead of by what was measured.",
-)
+@click.option("--by", type=click.Choice(BY), help="Rank by the accuracy that others reported, with all labels.")
 @constraint_options
 @click.option(
     "--dataset",
     metavar="NAME",
     shell_complete=dataset_names,
-    help="Show beside it the errors with all labels that were measured on this data set; the rank stays ImageNet's.",
+    help="Also show the errors with all labels measured on this data set; the rank stays that of ImageNet.",
 )
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights are no longer available.")
@@ -126,35 +125,26 @@ def recommend_command(
 ) -> None:
     """Rank encoders for the number of labels you have.
 
-    The rank is by the error of a linear probe with N labels of ImageNet-1K: as measured, or interpolated between the
-    settings measured on either side (3,000; 5,000; 12,811; 30,000; 1,281,167 labels). From 1,000 to 3,000 labels it
-    is an extrapolation; with fewer or with more than 1,281,167 nothing can be said. Nine in ten errors and ranks are
-    expected within the intervals beside them; an encoder is "best" with the probability beside it. "permissive" asks
-    for MIT, Apache-2.0 or BSD, of code and weights. Encoders that were pretrained with labels are no candidates, nor
-    are those of an experiment, such as the family "randomised".
-    --dataset shows what was measured on your own data beside it, and does not change the rank. Encoders of which
-    nothing was measured have no rank; what others reported of them is named below the table, and --by ranks by that.
+    The rank is by the error of a linear probe with N labels of ImageNet-1K: measured (3,000; 5,000; 12,811; 30,000;
+    1,281,167 labels), interpolated between two of these, or extrapolated from 1,000 to 3,000 labels. Intervals of
+    errors and ranks hold nine in ten; "best" is the probability of being the best encoder. Encoders pretrained with
+    labels are no candidates, nor are those of an experiment. Encoders without measurements have no rank; --by ranks
+    them by reported numbers.
 
     With --classes, labels are yours: the rank is that with as many labels a class of ImageNet. --max-memory and
-    --device show and limit what batches of --batch-size take, computed from each network. The last line is the command
-    that measures the first three networks on your images.
+    --device show and limit the memory of batches of --batch-size, computed from each network. The last line is the
+    command that measures the first three networks on your images.
     """
     constraints = constraints_of(options, device=device, batch_size=batch_size)
     if n_labels is None and by is None:
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
-    if n_labels is None:
-        refuse_idle(("n_classes",), "no labels were given to be translated")
     budget = None if n_classes is None or n_labels is None else imagenet_budget(n_labels, n_classes)
     n_labels = n_labels if budget is None else budget.n_labels
     if n_labels is not None:
         check_n_labels(n_labels)
-    conditions = filters(constraints)
-    if not include_gone:
-        conditions.append(NOT_GONE)
+    conditions = filters(constraints) + ([] if include_gone else [NOT_GONE])
     if by is not None:
         refuse_idle(("dataset", "include_wrong"), f"--by {by} ranks by what others reported on ImageNet-1K")
-        if constraints.max_memory is None and constraints.min_images_per_second is None:
-            refuse_idle(("device", "batch_size"), f"--by {by} shows no memory")
         _by_reported(by, conditions, n_labels, top=top, as_json=as_json)
         return
     assert n_labels is not None
@@ -167,45 +157,22 @@ def recommend_command(
     if budget is not None and answer.says_nothing:
         asked = replace(asked, n_labels=FEWEST_MEASURED, too_few=n_labels)
         answer = answered(FEWEST_MEASURED, conditions)
-    unmeasured = not_ranked(summaries(), NO_CANDIDATES, of_cards)
-    command = _next_command(asked, answer.ranked)
+    unmeasured = _not_measured(of_cards)
+    command = None
+    if answer.ranked:
+        names = ",".join(first_networks(answer.ranked, _N_FIRST))
+        command = " ".join(["zoo choose IMAGES --encoders", names, *spelled(constraints)])
     if as_json:
         document = _document(asked, answer)
-        document["not_measured"] = not_ranked_document(unmeasured, top)
+        document["not_measured"] = _not_measured_document(unmeasured, top)
         if dataset is not None:
-            document["dataset"] = dataset
-            document["errors_on_dataset"] = own
+            document |= {"dataset": dataset, "errors_on_dataset": own}
         print_json({**document, "next": command})
     elif answer.ranked:
-        _print(asked, answer, own)
-        print_notes(not_ranked_notes(unmeasured))
+        _print(asked, answer, own, unmeasured)
         print_command("on your images", command)
     if not answer.ranked:
         raise NothingFound(answer.why_nobody)
-
-
-def _next_command(asked: _Asked, ranked: Sequence[Ranked]) -> str | None:
-    """The command that measures the first encoders on the user's images; None without any."""
-    if not ranked:
-        return None
-    names = ",".join(first_networks(ranked, _N_FIRST))
-    return " ".join(["zoo choose IMAGES --encoders", names, *spelled(asked.constraints)])
-
-
-def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
-    """The ranking by a reported number, with measured errors beside it where there are any."""
-    everyone = reported_candidates(by, NO_CANDIDATES)
-    if not everyone:
-        raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
-    kept, left_out, why_nobody = filtered(everyone, conditions, {})
-    if n_labels is None:
-        measured = _full_shot_errors("imagenet-1k")
-    else:
-        measured = {one.card.id: one.predicted.error for one in candidates(n_labels)[1]}
-    if kept or as_json:
-        print_by_reported(by, kept, top=top, n_labels=n_labels, measured=measured, left_out=left_out, as_json=as_json)
-    if not kept:
-        raise NothingFound(why_nobody)
 
 
 def _full_shot_errors(dataset: str | None) -> dict[str, float]:
@@ -222,85 +189,84 @@ def _full_shot_errors(dataset: str | None) -> dict[str, float]:
     return {encoder: summary.errors["100%"] for encoder, summary in found.items() if "100%" in summary.errors}
 
 
-def _print(asked: _Asked, answer: Answer, own: dict[str, float]) -> None:
+def _print(asked: _Asked, answer: Answer, own: dict[str, float], unmeasured: Sequence[EncoderCard]) -> None:
     n_labels, ranked, dataset = asked.n_labels, answer.ranked, asked.dataset
-    shown = ranked[: asked.top]
+    shown, shows_costs = ranked[: asked.top], asks_for_costs(asked.constraints)
     kind = f"{answer.usual.kind}; lower is better."
-    if asked.budget is not None:
-        click.echo("\n".join(map(wrapped, _translation(asked))) + "\n")
     title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrapped(title), bold=True) + "\n")
     basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
-    settings = [SETTING_OF[n] for n in basis]
-    headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *settings, "parameters", "dim", "licence"]
-    rows = [
-        [
-            one.rank_text,
-            one.candidate.card.id + (f" {WRONG}" if one.candidate.errata else ""),
-            points(one.candidate.predicted.error),
-            one.interval_text,
-            one.best_text,
-            *(points(one.candidate.curve[n]) if n in one.candidate.predicted.basis else "" for n in basis),
-            short_number(one.candidate.card.architecture.n_parameters),
-            str(one.candidate.card.representation.dim),
-            _licence(one.candidate.card),
-        ]
-        for one in shown
-    ]
+    headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *(SETTING_OF[n] for n in basis)]
+    headers += [*["GFLOPs", "memory"] * shows_costs, "parameters", "dim", "licence"]
+    rows = []
+    for one in shown:
+        candidate = one.candidate
+        card, predicted = candidate.card, candidate.predicted
+        known = [points(candidate.curve[n]) if n in predicted.basis else "" for n in basis]
+        name = card.id + (f" {WRONG}" if candidate.errata else "")
+        row = [one.rank_text, name, points(predicted.error), one.interval_text, one.best_text, *known]
+        row += cost_cells(card, asked.constraints) if shows_costs else []
+        rows.append([*row, *_facts(card)])
+        if dataset is not None:
+            rows[-1].insert(3, points(own[card.id]) if card.id in own else "?")
     if dataset is not None:
         headers.insert(3, f"on {dataset}")
-        for row, one in zip(rows, shown, strict=True):
-            row.insert(3, points(own[one.candidate.card.id]) if one.candidate.card.id in own else "?")
-    if asked.shows_costs:
-        headers[-1:-1] = ["GFLOPs", "memory"]
-        for row, one in zip(rows, shown, strict=True):
-            row[-1:-1] = cost_cells(one.candidate.card, asked.constraints)
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    sure = [*how_sure(answer, len(shown)), *wider_gaps(shown, answer.usual.basis)]
-    sure += [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
-    click.echo("\n" + "\n".join(map(wrapped, sure)))
-    gone = ", ".join(f"{len(encoders)} ({reason})" for reason, encoders in answer.left_out.items())
-    print_notes([f"{len(shown)} of {len(ranked)} encoders{f'; left out: {gone}' if gone else ''}"])
-    if asked.shows_costs:
-        print_notes([cost_note(asked.constraints)])
+    sure, ties = how_sure(answer, len(shown)), ties_words(ranked)
+    doubtful = [one.candidate.card.id for one in shown if one.candidate.errata]
+    errata = [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
+    translation = [] if asked.budget is None else _translation(asked, asked.budget)
+    notes = [*translation[:1], *ties]
+    notes += [f"{WRONG}  doubtful measurements; zoo show NAME says why: {', '.join(doubtful)}"] * bool(doubtful)
     if dataset is not None:
         place = {one.candidate.card.id: one.rank_text for one in ranked}
         best = [
             f"{encoder} {points(error)} ({f'rank {place[encoder]}' if encoder in place else 'not ranked'})"
             for encoder, error in sorted(own.items(), key=lambda pair: pair[1])
         ]
-        more = f" and {len(best) - asked.top} more" if len(best) > asked.top else ""
-        print_notes([f"measured on {dataset} with all its labels, best first: {', '.join(best[: asked.top])}{more}"])
+        notes.append(f"measured on {dataset} with all its labels, best first: {listed(best, asked.top)}")
+    without = _not_measured_notes(unmeasured)
+    notes.append(f"{len(shown)} of {counted(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without[0]}")
+    more = [cost_note(asked.constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
+    print_notes(notes, more=[*more, *wider_gaps(shown, answer.usual.basis), *errata, *without[1:]])
 
 
-def _translation(asked: _Asked) -> list[str]:
+def _facts(card: EncoderCard) -> list[str]:
+    licence = card.licence.weights
+    dim = str(card.representation.dim)
+    return [short_number(card.architecture.n_parameters), dim, "?" if isinstance(licence, Missing) else licence]
+
+
+def _left_out(left_out: Mapping[str, list[str]]) -> str:
+    gone = ", ".join(f"{len(encoders)} ({reason})" for reason, encoders in left_out.items())
+    return f"; left out: {gone}" if gone else ""
+
+
+def _translation(asked: _Asked, budget: ImageNetBudget) -> list[str]:
     """Sentences on which labels of ImageNet stand for the user's, and what that is worth."""
-    budget = asked.budget
-    assert budget is not None
     lines = [str(budget)]
     if asked.too_few is not None:
         lines.append(
-            f"An extrapolation to {asked.too_few:,} labels tells fewer than half of the encoders from the first: the "
-            f"order is that with {FEWEST_MEASURED // N_CLASSES} labels a class, the fewest that were measured."
+            f"Extrapolated to {asked.too_few:,} labels, over half of the encoders would be statistically tied with the "
+            f"first: the order is that with {FEWEST_MEASURED // N_CLASSES} labels a class, the fewest measured."
         )
     lines.append(
         f"Errors are those of {N_CLASSES:,} classes of photographs; with {budget.n_classes:,} classes of other images "
-        "they are others, and the order may be too: take it for a shortlist."
+        "they differ, and the order may too: use it as a shortlist."
     )
     return lines
 
 
-def _licence(card: EncoderCard) -> str:
-    return "?" if isinstance(card.licence.weights, Missing) else card.licence.weights
+def _left_out_records(left_out: Mapping[str, list[str]]) -> list[dict[str, Any]]:
+    return [{"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in left_out.items()]
 
 
 def _document(asked: _Asked, answer: Answer) -> dict[str, Any]:
-    records: list[dict[str, Any]] = []
     ranked, budget = answer.ranked, asked.budget
+    records: list[dict[str, Any]] = []
     for one in ranked[: asked.top]:
-        candidate = one.candidate
+        candidate, noise, odds = one.candidate, one.noise, one.odds
         card, predicted = candidate.card, candidate.predicted
-        basis = [{"setting": SETTING_OF[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]
         facts = {
             "n_parameters": card.architecture.n_parameters,
             "z_dim": card.representation.dim,
@@ -309,13 +275,39 @@ def _document(asked: _Asked, answer: Answer) -> dict[str, Any]:
             "commercial_use": card.commercial_use,
             "availability": card.weights.availability,
         }
-        known = {"rank": one.rank, "encoder": card.id, "error": predicted.error, "kind": predicted.kind, "basis": basis}
-        records.append({**known, **_uncertain(one), **record(facts), "errata": errata_records(candidate.errata)})
-        if asked.shows_costs:
-            records[-1] |= cost_record(card, asked.constraints)
+        records.append(
+            {
+                "rank": one.rank,
+                "encoder": card.id,
+                "error": predicted.error,
+                "kind": predicted.kind,
+                "basis": [
+                    {"setting": SETTING_OF[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis
+                ],
+                "interval": None if noise is None else list(noise.interval(predicted.error)),
+                "noise": None if noise is None else asdict(noise),
+                "rank_interval": None if odds is None else [odds.lowest, odds.highest],
+                "probability_best": None if odds is None else odds.best,
+                "ties_with_first": None if odds is None else odds.ties_with_first,
+                **record(facts),
+                "errata": errata_records(candidate.errata),
+                **(cost_record(card, asked.constraints) if asks_for_costs(asked.constraints) else {}),
+            }
+        )
+    of_user = None
+    if budget is not None:
+        of_user = {
+            "n_labels": budget.asked,
+            "n_classes": budget.n_classes,
+            "labels_per_class": budget.labels_per_class,
+            "imagenet_labels": budget.n_labels,
+            "is_capped": budget.is_capped,
+            "ranked_by": "expected error" if asked.too_few is None else "3-shot error",
+            "translation": _translation(asked, budget),
+        }
     return {
         "n_labels": asked.n_labels,
-        "asked": None if budget is None else _asked_record(asked, budget),
+        "asked": of_user,
         "constraints": asdict(asked.constraints),
         "unit": "percent",
         "n_candidates": len(ranked),
@@ -323,33 +315,158 @@ def _document(asked: _Asked, answer: Answer) -> dict[str, Any]:
         "interval_level": LEVEL,
         "intervals_contain": contained(ranked),
         "n_ties_with_first": sum(one.odds.ties_with_first for one in ranked if one.odds is not None),
-        "left_out": [
-            {"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in answer.left_out.items()
-        ],
+        "left_out": _left_out_records(answer.left_out),
         "encoders": records,
     }
 
 
-def _asked_record(asked: _Asked, budget: ImageNetBudget) -> dict[str, Any]:
-    """How the user's labels were translated, as JSON."""
-    return {
-        "n_labels": budget.asked,
-        "n_classes": budget.n_classes,
-        "labels_per_class": budget.labels_per_class,
-        "imagenet_labels": budget.n_labels,
-        "is_capped": budget.is_capped,
-        "ranked_by": "expected error" if asked.too_few is None else "3-shot error",
-        "translation": _translation(asked),
-    }
+# --- by reported numbers ---------------------------------------------------------------------------------------------
 
 
-def _uncertain(one: Ranked) -> dict[str, Any]:
-    """Interval, rank and probabilities as JSON; null where the uncertainty is unknown."""
-    noise, odds = one.noise, one.odds
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An encoder, and its reported number where it is ranked by one."""
+
+    card: EncoderCard
+    number: ReportedNumber | None = None
+
+    @property
+    def value(self) -> float:
+        return self.number.value if self.number else 0.0
+
+
+def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
+    """The ranking by a reported number, with measured errors beside it where there are any."""
+    cards = catalogue()
+    everyone = [
+        _Candidate(cards[encoder], number)
+        for encoder, number in chosen_numbers(reported_numbers(), by).items()
+        if cards[encoder].objective.mode not in NO_CANDIDATES
+    ]
+    if not everyone:
+        raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
+    everyone.sort(key=lambda one: (-one.value, one.card.id))
+    kept, left_out, why_nobody = filtered(everyone, conditions, {})
+    ranked = [(1 + sum(other.value > one.value for other in kept), one.card, one.number) for one in kept if one.number]
+    if n_labels is None:
+        measured = _full_shot_errors("imagenet-1k")
+    else:
+        measured = {one.card.id: one.predicted.error for one in candidates(n_labels)[1]}
+    pairs = pairs_with_measured(by)
+    agreement = agreement_of(pairs)
+    if as_json:
+        records = []
+        for rank, card, number in ranked[:top]:
+            facts = {
+                "n_parameters": card.architecture.n_parameters,
+                "z_dim": card.representation.dim,
+                "licence": card.licence.weights,
+                "availability": card.weights.availability,
+            }
+            known = {"rank": rank, "encoder": card.id, "reported": asdict(number)}
+            records.append({**known, "error_measured": measured.get(card.id), **record(facts)})
+        print_json(
+            {
+                "by": by,
+                "n_labels": n_labels,
+                "unit": "percent",
+                "n_candidates": len(ranked),
+                "n_pairs_with_measured": len(pairs),
+                "agreement_with_measured": None if agreement is None else asdict(agreement),
+                "left_out": _left_out_records(left_out),
+                "encoders": records,
+            }
+        )
+    elif ranked:
+        title = f"Top-1 accuracy on ImageNet-1K as reported ({by}), percent, higher is better; not measured here."
+        click.echo(click.style(wrapped(title), bold=True) + "\n")
+        error = "error here" if n_labels is None else f"error, {n_labels:,}"
+        rows = [
+            [
+                str(rank),
+                card.id,
+                number.printed + (DOUBTFUL if number.doubt else REPORTED),
+                points(measured[card.id]) if card.id in measured else "?",
+                *_facts(card),
+                how(number),
+            ]
+            for rank, card, number in ranked[:top]
+        ]
+        headers = ["rank", "encoder", PROTOCOLS[by].short, error, "parameters", "dim", "licence", "how"]
+        print_table(headers, rows, right=(0, 2, 3, 4, 5))
+        shown = f"{min(top, len(ranked))} of {counted(len(ranked), 'encoder')}{_left_out(left_out)}"
+        marks = f"{REPORTED}  reported    ?  not measured here    zoo show NAME says who measured, and where"
+        doubts = [f"{DOUBTFUL}  {card.id}: {number.doubt}" for _, card, number in ranked[:top] if number.doubt]
+        worth = [] if by == "reported-zero-shot" else ["with all labels of ImageNet-1K: other data may rank otherwise"]
+        meaning = f"{by}: {PROTOCOLS[by].meaning}; recipes differ (layers, image size, augmentations, sweeps)"
+        print_notes([_agreement_note(agreement, len(pairs)), shown, marks], more=[*worth, meaning, *doubts])
+    if not ranked:
+        raise NothingFound(why_nobody)
+
+
+def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:
+    if agreement is None:
+        return f"agreement with the measured linear probe is not known: {n_pairs} encoders have both, of {FEWEST_PAIRS}"
+    told = []
+    for one in agreement.concordances:
+        if one.share is not None:
+            gap = f"{one.more_than:g} to {one.at_most:g} points"
+            if one.at_most >= 100:
+                gap = f"more than {one.more_than:g} points"
+            told.append(f"{one.share:.0%} that are {gap} apart")
+    return (
+        f"nine in ten reported accuracies differ from the measured linear probe by {points(agreement.low)} to "
+        f"{agreement.high:+.1f} points ({agreement.n} encoders with both); both order two encoders alike for "
+        f"{', '.join(told)}"
+    )
+
+
+# --- encoders without measurements -----------------------------------------------------------------------------------
+
+
+def _not_measured(conditions: Sequence[Filter]) -> list[EncoderCard]:
+    """Encoders without measurements that pass the user's filters."""
+    known = summaries()
+    return [
+        card
+        for encoder, card in catalogue().items()
+        if encoder not in known
+        and card.objective.mode not in NO_CANDIDATES
+        and all(one.keeps(_Candidate(card)) for one in conditions)
+    ]
+
+
+def _best_reported(cards: Sequence[EncoderCard]) -> dict[str, list[tuple[str, Preferred]]]:
+    """The reported numbers of these encoders by protocol, best first."""
+    reported = preferred_numbers()
+    found = {}
+    for protocol in BY:
+        of_it = [(card.id, reported[card.id][protocol]) for card in cards if protocol in reported.get(card.id, {})]
+        if of_it:
+            found[protocol] = sorted(of_it, key=lambda pair: (-pair[1].value, pair[0]))
+    return found
+
+
+def _not_measured_notes(cards: Sequence[EncoderCard]) -> list[str]:
+    """The end of a sentence on encoders that were not measured, then the best reported numbers by protocol."""
+    if not cards:
+        return [""]
+    best = _best_reported(cards)
+    n_known = len({encoder for found in best.values() for encoder, _ in found})
+    lines = [f"; not ranked: {len(cards)} not measured, {n_known} of them with reported numbers, see --by"]
+    for protocol, found in best.items():
+        named = [f"{encoder} {one.printed}{reported_mark(one)}" for encoder, one in found]
+        lines.append(f"{REPORTED}  {protocol}, accuracy: {listed(named, 3)}; --by {protocol} shows them")
+    return lines
+
+
+def _not_measured_document(cards: Sequence[EncoderCard], top: int) -> dict[str, Any]:
     return {
-        "interval": None if noise is None else list(noise.interval(one.candidate.predicted.error)),
-        "noise": None if noise is None else asdict(noise),
-        "rank_interval": None if odds is None else [odds.lowest, odds.highest],
-        "probability_best": None if odds is None else odds.best,
-        "ties_with_first": None if odds is None else odds.ties_with_first,
+        "n": len(cards),
+        "reported": {
+            protocol: [
+                {"encoder": encoder, "accuracy": one.value, "doubtful": one.is_doubtful} for encoder, one in found[:top]
+            ]
+            for protocol, found in _best_reported(cards).items()
+        },
     }

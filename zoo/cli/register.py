@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +15,7 @@ import click
 from ..cards.schema import LAYOUT_NAMES, EncoderCard
 from ..errors import CardError, MissingExtra, QueryError, ZooError
 from .facts import chosen
-from .options import encoder_names
+from .options import encoder_names, yes_option
 from .output import (
     NothingFound,
     announce,
@@ -32,7 +31,6 @@ from .output import (
 
 if TYPE_CHECKING:
     from ..drift import Drift
-    from ..registration import Unregistered
 
 _INHERITABLE = ("pretraining", "licence", "paper")  # keys of zoo.registration.INHERITABLE, which needs torch
 
@@ -112,17 +110,14 @@ def register_command(
 ) -> None:
     """Add a checkpoint of your own as an encoder.
 
-    The file (a path or an address) is checked against the architecture and kept by its content in your own folder
-    (ZOO_HOME), with a card. From then on the encoder is listed, loaded and measured like any other. Architecture,
-    features and preprocessing are those of --like; how it was trained, its licence and its paper are "not published"
-    unless you say so. What is registered is never changed: a new version is a new id.
+    The file (a path or an address) is checked against the architecture and copied to your own folder (ZOO_HOME), with a
+    card. From then on the encoder is listed, loaded and measured like any other. Architecture, features and
+    preprocessing are those of --like; training, licence and paper are "not published" unless given. A registered
+    encoder never changes: a new version is a new id.
 
-    The encoder is looked for in what training scripts, timm, lightly, solo-learn and Lightning save, half precision is
-    widened, and what was read is printed: the average of the training (EMA) where there is one, and of student and
-    teacher the one that the method publishes.
+    Read are checkpoints of training scripts, timm, lightly, solo-learn and Lightning: the average of the training
+    (EMA) where there is one, and of student and teacher the one that the method publishes. What was read is printed.
     """
-    from dataclasses import asdict
-
     from ..registration import facts_of_file, record_of, register
 
     facts = (facts_of_file(file) if file is not None else {}) | dict(map(_setting, settings))
@@ -141,9 +136,9 @@ def register_command(
     weight, record = card.weights, record_of(card)
     reading = None if record is None else record.reading
     if as_json:
-        entry = {"encoder": card.id, "like": like, "sha256": weight.sha256, "size_bytes": weight.size_bytes}
+        known = {"encoder": card.id, "like": like, "sha256": weight.sha256, "size_bytes": weight.size_bytes}
         how = None if reading is None else {**asdict(reading), "sentence": str(reading)}
-        print_json({**entry, "reading": how})
+        print_json({**known, "reading": how})
         return
     click.echo(f"Registered {card.id} (sha256 {weight.sha256}).")
     if reading is not None:
@@ -164,14 +159,13 @@ def _setting(text: str) -> tuple[str, Any]:
 
 @click.command("unregister", epilog="\b\nExamples:\n  zoo unregister my_dino\n  zoo unregister my_dino --yes --json")
 @click.argument("names", nargs=-1, required=True, metavar="ID...", shell_complete=encoder_names)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @json_option
 def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Take encoders that you have registered out of the zoo.
 
     Their cards go, and the weights that no other encoder reads. Their results are kept in your folder of results, in
-    files that nothing reads; registering the same weights under the same id brings them back. No line of zoo.lock
-    speaks of registered weights.
+    files that nothing reads; registering the same weights under the same id brings them back.
     """
     from ..registration import require_registered, unregister
 
@@ -181,31 +175,25 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
         require_agreement(lines, "Remove these encoders and their weights?")
     done = unregister(names)
     if as_json:
-        print_json(
-            {"freed_bytes": sum(one.freed_bytes for one in done), "encoders": list(map(_record_of_unregistered, done))}
-        )
+        records = [
+            {
+                "encoder": one.encoder,
+                "freed_bytes": one.freed_bytes,
+                "n_rows_kept": one.n_rows,
+                "kept_in": list(map(str, one.kept_rows)),
+                "left_out_in": list(map(str, one.stray_rows)),
+            }
+            for one in done
+        ]
+        print_json({"freed_bytes": sum(one.freed_bytes for one in done), "encoders": records})
         return
     for one in done:
-        click.echo(wrapped(_sentence(one)))
-
-
-def _record_of_unregistered(one: Unregistered) -> dict[str, Any]:
-    return {
-        "encoder": one.encoder,
-        "freed_bytes": one.freed_bytes,
-        "n_rows_kept": one.n_rows,
-        "kept_in": list(map(str, one.kept_rows)),
-        "left_out_in": list(map(str, one.stray_rows)),
-    }
-
-
-def _sentence(one: Unregistered) -> str:
-    text = f"Unregistered {one.encoder}; {size(one.freed_bytes)} are free again."
-    if one.kept_rows:
-        text += f" Its {one.n_rows:,} rows of results are kept in {one.kept_rows[0]}, which nothing reads."
-    if one.stray_rows:
-        text += f" Rows that name it in {', '.join(map(str, one.stray_rows))} are left out from now on."
-    return text
+        text = f"Unregistered {one.encoder}; freed {size(one.freed_bytes)}."
+        if one.kept_rows:
+            text += f" Its {one.n_rows:,} rows of results are kept in {one.kept_rows[0]}, which nothing reads."
+        if one.stray_rows:
+            text += f" Rows that name it in {', '.join(map(str, one.stray_rows))} are left out from now on."
+        click.echo(wrapped(text))
 
 
 State = Literal["same", "within rounding", "drifted", "recorded", "not checked"]
@@ -215,7 +203,6 @@ Examples:
   zoo check 'init_*' --device cuda --json
   zoo check dino_vitS16 --record
 """
-_HASH_SHOWN = 12  # of 64 digits
 _COLOURS = {"drifted": "red", "not checked": "red", "recorded": "yellow"}
 
 
@@ -238,11 +225,10 @@ class Checked:
 def check_command(names: tuple[str, ...], device: str, record: bool, as_json: bool) -> None:
     """Compare features with those of the first load.
 
-    Computes the features of four bundled images and holds them against those that were recorded at the first
-    load of the weights: changes of weights, preprocessing or libraries show in them. Where nothing was recorded yet,
-    that is done now; --record accepts what is different. Untrained encoders are checked too, with their
-    random weights of seed 0. NAME is an encoder or a glob such as 'dino_*'. Exit code 1 if any has drifted or could
-    not be checked.
+    Computes the features of four bundled images and compares them with those recorded at the first load of the
+    weights, which shows changes of weights, preprocessing or libraries. Where nothing was recorded yet, it is now;
+    --record accepts differences. Untrained encoders are checked with their random weights of seed 0. NAME is an encoder
+    or a glob such as 'dino_*'. Exit code 1 if any has drifted or could not be checked.
     """
     from ..drift import TOLERANCE
 
@@ -254,11 +240,15 @@ def check_command(names: tuple[str, ...], device: str, record: bool, as_json: bo
         checked.append(_checked(card, device=device, record=record))
         if not as_json:
             _print(checked[-1])
+    n_drifted, n_not_checked = (sum(one.state == state for one in checked) for state in ("drifted", "not checked"))
     if as_json:
-        print_json(_document(checked, tolerance=TOLERANCE))
+        counts = {"tolerance": TOLERANCE, "n_drifted": n_drifted, "n_not_checked": n_not_checked}
+        print_json({**counts, "encoders": list(map(_record, checked))})
     elif any(one.drift is not None and one.state != "same" for one in checked):
         print_notes([f"relative: length of the difference over that of the features; rounding is up to {TOLERANCE:g}"])
-    _require_all_well(checked, record=record)
+    bad = [one for one in checked if one.state == "not checked" or (one.state == "drifted" and not record)]
+    if bad:
+        raise NothingFound(f"{len(bad)} of {len(checked)}: {', '.join(f'{one.encoder} {one.state}' for one in bad)}.")
 
 
 def _require_device(name: str) -> None:
@@ -313,38 +303,14 @@ def _print(one: Checked) -> None:
         ]
         print_table(headers, rows, right=[1, 2, 3])
     for change in drift.changes:
-        then, now = _differing(change.then, change.now)
-        click.echo("\n".join(entry(f"{change.what} changed", f"{then} -> {now}")))
+        click.echo("\n".join(entry(f"{change.what} changed", f"{change.then} -> {change.now}")))
     if not drift.changes and one.state != "same":
         click.echo("  Weights, preprocessing, kind of machine and libraries are those of the recording.")
     if one.is_recorded:
         click.echo("  Recorded anew.")
 
 
-def _differing(then: str, now: str) -> tuple[str, str]:
-    """Two texts without the words at both ends in which they agree, hashes cut short.
-
-    >>> _differing("Resize(size=256, interpolation=bilinear) RGB()", "Resize(size=256, interpolation=bicubic) RGB()")
-    ('interpolation=bilinear)', 'interpolation=bicubic)')
-    """
-    before, after = ([word[:_HASH_SHOWN] if len(word) == 64 else word for word in text.split()] for text in (then, now))
-    while len(before) > 1 and len(after) > 1 and before[0] == after[0]:
-        before, after = before[1:], after[1:]
-    while len(before) > 1 and len(after) > 1 and before[-1] == after[-1]:
-        before, after = before[:-1], after[:-1]
-    return " ".join(before), " ".join(after)
-
-
-def _document(checked: Sequence[Checked], *, tolerance: float) -> dict[str, Any]:
-    return {
-        "tolerance": tolerance,
-        "n_drifted": sum(one.state == "drifted" for one in checked),
-        "n_not_checked": sum(one.state == "not checked" for one in checked),
-        "encoders": [_record_of_checked(one) for one in checked],
-    }
-
-
-def _record_of_checked(one: Checked) -> dict[str, Any]:
+def _record(one: Checked) -> dict[str, Any]:
     """One encoder as JSON; a difference that is not finite is null."""
     drift = one.drift
     images = [asdict(image) for image in drift.images] if drift else []
@@ -360,10 +326,3 @@ def _record_of_checked(one: Checked) -> dict[str, Any]:
         ],
         "changes": [asdict(change) for change in drift.changes] if drift else [],
     }
-
-
-def _require_all_well(checked: Sequence[Checked], *, record: bool) -> None:
-    """Ends with exit code 1 if an encoder could not be checked, or has drifted and was not recorded anew."""
-    bad = [one for one in checked if one.state == "not checked" or (one.state == "drifted" and not record)]
-    if bad:
-        raise NothingFound(f"{len(bad)} of {len(checked)}: {', '.join(f'{one.encoder} {one.state}' for one in bad)}.")

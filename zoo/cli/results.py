@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,247 +17,36 @@ from ..cards.finding import is_glob
 from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
-from ..results.facts import points
+from ..results.facts import DOUBTFUL, REPORTED, points
 from ..results.reported import reported_numbers
-from ..results.reported_values import ReportedNumber
+from ..results.reported_values import COLUMNS as REPORTED_COLUMNS
 from ..results.values import IMAGENET, SETTINGS, RiskDecomposition, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
+    how,
     interval,
     is_by_labels,
+    kind,
     of_plain_protocols,
+    origin,
     setting_name,
     shown_value,
 )
-from .default_command import CommandWithVerbs, Verb
-from .facts import ASSUMED, WRONG, but_of_experiments, in_families, named
-from .options import dataset_names, encoder_names, exclude_wrong_option, family_option, measured_metrics, refuse_idle
-from .output import NothingFound, json_option, print_json, print_notes, print_table, width
-from .reported import print_reported
-from .risks import PART_HEADS, distrust, risk_record
-
-if TYPE_CHECKING:
-    from ..results.rows import Measurement
+from . import CommandWithVerbs, Verb
+from .facts import ASSUMED, PART_HEADS, WRONG, but_of_experiments, distrust, in_families, named, risk_record
+from .options import (
+    dataset_names,
+    encoder_names,
+    exclude_wrong_option,
+    family_option,
+    measured_metrics,
+    only_limit_option,
+    refuse_idle,
+)
+from .output import NothingFound, counted, fits, json_option, listed, print_json, print_notes, print_table
 
 Column = tuple[str, str]  # metric, split
-
-
-def selected(
-    rows: Iterable[Any], *, metrics: Sequence[str], protocols: Sequence[str], settings: Sequence[str]
-) -> list[Any]:
-    """Rows that every given option keeps; names may be globs. If an option keeps none, NothingFound has the nearest."""
-    found = list(rows)
-    asked: list[tuple[str, Sequence[str], Callable[[Any], tuple[str, ...]]]] = [
-        ("metric", metrics, lambda row: (row.metric,)),
-        ("protocol", protocols, lambda row: (row.protocol,)),
-        ("setting", settings, lambda row: (setting_name(row.split), row.split)),
-    ]
-    for what, wanted, names in asked:
-        known = list(dict.fromkeys(name for row in found for name in names(row)[:1]))
-        for one in wanted:
-            if not any(_is_like(name, one) for row in found for name in names(row)):
-                near, all_of_them = nearest_names(one, known), ", ".join(known[:8]) + (", ..." if known[8:] else "")
-                hint = f"did you mean {' or '.join(near)}?" if near else f"there are {all_of_them}."
-                raise NothingFound(f"No row of these has a {what} like {one!r}; {hint}")
-        if wanted:
-            found = [row for row in found if any(_is_like(name, one) for name in names(row) for one in wanted)]
-    return found
-
-
-def _is_like(name: str, pattern: str) -> bool:
-    """True if the name matches; a pattern without a wild card is the name itself, because protocols hold brackets."""
-    return name.casefold() == pattern.casefold() or fnmatchcase(name.casefold(), pattern.casefold())
-
-
-def usual(means: Sequence[SeedMean]) -> list[SeedMean]:
-    """Errors by labels and of nearest neighbours, and components of the error; everything if there are none."""
-    found = [
-        mean
-        for mean in means
-        if (mean.metric == PROBE and is_by_labels(mean.split)) or mean.metric in (NEIGHBOURS, *PART_HEADS)
-    ]
-    if any(mean.metric == "usability" for mean in found):  # then the sum says nothing new
-        known = {(mean.encoder, mean.source) for mean in found if mean.metric == "usability"}
-        sums = [mean for mean in found if mean.metric == "approximation_plus_usability"]
-        if all((mean.encoder, mean.source) in known for mean in sums):
-            found = [mean for mean in found if mean not in sums]
-    return found or list(means)
-
-
-class Pivot:
-    """A table with one row an encoder, or one for each of its sources; the best in the first column comes first."""
-
-    def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str] = ()) -> None:
-        from ..results.vocabulary import FEATURE_METRICS
-
-        self.columns = _columns(means)
-        self.columns.sort(key=lambda column: metrics.index(column[0]) if column[0] in metrics else len(metrics))
-        self.sources = list(dict.fromkeys(mean.source for mean in means))
-        self.cells: dict[tuple[str, str], dict[Column, SeedMean]] = {}
-        for mean in means:
-            self.cells.setdefault((mean.encoder, mean.source), {})[mean.metric, mean.split] = mean
-        self.means = means
-        first = self.columns[0]
-        free = FEATURE_METRICS.get(first[0])
-        sign = -1 if free is not None and free.higher_is_better else 1  # all others are errors and their parts
-        known = [key for key, row in self.cells.items() if first in row]
-        self.rows = sorted(known, key=lambda key: sign * self.cells[key][first].value)
-        self.rows += [key for key in self.cells if first not in self.cells[key]]
-
-    def headers(self, columns: Sequence[Column] | None = None) -> list[str]:
-        """Names of columns: settings if there is one metric, else metrics, with the setting if it varies."""
-        columns = self.columns if columns is None else columns
-        metrics = {metric for metric, _ in columns}
-        n_splits = Counter(metric for metric, _ in columns)
-        heads = []
-        for metric, split in columns:
-            setting = setting_name(split)
-            if len(metrics) == 1 or metric == PROBE:
-                heads.append(setting)
-            else:
-                name = "k-NN" if metric == NEIGHBOURS else PART_HEADS.get(metric, metric)
-                heads.append(f"{name} {setting}" if n_splits[metric] > 1 else name)
-        return ["encoder", *heads, *["source"] * (len(self.sources) > 1)]
-
-    def values(self) -> list[list[Any]]:
-        """One list a row: the encoder, a number or None for each column, and the source if there are several."""
-        return [
-            [key[0], *(getattr(self.cells[key].get(column), "value", None) for column in self.columns)]
-            + [key[1]] * (len(self.sources) > 1)
-            for key in self.rows
-        ]
-
-    def print(self) -> list[str]:
-        """Prints the table, without components where they do not fit; returns the names of the columns left out."""
-        from .output import layout  # with prettytable, which only tables need
-
-        for columns in (
-            self.columns,
-            [column for column in self.columns if column[0] not in (NEIGHBOURS, *PART_HEADS)],
-        ):
-            heads, right = self.headers(columns), range(1, len(columns) + 1)
-            table = [
-                [key[0], *(_cell(self.cells[key].get(column)) for column in columns)]
-                + [key[1]] * (len(self.sources) > 1)
-                for key in self.rows
-            ]
-            chosen = layout(heads, table, right, width=width())
-            longest = max(len(row[0]) for row in table)
-            if chosen is not None and chosen.widths[0] >= longest:
-                break
-        print_table(heads, table, right=right)
-        return [name for name in self.headers() if name not in heads]
-
-
-def _cell(mean: SeedMean | None) -> str:
-    return "?" if mean is None else shown_value(mean.value, mean)
-
-
-def _columns(means: Sequence[SeedMean]) -> list[Column]:
-    """Errors of probes by falling numbers of labels, then the other metrics in their order, each metric together."""
-    first: dict[str, int] = {PROBE: -2, NEIGHBOURS: -1, **dict.fromkeys(PART_HEADS, 0)}
-    parts = [*PART_HEADS]
-    found: dict[Column, int] = {}
-    for mean in means:
-        column = (mean.metric, mean.split)
-        found[column] = max(found.get(column, 0), mean.n_train or 0)
-    order = {metric: position for position, metric in enumerate(dict.fromkeys(metric for metric, _ in found), start=1)}
-
-    def key(column: Column) -> tuple[int, int, int]:
-        metric = column[0]
-        place = parts.index(metric) if metric in parts else order[metric]
-        return first.get(metric, 1), place, -found[column]
-
-    return sorted(found, key=key)
-
-
-def left_out_note(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
-    """Notes on measurements that the table leaves out."""
-    there = {(mean.metric, mean.protocol) for mean in shown}
-    metrics = {metric for metric, _ in there}
-    others = dict.fromkeys(mean.metric for mean in among if mean.metric not in metrics)
-    notes = []
-    if others:
-        notes.append(f"also measured: {', '.join(others)}; --metric NAME shows one, --metric '*' all")
-    variants = dict.fromkeys(
-        mean.protocol for mean in among if mean.metric in metrics and (mean.metric, mean.protocol) not in there
-    )
-    if variants:
-        notes.append(
-            f"other protocols, which --protocol shows: {', '.join([*variants][:3])}{', ...' * (len(variants) > 3)}"
-        )
-    splits = {(mean.metric, mean.split) for mean in shown}
-    rest = dict.fromkeys(
-        setting_name(mean.split)
-        for mean in among
-        if (mean.metric, mean.protocol) in there and (mean.metric, mean.split) not in splits
-    )
-    if rest:
-        notes.append(f"other settings, which --setting shows: {', '.join(rest)}")
-    return notes
-
-
-def print_long(means: Sequence[SeedMean]) -> list[str]:
-    """Prints a line a number; returns the facts that are the same for all, which get no column."""
-    columns: dict[str, list[str]] = {
-        "encoder": [mean.encoder for mean in means],
-        "metric": [mean.metric for mean in means],
-        "setting": [setting_name(mean.split) for mean in means],
-        "images": ["" if mean.n_train is None else f"{mean.n_train:,}" for mean in means],
-        "value": [shown_value(mean.value, mean) for mean in means],
-        "interval": [interval(mean) for mean in means],
-        "seeds": [str(mean.n_seeds) for mean in means],
-        "protocol": [mean.protocol for mean in means],
-        "source": [mean.source for mean in means],
-    }
-    said = ("metric", "images", "seeds", "protocol", "source")
-    same = [name for name in said if len({*columns[name]}) == 1]
-    heads = [name for name in columns if name not in same]
-    numbers = [position for position, name in enumerate(heads) if name in ("images", "value", "interval", "seeds")]
-    print_table(heads, list(zip(*(columns[name] for name in heads), strict=True)), right=numbers)
-    lines = [f"{name}: {columns[name][0]}" for name in same if columns[name][0]]
-    return [", ".join(lines), "interval: of one seed the 95 % interval, of several the smallest and largest value"]
-
-
-def require_dataset(dataset: str, known: Iterable[str]) -> None:
-    """Refuses a data set without measurements."""
-    names = list(dict.fromkeys(known))
-    if dataset not in names:
-        raise UnknownName("data set with measurements", dataset, names, hint=f"There are {', '.join(names)}.")
-
-
-MERGED = "+"  # behind approximation and usability together
-COMPONENT_HEADERS = ("approx", "usability", "probe_gen", "enc_gen")
-
-
-def component_cells(decomposition: RiskDecomposition | None) -> list[str]:
-    """The four components as cells; without a supervised twin the second holds the sum of the first two."""
-    if decomposition is None:
-        return ["?"] * 4
-    approximation, usability = decomposition.approximation, decomposition.usability
-    if isinstance(approximation, Missing) or isinstance(usability, Missing):
-        first = ["?", f"{points(decomposition.approximation_plus_usability)}{MERGED}"]
-    else:
-        mark = ASSUMED if decomposition.approximation_assumed else ""
-        first = [f"{points(approximation)}{mark}", f"{points(usability)}"]
-    rest = (decomposition.probe_generalization, decomposition.encoder_generalization)
-    return [*first, *(points(part) for part in rest)]
-
-
-def legend(summaries: list[Summary]) -> list[str]:
-    """Meaning of the marks in the rows of these encoders."""
-    parts = [summary.decomposition for summary in summaries]
-    lines = []
-    if any(part is not None and part.approximation_assumed for part in parts):
-        lines.append(f"{ASSUMED}  assumed, not measured")
-    if any(part is not None and isinstance(part.approximation, Missing) for part in parts):
-        lines.append(f"{MERGED}  approximation and usability together: no supervised twin tells them apart")
-    if any(part is None or len(summary.errors) < len(SETTINGS) for part, summary in zip(parts, summaries, strict=True)):
-        lines.append("?  not measured")
-    return lines
-
-
 _EPILOG = """\b
 Examples:
   zoo results dino_vitS16 mae_vitB16
@@ -271,13 +60,13 @@ Examples:
 """
 
 
-def _listed(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
+def _by_comma(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str]:
     return [part.strip() for value in values for part in value.split(",") if part.strip()]
 
 
 VERBS = {
-    "merge": Verb("results_merge", "Add the rows of other people or machines to yours."),
-    "check": Verb("results_check", "Check rows and their provenance, and measure some again."),
+    "merge": Verb("sharing", "Add the rows of other people or machines to yours."),
+    "check": Verb("sharing", "Check rows and their provenance, and measure some again."),
 }
 
 
@@ -292,7 +81,7 @@ VERBS = {
     "metrics",
     multiple=True,
     metavar="A,B,...",
-    callback=_listed,
+    callback=_by_comma,
     shell_complete=measured_metrics,
     help="Only these metrics; globs are allowed.",
 )
@@ -302,15 +91,13 @@ VERBS = {
     "settings",
     multiple=True,
     metavar="A,B,...",
-    callback=_listed,
+    callback=_by_comma,
     help="Only these numbers of labels, such as 100%, 5-shot or '20 images'.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many encoders.")
+@only_limit_option
 @click.option("--long", "is_long", is_flag=True, help="One line a number, with interval, protocol and source.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values instead of a table.")
-@click.option(
-    "--reported", "is_reported", is_flag=True, help="What others reported, in place of what was measured: never both."
-)
+@click.option("--reported", "is_reported", is_flag=True, help="What others reported, instead of what was measured.")
 @exclude_wrong_option
 @json_option
 def results_command(
@@ -327,12 +114,11 @@ def results_command(
 ) -> None:
     """Show the measured errors and their components.
 
-    Errors of linear probes on ImageNet-1K, or another data set, in percent, by the labels the probe had. The components
-    are in percentage points, signed, and sum to the error with 100%. NAMES are ids of encoders or globs; without any,
-    all that were measured, but those of an experiment, which NAMES or --family ask for (such as "randomised"). Of
-    encoders that were not measured on ImageNet-1K, the data set is shown on which most of them were. Means over seeds;
-    --json and --long --csv have the rows one by one. Numbers that somebody reported, by protocols of their own, are
-    shown by --reported alone.
+    Errors of linear probes on ImageNet-1K, or another data set, in percent, by the number of labels. The components are
+    in percentage points, signed, and sum to the error with 100%. NAMES are ids of encoders or globs; without any, all
+    that were measured, except those of an experiment (NAMES or --family show them). For encoders not measured on
+    ImageNet-1K, the data set is shown on which most of them were. Values are means over seeds; --json and --long --csv
+    have the rows one by one. --reported shows numbers reported by others, by protocols of their own.
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
@@ -343,56 +129,42 @@ def results_command(
         kept = in_families(families)
         wanted = [encoder for encoder in (wanted if names else cards.with_unlisted) if encoder in kept]
         if not wanted:
-            raise NothingFound(f"None of {_few(ids)} is of the family {' or '.join(families)}.")
+            raise NothingFound(f"None of {listed(ids)} is of the family {' or '.join(families)}.")
     if is_reported:
-        refuse_idle(("settings", "is_long", "exclude_wrong"), "--reported prints one line a number as it is printed")
-        found_reported = _reported(wanted, dataset, asked)
-        first = list(dict.fromkeys(one.encoder for one in found_reported))[:limit]
-        print_reported([one for one in found_reported if one.encoder in first], as_csv=as_csv, as_json=as_json)
+        refuse_idle(("settings", "is_long", "exclude_wrong"), "--reported prints each number as it is printed")
+        _print_reported(wanted, dataset, asked, limit, as_csv=as_csv, as_json=as_json)
         return
     elsewhere = _datasets(wanted) if dataset is None and wanted and not summaries(encoders=wanted) else []
     if IMAGENET in elsewhere:
         elsewhere = []
     if dataset is not None or any(asked.values()) or is_long or elsewhere:
-        from ..results.rows import measurements  # which the table of risks does without
-
-        dataset = dataset or next(iter(elsewhere), IMAGENET)
-        rows = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None)
-        _print_rows(dataset, wanted, rows, asked, limit=limit, is_long=is_long, as_csv=as_csv, as_json=as_json)
+        notes = []
         if elsewhere:
             others = f"; --dataset NAME shows them on {', '.join(elsewhere[1:])}" if elsewhere[1:] else ""
-            print_notes([f"nothing was measured of them on ImageNet-1K{others}"])
+            notes = [f"nothing was measured of them on ImageNet-1K{others}"]
+        where = dataset or next(iter(elsewhere), IMAGENET)
+        _print_rows(where, wanted, asked, notes, limit, exclude_wrong, is_long=is_long, as_csv=as_csv, as_json=as_json)
         return
     known = summaries(exclude_wrong=exclude_wrong, encoders=wanted or None)
     everyone = [known[encoder] for encoder in wanted or known if encoder in known]
     found = everyone[:limit]
     without = [encoder for encoder in wanted if encoder not in known]
+    missing = _elsewhere(without)
+    records = [{"encoder": one.encoder, **risk_record(one)} for one in found] if as_json or as_csv else []
     if as_json:
-        records = [{"encoder": summary.encoder, **risk_record(summary)} for summary in found]
         print_json({"encoders": records, "not_measured": without})
-    elif found and as_csv:
-        records = [{"encoder": summary.encoder, **risk_record(summary)} for summary in found]
+    elif records:
         heads = [name for name in records[0] if name not in ("missing", "errata")]
         _write_csv(heads, [[record[name] for name in heads] for record in records])
     elif found:
-        print_risks(found, one_by_one=bool(names))
-    if len(found) < len(everyone):
-        print_notes([f"{len(found)} of {len(everyone)} encoders"])
-    if without and found:
-        print_notes([f"not measured: {_few(without)}{_elsewhere(without)}{_by_others(without)}"])
+        notes = [f"{len(found)} of {len(everyone)} encoders"] * (len(found) < len(everyone))
+        notes += [f"not measured: {listed(without)}{missing}"] * bool(without)
+        _print_risks(found, notes, one_by_one=bool(names))
     if not found:
         left = " once the wrong measurements are left out" if exclude_wrong else ""
-        hint = (_elsewhere(without) or "; name another data set by --dataset") + _by_others(without)
-        raise NothingFound(
-            f"Nothing was measured of {_few(without)} on ImageNet-1K{left}{hint}."
-            if without
-            else "There are no results."
-        )
-
-
-def _few(encoders: Sequence[str]) -> str:
-    """Names of encoders; of many, the first three and how many more."""
-    return ", ".join(encoders) if len(encoders) <= 5 else f"{', '.join(encoders[:3])} and {len(encoders) - 3} more"
+        hint = missing if "--dataset" in missing else f"; name another data set by --dataset{missing}"
+        nothing = f"Nothing was measured of {listed(without)} on ImageNet-1K{left}{hint}."
+        raise NothingFound(nothing if without else "There are no results.")
 
 
 def _datasets(encoders: Sequence[str]) -> list[str]:
@@ -402,99 +174,268 @@ def _datasets(encoders: Sequence[str]) -> list[str]:
 
 
 def _elsewhere(encoders: Sequence[str]) -> str:
-    """Other data sets on which they were measured, as the end of a sentence."""
+    """Other data sets on which they were measured, and how much was reported of them, as the end of a sentence."""
     datasets = _datasets(encoders)
-    return f", but on {', '.join(datasets)}; see --dataset" if datasets else ""
-
-
-def _by_others(encoders: Sequence[str]) -> str:
-    """How many numbers of them somebody reported, as the end of a sentence."""
     n = sum(one.encoder in encoders for one in reported_numbers())
-    return f"; others reported {n} number{'s' * (n != 1)}, see --reported" if n else ""
+    reported = f"; others reported {counted(n, 'number')}, see --reported" if n else ""
+    return (f", but on {', '.join(datasets)}; see --dataset" if datasets else "") + reported
 
 
-def _reported(wanted: Sequence[str], dataset: str | None, asked: Mapping[str, Sequence[str]]) -> list[ReportedNumber]:
-    """The reported numbers of these encoders, or all, on that data set, or any."""
+def selected(rows: Iterable[Any], asked: Mapping[str, Sequence[str]]) -> list[Any]:
+    """Rows that every given option keeps; names may be globs. If an option keeps none, NothingFound has the nearest."""
+    found = list(rows)
+    kinds: list[tuple[str, Callable[[Any], tuple[str, ...]]]] = [
+        ("metric", lambda row: (row.metric,)),
+        ("protocol", lambda row: (row.protocol,)),
+        ("setting", lambda row: (setting_name(row.split), row.split)),
+    ]
+    for what, names in kinds:
+        wanted = asked.get(f"{what}s", ())
+        known = list(dict.fromkeys(name for row in found for name in names(row)[:1]))
+        for one in wanted:
+            if not any(_is_like(name, one) for row in found for name in names(row)):
+                near = nearest_names(one, known)
+                hint = f"did you mean {' or '.join(near)}?" if near else f"there are {listed(known, 8)}."
+                raise NothingFound(f"No row of these has a {what} like {one!r}; {hint}")
+        if wanted:
+            found = [row for row in found if any(_is_like(name, one) for name in names(row) for one in wanted)]
+    return found
+
+
+def _is_like(name: str, pattern: str) -> bool:
+    """True if the name matches; a pattern without a wild card is the name itself, because protocols hold brackets."""
+    return name.casefold() == pattern.casefold() or fnmatchcase(name.casefold(), pattern.casefold())
+
+
+def _print_reported(
+    wanted: Sequence[str],
+    dataset: str | None,
+    asked: Mapping[str, Sequence[str]],
+    limit: int | None,
+    *,
+    as_csv: bool,
+    as_json: bool,
+) -> None:
+    """The reported numbers of these encoders, or all: a line each, as printed in the source, CSV or JSON."""
     numbers = [one for one in reported_numbers() if not wanted or one.encoder in wanted]
     if not numbers:
-        raise NothingFound(f"Nothing was reported of {_few(wanted)}.")
-    datasets = {one.dataset.casefold(): one.dataset for one in numbers}
+        raise NothingFound(f"Nothing was reported of {listed(wanted)}.")
     if dataset is not None:
+        datasets = {one.dataset.casefold(): one.dataset for one in numbers}
         if dataset.casefold() not in datasets:
             raise UnknownName("data set with reported numbers", dataset, datasets.values())
         numbers = [one for one in numbers if one.dataset.casefold() == dataset.casefold()]
-    return selected(numbers, metrics=asked["metrics"], protocols=asked["protocols"], settings=())
+    numbers = selected(numbers, asked)
+    encoders = list(dict.fromkeys(one.encoder for one in numbers))[:limit]
+    numbers = [one for one in numbers if one.encoder in encoders]
+    if as_json:
+        print_json({"reported": [asdict(one) for one in numbers]})
+        return
+    if as_csv:
+        rows = [
+            [one.printed if name == "value" else getattr(one, name) for name in REPORTED_COLUMNS] for one in numbers
+        ]
+        _write_csv(REPORTED_COLUMNS, rows)
+        return
+    table = []
+    for one in numbers:
+        recipe = ", ".join(text for text in (kind(one), how(one)) if text)
+        value = one.printed + (DOUBTFUL if one.doubt else REPORTED)
+        table.append([one.encoder, recipe, one.metric, one.dataset, value, one.unit, origin(one)])
+    print_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], table, right=[4])
+    counts = f"{counted(len(numbers), 'number')} of {counted(len(encoders), 'encoder')}"
+    notes = [f"{counts}, as printed in their sources    {REPORTED}  reported: not measured here"]
+    print_notes(notes + [f"{DOUBTFUL}  doubtful, for the reason beside it"] * any(one.doubt for one in numbers))
 
 
 def _print_rows(
     dataset: str,
     wanted: Sequence[str],
-    rows: Sequence[Measurement],
     asked: Mapping[str, Sequence[str]],
-    *,
+    more: Sequence[str],
     limit: int | None,
+    exclude_wrong: bool,
+    *,
     is_long: bool,
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """Prints the rows of a data set that match metrics, protocols and settings: a pivot, a line each, CSV or JSON."""
-    from ..results.rows import means_over_seeds
+    """The rows of a data set that match metrics, protocols and settings: an encoder or a number a line, CSV or JSON."""
+    from ..results.rows import means_over_seeds, measurements  # which the table of risks does without
     from ..results.vocabulary import COLUMNS
 
     metrics, protocols, settings = asked["metrics"], asked["protocols"], asked["settings"]
+    rows = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None)
     there = [row for row in rows if row.dataset == dataset]
     if not there:
-        cards = catalogue()
-        everywhere = [*seed_means(), *seed_means(cards.with_unlisted)]
-        unasked = {mean.encoder for mean in everywhere if mean.dataset == dataset and not cards.lists(mean.encoder)}
-        if not wanted and unasked:
-            raise NothingFound(f"No encoder was measured on {dataset} {but_of_experiments(unasked)}")
-        require_dataset(dataset, [IMAGENET, *(mean.dataset for mean in everywhere)])
-        raise NothingFound(f"Nothing was measured of {_few(wanted)} on {dataset}.")
-    found = selected(there, metrics=metrics, protocols=protocols, settings=settings)
+        _refuse_dataset(dataset, wanted)
+    found = selected(there, asked)
     encoders = list(dict.fromkeys(row.encoder for row in found))
     means = means_over_seeds(found)
-    if metrics or protocols or settings:
-        shown = means if protocols and is_long else of_plain_protocols(means)
+    plain = of_plain_protocols(means)
+    if is_long and metrics:
+        shown = means
+    elif metrics or protocols or settings:
+        shown = means if protocols and is_long else plain
         if settings and not metrics:
             shown = [mean for mean in shown if mean.metric == PROBE] or shown
     else:
-        shown = [mean for mean in usual(of_plain_protocols(means)) if dataset != IMAGENET or mean.metric == PROBE]
-    if is_long and metrics:
-        shown = means
-    pivot = Pivot(shown, metrics)
+        shown = [mean for mean in _usual(plain) if dataset != IMAGENET or mean.metric == PROBE]
+    pivot = _Pivot(shown, metrics)
     kept = encoders[:limit] if as_json else list(dict.fromkeys(encoder for encoder, _ in pivot.rows))[:limit]
+    long = [asdict(row) for row in found if row.encoder in kept]
     if as_json:
-        print_json({"dataset": dataset, "measurements": [asdict(row) for row in found if row.encoder in kept]})
+        print_json({"dataset": dataset, "measurements": long})
         return
     if as_csv and is_long:
-        long = [asdict(row) for row in found if row.encoder in kept]
         _write_csv(COLUMNS, [[row[name] for name in COLUMNS] for row in long])
         return
     pivot.rows = [key for key in pivot.rows if key[0] in kept]
-    shown = [mean for mean in shown if mean.encoder in kept]
     if as_csv:
-        _write_csv(pivot.headers(), pivot.values())
+        _write_csv(pivot.headers(pivot.columns), pivot.cells(pivot.columns, lambda mean: mean and mean.value))
         return
-    count = f"{len(kept)} encoder{'s' * (len(kept) != 1)}"
-    if len(kept) < len(encoders):
-        count = f"{len(kept)} of {len(encoders)} encoders"
+    shown = [mean for mean in shown if mean.encoder in kept]
+    count = f"{len(kept)} of " * (len(kept) < len(encoders)) + counted(len(encoders), "encoder")
     if is_long:
-        same = print_long(shown)
-        print_notes([f"{count} on {dataset}; {same[0]}", *same[1:]])
+        same = _print_long(shown)
+        notes = [f"{count} on {dataset}{same}", "interval: 95 % of one seed, smallest and largest value of several"]
     else:
         narrow = pivot.print()
         units = ", ".join(dict.fromkeys(mean.unit for mean in shown))
         source = "" if len(pivot.sources) > 1 else f"; source: {pivot.sources[0]}"
         protocol = next(mean.protocol for mean in shown if mean.metric == pivot.columns[0][0])
-        print_notes([f"{count} on {dataset}, means over seeds; {units}{source}; protocol: {protocol}"])
-        if narrow:
-            print_notes([f"left out on so narrow a terminal: {', '.join(narrow)}"])
-    if not metrics and not settings:
-        print_notes(left_out_note(shown, [mean for mean in means if mean.encoder in kept]))
+        notes = [f"{count} on {dataset}, means over seeds; {units}{source}; protocol: {protocol}"]
+        notes += [f"left out on so narrow a terminal: {', '.join(narrow)}"] * bool(narrow)
     missing = [encoder for encoder in wanted if encoder not in encoders]
-    if missing:
-        print_notes([f"not measured: {_few(missing)}"])
+    notes += [*more, *[f"not measured: {listed(missing)}"] * bool(missing)]
+    print_notes(
+        notes + ([] if metrics or settings else _not_shown(shown, [one for one in means if one.encoder in kept]))
+    )
+
+
+def _refuse_dataset(dataset: str, wanted: Sequence[str]) -> None:
+    """Ends with what is known of a data set without rows of these encoders."""
+    cards = catalogue()
+    everywhere = [*seed_means(), *seed_means(cards.with_unlisted)]
+    unasked = {mean.encoder for mean in everywhere if mean.dataset == dataset and not cards.lists(mean.encoder)}
+    if not wanted and unasked:
+        raise NothingFound(f"No encoder was measured on {dataset} {but_of_experiments(unasked)}")
+    known = list(dict.fromkeys([IMAGENET, *(mean.dataset for mean in everywhere)]))
+    if dataset not in known:
+        raise UnknownName("data set with measurements", dataset, known, hint=f"There are {', '.join(known)}.")
+    raise NothingFound(f"Nothing was measured of {listed(wanted)} on {dataset}.")
+
+
+def _usual(means: Sequence[SeedMean]) -> list[SeedMean]:
+    """Errors by labels and of nearest neighbours, and components of the error; everything if there are none."""
+    found = [
+        mean
+        for mean in means
+        if (mean.metric == PROBE and is_by_labels(mean.split)) or mean.metric in (NEIGHBOURS, *PART_HEADS)
+    ]
+    split = {(mean.encoder, mean.source) for mean in found if mean.metric == "usability"}
+    sums = [mean for mean in found if mean.metric == "approximation_plus_usability"]
+    if all((mean.encoder, mean.source) in split for mean in sums):  # then the sum says nothing new
+        found = [mean for mean in found if mean not in sums]
+    return found or list(means)
+
+
+class _Pivot:
+    """A table with one row an encoder, or one for each of its sources; the best in the first column comes first."""
+
+    def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str]) -> None:
+        from ..results.vocabulary import FEATURE_METRICS
+
+        order = {name: place for place, name in enumerate(dict.fromkeys(mean.metric for mean in means))}
+        order = {PROBE: -9, NEIGHBOURS: -8, **{name: place - 7 for place, name in enumerate(PART_HEADS)}} | {
+            name: place for name, place in order.items() if name not in (PROBE, NEIGHBOURS, *PART_HEADS)
+        }
+        order |= {name: place - 99 for place, name in enumerate(metrics) if name in order}
+        n_labels: dict[Column, int] = {}
+        self.found: dict[tuple[str, str], dict[Column, SeedMean]] = {}
+        for mean in means:
+            column = (mean.metric, mean.split)
+            n_labels[column] = max(n_labels.get(column, 0), mean.n_train or 0)
+            self.found.setdefault((mean.encoder, mean.source), {})[column] = mean
+        self.columns = sorted(n_labels, key=lambda column: (order[column[0]], -n_labels[column]))
+        self.sources = list(dict.fromkeys(mean.source for mean in means))
+        first = self.columns[0]
+        free = FEATURE_METRICS.get(first[0])
+        sign = -1 if free is not None and free.higher_is_better else 1  # all others are errors and their parts
+        known = [key for key, row in self.found.items() if first in row]
+        self.rows = sorted(known, key=lambda key: sign * self.found[key][first].value)
+        self.rows += [key for key in self.found if first not in self.found[key]]
+
+    def headers(self, columns: Sequence[Column]) -> list[str]:
+        """Names of columns: settings if there is one metric, else metrics, with the setting if it varies."""
+        n_splits = Counter(metric for metric, _ in columns)
+        heads = []
+        for metric, split in columns:
+            setting = setting_name(split)
+            name = "k-NN" if metric == NEIGHBOURS else PART_HEADS.get(metric, metric)
+            if len(n_splits) == 1 or metric == PROBE:
+                name = setting
+            elif n_splits[metric] > 1:
+                name = f"{name} {setting}"
+            heads.append(name)
+        return ["encoder", *heads, *["source"] * (len(self.sources) > 1)]
+
+    def cells(self, columns: Sequence[Column], show: Callable[[SeedMean | None], Any]) -> list[list[Any]]:
+        """One list a row: the encoder, each column, and the source if there are several."""
+        return [
+            [key[0], *(show(self.found[key].get(column)) for column in columns), *[key[1]] * (len(self.sources) > 1)]
+            for key in self.rows
+        ]
+
+    def print(self) -> list[str]:
+        """Prints the table, without components where they do not fit; returns the names of the columns left out."""
+        errors = [column for column in self.columns if column[0] not in (NEIGHBOURS, *PART_HEADS)]
+        for columns in (self.columns, errors):
+            heads = self.headers(columns)
+            table = self.cells(columns, lambda mean: "?" if mean is None else shown_value(mean.value, mean))
+            if fits(heads, table):
+                break
+        print_table(heads, table, right=range(1, len(columns) + 1))
+        return [name for name in self.headers(self.columns) if name not in heads]
+
+
+def _not_shown(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
+    """Notes on measurements that the table leaves out."""
+    there = {(mean.metric, mean.protocol) for mean in shown}
+    metrics = {metric for metric, _ in there}
+    splits = {(mean.metric, mean.split) for mean in shown}
+    others = dict.fromkeys(mean.metric for mean in among if mean.metric not in metrics)
+    protocols = dict.fromkeys(
+        mean.protocol for mean in among if mean.metric in metrics and (mean.metric, mean.protocol) not in there
+    )
+    settings = dict.fromkeys(
+        setting_name(mean.split)
+        for mean in among
+        if (mean.metric, mean.protocol) in there and (mean.metric, mean.split) not in splits
+    )
+    notes = [f"also measured: {', '.join(others)}; --metric NAME shows one, --metric '*' all"] * bool(others)
+    notes += [f"other protocols, which --protocol shows: {listed(list(protocols), 3)}"] * bool(protocols)
+    return notes + [f"other settings, which --setting shows: {', '.join(settings)}"] * bool(settings)
+
+
+def _print_long(means: Sequence[SeedMean]) -> str:
+    """Prints a line a number; returns the facts that are the same for all, which get no column."""
+    columns: dict[str, list[str]] = {
+        "encoder": [mean.encoder for mean in means],
+        "metric": [mean.metric for mean in means],
+        "setting": [setting_name(mean.split) for mean in means],
+        "images": ["" if mean.n_train is None else f"{mean.n_train:,}" for mean in means],
+        "value": [shown_value(mean.value, mean) for mean in means],
+        "interval": [interval(mean) for mean in means],
+        "seeds": [str(mean.n_seeds) for mean in means],
+        "protocol": [mean.protocol for mean in means],
+        "source": [mean.source for mean in means],
+    }
+    said = ("metric", "images", "seeds", "protocol", "source")
+    same = {name: columns.pop(name)[0] for name in said if len({*columns[name]}) == 1}
+    numbers = [place for place, name in enumerate(columns) if name in ("images", "value", "interval", "seeds")]
+    print_table(list(columns), list(zip(*columns.values(), strict=True)), right=numbers)
+    return "".join(f"; {name}: {value}" for name, value in same.items() if value)
 
 
 def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -503,19 +444,38 @@ def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     writer.writerows([["" if value is None or isinstance(value, Missing) else value for value in row] for row in rows])
 
 
-def print_risks(found: list[Summary], *, one_by_one: bool) -> None:
+_MERGED = "+"  # behind approximation and usability together
+
+
+def _components(found: RiskDecomposition | None) -> list[str]:
+    """The four components as cells; without a supervised twin the second holds the sum of the first two."""
+    if found is None:
+        return ["?"] * 4
+    rest = [points(found.probe_generalization), points(found.encoder_generalization)]
+    if isinstance(found.approximation, Missing) or isinstance(found.usability, Missing):
+        return ["?", f"{points(found.approximation_plus_usability)}{_MERGED}", *rest]
+    return [points(found.approximation) + ASSUMED * found.approximation_assumed, points(found.usability), *rest]
+
+
+def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool) -> None:
     """Prints one row an encoder, the meaning of marks, and the errata: one by one, or only how many."""
-    headers = ["encoder", *(setting.name for setting in SETTINGS), *COMPONENT_HEADERS]
+    headers = ["encoder", *(setting.name for setting in SETTINGS), "approx", "usability", "probe_gen", "enc_gen"]
     rows = []
     for summary in found:
         known = [summary.errors.get(setting.name) for setting in SETTINGS]
         errors = ["?" if error is None else points(error) for error in known]
-        mark = f" {WRONG}" if summary.errata else ""
-        rows.append([summary.encoder + mark, *errors, *component_cells(summary.decomposition)])
+        rows.append(
+            [summary.encoder + f" {WRONG}" * bool(summary.errata), *errors, *_components(summary.decomposition)]
+        )
     print_table(headers, rows, right=range(1, len(headers)))
+    marks = {
+        ASSUMED: f"{ASSUMED}  assumed, not measured",
+        _MERGED: f"{_MERGED}  approximation and usability together: no supervised twin tells them apart",
+        "?": "?  not measured",
+    }
+    legend = [words for mark, words in marks.items() if any(mark in cell for row in rows for cell in row[1:])]
     marked = [summary for summary in found if summary.errata]
     reasons = [line for summary in marked for line in distrust(summary.encoder, summary.errata)]
     if marked and not one_by_one:
-        encoders = "1 encoder has" if len(marked) == 1 else f"{len(marked)} encoders have"
-        reasons = [f"{WRONG}  {encoders} errata; zoo show NAME says which"]
-    print_notes(["errors in percent by labels, components in percentage points", *legend(found), *reasons])
+        reasons = [f"{WRONG}  {counted(len(marked), 'encoder')} with errata; zoo show NAME says which"]
+    print_notes([*notes, "errors in percent by labels, components in percentage points", *reasons, *legend])

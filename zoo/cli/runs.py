@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import click
 
 from ..errors import QueryError
 from ..execution.journal import CLOCKS_DIFFER_S, Record, Writer, record_named, records
-from ..files import local_folder
+from ..files import cache_folder, local_folder
 from ..storage import Place, place_at
 from .engine_options import PROCESS_OPTIONS
-from .measure_options import with_options
+from .options import with_options
 from .output import NothingFound, json_option, print_json, print_notes, print_table, size, wrapped
 
 _EXAMPLES = """\b
@@ -24,32 +23,33 @@ Examples:
   zoo runs ls s3://bucket/features
   zoo runs why s3://bucket/features 3f0c
   zoo runs resume s3://bucket/features --on local:8
+
+\b
+Every one of them takes --json.
 """
-_INDEX = "index.json"
 _SHARD = re.compile(r"shard-(\d{6,})-(?:[0-9a-f]{16}){1,2}\.safetensors")
 _AT_ONCE = 16  # folders of features that are looked at
 _FIRST = 20  # entries of each kind that are printed; --json has all that are recorded
-_PLACE = click.argument("place", metavar="[PLACE]", required=False)
 _PLACE_AND_RUN = click.argument("given", metavar="[PLACE] [RUN]", nargs=-1)
 _RUN = re.compile(r"[0-9a-f]{3,12}")
 
 
-@click.group("runs", epilog=f"{_EXAMPLES}\n\b\nEvery one of them takes --json.\n")
+@click.group("runs", epilog=_EXAMPLES)
 def runs_command() -> None:
     """Show what is done, running or failed of work on many workers.
 
     PLACE is the folder or address that --to named, by default the folder of evaluations in the cache. RUN is the name
-    of a run, or its beginning; it may be left out where there is one alone.
+    of a run, or its beginning; it may be left out where there is only one.
     """
 
 
 @runs_command.command("ls", epilog="\b\nExamples:\n  zoo runs ls\n  zoo runs ls s3://bucket/features --json")
-@_PLACE
+@click.argument("place", metavar="[PLACE]", required=False)
 @json_option
 def ls(place: str | None, as_json: bool) -> None:
-    """List the runs at a place, and how far they are.
+    """List the runs at a place, and their progress.
 
-    "lost" is a run whose process has ended without a word, or cannot reach the place any more.
+    "lost" is a run whose process has died, or cannot reach the place any more.
     """
     at = _place(place)
     found = [_Seen(at, record) for record in records(at)]
@@ -70,8 +70,8 @@ def ls(place: str | None, as_json: bool) -> None:
 def why(given: tuple[str, ...], as_json: bool) -> None:
     """Tell what failed in a run, what is missing, and what was odd.
 
-    Of each failed item its encoders, images and tries with their sentences; of each encoder that is not complete how
-    many shards it lacks.
+    Of each failed item its encoders, images and tries with their errors; of each incomplete encoder how many shards it
+    lacks.
     """
     at, record = _chosen(given)
     seen = _Seen(at, record)
@@ -97,7 +97,7 @@ def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **optio
         raise QueryError(f"The run {record.run} at {at.shown} was begun in Python; run the same program again.")
     verb, *arguments = record.asked.command
     where = next((one for one in given if not _is_run(one)), None)
-    again = [verb, *([] if where is None else ["--to", _absolute(where)])]
+    again = [verb, *([] if where is None else ["--to", str(local_folder(where) or where)])]
     for name, option in (("on", "--on"), ("gpus_each", "--gpus-each")):
         if options[name] is not None:
             again += [option, str(options[name])]
@@ -109,29 +109,18 @@ def resume(ctx: click.Context, /, given: tuple[str, ...], as_json: bool, **optio
     again += ["--mixed-versions"] * options["mixed_versions"] + ["--json"] * as_json + arguments
     root = ctx.find_root()
     assert isinstance(root.command, click.Group)
-    if root.command.get_command(root, verb) is None:
-        raise QueryError(f"The run {record.run} was begun by 'zoo {verb}', which this version has not; update the zoo.")
     again_context = root.command.make_context(root.info_name, again)
     with again_context:
         root.command.invoke(again_context)
 
 
 def _place(where: str | None) -> Place:
-    if where is not None:
-        return place_at(where)
-    from ..files import cache_folder
-
-    return place_at(cache_folder() / "evaluations")
+    return place_at(cache_folder() / "evaluations" if where is None else where)
 
 
 def _is_run(text: str) -> bool:
     """True of what is the name of a run, or its beginning, and no folder."""
     return bool(_RUN.fullmatch(text)) and not Path(text).exists()
-
-
-def _absolute(where: str) -> str:
-    folder = local_folder(where)
-    return where if folder is None else str(folder)
 
 
 def _chosen(given: Sequence[str], *, unfinished: bool = False) -> tuple[Place, Record]:
@@ -154,49 +143,37 @@ def _chosen(given: Sequence[str], *, unfinished: bool = False) -> tuple[Place, R
     return at, found[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _Missing:
-    """Features that are not complete."""
-
-    encoder: str
-    part: str
-    n_missing: int
-    n_shards: int
-
-
 class _Seen:
     """A run as it is now: its record, and which features are complete at the place."""
 
     def __init__(self, place: Place, record: Record) -> None:
         self.record = record
+        self.asked = record.asked.features
+        self.encoders = list(dict.fromkeys(one["encoder"] for one in self.asked))
         done = {tuple(one) for one in record.all_of("complete")}
-        asked = record.asked.features
+        open_ones = [one for one in self.asked if (one["encoder"], one["part"]) not in done]
         with ThreadPoolExecutor(_AT_ONCE) as threads:  # an address answers slowly, but many questions at once
-            look: Callable[[Mapping[str, Any]], _Missing | None] = lambda one: (  # noqa: E731
-                None if (one["encoder"], one["part"]) in done else _missing(place, one)
-            )
-            self.missing = [one for one in threads.map(look, asked) if one is not None]
-
-    @property
-    def n_complete(self) -> int:
-        """Features of an encoder and a part that are complete."""
-        return len(self.record.asked.features) - len(self.missing)
+            lacking = list(threads.map(lambda one: _n_missing(place, one), open_ones))
+        self.missing = [
+            {"encoder": one["encoder"], "part": one["part"], "missing_shards": n, "shards": one["n_shards"]}
+            for one, n in zip(open_ones, lacking, strict=True)
+            if n is not None
+        ]
+        self.n_complete = len(self.asked) - len(self.missing)
 
     @property
     def state(self) -> str:
         """In a word."""
         if self.record.is_running:
             return "running"
-        last = self.record.writers[0] if self.record.writers else None
-        if not self.missing and not (last and (last.facts["more"]["failed"] or last.state in ("interrupted", "lost"))):
+        if not self.record.writers:
+            return "lost" if self.missing else "done"
+        last = self.record.writers[0]
+        if not self.missing and not last.facts["more"]["failed"] and last.state not in ("interrupted", "lost"):
             return "done"
-        if last is None:
-            return "lost"
-        return "failed" if last.state == "ended" and last.facts["failures"] else _IN_WORDS.get(last.state, last.state)
-
-    @property
-    def encoders(self) -> list[str]:
-        return list(dict.fromkeys(one["encoder"] for one in self.record.asked.features))
+        if last.state == "ended":
+            return "failed" if last.facts["failures"] else "incomplete"
+        return last.state
 
     def cells(self) -> list[str]:
         total = self.record.total
@@ -205,7 +182,7 @@ class _Seen:
             self.record.asked.verb,
             self.state,
             f"{len(self.encoders):,}",
-            f"{self.n_complete:,}/{len(self.record.asked.features):,}",
+            f"{self.n_complete:,}/{len(self.asked):,}",
             f"{total('items', 'done') - total('items', 'there'):,}",
             f"{total('items', 'failed'):,}",
             f"{total('items', 'retried'):,}",
@@ -224,7 +201,7 @@ class _Seen:
             "state": self.state,
             "started": record.asked.started,
             "encoders": self.encoders,
-            "n_features": len(record.asked.features),
+            "n_features": len(self.asked),
             "n_complete": self.n_complete,
             "items": {name: record.total("items", name) for name in ("done", "there", "failed", "retried")},
             "more": {name: record.total("more", name) for name in ("done", "failed")},
@@ -236,22 +213,18 @@ class _Seen:
 
     def details(self) -> dict[str, Any]:
         """The rest of it as JSON."""
-        record = self.record
+        record, skipped = self.record, {tuple(sorted(one.items())): one for one in self.record.all_of("skipped")}
         return {
             "settings": dict(record.asked.settings),
             "versions": dict(record.asked.versions),
-            "incomplete": [
-                {"encoder": one.encoder, "part": one.part, "missing_shards": one.n_missing, "shards": one.n_shards}
-                for one in self.missing
-            ],
-            "failures": [_with_images(one) for one in record.all_of("failures")],
-            "retried": [_with_images(one) for one in record.all_of("retried")],
-            "nondeterministic": [_with_images(one) for one in record.all_of("nondeterministic")],
-            "halved": [_with_images(one) for one in record.all_of("halved")],
+            "incomplete": self.missing,
+            **{name: [_with_images(one) for one in record.all_of(name)] for name in _HEADINGS},
             "n_skipped": max((writer.facts["n_skipped"] for writer in record.writers), default=0),
-            "skipped": _unique(record.all_of("skipped")),
-            "marked": _merged(record, "marked"),
-            "refused": _merged(record, "refused"),
+            "skipped": list(map(dict, skipped.values())),
+            **{
+                name: {worker: text for writer in record.writers for worker, text in writer.facts[name].items()}
+                for name in ("marked", "refused")
+            },
         }
 
     def print_details(self) -> None:
@@ -260,11 +233,14 @@ class _Seen:
         click.echo(
             wrapped(
                 f"run {record.run} ({record.asked.verb}): {self.state}; {self.n_complete:,} of "
-                f"{len(record.asked.features):,} features are complete"
+                f"{len(self.asked):,} features are complete"
             )
         )
         if self.missing:
-            rows = [[one.encoder, one.part, f"{one.n_missing:,} of {one.n_shards:,}"] for one in self.missing[:_FIRST]]
+            rows = [
+                [one["encoder"], one["part"], f"{one['missing_shards']:,} of {one['shards']:,}"]
+                for one in self.missing[:_FIRST]
+            ]
             click.echo()
             print_table(["not complete", "part", "shards missing"], rows, right=[2])
             _tell_rest(len(self.missing))
@@ -276,45 +252,47 @@ class _Seen:
                     for number, sentence in enumerate(one.get("tries", ()), 1):
                         click.echo(wrapped(f"    try {number}: {sentence}"))
                 _tell_rest(len(facts[name]))
-        notes = [_in_a_line(writer) for writer in record.writers if _is_odd(writer)]
+        notes = []
+        for writer in record.writers:
+            offset = writer.facts["clock_offset_s"] or 0.0
+            is_off = abs(offset) > CLOCKS_DIFFER_S
+            if is_off or writer.state in ("interrupted", "failed", "lost"):
+                sentence = f", {writer.facts['sentence']}" if writer.facts["sentence"] else ""
+                side = "behind" if offset > 0 else "ahead of"
+                clock = f"; its clock is {abs(offset):,.0f} s {side} that of the place" if is_off else ""
+                notes.append(f"{writer.facts['writer']} ({writer.facts['engine']}): {writer.state}{sentence}{clock}")
         if facts["skipped"]:
             names = ", ".join(f"{one['part']}: {one['image']}" for one in facts["skipped"])
             notes.append(f"{facts['n_skipped']:,} images could not be read and were left out: {names}")
         for kind, told in (("marked", "computes with other versions"), ("refused", "was not used: other versions")):
             notes += [f"{worker} {told} ({differ})" for worker, differ in facts[kind].items()]
-        if notes:
-            click.echo()
-            print_notes(notes)
+        print_notes(notes)
 
 
-_IN_WORDS = {"ended": "incomplete"}
 _HEADINGS = {
     "failures": "failed",
     "retried": "done again after a failure",
-    "nondeterministic": "computed again, for two workers made different features of the same images",
-    "halved": "computed in smaller batches, for the memory was too small",
+    "nondeterministic": "computed again: two workers made different features of the same images",
+    "halved": "computed in smaller batches: the memory was too small",
 }
 
 
-def _missing(place: Place, asked: Mapping[str, Any]) -> _Missing | None:
+def _n_missing(place: Place, asked: Mapping[str, Any]) -> int | None:
     """How many shards features lack; None if they are complete."""
     for name in asked["folder"].split("/"):
         place = place.below(name)
     names = place.names()
-    if _INDEX in names:
+    if "index.json" in names:
         return None
     there = {int(match[1]) for name in names if (match := _SHARD.fullmatch(name))}
-    n_shards = asked["n_shards"]
-    n_missing = sum(number not in there for number in range(n_shards))
-    return _Missing(asked["encoder"], asked["part"], n_missing, n_shards)
+    return len(set(range(asked["n_shards"])) - there)
 
 
 def _writer(writer: Writer) -> dict[str, Any]:
     names = ("writer", "engine", "n_workers", "part", "sentence", "started", "updated", "clock_offset_s", "items")
     more = {"busy_s": writer.facts["busy_s"], "n_workers_seen": len(writer.facts["workers"])}
-    return (
-        {"state": writer.state, "age_s": round(writer.age_s, 1)} | {name: writer.facts[name] for name in names} | more
-    )
+    facts = {name: writer.facts[name] for name in names}
+    return {"state": writer.state, "age_s": round(writer.age_s, 1)} | facts | more
 
 
 def _with_images(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -325,36 +303,12 @@ def _with_images(one: Mapping[str, Any]) -> dict[str, Any]:
     return {**one, "images": [number * shard_size, (number + 1) * shard_size]}
 
 
-def _unique(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [dict(one) for one in {tuple(sorted(one.items())): one for one in found}.values()]
-
-
-def _merged(record: Record, name: str) -> dict[str, str]:
-    return {worker: text for writer in record.writers for worker, text in writer.facts[name].items()}
-
-
 def _in_words(one: Mapping[str, Any]) -> str:
     part = f" {one['part']}" if one.get("part") else ""
     images = f", images {one['images'][0]:,} to {one['images'][1] - 1:,}" if "images" in one else ""
     batch = f", batches of {one['batch_size']}" if "batch_size" in one else ""
     worker = f", last by {one['worker']}" if "worker" in one else ""
     return f"{', '.join(one['encoders'])}:{part}{images}{batch}{worker}"
-
-
-def _is_odd(writer: Writer) -> bool:
-    offset = writer.facts["clock_offset_s"]
-    return writer.state in ("interrupted", "failed", "lost") or (offset is not None and abs(offset) > CLOCKS_DIFFER_S)
-
-
-def _in_a_line(writer: Writer) -> str:
-    facts = writer.facts
-    told = f"{facts['writer']} ({facts['engine']}): {writer.state}"
-    if facts["sentence"]:
-        told += f", {facts['sentence']}"
-    offset = facts["clock_offset_s"]
-    if offset is not None and abs(offset) > CLOCKS_DIFFER_S:
-        told += f"; its clock is {abs(offset):,.0f} s {'behind' if offset > 0 else 'ahead of'} that of the place"
-    return told
 
 
 def _tell_rest(n: int) -> None:

@@ -1,23 +1,60 @@
-"""``zoo site``: a static site of everything the zoo knows, written to a folder, and served for a look at it."""
+"""``zoo site`` and ``zoo export``: a static site of everything the zoo knows, and folders for the Hugging Face Hub."""
 
 from __future__ import annotations
 
+import shlex
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..cards.catalogue import catalogue
 from ..errors import StoreError
 from ..files import cache_folder
-from .options import refuse_idle
-from .output import json_option, print_json, print_notes
-from .site_output import content_options, document_of, made_site, print_made
+from .facts import kept_weights
+from .options import encoder_names, refuse_idle, with_options
+from .output import counted, json_option, print_command, print_json, print_notes, size, steps, wrapped
 
 if TYPE_CHECKING:
+    from ..site.contents import Contents
+    from ..site.folder import Written
+    from ..site.rendering import File
     from ..site.serving import SiteServer
 
-_EPILOG = """\b
+_LONGEST_TITLE = 80
+_CONTENT = ("with_mine", "only", "title", "no_studies")  # names of the options on what a site shows
+
+
+def _as_title(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Callback of a title: one line of text."""
+    text = None if value is None else value.strip()
+    if text is not None and not (0 < len(text) <= _LONGEST_TITLE and text.isprintable()):
+        raise click.BadParameter(f"got {text[:40]!r}, expected one line of at most {_LONGEST_TITLE} characters.")
+    return text
+
+
+def _content_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.option("--with-mine", is_flag=True, help="With your own encoders and measurements, which are marked."),
+        click.option(
+            "--only",
+            metavar="PATTERN",
+            multiple=True,
+            shell_complete=encoder_names,
+            help="These encoders: an id or a glob such as 'dino_*'; repeatable.",
+        ),
+        click.option("--title", metavar="TEXT", callback=_as_title, help="Of the site, instead of SSL Zoo."),
+        click.option("--no-studies", is_flag=True, help="Without the pages of the studies, which take longest."),
+    )
+    return with_options(command, options)
+
+
+_SITE_EXAMPLES = """\b
 Examples:
   zoo site --out site
   zoo site --serve
@@ -26,7 +63,7 @@ Examples:
 """
 
 
-@click.command("site", epilog=_EPILOG)
+@click.command("site", epilog=_SITE_EXAMPLES)
 @click.option(
     "--out",
     "folder",
@@ -34,65 +71,46 @@ Examples:
     type=click.Path(path_type=Path),
     help="Folder to write: absent, empty, or an untouched earlier site; with --serve, by default in the cache.",
 )
-@content_options
+@_content_options
 @click.option("--serve", is_flag=True, help="Serve the site on this machine and open the browser.")
 @click.option("--port", metavar="N", type=click.IntRange(1, 65_535), help="To serve it on; by default a free one.")
-@click.option("--no-browser", is_flag=True, help="Serve it and print the address alone.")
+@click.option("--no-browser", is_flag=True, help="With --serve, do not open the browser.")
 @json_option
 def site_command(
-    folder: Path | None,
-    with_mine: bool,
-    only: tuple[str, ...],
-    title: str | None,
-    no_studies: bool,
-    serve: bool,
-    port: int | None,
-    no_browser: bool,
-    as_json: bool,
+    folder: Path | None, serve: bool, port: int | None, no_browser: bool, as_json: bool, **content: Any
 ) -> None:
     """Write a static site of everything the zoo knows.
 
     A page for every encoder, tables and plots, the choice by labels and size, the studies, and all data as CSV and
-    JSON. It opens from the disk and from any web server, and needs no network. Written again, only what has changed is
-    rewritten; the earlier site stays until the new one is whole.
+    JSON. It opens from the disk and from any web server, and needs no network. Only what has changed is rewritten; the
+    earlier site stays until the new one is complete.
     """
     from ..site.serving import SiteServer
 
     if folder is None and not serve:
-        raise click.UsageError(
-            "Got neither --out nor --serve, expected --out DIR to write the site there, or --serve to look at it."
-        )
+        raise click.UsageError("Got neither --out nor --serve, expected --out DIR to write the site, or --serve.")
     if not serve:
         refuse_idle(["port", "no_browser"], "nothing is served", remedy=", or add --serve")
+    if folder is None:
+        folder = cache_folder() / "site"
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"The cache {folder.parent} cannot be made ({error.strerror}); name a folder with --out DIR, or set "
+                "ZOO_CACHE."
+            ) from error
     with ExitStack() as stack:
         server = stack.enter_context(SiteServer(port or 0)) if serve else None
-        made = made_site(
-            _cached() if folder is None else folder,
-            with_mine=with_mine,
-            only=only,
-            title=title,
-            no_studies=no_studies,
-        )
+        made = _made_site(folder, **content)
         if as_json:
-            print_json(document_of(made) | ({"address": server.address} if server else {}))
+            print_json(made.document() | ({"address": server.address} if server else {}))
         else:
-            print_made(made)
-            if server is None:
-                print_notes([f"open {made.index} in a browser; the same command with --serve serves it"])
+            made.print()
         if server is not None:
-            _serve(server, made.written.folder, no_browser=no_browser, as_json=as_json)
-
-
-def _cached() -> Path:
-    folder = cache_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"The cache {folder} cannot be made ({error.strerror}), where the site would be kept; name a folder with "
-            "--out DIR, or set ZOO_CACHE."
-        ) from error
-    return folder / "site"
+            _serve(server, folder, no_browser=no_browser, as_json=as_json)
+        elif not as_json:
+            print_notes([f"open {made.written.folder / 'index.html'} in a browser, or add --serve"])
 
 
 def _serve(server: SiteServer, folder: Path, *, no_browser: bool, as_json: bool) -> None:
@@ -105,3 +123,134 @@ def _serve(server: SiteServer, folder: Path, *, no_browser: bool, as_json: bool)
         server.serve(folder)
     except KeyboardInterrupt:
         click.echo(err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A site that was made and written."""
+
+    contents: Contents
+    written: Written
+    seconds: float
+
+    def print(self) -> None:
+        """Prints what was written, and of ``--with-mine`` what it added."""
+        done = self.written
+        what = f"{counted(done.n_pages, 'page')} ({counted(done.n_files, 'file')}, {size(done.n_bytes)})"
+        changes = f"{counted(done.n_written, 'file')} new or changed, {done.n_removed:,} removed"
+        click.echo(wrapped(f"Wrote {what} to {done.folder} in {max(self.seconds, 1):.0f} s: {changes}."))
+        if self.contents.with_mine:
+            entries = self.contents.entries.values()
+            own, measured = sum(entry.is_mine for entry in entries), sum(bool(entry.own_means) for entry in entries)
+            added = f"{counted(own, 'encoder')} of yours, and your measurements of {counted(measured, 'encoder')}"
+            print_notes([f"--with-mine added {added}"])
+
+    def document(self) -> dict[str, Any]:
+        """The same for ``--json``."""
+        done = self.written
+        return {
+            "folder": str(done.folder),
+            "index": str(done.folder / "index.html"),
+            "title": self.contents.title,
+            "encoders": len(self.contents.entries),
+            "pages": done.n_pages,
+            "files": done.n_files,
+            "written": done.n_written,
+            "unchanged": done.n_unchanged,
+            "removed": done.n_removed,
+            "size_bytes": done.n_bytes,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def _made_site(
+    folder: Path,
+    *,
+    with_mine: bool,
+    only: tuple[str, ...],
+    title: str | None,
+    no_studies: bool,
+    more: Callable[[Contents], Iterator[File]] = lambda contents: iter(()),
+) -> _Made:
+    """Makes the site and writes it; ``more`` makes files besides those of every site."""
+    from ..site.building import require_libraries, site_files
+    from ..site.contents import TITLE, gather
+    from ..site.folder import require_site_folder, write_site
+
+    start = time.monotonic()
+    require_site_folder(folder)  # it and the libraries first: a refusal shows before any work
+    require_libraries(with_studies=not no_studies)
+    with steps("reading cards and results") as progress:
+        gathered = gather(only=only, with_mine=with_mine, title=title or TITLE)
+        contents = replace(gathered, with_studies=not no_studies)
+        written = write_site(chain(more(contents), site_files(contents, progress)), folder, title=contents.title)
+    return _Made(contents, written, time.monotonic() - start)
+
+
+# --- export ----------------------------------------------------------------------------------------------------------
+
+_EXPORT_EXAMPLES = """\b
+Examples:
+  zoo export dino_vitS16 --hub exports/dino_vitS16
+  hf upload OWNER/dino_vitS16 exports/dino_vitS16
+  zoo export --space space --title 'Encoders of our lab' --only 'dino*' --with-mine
+"""
+
+
+@click.command("export", epilog=_EXPORT_EXAMPLES)
+@click.argument("name", required=False, shell_complete=encoder_names)
+@click.option(
+    "--hub",
+    "folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write an encoder to: absent, empty, or an untouched earlier export of the same encoder.",
+)
+@click.option(
+    "--space",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder to write a site to, as a static Space: absent, empty, or an untouched earlier one.",
+)
+@_content_options
+@json_option
+def export_command(name: str | None, folder: Path | None, space: Path | None, as_json: bool, **content: Any) -> None:
+    """Write a folder for the Hugging Face Hub: an encoder, or the site as a Space.
+
+    With NAME and --hub: the converted weights, config.json with the facts needed to build and use the encoder and the
+    source of the weights, and a model card with the measured results. The weights are fetched if they are not stored.
+
+    With --space: the pages of zoo site, and a README.md that makes them a static Space. Nothing is uploaded.
+    """
+    if (name is None) != (folder is None) or (space is None) == (folder is None):
+        raise click.UsageError("Expected NAME --hub DIR for an encoder, or --space DIR alone for the site.")
+    if space is not None:
+        from ..hub.space import UPLOAD, space_files
+
+        made = _made_site(space, more=space_files, **content)
+        upload = UPLOAD.format(folder=shlex.quote(str(space)))
+        if as_json:
+            print_json(made.document() | {"upload": upload})
+        else:
+            made.print()
+            print_command("to upload it", upload)
+        return
+    assert name is not None and folder is not None
+    refuse_idle(_CONTENT, "they say what a site shows and an encoder is written", remedy=", or name --space")
+    from ..hub.export import export_to_hub_folder, require_exportable
+    from ..hub.modelcard import redistribution_note
+
+    card = catalogue()[name]
+    require_exportable(card, folder)
+    found = kept_weights(card)
+    sizes = {path.name: path.stat().st_size for path in export_to_hub_folder(card, found, folder)}
+    note = redistribution_note(card)
+    if as_json:
+        files = [{"file": file, "size_bytes": n_bytes} for file, n_bytes in sizes.items()]
+        facts = {"encoder": card.id, "folder": str(folder), "sha256": found.record.sha256, "note": note}
+        print_json({**facts, "files": files})
+        return
+    written = ", ".join(f"{file} ({size(n_bytes)})" for file, n_bytes in sizes.items())
+    click.echo(wrapped(f"Wrote {card.id} to {folder}: {written}."))
+    if note:
+        click.secho(wrapped(note), fg="yellow", err=True)

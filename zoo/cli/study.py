@@ -11,7 +11,7 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..errors import QueryError
-from .options import encoder_names, study_names
+from .options import encoder_names, seed_option, study_names
 from .output import hanging, json_option, print_json, print_notes, print_table, steps, wrapped
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _COLOURS = {"agrees": "green", "compatible": "cyan", "corrected": "yellow", "not
 @click.option("--encoder", "encoders", multiple=True, shell_complete=encoder_names, help="For the radar; repeatable.")
 @click.option("--tune", is_flag=True, help="Search the trees' settings anew instead of taking the stored ones.")
 @click.option("--trials", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Of that search, each.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Of folds and resamples.")
+@seed_option("Of folds and resamples.")
 @click.option("--jobs", type=click.IntRange(0, 1024), default=0, help="Processes for the trees; 0 means one a core.")
 @json_option
 def study_command(

@@ -1,4 +1,4 @@
-"""``zoo get``, ``mirror`` and ``export``: weights fetched, copied to a mirror, or written for the Hub, like a site."""
+"""``zoo get`` and ``zoo mirror``: weights fetched into the cache, or copied to a mirror."""
 
 from __future__ import annotations
 
@@ -23,22 +23,20 @@ from ..version import __version__
 from ..weights import care, store
 from ..weights.hosts import asking_once
 from ..weights.places import mirror_place, portable, shown, weights_folder
-from .facts import chosen
-from .options import encoder_names, refuse_idle
+from .facts import chosen, kept_weights
+from .options import dry_run_option, encoder_names, where_option
 from .output import (
     NothingFound,
     announce,
     json_option,
+    listed,
     place_name,
-    print_command,
     print_json,
     print_notes,
     print_table,
     record,
     size,
-    wrapped,
 )
-from .site_output import CONTENT_OPTIONS, content_options, document_of, made_site, print_made
 
 if TYPE_CHECKING:
     from ..loading import WeightsSource
@@ -90,15 +88,15 @@ class Outcome:
 
 @click.command("get", epilog=_GET_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=encoder_names)
-@click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true; see zoo list.")
-@click.option("--dry-run", is_flag=True, help="Say what would be fetched, and fetch nothing.")
+@where_option
+@dry_run_option
 @json_option
 def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as_json: bool) -> None:
     """Fetch the weights of encoders into the cache.
 
     They are checked, converted and kept, and the features of the first load recorded, as a load does it; later loads
-    need no network. NAME is an encoder or a glob such as 'dino_*'. What fails does not keep the others from being
-    fetched; exit code 1 if anything did.
+    need no network. NAME is an encoder or a glob such as 'dino_*'. One that fails does not stop the others; exit code 1
+    if any failed.
     """
     cards = chosen(names, condition)
     outcomes = []
@@ -106,11 +104,27 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
         for number, card in enumerate(cards, start=1):
             if not dry_run:
                 announce(number, len(cards), card.id)
-            outcomes.append(_expected(card) if dry_run else _fetched(card))
+            try:
+                outcomes.append(_expected(card) if dry_run else obtained(card)[0])
+            except ZooError as error:
+                outcomes.append(_failed(card, error))
     if as_json:
-        print_json(_document(outcomes, dry_run))
+        n_failed = sum(one.state == "failed" for one in outcomes)
+        records = [
+            {**_facts(one), "seconds": round(one.seconds, 3), "size_bytes": one.size_bytes, "place": one.place}
+            for one in outcomes
+        ]
+        print_json({"dry_run": dry_run, "n_failed": n_failed, "encoders": records})
     else:
-        _print(outcomes)
+        rows = []
+        for one in outcomes:
+            has_failed = one.state == "failed"
+            amount = "" if one.size_bytes is None or has_failed else size(one.size_bytes)
+            seconds = f"{one.seconds:.0f} s" if one.state == "fetched" else ""
+            place = "" if one.place is None or has_failed else place_name(one.place)
+            rows.append([one.card.id, one.state, amount, seconds, place, licence_of(one.card)])
+        print_table(["encoder", "weights", "size", "time", "from", "licence"], rows, right=[2, 3])
+        print_notes([_summary(outcomes), *licence_notes(one.card for one in outcomes)])
     require_all(outcomes)
 
 
@@ -123,34 +137,26 @@ def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
 
 
 def obtained(card: EncoderCard) -> tuple[Outcome, Any]:
-    """Load the weights of a trained encoder once if they are not stored; also returns where they are stored."""
-    from ..loading import cached, load
-
-    choices = _candidates(card)
-    was_there = _find(choices) is not None
+    """Loads the weights of an encoder once if they are not stored; also returns where they are stored."""
+    if card.is_untrained:
+        return Outcome(card=card, state="nothing to fetch"), None
+    state: State = "fetched" if _find(_candidates(card)) is None else "there"
     start = time.monotonic()
-    found = cached(choices)
-    if found is None:
-        load(card.id)
-        found = cached(choices)
-    if found is None:
-        raise StoreError(
-            f"The weights of {card.id!r} load, but are not kept: {weights_folder()} cannot be written, or another "
-            "process has removed them; set ZOO_CACHE to a folder that can be written, or try again."
-        )
-    state: State = "there" if was_there else "fetched"
+    found = kept_weights(card)
     return Outcome(card=card, state=state, record=found.record, seconds=time.monotonic() - start), found
 
 
 def require_all(outcomes: Iterable[Outcome]) -> None:
     """Ends with exit code 1 if anything failed, with the reasons."""
-    failed = [one for one in outcomes if one.state == "failed"]
-    if failed:
-        by_reason: dict[str, list[str]] = {}
-        for one in failed:
+    outcomes = list(outcomes)
+    by_reason: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.state == "failed":
             by_reason.setdefault("; ".join(one.unreached) or one.reason, []).append(one.card.id)
+    if by_reason:
+        n_failed = sum(map(len, by_reason.values()))
         reasons = "\n".join(f"  {', '.join(encoders)}: {reason}" for reason, encoders in by_reason.items())
-        raise NothingFound(f"{len(failed)} of {len(list(outcomes))} could not be obtained.\n{reasons}")
+        raise NothingFound(f"{n_failed} of {len(outcomes)} could not be obtained.\n{reasons}")
 
 
 def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
@@ -168,7 +174,7 @@ def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
             restricted.setdefault(f"commercial use under conditions ({licence})", []).append(card.id)
         if card.weights.availability in GATED:
             restricted.setdefault("gated, its publisher grants access", []).append(card.id)
-    return [f"{what}: {', '.join(encoders)}" for what, encoders in restricted.items()]
+    return [f"{what}: {listed(encoders, 10)}" for what, encoders in restricted.items()]
 
 
 def licence_of(card: EncoderCard) -> str:
@@ -201,38 +207,15 @@ def _shelves_of_loads() -> list[care.Shelf]:
 def _expected(card: EncoderCard) -> Outcome:
     if card.is_untrained:
         return Outcome(card=card, state="nothing to fetch")
-    try:
-        found = _find(_candidates(card))
-    except ZooError as error:
-        return _failed(card, error)
+    found = _find(_candidates(card))
     if found is not None:
         return Outcome(card=card, state="there", record=found)
     return Outcome(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
 
 
-def _fetched(card: EncoderCard) -> Outcome:
-    if card.is_untrained:
-        return Outcome(card=card, state="nothing to fetch")
-    try:
-        return obtained(card)[0]
-    except ZooError as error:
-        return _failed(card, error)
-
-
 def _failed(card: EncoderCard, error: ZooError) -> Outcome:
     unreached = error.unreached if isinstance(error, WeightsUnavailable) else ()
     return Outcome(card=card, state="failed", reason=str(error), unreached=unreached)
-
-
-def _print(outcomes: Sequence[Outcome]) -> None:
-    rows = []
-    for one in outcomes:
-        amount = "" if one.size_bytes is None or one.state == "failed" else size(one.size_bytes)
-        seconds = f"{one.seconds:.0f} s" if one.state == "fetched" else ""
-        place = "" if one.place is None or one.state == "failed" else place_name(one.place)
-        rows.append([one.card.id, one.state, amount, seconds, place, licence_of(one.card)])
-    print_table(["encoder", "weights", "size", "time", "from", "licence"], rows, right=[2, 3])
-    print_notes([_summary(outcomes), *licence_notes(one.card for one in outcomes)])
 
 
 def _summary(outcomes: Sequence[Outcome]) -> str:
@@ -248,25 +231,19 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
     return f"{', '.join(said)}    {kept}"
 
 
-def _document(outcomes: Sequence[Outcome], dry_run: bool) -> dict[str, Any]:
+def _facts(one: Outcome) -> dict[str, Any]:
+    """What the documents of both verbs say of an encoder."""
+    weights = one.card.weights
     return {
-        "dry_run": dry_run,
-        "n_failed": sum(one.state == "failed" for one in outcomes),
-        "encoders": [
-            {
-                "encoder": one.card.id,
-                "state": one.state,
-                "reason": one.reason or None,
-                "size_bytes": one.size_bytes,
-                "seconds": round(one.seconds, 3),
-                "place": one.place,
-                "sha256": one.record.sha256 if one.record else None,
-                **record({"licence": one.card.licence.weights, "availability": one.card.weights.availability}),
-            }
-            for one in outcomes
-        ],
+        "encoder": one.card.id,
+        "state": one.state,
+        "reason": one.reason or None,
+        "sha256": one.record.sha256 if one.record else None,
+        **record({"licence": one.card.licence.weights, "availability": weights.availability}),
     }
 
+
+# --- mirrors ---------------------------------------------------------------------------------------------------------
 
 _MIRROR_EXAMPLES = """\b
 Examples:
@@ -279,7 +256,7 @@ Examples:
 @click.command("mirror", epilog=_MIRROR_EXAMPLES)
 @click.argument("destination", metavar="DEST")
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=encoder_names)
-@click.option("--where", "condition", metavar="EXPR", help="Only encoders for which this is true; see zoo list.")
+@where_option
 @json_option
 def mirror_command(destination: str, names: tuple[str, ...], condition: str | None, as_json: bool) -> None:
     """Copy weights to where there is no network.
@@ -288,7 +265,7 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
     such as 'dino_*'; without names, everything that is in the cache or registered. Weights that are not there yet are
     fetched first. Where the environment variable ZOO_MIRROR names DEST, every load comes from there.
 
-    Run it again to add encoders, to go on after an interruption, or to replace what is damaged: only what is missing is
+    Run it again to add encoders, to go on after an interruption, or to replace damaged files: only what is missing is
     copied.
     """
     from ..weights.mirror import write_mirror
@@ -300,36 +277,52 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
     with asking_once(places_of(cards)):
         for number, card in enumerate(cards, start=1):
             announce(number, len(cards), card.id)
-            done.append(_mirrored(destination, card))
+            try:
+                done.append(_mirrored(destination, card))
+            except ZooError as error:
+                done.append((_failed(card, error), 0))
+    outcomes, n_copied = [outcome for outcome, _ in done], sum(n for _, n in done)
+    sizes = [outcome.record.size_bytes if outcome.record else None for outcome in outcomes]
     if as_json:
-        print_json(_mirror_document(destination, done))
+        records = [
+            {**_facts(outcome), "copied_bytes": n, "size_bytes": n_bytes}
+            for (outcome, n), n_bytes in zip(done, sizes, strict=True)
+        ]
+        n_failed = sum(outcome.state == "failed" for outcome in outcomes)
+        where = str(local_folder(destination) or shown_place(destination))
+        print_json({"mirror": where, "copied_bytes": n_copied, "n_failed": n_failed, "encoders": records})
     else:
-        _print_mirrored(destination, done)
-    require_all([outcome for outcome, _ in done])
+        rows = []
+        for (outcome, n), n_bytes in zip(done, sizes, strict=True):
+            state: str = "nothing to copy" if outcome.card.is_untrained else outcome.state
+            if outcome.record is not None:
+                state = "copied" if n else "there"
+            rows.append([outcome.card.id, state, size(n_bytes) if n_bytes else "", licence_of(outcome.card)])
+        print_table(["encoder", "mirror", "size", "licence"], rows, right=[2])
+        named = shlex.quote(str(local_folder(destination) or destination))
+        click.echo(f"\nTo load from there:\n  export ZOO_MIRROR={named}")
+        bound = "the licences bind anyone who passes these weights on"
+        print_notes([f"{size(n_copied)} copied; {bound}", *licence_notes(outcome.card for outcome in outcomes)])
+    require_all(outcomes)
 
 
 def _require_elsewhere(destination: str) -> None:
     """Refuses a mirror that would be taken for the cache, the user's folder or the current mirror."""
     if not destination.strip():
         raise click.UsageError("Got an empty text for DEST, expected a folder or an address.")
-    here = local_folder(destination)
-    current = mirror_place()
-    if current is not None and _same(destination, current):
-        raise QueryError(
-            f"The mirror {shown_place(destination)} is what ZOO_MIRROR names, so loads come from it; unset ZOO_MIRROR."
+    here, current = local_folder(destination), mirror_place()
+    if current is not None:
+        there = local_folder(current)
+        is_same = (
+            here.resolve() == there.resolve() if here and there else destination.rstrip("/") == current.rstrip("/")
         )
-    if here is None:
-        return
+        if is_same:
+            raise QueryError(
+                f"The mirror {shown_place(destination)} is what ZOO_MIRROR names, so loads come from it; unset it."
+            )
     for what, folder in (("cache", weights_folder()), ("cache", cache_folder()), ("folder of your own", user_folder())):
-        if here.resolve().is_relative_to(folder.resolve()):
+        if here is not None and here.resolve().is_relative_to(folder.resolve()):
             raise QueryError(f"The mirror {here} would lie in the {what}, {folder}; choose a folder outside of it.")
-
-
-def _same(one: str, other: str) -> bool:
-    here, there = local_folder(one), local_folder(other)
-    if here is None or there is None:
-        return one.rstrip("/") == other.rstrip("/")
-    return here.resolve() == there.resolve()
 
 
 def _kept_here() -> list[EncoderCard]:
@@ -348,35 +341,24 @@ def _mirrored(destination: str, card: EncoderCard) -> tuple[Outcome, int]:
     """Copies one encoder; returns the result and the bytes copied."""
     from ..weights.mirror import Item, write_mirror
 
-    if card.is_untrained:
-        return Outcome(card=card, state="nothing to fetch"), 0
-    try:
-        outcome, found = obtained(card)
-        _require_whole(destination, found.path, found.record)
-        origins = (
-            replace(one, place=portable(one.place), address=portable(one.address)) for one in found.record.origins
-        )
-        record = replace(found.record, origins=tuple(origins))
-        item = Item(encoder=card.id, record=record, path=found.path, licence=licence_of(card))
-        return outcome, write_mirror(destination, [item], {}, zoo_version=__version__)
-    except ZooError as error:
-        return _failed(card, error), 0
-
-
-def _require_whole(destination: str, path: Path, record: store.Record) -> None:
-    """Removes damaged weights from a mirror in a folder, and refuses to copy damaged ones."""
+    outcome, found = obtained(card)
+    if found is None:
+        return outcome, 0
     here = local_folder(destination)
-    there = None if here is None else here / "tensors" / path.name
-    if there is not None and there.is_file():
-        if not care.damage(there, record):
-            return
+    there = None if here is None else here / "tensors" / found.path.name
+    if there is not None and there.is_file() and care.damage(there, found.record):
         try:
             there.unlink()
         except OSError as error:
             raise StoreError(f"{there} is damaged and cannot be removed ({error.strerror}); remove it.") from error
-    damage = care.damage(path, record)
-    if damage:
-        raise WeightsRefused(f"The weights {path} are damaged: {damage}; run 'zoo verify', which says what to do.")
+    if damage := care.damage(found.path, found.record):
+        raise WeightsRefused(
+            f"The weights {found.path} are damaged: {damage}; run 'zoo verify', which says what to do."
+        )
+    origins = (replace(one, place=portable(one.place), address=portable(one.address)) for one in found.record.origins)
+    copied = replace(found.record, origins=tuple(origins))
+    item = Item(encoder=card.id, record=copied, path=found.path, licence=licence_of(card))
+    return outcome, write_mirror(destination, [item], {}, zoo_version=__version__)
 
 
 def _card_files(cards: Iterable[EncoderCard]) -> dict[str, bytes]:
@@ -387,16 +369,36 @@ def _card_files(cards: Iterable[EncoderCard]) -> dict[str, bytes]:
     for path, content in read_card_files().items():
         if path.is_relative_to(shipped):
             files[f"shipped/{path.relative_to(shipped).as_posix()}"] = content
-        else:
-            own |= {encoder: (path, content) for encoder in _encoders_of(content) if encoder in known}
+            continue
+        try:
+            encoders = _encoders_in(content)
+        except ValueError:  # a broken file, of which the catalogue warns
+            continue
+        own |= {encoder: (path, content) for encoder in encoders if encoder in known}
     wanted = [card.id for card in cards if card.id in own]
     while wanted:
         path, content = own[wanted.pop()]
         name = f"own/{_relative(path)}"
         if name not in files:
             files[name] = _without_paths(path, content)
-            wanted += [other for other in _named_in(content) if other in own]
+            facts = list(_encoders_in(content).values())
+            named = [one.get("like") for one in facts] + [one.get("weights", {}).get("same_file_as") for one in facts]
+            wanted += [other for other in named if other in own]
     return files
+
+
+def _encoders_in(content: bytes) -> dict[str, dict[str, Any]]:
+    """The encoders of a card file, by id."""
+    found = tomllib.loads(content.decode("utf-8-sig")).get("encoders")
+    return found if isinstance(found, dict) else {}
+
+
+def _relative(path: Path) -> str:
+    """A card file's path below ``metadata/`` of the user, or of the mirror that it came from."""
+    home = user_folder() / "metadata"
+    current = local_folder(mirror_place() or "memory://")
+    root = home if path.is_relative_to(home) or current is None else current / "metadata" / "own"
+    return path.relative_to(root).as_posix()
 
 
 def _without_paths(path: Path, content: bytes) -> bytes:
@@ -413,165 +415,9 @@ def _without_paths(path: Path, content: bytes) -> bytes:
 
 def _places(content: bytes) -> set[str]:
     """Every place that a card file names."""
-    document = tomllib.loads(content.decode("utf-8-sig"))
+    defaults = tomllib.loads(content.decode("utf-8-sig")).get("defaults", {})
     found: list[Any] = []
-    for facts in (document.get("defaults", {}), *document["encoders"].values()):
-        parts = [facts.get(part, {}) if isinstance(facts, dict) else {} for part in ("weights", "provenance")]
-        for part in (part for part in parts if isinstance(part, dict)):
-            found.append(part.get("url"))
-            found += [place for name in ("mirrors", "companions") for place in part.get(name) or ()]
+    for facts in (defaults, *_encoders_in(content).values()):
+        for part in (facts.get("weights", {}), facts.get("provenance", {})):
+            found += [part.get("url"), *(part.get("mirrors") or ()), *(part.get("companions") or ())]
     return {place for place in found if isinstance(place, str)}
-
-
-def _encoders_of(content: bytes) -> Iterable[str]:
-    try:
-        encoders = tomllib.loads(content.decode("utf-8-sig")).get("encoders")
-    except ValueError:  # a broken file, of which the catalogue warns
-        return ()
-    return encoders if isinstance(encoders, dict) else ()
-
-
-def _relative(path: Path) -> str:
-    """A card file's path below ``metadata/`` of the user, or of the mirror that it came from."""
-    home = user_folder() / "metadata"
-    current = local_folder(mirror_place() or "memory://")
-    root = home if path.is_relative_to(home) or current is None else current / "metadata" / "own"
-    return path.relative_to(root).as_posix()
-
-
-def _named_in(content: bytes) -> list[str]:
-    """Encoders that the cards of this file refer to."""
-    encoders = tomllib.loads(content.decode("utf-8-sig"))["encoders"].values()
-    tables = [facts for facts in encoders if isinstance(facts, dict)]
-    weights = [facts.get("weights") for facts in tables]
-    named = [facts.get("like") for facts in tables]
-    named += [part.get("same_file_as") for part in weights if isinstance(part, dict)]
-    return [name for name in named if isinstance(name, str)]
-
-
-def _print_mirrored(destination: str, done: Sequence[tuple[Outcome, int]]) -> None:
-    rows = []
-    for outcome, n_copied in done:
-        whole = outcome.record.size_bytes if outcome.record else 0
-        state: str = "nothing to copy" if outcome.card.is_untrained else outcome.state
-        if outcome.record is not None:
-            state = "copied" if n_copied else "there"
-        rows.append([outcome.card.id, state, size(whole) if whole else "", licence_of(outcome.card)])
-    print_table(["encoder", "mirror", "size", "licence"], rows, right=[2])
-    print_notes(
-        [
-            f"{size(sum(n for _, n in done))} copied",
-            "anyone who passes these weights on is bound by their licences",
-            *licence_notes(outcome.card for outcome, _ in done),
-        ]
-    )
-    click.echo(f"\nTo load from there:\n  export ZOO_MIRROR={shlex.quote(_as_named(destination))}")
-
-
-def _as_named(destination: str) -> str:
-    return str(local_folder(destination) or destination)
-
-
-def _mirror_document(destination: str, done: Sequence[tuple[Outcome, int]]) -> dict[str, Any]:
-    return {
-        "mirror": str(local_folder(destination) or shown_place(destination)),
-        "copied_bytes": sum(n for _, n in done),
-        "n_failed": sum(outcome.state == "failed" for outcome, _ in done),
-        "encoders": [
-            {
-                "encoder": outcome.card.id,
-                "state": outcome.state,
-                "reason": outcome.reason or None,
-                "copied_bytes": n_copied,
-                "size_bytes": outcome.record.size_bytes if outcome.record else None,
-                "sha256": outcome.record.sha256 if outcome.record else None,
-                **record({"licence": outcome.card.licence.weights, "availability": outcome.card.weights.availability}),
-            }
-            for outcome, n_copied in done
-        ],
-    }
-
-
-_EXPORT_EXAMPLES = """\b
-Examples:
-  zoo export dino_vitS16 --hub exports/dino_vitS16
-  hf upload OWNER/dino_vitS16 exports/dino_vitS16
-  zoo export --space space --title 'Encoders of our lab' --only 'dino*' --with-mine
-"""
-
-
-@click.command("export", epilog=_EXPORT_EXAMPLES)
-@click.argument("name", required=False, shell_complete=encoder_names)
-@click.option(
-    "--hub",
-    "folder",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder to write an encoder to: absent, empty, or an untouched earlier export of the same encoder.",
-)
-@click.option(
-    "--space",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder to write a site to, as a static Space: absent, empty, or an untouched earlier one.",
-)
-@content_options
-@json_option
-def export_command(name: str | None, folder: Path | None, space: Path | None, as_json: bool, **content: Any) -> None:
-    """Write a folder for the Hugging Face Hub: an encoder, or the site as a Space.
-
-    With NAME and --hub it gets the converted weights, byte for byte; config.json with the facts that are needed to
-    build and to use the encoder, and the source of the weights; and a model card with the measured results. The weights
-    are fetched first if they are not there.
-
-    With --space it gets the pages of zoo site, and a README.md that makes them a static Space; the options on what a
-    site shows are those of zoo site. Nothing is uploaded.
-    """
-    if space is not None:
-        if name is not None or folder is not None:
-            got = f"the encoder {name}" if folder is None else "--hub"
-            raise click.UsageError(
-                f"Got --space and {got}, expected NAME --hub DIR for an encoder, or --space DIR alone for the site."
-            )
-        _export_space(space, content, as_json=as_json)
-        return
-    if folder is None:
-        raise click.UsageError("Missing option '--hub', expected NAME --hub DIR, or --space DIR for the site.")
-    if name is None:
-        raise click.UsageError("Missing argument 'NAME', expected the encoder to write to the folder of --hub.")
-    refuse_idle(CONTENT_OPTIONS, "they say what a site shows and an encoder is written", remedy=", or name --space")
-    _export_encoder(name, folder, as_json=as_json)
-
-
-def _export_encoder(name: str, folder: Path, *, as_json: bool) -> None:
-    from ..hub.export import export_to_hub_folder, require_exportable
-    from ..hub.modelcard import redistribution_note
-
-    card = catalogue()[name]
-    require_exportable(card, folder)
-    _, found = obtained(card)
-    paths = export_to_hub_folder(card, found, folder)
-    note = redistribution_note(card)
-    sizes = {path.name: path.stat().st_size for path in paths}
-    if as_json:
-        files = [{"file": file, "size_bytes": n_bytes} for file, n_bytes in sizes.items()]
-        print_json(
-            {"encoder": card.id, "folder": str(folder), "sha256": found.record.sha256, "note": note, "files": files}
-        )
-        return
-    listed = ", ".join(f"{file} ({size(n_bytes)})" for file, n_bytes in sizes.items())
-    click.echo(wrapped(f"Wrote {card.id} to {folder}: {listed}."))
-    if note:
-        click.secho(wrapped(note), fg="yellow", err=True)
-
-
-def _export_space(folder: Path, content: dict[str, Any], *, as_json: bool) -> None:
-    from ..hub.space import UPLOAD, space_files
-
-    made = made_site(folder, more=space_files, **content)
-    upload = UPLOAD.format(folder=shlex.quote(str(folder)))
-    if as_json:
-        print_json(document_of(made) | {"upload": upload})
-        return
-    print_made(made)
-    print_command("to upload it", upload)

@@ -1,0 +1,233 @@
+"""``zoo list``, ``show`` and ``compare``: what they find and print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+import zoo
+from tests.card_text import VALID
+from tests.cli_runner import document, names, on_terminal, run, table
+from tests.reported_rows import reported_text
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import COLUMNS, Missing
+from zoo.cli.options import encoder_names
+from zoo.cli.show import show_command
+from zoo.hub import entry_points
+from zoo.results import summaries
+from zoo.results.facts import FACTS
+from zoo.results.reported_values import FILE
+from zoo.results.values import SETTINGS
+
+WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
+MEASURED = [f"randomised_{number:03}" for number in range(64)]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "results").mkdir()
+    return tmp_path
+
+
+class TestList:
+    def test_a_pipe_gets_a_line_an_encoder(self) -> None:
+        lines = table("list")
+        assert lines[0] == ["encoder", "architecture", "z_dim", "n_parameters", "train_test", "reported", "licence"]
+        assert [line[0] for line in lines[1:]] == list(catalogue()) == names("list", "")
+
+    def test_json_has_every_column_and_says_why_a_value_is_missing(self) -> None:
+        known = summaries()
+        for record in document("list")["encoders"]:
+            assert set(record) == {*FACTS, "missing"}
+            assert all((record[name] is None) == (name in record["missing"]) for name in FACTS)
+            card = catalogue()[record["encoder"]]
+            for column in COLUMNS:
+                value = column.of(card)
+                expected = None if isinstance(value, Missing) else list(value) if isinstance(value, tuple) else value
+                assert record[column.name] == expected
+            if card.id in known:
+                errors = {setting.column: known[card.id].errors.get(setting.name) for setting in SETTINGS}
+                assert {name: record[name] for name in errors} == errors
+
+    @pytest.mark.parametrize("pattern", ["DINO_vits", "dino_vitS*", "dino_vit[s]*"])
+    def test_a_pattern_is_a_glob_or_a_text_without_regard_to_case(self, pattern: str) -> None:
+        found = names("list", pattern)
+        assert "dino_vitS16" in found and all("dino_vits" in encoder.casefold() for encoder in found)
+
+    def test_words_are_found_in_families_names_elsewhere_and_data(self) -> None:
+        assert catalogue()[names("list", "MoCo v3")[0]].family == "mocov3"
+        assert names("list", "resnet50_clip.openai") == ["clip_rn50"]
+        assert set(names("list", "openclip", "laion-2b")) >= {"openclip_vitB32", "openclip_vitL14"}
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ("simsaim", "did you mean simsiam"),
+            ("dino clip", "'dino' finds "),
+            ("dino --where z_dim>99999", "z_dim>99999"),
+            ("--dataset fashion-mnist", "64 of an experiment; --family randomised shows them."),
+            ("vit_28", "28 of an experiment; --family randomised shows them."),
+        ],
+    )
+    def test_nothing_found_is_one_sentence_with_what_is_near(self, arguments: str, said: str) -> None:
+        result = run("list", *arguments.split(), code=1)
+        assert said in result.stderr and result.stderr.count("\n") == 1 and result.stdout == ""
+        assert document("list", *arguments.split(), code=1)["encoders"] == []
+
+    def test_families_are_listed_with_their_networks(self) -> None:
+        found = {record["family"]: record for record in document("list", "--families")["families"]}
+        assert list(found) == sorted({card.family for card in catalogue().values()})
+        assert ["dino_vitB8", "dino_vitB8_last"] in found["dino"]["networks"]
+        assert found["byol"]["commercial_use"] == {"no": found["byol"]["n_encoders"]}
+        assert {"vicreg", "vicregl"} <= {line[0] for line in table("list", "--families", "vicreg")}
+
+    @pytest.mark.parametrize(
+        ("condition", "column", "allowed"),
+        [
+            ('family == "vit" and z_dim <= 768', "family", {"vit"}),
+            ('license in ("APACHE-2.0",)', "licence", {"Apache-2.0"}),
+            ("is_wrong", "encoder", {WRONG}),
+            ("approx_is_assumed", "approx", {0.0}),
+        ],
+    )
+    def test_a_condition_selects(self, condition: str, column: str, allowed: set[object]) -> None:
+        found = document("list", "--where", condition, "--columns", column)["encoders"]
+        assert {record[column] for record in found} == allowed
+        assert names("list", "--where", "error_100pct < 16") == names("list", "--where", "train_test < 16")
+
+    def test_marks_and_missing_values_are_explained(self) -> None:
+        result = run("list", "dino_rn50", "--columns", "encoder,patch_size,size_bytes")
+        assert result.stdout.splitlines()[1].split() == ["dino_rn50", "-", "?"]
+        assert "-  does not apply    ?  not published" in result.stderr
+        result = run("list", WRONG)
+        assert result.stdout.splitlines()[1].split()[4] == f"{summaries()[WRONG].errors['100%']:.1f}!"
+        assert "!  measured wrongly" in result.stderr
+        assert "~  assumed, not measured" in run("list", "--columns", "encoder,approx").stderr
+
+    def test_wrong_measurements_can_be_left_out(self) -> None:
+        (record,) = document("list", WRONG, "--exclude-wrong")["encoders"]
+        assert all(record[setting.column] is None for setting in SETTINGS) and record["is_wrong"] is True
+        result = run("list", WRONG, "--exclude-wrong")
+        assert f"measured wrongly and left out: {WRONG}" in result.stderr
+
+    def test_the_columns_explain_themselves(self) -> None:
+        assert [line[0] for line in table("list", "--help-columns")[1:]] == list(FACTS)
+        assert [column["name"] for column in document("list", "--help-columns")["columns"]] == list(FACTS)
+
+
+class TestShow:
+    def test_json_has_every_fact_of_the_card_under_its_dotted_name(self) -> None:
+        for encoder in ("dino_rn50", "clip_rn50x4", "init_vitS16", WRONG):
+            shown, card = document("show", encoder.upper()), catalogue()[encoder]
+            assert shown["encoder"] == encoder and len(shown["facts"]) > 50
+            for name, value in shown["facts"].items():
+                fact = card.fact(name)
+                expected = list(fact) if isinstance(fact, tuple) else None if isinstance(fact, Missing) else fact
+                assert value == expected and (shown["missing"].get(name) is None) == (not isinstance(fact, Missing))
+            assert len(shown["errata"]) == len(card.errata)
+        assert shown["results"]["errata"][0]["exclude"] is True
+
+    @pytest.mark.parametrize(
+        ("encoder", "parts"),
+        [
+            ("clip_rn50x4", ["crop 288 px", "published: 640", "(assumed, not measured)", "21.5", "(not published)"]),
+            (WRONG, ["wrong weights"]),
+            ("dino_vitS16", ["77.0 %", "commercial use", "yes"]),
+        ],
+    )
+    def test_text_has_units_errata_risks_and_licences(self, encoder: str, parts: list[str]) -> None:
+        text = " ".join(run("show", encoder).stdout.split())
+        assert [part for part in parts if part not in text] == []
+
+    @pytest.mark.parametrize("columns", [60, 120])
+    @pytest.mark.parametrize("encoder", ["pocket_barlow_rn_shapes", "clip_rn50x4"])
+    def test_a_card_fits_the_terminal(self, columns: int, encoder: str) -> None:
+        lines = on_terminal(columns, "show", encoder, NO_COLOR="1").splitlines()
+        wrapped = [
+            line for line in lines if " " in line.strip() and "://" not in line
+        ]  # others are copied in one piece
+        assert max(map(len, wrapped)) <= columns
+
+
+class TestCompare:
+    def test_only_differing_facts_are_shown(self) -> None:
+        compared = document("compare", "dino_vitS16", "dino_vitS16_last")
+        first, second = compared["encoders"]
+        assert "z_dim" in compared["differing"] and "architecture" not in compared["differing"]
+        assert all(first[name] != second[name] for name in compared["differing"])
+        assert compared["difference"]["usability"] is None  # one is not known
+        rows = [line[0] for line in table("compare", "dino_vitS16", "dino_vitS16_last") if line]
+        assert "z_dim" in rows and "architecture" not in rows
+
+    def test_two_encoders_get_the_difference_of_their_risks(self) -> None:
+        compared = document("compare", "dino_vitS16", "mae_vitB16")
+        first, second = compared["encoders"]
+        assert compared["difference"]["train_test"] == pytest.approx(second["train_test"] - first["train_test"])
+        assert ["error_100pct", "24.6", "34.0", "+9.4"] in table("compare", "dino_vitS16", "mae_vitB16")
+        several = ("compare", "dino_vitS16", "mae_vitB16", "swav_rn50")
+        assert table(*several)[0] == ["dino_vitS16", "mae_vitB16", "swav_rn50"]
+        assert "difference" not in document(*several)
+
+    def test_assumed_and_wrong_numbers_are_marked(self) -> None:
+        assert document("compare", "clip_rn50x4", "dino_rn50")["difference"]["approx"] is None
+        assert ["approximation", "0.0~", "0.8"] in table("compare", "clip_rn50x4", "dino_rn50")
+        (row,) = [line for line in table("compare", "dino_rn50", WRONG) if line[:1] == ["error_100pct"]]
+        assert [cell.endswith("!") for cell in row[1:]] == [False, True, True]
+        assert document("compare", "dino_rn50", WRONG, "--exclude-wrong")["difference"]["train_test"] is None
+
+
+class TestExperiments:
+    """Encoders of a card file with ``listed = false``: there by name, listed only if asked for."""
+
+    def test_a_listing_has_them_by_name_or_family_alone(self, home: Path) -> None:
+        (home / "metadata" / "drawn.toml").write_text("listed = false\n" + VALID)
+        assert "tiny_vitS16" not in {*names("list"), *names("list", "dino"), *zoo.list_encoders()}
+        assert names("list", "drawn") == ["tiny_vitS16", "tiny_vitS16_twin"]
+        assert names("list", "tiny_*", "--where", "z_dim > 1000") == ["tiny_vitS16_twin"]
+        assert document("show", "tiny_vitS16")["family"] == "drawn"
+        assert "drawn" not in {one["family"] for one in document("list", "--families")["families"]}
+        drawn = names("list", "randomised")
+        assert {"randomised_000", "randomised_twin_vit_small_16"} <= set(drawn)
+        assert (
+            names("list", "--family", "Randomised") == names("list", "--where", "card_family == 'randomised'") == drawn
+        )
+        assert names("list", "--family", "randomised", "--dataset", "fashion-mnist") == MEASURED
+        assert not set(names("list", "--dataset", "shapes")) & set(drawn)
+        assert "did you mean randomised" in run("list", "--family", "randomise", code=2).stderr
+        entries = entry_points()
+        assert {name for name in entries if name.startswith("_")} >= {f"_{name}" for name in drawn}
+
+    def test_they_load_and_are_compared_by_name(self) -> None:
+        encoder, _ = zoo.load("randomised_000")
+        n_parameters = sum(one.numel() for one in encoder.parameters())
+        assert n_parameters == zoo.card("randomised_000").architecture.n_parameters
+        assert names("compare", "randomised_000", "randomised_001") == ["randomised_000", "randomised_001"]
+
+    def test_a_shell_completes_them_where_no_other_begins_so(self) -> None:
+        with click.Context(show_command) as context:
+            assert encoder_names(context, show_command.params[0], "randomised_00")[0] == "randomised_000"
+            assert "randomised_000" not in encoder_names(context, show_command.params[0], "r")
+
+
+def test_reported_numbers_have_marks_and_columns_of_their_own(home: Path) -> None:
+    (home / "metadata" / "mine.toml").write_text(VALID)
+    rows = [
+        {"encoder": "tiny_vitS16", "value": "99.10"},
+        {"encoder": "mugs_vitb16_ep400", "value": "79.0", "protocol": "reported-knn", "doubt": "Printed twice."},
+    ]
+    (home / "results" / FILE).write_text(reported_text(*({**row, "standing": "authors"} for row in rows)))
+    columns = "encoder,train_test,reported,reported_linear,reported_knn"
+    where = 'encoder in ("tiny_vitS16", "mugs_vitb16_ep400")'
+    result = run("list", "*", "--where", where, "--columns", columns)
+    cells = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[1:]}
+    assert cells["tiny_vitS16"] == ["?", "99.10*", "linear", "99.10*", "."]
+    assert cells["mugs_vitb16_ep400"][1:] == ["79.0*!", "k-NN", "?", "79.0*!"]
+    assert "reported by others" in result.stderr and "*!  reported and doubtful" in result.stderr
+    assert "imagenet-1k 99.10 %; 224 px; somebody: somebody/list, README.md" in run("show", "tiny_vitS16").stdout
+    assert "doubtful: Printed twice." in run("show", "mugs_vitb16_ep400").stdout
+    assert [number["printed"] for number in document("show", "tiny_vitS16")["reported"]] == ["99.10"]
+    assert ["reported_linear", "99.10*", "77.0*"] in table("compare", "tiny_vitS16", "dino_vitS16")
