@@ -18,8 +18,7 @@ from .output import say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
-    from ..datasets.images import SharedGroups
-    from ..datasets.images import Copies
+    from ..datasets.images import Copies, SharedGroups
     from ..evaluation.evaluating import Request
     from ..features.items import Featurising
 
@@ -324,9 +323,8 @@ def refuse_other_images(data: ImageData) -> None:
 
 def about_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, Any], list[str]]:
     """How images are read, and copies and groups among them: as JSON (images, copies, groups) and as notes."""
-    from ..datasets.images import shared_groups
     from ..datasets.imagefiles import notes_on
-    from ..datasets.images import copies_of
+    from ..datasets.images import copies_of, shared_groups
 
     sets = {"train": data.train, "val": data.val}
     copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
