@@ -29,7 +29,7 @@ _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked for; ``rest`` is the text behind the kind and its colon."""
+    """What was asked for."""
 
     text: str
     name: str | None = None
@@ -48,6 +48,7 @@ class Request:
 
     @property
     def rest(self) -> str:
+        """What is behind the kind and its colon."""
         return self.text.partition(":")[2]
 
     def show(self, name: str) -> Show:

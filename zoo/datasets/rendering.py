@@ -380,8 +380,7 @@ class Geometry:
     Attributes
     ----------
     depth : float32 array, shape (size_px, size_px)
-        Distance from the plane of the camera along the viewing direction, in half widths of the image; so one pixel is
-        2 / size_px of the same unit wide, and nothing depends on the size of the image.
+        Distance from the plane of the camera along the viewing direction, in half widths of the image.
     normals : float32 array, shape (size_px, size_px, 3)
         Unit vectors: x to the right, y upwards, z towards the camera (never negative).
     layer : uint8 array, shape (size_px, size_px)

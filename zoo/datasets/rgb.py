@@ -80,13 +80,7 @@ def to_rgb(image: Image.Image | np.ndarray, *, scale: Scale | None = None, backg
         The values that are black and white, for images and arrays of more than 8 bits a channel; what lies outside
         becomes black or white. With it, integers of any type are taken.
     background : str
-        The colour that transparent parts are shown over, as :func:`PIL.ImageColor.getrgb` takes it; "drop" shows the
-        colours that are stored in them.
-
-    Returns
-    -------
-    PIL image
-        Of mode RGB.
+        The colour that transparent parts are shown over, as :func:`PIL.ImageColor.getrgb` takes it, or "drop".
 
     Raises
     ------
