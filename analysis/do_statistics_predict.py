@@ -372,7 +372,7 @@ def _draw(rows: pd.DataFrame, alone: Pairs) -> Drawing:
         "alignment [squared distance]\nlower is better",
     )
     for axes, name, label in zip(panels, STATISTICS, labels, strict=True):
-        scatter_groups(axes, list(rows[name]), list(rows[ERROR]), modes, colours=MODE_COLOURS, names=list(rows.index))
+        scatter_groups(axes, list(rows[name]), list(rows[ERROR]), modes, colours=MODE_COLOURS)
         pair = f"{LOG_RANK if name == RANK else name} with {ERROR}"
         r = [
             f"r {alone[key][0].value:.2f}{words}"

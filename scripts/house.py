@@ -1,4 +1,4 @@
-"""Prints the size and the shape of the package: modules and lines by folder, cycles, small modules with one importer.
+"""Prints the size of every room beside its budget, and the shape of the package: cycles, small modules.
 
 python scripts/house.py            # the table
 python scripts/house.py --modules  # and every module with its lines and the modules that import it
@@ -18,6 +18,27 @@ from prettytable import PrettyTable
 
 PACKAGE = Path(__file__).resolve().parent.parent / "zoo"
 SMALL = 80  # lines; below that a module with a single importer is a question
+MODULES = 220  # of the package, at most
+ROOMS = {  # lines to stay under, by name; a room may borrow from another
+    "weights": (("zoo/weights",), 2_000),
+    "features, execution, storage": (("zoo/features", "zoo/execution", "zoo/files.py", "zoo/storage.py"), 3_800),
+    "datasets": (("zoo/datasets",), 4_600),
+    "evaluation": (("zoo/evaluation",), 7_400),  # without the rooms below
+    "label-free metrics": (("zoo/evaluation/label_free",), 3_200),
+    "learning curves": (("zoo/evaluation/curves",), 3_200),
+    "transferability": (("zoo/evaluation/transferability",), 900),
+    "command line": (("zoo/cli",), 6_500),
+    "results": (("zoo/results",), 3_200),
+    "analysis": (("zoo/analysis",), 6_300),
+    "studies": (("zoo/studies",), 1_700),
+    "choosing": (("zoo/choosing",), 3_900),
+    "site": (("zoo/site",), 4_300),
+    "encoders": (("zoo/encoders",), 4_600),
+    "cards": (("zoo/cards",), 2_600),
+    "hub": (("zoo/hub",), 600),
+    "root": (("zoo",), 1_700),  # what no other room has
+}
+BESIDE = {"zoo": 60_500, "analysis": 11_000, "tests": 36_000}
 
 
 def modules() -> dict[str, Path]:
@@ -60,6 +81,18 @@ def graph() -> dict[str, set[str]]:
     return {name: imports(name, path, known) for name, path in known.items()}
 
 
+def room_of(path: Path) -> str:
+    """The room with the longest folder or file name that holds a module."""
+    place = path.relative_to(PACKAGE.parent)
+    found = [
+        (len(Path(one).parts), name)
+        for name, (places, _) in ROOMS.items()
+        for one in places
+        if place.is_relative_to(one)
+    ]
+    return max(found)[1]
+
+
 def cycle(edges: dict[str, set[str]]) -> list[str]:
     """The modules of one import cycle, in its order; empty if there is none."""
     try:
@@ -83,12 +116,21 @@ def main() -> int:
         table = PrettyTable(["module", "lines", "imported by"], align="l", max_width=90)
         table.add_rows([[name or "zoo", n, ", ".join(sorted(importers[name]))] for name, n in sorted(lines.items())])
         print(table)
-    by_folder = defaultdict(list)
+    by_room = defaultdict(list)
     for name, path in modules().items():
-        by_folder[str(path.parent.relative_to(PACKAGE.parent))].append(lines[name])
-    table = PrettyTable(["folder", "modules", "lines", "largest"], align="l")
-    table.add_rows([[folder, len(sizes), sum(sizes), max(sizes)] for folder, sizes in sorted(by_folder.items())])
-    table.add_row(["all", len(lines), sum(lines.values()), max(lines.values())])
+        by_room[room_of(path)].append(lines[name])
+    table = PrettyTable(["room", "modules", "largest", "lines", "budget", "over"], align="r")
+    table.align["room"] = "l"
+    for room, (_, budget) in ROOMS.items():
+        sizes = by_room[room]
+        over = max(sum(sizes) - budget, 0)
+        table.add_row([room, len(sizes), max(sizes), f"{sum(sizes):,}", f"{budget:,}", f"{over:,}" if over else ""])
+    table.add_divider()
+    for folder, budget in BESIDE.items():
+        sizes = [len(path.read_text().splitlines()) for path in (PACKAGE.parent / folder).rglob("*.py")]
+        over = max(sum(sizes) - budget, 0)
+        count = f"{len(sizes)} of {MODULES}" if folder == "zoo" else len(sizes)
+        table.add_row([f"{folder}/", count, max(sizes), f"{sum(sizes):,}", f"{budget:,}", f"{over:,}" if over else ""])
     print(table)
     small = [name for name, n in lines.items() if n < SMALL and len(importers[name]) == 1]
     print(f"modules of fewer than {SMALL} lines with one importer: {', '.join(small) or 'none'}")

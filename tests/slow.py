@@ -29,7 +29,6 @@ FILES = (
     "evaluation/label_free/mine",
     "encoders/layouts/residual",
     "encoders/catalogue",
-    "encoders/same_features",
     "encoders/unlisted",
     "demo",
     "published_file",

@@ -25,6 +25,9 @@ def study(table, options):
         axes[0].hist(found["usability"])
         return drawing
 
+    def data():
+        return [["encoder", "usability"], *found["usability"].items()]
+
     options.progress("mean", 1, 1)
     return Findings(
         claims=[
@@ -33,7 +36,9 @@ def study(table, options):
         ],
         estimates=[Estimate(term="mean", outcome="usability", method="mean", value=mean, n=len(found), unit="points")],
         tables=[Table(title="All & more", headers=["encoder", "usability"], rows=[["a", "1.0"]], note="a note")],
-        figures=[Figure(name="histogram", title="A histogram", caption="Usability of all encoders.", draw=draw)],
+        figures=[
+            Figure(name="histogram", title="A histogram", caption="Usability of all encoders.", draw=draw, data=data)
+        ],
         rows=[Rows(part="mean", used=len(found), left_out=table.n_left_out("usability"))],
         notes=["a note of the study"],
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import tomllib
@@ -23,7 +22,6 @@ from zoo.errors import (
     ContentWarning,
     DataError,
     QueryError,
-    StoreError,
     UnknownName,
     WeightsRefused,
     WeightsUnavailable,
@@ -209,16 +207,6 @@ def test_an_exported_page_states_nothing_that_was_not_stated() -> None:
     assert "V100" not in page
 
 
-def test_a_card_that_was_registered_with_all_facts_of_its_model_still_loads() -> None:
-    register()
-    (path,) = registered_folder().rglob("*.toml")
-    text = path.read_text().replace('mode = "not published"', 'mode = "clustering"')
-    text = text.replace('processor = "not published"', 'processor = "V100"')
-    path.write_text(text.replace('url = "mine.pth"', f'url = "{Path.cwd() / "mine.pth"}"'))
-    assert zoo.card("my_dino").pretraining.processor == "V100"
-    assert zoo.load("my_dino")[0](IMAGE).shape == (1, 32)
-
-
 def test_the_same_registration_again_changes_nothing() -> None:
     register(facts={"pretraining.epochs": 100})
     before = everything()
@@ -281,19 +269,6 @@ def test_weights_whose_features_are_not_finite_leave_nothing() -> None:
     with pytest.raises(DataError, match="not finite"):
         register()
     assert everything() == before
-
-
-def test_a_card_whose_name_could_not_be_made_lasting_keeps_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(folder: Path) -> None:
-        if folder.name == "registered":  # where the card appears
-            raise OSError(errno.EIO, "Input/output error")
-
-    with monkeypatch.context() as broken:
-        broken.setattr("zoo.files.synchronise_folder", fail)
-        with pytest.raises(StoreError):
-            register()
-    assert register().id == "my_dino"
-    assert zoo.load("my_dino")[0](IMAGE).shape == (1, 32)
 
 
 def test_the_features_of_a_registered_encoder_are_recorded_for_the_check() -> None:
@@ -416,21 +391,6 @@ class TestRaces:
         seen = meanwhile(register)
         assert register() == zoo.card("my_dino")
         assert whole() == seen[0]
-
-    def test_who_loses_takes_no_weights_away_that_another_encoder_has(self, meanwhile: Any, other: str) -> None:
-        def others() -> None:
-            zoo.register(other, like="tiny", name="my_dino")
-            register("my_second")  # of the file of who loses
-
-        meanwhile(others)
-        with pytest.raises(QueryError, match="is taken"):
-            register()
-        assert zoo.load("my_second")[0](IMAGE).shape == zoo.load("my_dino")[0](IMAGE).shape
-
-    def test_two_ids_of_one_file_at_once_are_both_registered(self, meanwhile: Any) -> None:
-        meanwhile(lambda: register("my_second"))
-        register()
-        assert {"my_dino", "my_second"} <= set(zoo.list_encoders())
 
 
 def whole() -> dict[str, bytes]:

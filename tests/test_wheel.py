@@ -133,8 +133,8 @@ def test_the_installed_command_runs_a_study_and_writes_its_report(environment: P
     command = python_of(environment).with_name("zoo.exe" if os.name == "nt" else "zoo")
     listed = json.loads(run(command, "study", "--json", cwd=tmp_path))
     assert {study["name"] for study in listed["studies"]} == set(shipped_studies())
-    run(command, "study", "what_an_encoder_is_good_at", "--out", "report", cwd=tmp_path)  # a folder of modules
-    assert '<h2 id="what_an_encoder_is_good_at">' in (tmp_path / "report" / "index.html").read_text()
+    run(command, "study", "do_accuracies_agree", "--out", "report", cwd=tmp_path)  # a folder of modules
+    assert '<h2 id="do_accuracies_agree">' in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_the_installed_package_reads_its_own_content(environment: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def open_page(browser):
 
 
 @pytest.mark.parametrize(("other", "code"), [("pass", 0), ("assert False", 1)], ids=["", "one fails"])
-@pytest.mark.parametrize("processes", [[], ["--numprocesses", "1"]], ids=["here", "in a worker"])
+@pytest.mark.parametrize("processes", [["--numprocesses", "1"]], ids=["in a worker"])
 def test_tests_without_their_browser_are_left_out_aloud(
     processes: list[str], other: str, code: int, tmp_path: Path, repository: Path
 ) -> None:

@@ -13,7 +13,6 @@ from zoo.evaluation.drawing import (
     Figure,
     legend_below,
     letter,
-    name_points,
     new_figure,
     palette,
     scatter_groups,
@@ -45,9 +44,7 @@ def _draw_agreement(pairs: Pairs, table: StudyTable, order: Sequence[Estimate]) 
     modes = table.frame["ssl_mode"].reindex(pairs.first.index).fillna("unknown").astype(str)
     ends = (min(pairs.first.min(), pairs.second.min()) - 2, max(pairs.first.max(), pairs.second.max()) + 2)
     left.plot(ends, ends, "--", color="#888888", linewidth=0.8)
-    scatter_groups(
-        left, pairs.second.tolist(), pairs.first.tolist(), modes.tolist(), colours=MODE_COLOURS, names=list(modes.index)
-    )
+    scatter_groups(left, pairs.second.tolist(), pairs.first.tolist(), modes.tolist(), colours=MODE_COLOURS)
     left.set(
         xlabel="measured accuracy [%], higher is better",
         ylabel="reported accuracy [%]\nhigher is better",
@@ -109,7 +106,7 @@ def _draw_protocols(groups: Sequence[Pairs], sources: Sequence[TwoSources]) -> D
         panel.axline((50, 50), slope=1, linestyle="--", color="#888888", linewidth=0.8)
         for name, (ink, mark) in inks.items():
             own = pairs.clusters.map(_short) == name
-            points = panel.scatter(
+            panel.scatter(
                 pairs.first[own],
                 pairs.second[own],
                 s=16,
@@ -119,7 +116,6 @@ def _draw_protocols(groups: Sequence[Pairs], sources: Sequence[TwoSources]) -> D
                 edgecolors="white",
                 label=name,
             )
-            name_points(points, pairs.first.index[own])
         panel.set(
             xlabel=f"{first} [%], higher is better",
             ylabel=f"{second} [%], higher is better",

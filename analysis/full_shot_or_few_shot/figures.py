@@ -16,7 +16,6 @@ from zoo.evaluation.drawing import (
     Figure,
     legend_below,
     letter,
-    name_points,
     new_figure,
     say_above,
     scatter_groups,
@@ -171,7 +170,6 @@ def draw_full_against_few(frame: pd.DataFrame, few: str, *, full: str = "train_t
         ranked[few].tolist(),
         ranked["mode"].tolist(),
         colours=MODE_COLOURS,
-        names=list(ranked.index),
     )
     axes.plot(
         front[full],
@@ -202,7 +200,7 @@ def _draw_settings(axes: Axes, found: Mapping[tuple[str, str], Estimate], settin
 def _scatter_years(axes: Axes, rows: pd.DataFrame, first: str, second: str, *, size: float) -> None:
     for year, group in rows.groupby("year"):
         colour, mark = _year_look(year)
-        points = axes.scatter(
+        axes.scatter(
             group[first],
             group[second],
             s=size,
@@ -213,7 +211,6 @@ def _scatter_years(axes: Axes, rows: pd.DataFrame, first: str, second: str, *, s
             edgecolors="white",
             label=f"{float(str(year)):.0f} ({len(group)})",
         )
-        name_points(points, group.index)
 
 
 def _year_look(year: object) -> tuple[str, str]:

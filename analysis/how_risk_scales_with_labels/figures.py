@@ -40,9 +40,8 @@ def draw_predicted(law: ScalingLaw, rows: pd.DataFrame) -> Drawing:
     order = rows["n"].sort_values(ascending=False).index
     groups = [SETTINGS.get(n, f"{n:,} labels") for n in rows.loc[order, "n"]]
     positions = rows.index.get_indexer(order)
-    names = rows.loc[order, "encoder"].tolist()
     errors = rows.loc[order, "error"].tolist()
-    scatter_groups(axes, list(predicted[positions]), errors, groups, size=10, alpha=0.75, names=names)
+    scatter_groups(axes, list(predicted[positions]), errors, groups, size=10, alpha=0.75)
     axes.plot([0, 100], [0, 100], color="#444444", linewidth=0.9, zorder=0)
     low = 10 * np.floor(min(predicted.min(), rows["error"].min()) / 10)
     axes.set(

@@ -164,7 +164,6 @@ def draw_scatter(found: Predictions) -> Drawing:
             population.oracle[ordered].tolist(),
             modes[ordered].tolist(),
             colours=MODE_COLOURS,
-            names=ordered,
         )
         if rows.min() > 0 and rows.max() > _WIDE * rows.min():
             axes.set_xscale("log")

@@ -196,14 +196,11 @@ def rank_figure(table: StudyTable) -> Figure | None:
             both["train_rank"].tolist(),
             both["usability"].tolist(),
             both["ssl_mode"].tolist(),
-            list(both.index),
         ),
     )
 
 
-def draw_rank(
-    ranks: Sequence[float], usability: Sequence[float], modes: Sequence[str], encoders: Sequence[str] = ()
-) -> Drawing:
+def draw_rank(ranks: Sequence[float], usability: Sequence[float], modes: Sequence[str]) -> Drawing:
     """Points by type of objective; the types in the order of their colours, others after them."""
     order = [*(mode for mode in MODE_COLOURS if mode in modes), *sorted(set(modes) - set(MODE_COLOURS))]
     places = sorted(range(len(modes)), key=lambda place: order.index(modes[place]))
@@ -215,7 +212,6 @@ def draw_rank(
         [modes[place] for place in places],
         colours=MODE_COLOURS,
         size=20.0,
-        names=[encoders[place] for place in places] if encoders else (),
     )
     axes.set_xscale("log", base=2)
     low, high = math.floor(math.log2(min(ranks))), math.ceil(math.log2(max(ranks)))

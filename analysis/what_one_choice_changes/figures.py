@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.analysis.columns import OUTCOMES
 from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, controlled_groups
 from zoo.analysis.table import StudyTable
-from zoo.evaluation.drawing import COLOURS, FULL_WIDTH, MARKS, Figure, legend_below, letter, name_points, new_figure
+from zoo.evaluation.drawing import COLOURS, FULL_WIDTH, MARKS, Figure, legend_below, letter, new_figure
 from zoo.optional import requires_extra
 from zoo.studies.tables import risk_label
 
@@ -202,7 +202,7 @@ def representations_of_one_network(members: Members) -> Drawing:
     for group, look in _looks(members.groups).items():
         own = members.frame[members.frame["group"] == group].sort_values("z_dim", kind="stable")
         axes.plot(own["usability"], own["probe_gen"], color=look["color"], linewidth=0.8, linestyle=look["linestyle"])
-        points = axes.scatter(
+        axes.scatter(
             own["usability"],
             own["probe_gen"],
             s=own["z_dim"] * per_dimension,
@@ -212,7 +212,6 @@ def representations_of_one_network(members: Members) -> Drawing:
             linewidths=0.4,
             zorder=3,
         )
-        name_points(points, own.index)
     axes.set_xlabel(risk_label("usability"))
     axes.set_ylabel(risk_label("probe_gen"))
     axes.margins(0.08)

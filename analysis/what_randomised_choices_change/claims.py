@@ -98,7 +98,7 @@ def _why_not(experiment: Experiment, effect: RandomisedEffect, seen: int) -> str
         return "the effect goes the other way here"
     if effect.p <= CERTAIN:
         return "the difference in means and least squares have different signs, so that chance in the draw decides"
-    reason = f"not told from none, as {experiment.smallest(effect):.2g} points would be in four of five draws"
+    reason = f"not detected (80 % power for {experiment.smallest(effect):.2g} points)"
     return "; ".join(filter(None, [reason, disagreement(effect)]))
 
 

@@ -115,7 +115,7 @@ def draw_effects(experiment: Experiment) -> Drawing:
     for ink, words in (
         (FOUND, f"family-wise p at most {CERTAIN:g}"),
         (PERHAPS, f"p at most {CERTAIN:g}"),
-        (NONE, "not told from none"),
+        (NONE, "not detected"),
     ):
         panels[0].plot([], [], "o-", color=ink, label=words)
     panels[0].plot([], [], "|", color=NONE, markersize=6, label="difference in means")

@@ -81,7 +81,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
                 note="In points of each outcome [95 %: which encoders are averaged over].",
             ),
         ],
-        figures=figures_of(table, after, before),
+        figures=figures_of(after),
         rows=after.rows(table),
         files=tuned_files(table, *tuned.values()),
         notes=[*NOTES, *after.notes],

@@ -77,7 +77,7 @@ def _on_randomised(found: Found, method: str) -> Answer:
     )
     return Answer(
         ours=f"the sign of {counts['right sign']} of {counts['certain']} effects that are told from none, "
-        f"{counts['found']} found{covers}; of {counts['uncertain']} that are not told from none it finds "
+        f"{counts['found']} found{covers}; of {counts['uncertain']} that randomisation did not detect it finds "
         f"{counts['unconfirmed']}",
         holds=right,
         value=share,

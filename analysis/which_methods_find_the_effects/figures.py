@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.finding_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES
-from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, name_points, new_figure
+from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
 
 from .held import OnRandomised
 from .recorded import CONFOUNDED, RANDOMISED, Recorded
@@ -66,7 +66,7 @@ def _draw_answers(own: OnRandomised, shown: Sequence[str]) -> Drawing:
                     if one.answer.ci_low is not None and one.answer.ci_high is not None:
                         ends = (one.answer.ci_low / scale[outcome], one.answer.ci_high / scale[outcome])
                         panel.vlines(place, *ends, color=COLOURS[number], linewidth=0.5, alpha=0.35)
-                points = panel.plot(
+                panel.plot(
                     x,
                     y,
                     MARKS[number],
@@ -76,7 +76,6 @@ def _draw_answers(own: OnRandomised, shown: Sequence[str]) -> Drawing:
                     markeredgewidth=0.8,
                     label=OUTCOMES[outcome].label if certain else None,
                 )
-                name_points(points[0], [one.question.name for one in held])
         panel.set_xlabel("randomised effect [SD]\nlower is better")
         panel.set_ylim(-3.2, 2.2)
     panels[0].set_ylabel("answer [SD of the outcome]")

@@ -50,7 +50,7 @@ def randomised_table(own: OnRandomised) -> Table:
         title="The methods on the randomised population",
         headers=[
             "method", "answered", "right sign, of effects told from none", "found", "found, other sign",
-            "found, of effects not told from none", "intervals with the randomised effect", "the same, HC3",
+            "found, of effects not detected by randomisation", "intervals with the randomised effect", "the same, HC3",
             "share of the effect",
         ],
         rows=rows,

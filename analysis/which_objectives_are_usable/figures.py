@@ -10,18 +10,16 @@ from zoo.analysis.columns import OUTCOMES, TREE_OUTCOMES, Estimate
 from zoo.analysis.importance import Importance
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import (
-    FULL_WIDTH,
     MODE_COLOURS,
     Figure,
     legend_below,
     letter,
-    name_points,
     new_figure,
     palette,
     scatter_groups,
 )
 from zoo.optional import requires_extra
-from zoo.studies.shap import Swarm, beeswarm, colours_for, explain_colours, spread
+from zoo.studies.shap import draw_choice, scatter
 from zoo.studies.tables import risk_label
 from zoo.studies.trees import Trees
 
@@ -64,31 +62,30 @@ def figures_of(table: StudyTable, means: Sequence[Estimate], trees: Trees) -> li
             title="SHAP values by type of objective (Figures 22 and 23b)",
             caption=f"SHAP values on the usability error of {found.n} encoders, of (a) the type and (b) the projector "
             "(its architecture and hidden parameters, added), which generative encoders lack.",
-            draw=partial(draw_types, found, table, panels),
+            draw=partial(draw_types, found, panels),
         )
         figures.append(types)
     counts = table.frame["objective"].value_counts()
     clustering = table.frame.loc[table.frame["ssl_mode"] == "clustering", "objective"].value_counts()
-    for name, title, names, outcomes, fewest, columns in (
-        ("clustering_objectives", "Clustering objectives (Figure 13)", clustering, SHOWN, 1, 2),
-        ("objectives", "Objectives (Figure 24)", counts[counts >= FEWEST], TREE_OUTCOMES, FEWEST, 3),
+    for name, title, names, outcomes, fewest in (
+        ("clustering_objectives", "Clustering objectives (Figure 13)", clustering, SHOWN, 1),
+        ("objectives", "Objectives (Figure 24)", counts[counts >= FEWEST], TREE_OUTCOMES, FEWEST),
     ):
         models = [trees.fitted[outcome] for outcome in outcomes if outcome in trees.fitted]
         if models and len(names):
             shown = ", ".join(f"{one.n} ({OUTCOMES[one.outcome].label})" for one in models)
-            ending = f"; rows of fewer than {fewest} are empty." if fewest > 1 else "."
+            ending = f"; objectives of fewer than {fewest} are left out." if fewest > 1 else "."
             objectives = Figure(
                 name=name,
                 title=title,
                 caption=f"SHAP values of the objective, each point one of {shown} encoders{ending}",
                 draw=partial(
-                    draw_objectives,
+                    draw_choice,
                     models,
-                    [str(one) for one in names.index],
-                    table,
-                    fewest=fewest,
-                    n_columns=columns,
-                    one_scale=columns == 2,
+                    [OUTCOMES[one.outcome].label for one in models],
+                    "objective",
+                    label="",
+                    only=[str(one) for one in names.index],
                 ),
             )
             figures.append(objectives)
@@ -102,10 +99,9 @@ def draw_means(table: StudyTable, means: Sequence[Estimate], *, outcome: str, by
     for position, mean in enumerate(means):
         own = rows.loc[rows[by].astype(str) == mean.term, outcome]
         values = own.to_numpy(float)
-        moves = spread(values, width=float(np.ptp(rows[outcome].to_numpy(float))) / 90 or 1.0)
+        moves = np.random.default_rng(position).uniform(-0.25, 0.25, len(values))
         colour = palette([mean.term], MODE_COLOURS)[mean.term][0]
-        points = axes.scatter(values, position + moves, s=9, c=colour, linewidths=0, alpha=0.55, zorder=2)
-        name_points(points, own.index)
+        axes.scatter(values, position + moves, s=9, c=colour, linewidths=0, alpha=0.55, zorder=2)
         if mean.ci_low is not None and mean.ci_high is not None:
             axes.plot([mean.ci_low, mean.ci_high], [position, position], color="black", linewidth=1.1, zorder=3)
         axes.scatter(
@@ -133,9 +129,7 @@ def draw_by_year(table: StudyTable, *, outcome: str, by: str) -> Drawing:
         year + _GROUP_STEP * (places[year].index(group) - (len(places[year]) - 1) / 2)
         for year, group in zip(rows["year"].astype(float), groups, strict=True)
     ]
-    scatter_groups(
-        axes, x, rows[outcome].astype(float).tolist(), groups, colours=MODE_COLOURS, size=13, names=list(rows.index)
-    )
+    scatter_groups(axes, x, rows[outcome].astype(float).tolist(), groups, colours=MODE_COLOURS, size=13)
     every = range(int(years.min()), int(years.max()) + 1)
     for year in every[::2]:
         axes.axvspan(year - 0.5, year + 0.5, color="#F3F3F3", zorder=0, linewidth=0)
@@ -150,67 +144,15 @@ def draw_by_year(table: StudyTable, *, outcome: str, by: str) -> Drawing:
     return drawing
 
 
-def draw_types(found: Importance, table: StudyTable, panels: Sequence[tuple[str, Sequence[str]]]) -> Drawing:
-    """SHAP values by type of objective: a panel a group of features, whose values are added; colours are years."""
-    modes = found.values["ssl_mode"].astype(object)
-    order = found.shap["ssl_mode"].groupby(modes).mean().sort_values().index
-    years = table.frame.loc[found.shap.index, "year"]
-    colours = colours_for(years.tolist())
-    drawing, axes = new_figure(height=2.9, n_columns=len(panels), sharey=True)
-    swarms: list[Swarm] = []
+def draw_types(found: Importance, panels: Sequence[tuple[str, Sequence[str]]]) -> Drawing:
+    """SHAP values by type of objective: a panel a group of features, whose values are added."""
+    drawing, axes = new_figure(height=2.9, n_columns=len(panels))
+    modes = found.values["ssl_mode"]
+    order = found.shap["ssl_mode"].groupby(modes.astype(object)).mean().sort_values().index
+    places = [encoder for mode in order for encoder in found.shap.index[modes == mode]]
     for one, (title, features) in zip(axes, panels, strict=True):
-        shap = found.shap[list(features)].sum(axis=1)
-        swarms = [
-            Swarm(
-                f"{mode} ({int((modes == mode).sum())})",
-                shap[modes == mode].tolist(),
-                years[modes == mode].tolist(),
-                list(shap.index[modes == mode]),
-            )
-            for mode in order
-        ]
-        beeswarm(one, swarms, colours, size=9)
-        one.set_xlabel(f"SHAP value of the {title} [points]\nnegative is better")
+        shares = found.shap.loc[places, list(features)].sum(axis=1).rename(title)
+        scatter(one, shares, modes[places])
+        one.set_ylabel(f"SHAP value of the {title} [points]\nnegative is better")
     letter(axes)
-    explain_colours(drawing, axes, colours, swarms, label="year of publication", below=False)
-    return drawing
-
-
-def draw_objectives(
-    found: Sequence[Importance],
-    names: Sequence[str],
-    table: StudyTable,
-    *,
-    fewest: int = 1,
-    n_columns: int = 3,
-    one_scale: bool = False,
-) -> Drawing:
-    """SHAP values of the objective: a row an objective, a panel an outcome; colours are representation dimensions.
-
-    Objectives with fewer than ``fewest`` encoders that have the outcome are left empty in its panel. With ``one_scale``
-    all panels have the same axis.
-    """
-    n_rows = -(-len(found) // n_columns)
-    height = n_rows * (0.19 * len(names) + 0.85) + 0.3
-    drawing, axes = new_figure(width=FULL_WIDTH, height=height, n_rows=n_rows, n_columns=n_columns, sharey=True)
-    everywhere = [table.frame.loc[one.shap.index, "z_dim"] for one in found]
-    colours = colours_for([number for column in everywhere for number in column])
-    furthest = max(
-        float(one.shap.loc[one.values["objective"].isin(list(names)), "objective"].abs().max()) for one in found
-    )
-    swarms: list[Swarm] = []
-    for one, importance, dimensions in zip(axes, found, everywhere, strict=False):
-        objectives = importance.values["objective"].astype(object)
-        swarms = []
-        for name in names:
-            chosen = objectives == name if (objectives == name).sum() >= fewest else objectives != objectives
-            chosen &= objectives.notna()
-            shares = importance.shap.loc[chosen, "objective"]
-            swarms.append(Swarm(name, shares.tolist(), dimensions[chosen].tolist(), list(shares.index)))
-        beeswarm(one, swarms, colours, size=6, limit=1.06 * furthest if one_scale else None)
-        one.set_xlabel(f"{OUTCOMES[importance.outcome].label}\nSHAP value [points]\nnegative is better")
-    letter(axes[: len(found)])
-    for one in axes[len(found) :]:
-        one.set_visible(False)
-    explain_colours(drawing, axes, colours, swarms, label="representation dimensions", below=False)
     return drawing

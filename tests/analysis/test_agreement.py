@@ -38,17 +38,6 @@ def test_the_t_test_is_that_of_two_paired_columns() -> None:
     assert (found.mean.ci_low, found.mean.ci_high) == pytest.approx(tuple(theirs.confidence_interval(0.95)))
 
 
-def test_one_outlier_moves_the_mean_and_not_the_median() -> None:
-    differences = planted(50, mean=1.0, sd=0.5)
-    spoilt = differences.copy()
-    spoilt.iloc[0] = -200.0
-    without, with_it = (paired_comparison(values, term="outlier") for values in (differences, spoilt))
-    assert with_it.mean.value == pytest.approx(without.mean.value - (200 + differences.iloc[0]) / 50)
-    assert with_it.median.value == pytest.approx(without.median.value, abs=0.1)
-    assert with_it.mean.p is not None and with_it.mean.p > 0.05
-    assert with_it.median.p is not None and with_it.median.p < 1e-6
-
-
 def test_three_pairs_say_what_they_cannot() -> None:
     found = paired_comparison(pd.Series([-0.9, -0.1, 0.0]), term="three")
     assert found.smallest_p == stats.wilcoxon([1.0, 2.0, 3.0]).pvalue == 0.25  # all signs alike, the most extreme case
@@ -79,15 +68,6 @@ def test_pairs_that_cannot_be_compared_are_refused(differences: list[float], wor
         paired_comparison(pd.Series(differences), term="bad")
 
 
-def test_a_constant_offset_leaves_the_correlation_and_shows_in_the_difference() -> None:
-    first = planted(30, mean=20.0, sd=4.0)
-    second = first + 5.0 + planted(30, mean=0.0, sd=0.1, seed=2)
-    r, tau = correlations(first, second, term="offset")
-    assert r.value is not None and r.value > 0.99
-    assert tau.value is not None and tau.value > 0.95
-    assert paired_comparison(second - first, term="offset").mean.value == pytest.approx(5.0, abs=0.1)
-
-
 def test_the_same_order_throughout_has_a_tau_without_an_interval() -> None:
     rising = pd.Series([1.0, 2.0, 3.0, 5.0, 8.0])
     r, tau = correlations(rising, rising**3, term="monotone")
@@ -105,19 +85,6 @@ def test_intervals_of_both_coefficients_hold_what_they_promise() -> None:
         pair = correlations(pd.Series(x), pd.Series(y), term="normal")
         covered += [one.ci_low < true < one.ci_high for one, true in zip(pair, (0.5, true_tau), strict=True)]  # type: ignore[operator]
     assert (covered / 300 > 0.91).all()
-
-
-def test_rows_that_lack_a_measurement_do_not_count() -> None:
-    first, second = planted(12, mean=0, sd=1), planted(12, mean=0, sd=1, seed=1)
-    second.iloc[:4] = math.nan
-    assert correlations(first, second, term="sparse")[0].n == 8
-    with pytest.raises(QueryError, match=r"4 rows, expected at least 5"):
-        correlations(first.iloc[:8], second, term="sparser")
-
-
-def test_a_column_that_never_varies_has_no_correlation() -> None:
-    with pytest.raises(QueryError, match=r"second column.*never varies"):
-        correlations(planted(9, mean=0, sd=1), pd.Series(0.3, index=[f"e{i}" for i in range(9)]), term="flat")
 
 
 def test_the_row_that_makes_a_correlation_is_named() -> None:

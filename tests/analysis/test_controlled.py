@@ -120,17 +120,6 @@ def test_repeated_rows_give_the_printed_numbers(
     assert "rows repeated" in estimate.method
 
 
-def test_repeated_rows_give_their_p_values_to_two_digits() -> None:
-    """Origin of the second digits: the rows of 43 and 21 counted by hand and fitted with statsmodels' formulas."""
-    dimensions = controlled_effect(COMPLETE, "z_dim", "usability", as_the_paper_did=True)
-    projector = controlled_effect(COMPLETE, "projection2_arch", "usability", as_the_paper_did=True)
-    assert (dimensions.fit.n, dimensions.n_encoders, dimensions.fit.residual_df) == (43, 25, 32)
-    assert (projector.fit.n, projector.n_encoders, projector.fit.residual_df) == (21, 9, 15)
-    assert agrees_with("4.0e-9", dimensions.estimate().p or 1.0)
-    assert agrees_with("9.4e-12", projector.estimate("mlp").p or 1.0)
-    assert dimensions.estimate().note == "43 rows of 25 encoders"
-
-
 def test_distinct_rows_of_dimensions_meet_the_bars() -> None:
     """Bars: coefficient in [-4.0, -3.6] and p < 1e-3, of 25 encoders in 10 groups."""
     found = controlled_effect(PUBLISHED, "z_dim", "usability")
@@ -174,16 +163,6 @@ def test_a_group_differs_in_nothing_but_the_varied_columns() -> None:
     assert groups["n_varying"].min() == 1
 
 
-def test_a_group_keeps_its_name_when_its_first_encoder_is_not_looked_at() -> None:
-    everybody = controlled_groups(PUBLISHED, "epochs")
-    group = everybody["group"].value_counts().index[0]
-    members = everybody.index[everybody["group"] == group]
-    assert members[0] == group
-    fewer = controlled_groups(PUBLISHED, "epochs", among=members[1:])
-    assert list(fewer.index) == list(members[1:])
-    assert set(fewer["group"]) == {group}
-
-
 def test_a_missing_cell_is_a_value_of_its_own() -> None:
     def groups(first: Any, second: Any) -> pd.DataFrame:
         return controlled_groups(
@@ -222,12 +201,6 @@ def test_changes_inside_groups_go_from_the_smallest_to_the_largest_value() -> No
     by_level = controlled_effect(PUBLISHED, "pretraining_data", "probe_gen").changes("ImageNet-1K", "ImageNet-22K")
     assert sorted(by_level.index) == ["jigsaw_rn50", "rotnet_rn50_in1k"]
     assert (by_level > 0).all()  # Figure 21
-
-
-def test_a_number_enters_as_it_is_if_that_is_asked_for() -> None:
-    found = controlled_effect(PUBLISHED, "nviews", "usability", log=False)
-    assert found.estimate().term == "nviews"
-    assert found.estimate().unit == "percentage points per unit of nviews"
 
 
 def test_a_choice_that_cannot_be_judged_is_refused_in_one_sentence() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.planted_curves import MAE, ROTNET, SCALES, SCRATCH, SIMCLR, curve
+from tests.planted_curves import ROTNET, SCALES, SCRATCH, SIMCLR, curve
 from zoo.analysis.curves import (
     MeasuredCurve,
     Panel,
@@ -16,12 +15,9 @@ from zoo.analysis.curves import (
     drawn_mean,
     estimate_of,
     found_curves,
-    kind_of,
     largest_of,
     main_panels,
-    mean_of,
     panels_of,
-    parsed_protocol,
     seed_variances,
     spread_of,
 )
@@ -62,24 +58,6 @@ def test_the_interval_of_an_improvement_is_that_of_its_draws() -> None:
     beyond = (0.05 * len(ordered) - n_lost) / 2 / (len(ordered) - n_lost)
     ends = np.quantile(ordered[: len(ordered) - n_lost], [beyond, 1 - beyond])
     assert [found.curve.improvement.ci_low, found.curve.improvement.ci_high] == pytest.approx(list(ends))
-
-
-def test_the_unit_of_the_loss_changes_nothing() -> None:
-    plain, other = (only(curve(SIMCLR, 0.3, half_width=0.02, scale=scale)) for scale in ((90.0, 10.0), (3.0, 2.5)))
-    assert plain.curve.improvement is not None and other.curve.improvement is not None
-    assert other.curve.improvement.value == pytest.approx(plain.curve.improvement.value)
-    widths = [one.curve.improvement.ci_high - one.curve.improvement.ci_low for one in (plain, other)]  # type: ignore
-    assert widths[0] == pytest.approx(widths[1], rel=0.1)
-
-
-def test_the_order_of_rows_changes_nothing() -> None:
-    rows = [*curve(SIMCLR, 0.3), *curve(ROTNET, 0.1), *curve(SIMCLR, 0.2, task="depth")]
-    shuffled = random.Random(0).sample(rows, len(rows))
-    one, other = (
-        [found.curve.as_dict() for panel in panels_of(found_curves(some)) for found in panel.curves]
-        for some in (rows, shuffled)
-    )
-    assert one == other
 
 
 def test_scratch_with_all_labels_is_maximal_supervision_in_every_draw() -> None:
@@ -133,13 +111,6 @@ def test_a_frozen_encoder_goes_with_the_controls_of_the_same_options() -> None:
     assert main.protocol == told  # fine-tuned as in the paper, and by the shorter name
 
 
-def test_options_of_other_runs_are_not_mixed() -> None:
-    rows = [*curve(SIMCLR, 0.3, recipe=Recipe(epochs=3.0), controls=("blind",)), *curve(ROTNET, 0.1)]
-    rows += curve(SIMCLR, 0.3, controls=("scratch", "maximal"))  # by another recipe
-    refused = [sentence for panel in panels_of(found_curves(rows)) for sentence in panel.refused]
-    assert any("no rows with control=scratch and control=maximal" in one and "(epochs=3.0)" in one for one in refused)
-
-
 def test_of_two_sources_the_one_that_measured_last_counts() -> None:
     rows = [*curve(SIMCLR, 0.3, source="measured", day="2026-11-01"), *curve(SIMCLR, 0.5, day="2026-11-02")]
     found = only(rows)
@@ -163,24 +134,12 @@ def test_a_recorded_risk_is_taken_as_exact_and_a_run_without_interval_as_unknown
     assert len({*drawn_mean([Run(50, 50, None, 20.0, None, None)], whose=["a"]).draws.tolist()}) == 1
 
 
-def test_a_recorded_risk_is_not_averaged_with_measured_ones() -> None:
-    rows = curve(SIMCLR, 0.3)
-    measured = next(row for row in rows if "control=maximal" in row.protocol)
-    recorded = replace(measured, seed=None, n_train=None, value=-40.0, ci_low=None, ci_high=None)
-    assert only([*rows, recorded]).curve == only(rows).curve
-
-
 def test_rows_of_two_data_sets_under_one_name_are_refused_instead_of_mixed() -> None:
     smaller = curve(SIMCLR, 0.3, scratch={30: 0.9, 60: 0.5}, n_all=200)
     (panel,) = panels_of(found_curves([*curve(SIMCLR, 0.3), *smaller, *curve(ROTNET, 0.1)]))
     assert [one.encoder for one in panel.curves] == [ROTNET]
     (sentence,) = panel.refused
     assert "with controls of 200 and 4,000 images, which are several data sets under one name" in sentence
-
-
-def test_the_interval_of_a_single_run_is_that_of_its_row_on_either_side() -> None:
-    drawn = drawn_mean([Run(50, 50, 0, 20.0, 19.0, 24.0)], whose=["a"], n_draws=40_000)
-    assert np.percentile(drawn.draws, [2.5, 50, 97.5]) == pytest.approx([19.0, 20.0, 24.0], abs=0.1)
 
 
 def test_seeds_that_agree_are_as_uncertain_as_one_for_they_have_the_same_images() -> None:
@@ -220,24 +179,6 @@ def test_noise_does_not_pass_for_a_spread_or_for_a_best_encoder() -> None:
             assert found.ci_low is not None and found.ci_high is not None
             n_held[name] += found.ci_low <= truth <= found.ci_high
     assert min(n_held.values()) >= 50
-
-
-def test_a_quantity_without_draws_has_no_interval_and_says_why() -> None:
-    found = estimate_of(
-        mean_of([Drawn(value=1.0), Drawn(value=3.0, draws=np.ones(5))]), term="", outcome="", n=2, unit="", method=""
-    )
-    assert (found.value, found.ci_low, found.note) == (2.0, None, "a run has no interval")
-
-
-def test_what_the_paper_calls_contrastive_includes_siamese_methods() -> None:
-    names = [SIMCLR, "pocket_dino_vit_shapes", "pocket_barlow_rn_shapes", ROTNET, MAE, "pocket_sup_rn_shapes"]
-    kinds = ["contrastive"] * 3 + ["non-contrastive"] * 2 + ["supervised"]
-    assert [kind_of(name) for name in [*names, "pocket_init_rn"]] == [*kinds, "untrained"]
-
-
-@pytest.mark.parametrize("name", ["zoo-logistic-2", "zoo-curve-unknown-1", "zoo-label-free-1 (control=blind)"])
-def test_other_protocols_are_no_curves(name: str) -> None:
-    assert parsed_protocol(name) is None
 
 
 def test_a_panel_is_named_by_task_data_metric_and_options() -> None:

@@ -105,14 +105,6 @@ def test_what_is_identified_does_not_depend_on_units(scale: float) -> None:
     assert fit.estimate("own").p == pytest.approx(plain.estimate("own").p)
 
 
-def test_a_column_that_never_varies_says_so() -> None:
-    fit = fitted(planted(), more={"zero": 0.0, "two": 2.0})
-    assert fit.estimate("zero").note == "not identified: 0 in every row"
-    assert fit.estimate("two").note == "not identified: 2 in every row"
-    assert fit.estimate(CONSTANT).note == "not identified: coincides with two"
-    assert fit.estimate("year").p is not None
-
-
 def test_all_levels_beside_a_constant_coincide_with_each_other() -> None:
     frame = planted()
     fit = fitted(frame, more={"kind[mlp]": (frame["kind"] == "mlp") * 1.0})
@@ -196,12 +188,6 @@ def test_a_design_names_its_terms_and_their_units() -> None:
     units = design.units("points")
     assert (units["log(size)"], units["year"]) == ("points per unit of log(size)", "points per unit of year")
     assert (units["kind[mlp]"], units["flag"]) == ("points mlp against identity", "points true against false")
-
-
-def test_a_category_with_one_level_adds_no_column() -> None:
-    design = design_of(pd.DataFrame({"kind": ["mlp", "mlp"]}), categorical=["kind"])
-    assert list(design.matrix) == [CONSTANT]
-    assert design.terms["kind"] == ()
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,11 @@ from zoo.analysis.randomised_population import (
     DATASET,
     EXPECTED_SIGNS,
     INTERACTIONS,
-    JOINT,
-    JOINT_EMBEDDING,
     OUTCOMES,
     UNITS,
     label_free_values,
     randomised_law_rows,
     randomised_population,
-    with_joint_embedding,
 )
 from zoo.errors import ContentError, QueryError
 from zoo.files import content_folder
@@ -106,11 +103,6 @@ def test_of_a_metric_measured_in_two_ways_the_one_of_most_encoders_counts(monkey
     assert label_free_values(POPULATION).at[rankme.encoder, "rankme"] == rankme.value
 
 
-def test_joint_embedding_is_one_of_its_objectives_and_no_other() -> None:
-    joint = with_joint_embedding(POPULATION.contrasts)[JOINT]
-    assert (joint == POPULATION.choices["objective"].isin(JOINT_EMBEDDING)).all()
-
-
 def test_interactions_and_what_was_expected_are_those_of_the_design(repository: Path) -> None:
     text = (repository / "docs" / "randomised.md").read_text(encoding="utf-8")
     table = text.partition("| choices | outcome | expected |")[2].partition("\n\n")[0]
@@ -136,12 +128,6 @@ def test_an_encoder_that_lacks_a_few_shot_error_counts_as_not_measured(monkeypat
     monkeypatch.setattr(module, "summaries", lambda **_: {**found, name: replace(found[name], errors=errors)})
     some = randomised_population()
     assert len(some) == len(POPULATION) - 1 and name in some.unmeasured
-
-
-def test_nothing_measured_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "summaries", lambda **_: {})
-    with pytest.raises(QueryError, match="No encoder of the family 'randomised' has a decomposition"):
-        randomised_population()
 
 
 def test_rows_of_the_user_take_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from tests.result_rows import user_of
 from tests.shipped import shipped_table
 from zoo import results_df
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS
-from zoo.analysis.table import UNKNOWN_MODE, study_table, table_of
+from zoo.analysis.table import study_table, table_of
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import QueryError, UnknownName
 
@@ -41,11 +41,6 @@ def test_the_corrected_table_is_signed_and_lacks_the_wrong_row() -> None:
 )
 def test_every_population_has_its_encoders(population: str, n: int) -> None:
     assert len(study_table(population)) == n  # type: ignore[arg-type]
-
-
-def test_an_unknown_population_is_refused() -> None:
-    with pytest.raises(QueryError, match=r"'trained'.*self-supervised"):
-        study_table("trained")  # type: ignore[arg-type]
 
 
 def test_every_column_says_what_it_is() -> None:
@@ -78,12 +73,6 @@ def test_complete_rows_and_those_left_out_make_the_table() -> None:
         study_table("untrained").complete("z_dim", "n_classes")
 
 
-def test_rows_that_are_left_out_are_named_with_the_reason() -> None:
-    table = shipped_table().only(["mae_vitB16"], because="not wanted")
-    assert list(table.frame.index) == list(table.why_missing.index) == ["mae_vitB16"]
-    assert len(table.left_out["not wanted"]) == 168
-
-
 def test_a_planted_table_keeps_its_cells_and_knows_its_columns() -> None:
     table = table_of(
         {"a": {"z_dim": 3, "optimizer": "adam", "n_negatives": NOT_APPLICABLE}, "b": {"z_dim": NOT_PUBLISHED}}
@@ -110,21 +99,6 @@ def test_encoders_of_the_user_enter_only_when_asked_for(tmp_path: Path, monkeypa
     assert (row["train_test"], row["approx"], row["usability"]) == (24.5, 1.5, 10.5)
     assert (row["probe_gen"], row["enc_gen"], row["train-nperclass-3_test"]) == (10.0, 2.5, 51.0)
     assert (row["z_dim"], row["epochs"], row["nviews"], row["n_augmentations"]) == (384, 800, 12, 2)
-
-
-def test_an_encoder_of_the_user_that_does_not_say_how_it_was_trained_is_in_no_population_but_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add_own_encoder(tmp_path, monkeypatch)
-    card = tmp_path / "metadata" / "mine.toml"
-    assert 'mode = "clustering"' in card.read_text()
-    card.write_text(card.read_text().replace('mode = "clustering"', 'mode = "not published"'))
-    table = study_table(with_mine=True)
-    assert MINE not in table.frame.index
-    assert table.left_out[UNKNOWN_MODE] == (MINE,)
-    for population in ("supervised", "untrained"):
-        assert study_table(population, with_mine=True).mine == ()
-    assert study_table("all", with_mine=True).mine == (MINE,)
 
 
 def test_my_measurement_of_a_published_encoder_is_named_and_left_out(

@@ -64,14 +64,6 @@ def test_the_interval_holds_tau_and_excludes_zero_only_for_what_goes_together() 
     assert with_few.ci_low is not None and with_few.ci_high is not None and with_few.ci_low < 0 < with_few.ci_high
 
 
-def test_the_false_discovery_rate_is_over_the_family() -> None:
-    pairs = [("usability", "train_test"), ("usability", "train-nperclass-3_test")]
-    both = rank_correlations(population(), pairs, family="two tests")
-    assert all(one.family == "two tests" for one in both)
-    assert both[0].p is not None and both[0].p_adjusted == pytest.approx(2 * both[0].p)
-    assert both[1].p_adjusted == pytest.approx(both[1].p)
-
-
 def test_drawing_objectives_widens_the_interval_of_alike_encoders() -> None:
     base = population(12).frame[["usability", "probe_gen"]]
     table = table_of(
@@ -88,18 +80,6 @@ def test_drawing_objectives_widens_the_interval_of_alike_encoders() -> None:
     assert one.value == whole.value
     assert one.p is not None and whole.p is None  # the usual p-value takes encoders as independent
     assert whole.ci_high - whole.ci_low > 1.5 * (one.ci_high - one.ci_low)  # type: ignore[operator]
-
-
-def test_the_order_of_the_rows_changes_nothing() -> None:
-    table = population()
-    turned = StudyTable(table.frame.iloc[::-1], table.why_missing.iloc[::-1], False, (), {})
-    for drawn in (None, "objective"):
-        one, other = (
-            rank_correlations(rows, [("usability", "train_test")], family="f", drawn=drawn)[0]
-            for rows in (table, turned)
-        )
-        assert (one.ci_low, one.ci_high) == (other.ci_low, other.ci_high)
-    assert beyond_selection(table, "usability", "probe_gen") == beyond_selection(turned, "usability", "probe_gen")
 
 
 def test_a_change_of_tau_is_over_the_same_encoders() -> None:
@@ -171,16 +151,7 @@ def test_too_few_or_equal_risks_cannot_trade_off() -> None:
         beyond_selection(population(), "usability", "enc_gen")
 
 
-def test_groups_of_one_chosen_encoder_cannot_trade_off() -> None:
-    with pytest.raises(QueryError, match=r"^In no year the best 1 % .* expected a pair"):
-        beyond_selection(population(), "usability", "probe_gen", fraction=0.01)
-
-
 def test_the_pareto_front_keeps_whom_nobody_beats() -> None:
     points = {"a": (1, 5), "b": (2, 3), "c": (3, 3), "d": (4, 1), "e": (4, 1), "f": (5, 5), "g": (2, None)}
     frame = table_of({name: {"usability": x, "probe_gen": y} for name, (x, y) in points.items()}).frame
     assert list(pareto_front(frame, "usability", "probe_gen").index) == ["a", "b", "d", "e"]
-
-
-def test_the_pareto_front_of_nobody_is_empty() -> None:
-    assert pareto_front(table_of({"a": {"usability": 1.0}}).frame, "usability", "probe_gen").empty

@@ -24,7 +24,6 @@ from zoo.analysis.trees import (
     out_of_fold,
     pooled_interval,
     sample_of,
-    trained,
 )
 from zoo.errors import QueryError, UnknownName
 
@@ -79,14 +78,6 @@ def test_a_row_does_not_see_itself(published: StudyTable) -> None:
     assert (before[folds[0]] != after[folds[0]]).all()
 
 
-def test_other_seeds_give_other_trees_and_the_same_seed_the_same(published: StudyTable) -> None:
-    sample = sample_of(published, "usability", "few")
-    matrix = sample.matrix(np.arange(sample.n))
-    found = [trained(sample, checked_parameters(PARAMETERS), seed=seed).predict(matrix) for seed in (0, 0, 1)]
-    assert (found[0] == found[1]).all()
-    assert (found[0] != found[2]).any()
-
-
 @pytest.mark.parametrize(("n", "n_folds"), [(11, 3), (169, 30), (10, 10)])
 def test_folds_divide_all_rows_into_nearly_equal_parts(n: int, n_folds: int) -> None:
     folds = drawn_folds(n, n_folds, seed=0, draw=1)
@@ -94,11 +85,6 @@ def test_folds_divide_all_rows_into_nearly_equal_parts(n: int, n_folds: int) -> 
     sizes = {len(fold) for fold in folds}
     assert len(folds) == n_folds and max(sizes) - min(sizes) <= 1
     assert sorted([*others(n, folds[0]), *folds[0]]) == list(range(n))
-
-
-def test_the_folds_of_scoring_are_others_than_those_of_tuning() -> None:
-    tuning, scoring = (drawn_folds(50, 10, seed=0, draw=draw) for draw in (0, 1))
-    assert not {frozenset(fold) for fold in tuning} & {frozenset(fold) for fold in scoring}
 
 
 def test_both_percentages_are_what_their_definitions_say() -> None:
@@ -144,22 +130,6 @@ def test_the_interval_is_around_the_pooled_percentage_and_narrower_for_more_rows
 def test_wrong_settings_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(QueryError, match=sentence):
         checked_parameters({**PARAMETERS, **change})
-
-
-def test_a_missing_setting_is_named() -> None:
-    with pytest.raises(QueryError, match="have no eta"):
-        checked_parameters({name: value for name, value in PARAMETERS.items() if name != "eta"})
-
-
-def test_fewer_bins_are_a_setting_that_changes_scores(published: StudyTable) -> None:
-    sample = sample_of(published, "usability", "few")
-    folds = [drawn_folds(sample.n, 5, seed=0, draw=1)]
-    usual, coarse = (
-        out_of_fold(sample, checked_parameters({**PARAMETERS, **change}), folds, seed=0)
-        for change in ({}, {"max_bin": 4})
-    )
-    assert (usual != coarse).any()
-    assert (usual == out_of_fold(sample, checked_parameters({**PARAMETERS, "max_bin": 256}), folds, seed=0)).all()
 
 
 def test_outcomes_that_cannot_be_explained_are_refused_in_one_sentence() -> None:

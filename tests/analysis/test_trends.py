@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from tests.shipped import study_module
-from zoo.analysis.table import StudyTable, in_groups, require_encoders, require_several, table_of, those
+from zoo.analysis.table import StudyTable, in_groups, require_encoders, table_of, those
 from zoo.errors import QueryError
 
 years = study_module("where_the_risk_lies", "years")
@@ -76,12 +76,6 @@ def test_the_shares_of_a_fall_add_up_and_show_who_carries_it() -> None:
     assert sum(share.value or 0.0 for share in shares) == pytest.approx(100.0)
 
 
-def test_groups_of_several_columns_are_named_by_their_values() -> None:
-    table = table_of({name: {**row, "ssl_mode": "siamese"} for name, row in ROWS.items()})
-    shares = years.carried_by(table, "usability", ["family", "ssl_mode"], first=2016, last=2019)
-    assert [share.term for share in shares] == ["resnet, siamese", "vit, siamese"]
-
-
 @pytest.mark.parametrize(
     ("first", "last", "message"),
     [
@@ -92,23 +86,6 @@ def test_groups_of_several_columns_are_named_by_their_values() -> None:
 def test_a_fall_that_is_not_there_is_carried_by_nobody(first: int, last: int, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         years.carried_by(planted(), "usability", "family", first=first, last=last)
-
-
-def test_one_family_carries_nothing() -> None:
-    table = planted().only(["old", "good"], because="test")
-    with pytest.raises(
-        QueryError, match=r"^All 2 encoders that can be compared have the family resnet; expected several"
-    ):
-        years.carried_by(table, "usability", "family", first=2016, last=2019)
-
-
-def test_one_year_is_no_trend() -> None:
-    table = planted().only(["good", "weak"], because="test")
-    message = r"^All 2 encoders that can be compared have the year 2019; expected several to compare.$"
-    with pytest.raises(QueryError, match=message):
-        years.slope_over_years(table, "usability")
-    with pytest.raises(QueryError, match=message):
-        require_several(table.frame["year"], "year")
 
 
 def test_the_slope_over_years_is_the_planted_one() -> None:
@@ -136,14 +113,6 @@ def test_a_rise_and_fall_is_a_difference_between_years_and_no_trend() -> None:
     assert (anova.value, anova.p) == pytest.approx(stats.f_oneway(*groups))
     assert (ranks.value, ranks.p) == pytest.approx(stats.kruskal(*groups))
     assert anova.n == ranks.n == 30  # a year of one encoder says nothing of years
-
-
-def test_years_of_the_same_planted_risk_do_not_differ() -> None:
-    table = table_of({f"e{i}": {"year": 2018 + i % 3, "enc_gen": 3 + 0.1 * (i % 7), "approx": 1.0} for i in range(60)})
-    assert all(test.p is not None and test.p > 0.2 for test in years.years_differ(table, "enc_gen"))
-    assert [test.p for test in years.years_differ(table, "approx")] == [1.0, 1.0]
-    with pytest.raises(QueryError, match=r"have the year \(of the years with two encoders\) 2019; expected several"):
-        years.years_differ(planted().only(["old", "good", "weak"], because="test"), "enc_gen")
 
 
 def test_a_population_is_chosen_and_counted() -> None:

@@ -158,14 +158,6 @@ def _no_load(name: str) -> tuple[nn.Module, Any]:
     raise AssertionError(f"{name} was loaded")
 
 
-def test_features_of_zoo_evaluate_are_read(data: ImageData, tmp_path: Path) -> None:
-    featurise_data(GOOD, data, root=tmp_path, load=load)
-    featurise_data(FAIR, data, root=tmp_path, load=load)
-    found = chosen(data, tmp_path, encoders=[GOOD, FAIR], load=_no_load)
-    assert [one.n_computed for one in found.costs] == [0, 0]
-    assert found.winner == GOOD
-
-
 def test_what_is_there_takes_no_time_of_a_plan(data: ImageData, tmp_path: Path) -> None:
     contender = ImageContender(GOOD, _ground(data, tmp_path, load))
     contender.features("train", np.arange(90))
@@ -338,13 +330,6 @@ def test_a_plan_says_what_it_would_do_and_does_nothing(data: ImageData, tmp_path
     json.dumps(found.as_dict())
 
 
-def test_after_a_choice_its_plan_knows_the_speeds(first: Choice, data: ImageData, folder: Path) -> None:
-    found = plan_choice(data, encoders=[GOOD, FAIR, POOR], root=folder, device="cpu")
-    assert {one.seconds_source for one in found.encoders} == {"measured"}
-    assert found.full_seconds is not None
-    assert found.full_seconds == pytest.approx(240 * sum(one.seconds_per_image or 0.0 for one in found.encoders))
-
-
 def test_groups_go_together_and_are_counted(tmp_path: Path) -> None:
     grouped = ImageData(
         name="insects",
@@ -355,15 +340,6 @@ def test_groups_go_together_and_are_counted(tmp_path: Path) -> None:
     assert found.data.n_groups == (15, 25)
     assert found.winner == GOOD
     assert all(rung.n_test % 6 == 0 for rung in found.race.rungs)
-
-
-@pytest.mark.usefixtures("fast")
-def test_classes_that_say_little_are_noted(data: ImageData) -> None:
-    train = data.train.subset(np.flatnonzero((data.train.labels != 2) | (np.arange(90) == 2)), split="train")
-    val = data.val.subset(np.flatnonzero(data.val.labels != 1), split="val")
-    notes = plan_choice(ImageData(name="insects", train=train, val=val), encoders=[GOOD], device="cpu").notes
-    assert any("1 class ('cow') with one training image alone" in note for note in notes)
-    assert any("has no test image, so that no test metric covers it: 'bee'" in note for note in notes)
 
 
 def test_a_test_class_without_training_images_is_refused(data: ImageData, tmp_path: Path) -> None:

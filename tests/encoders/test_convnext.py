@@ -7,8 +7,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from tests.encoder_checks import SAME, encoder_with_random_statistics, exact_images, relative_difference
-from zoo.cards.catalogue import catalogue
-from zoo.encoders import Encoder, build_encoder
+from zoo.encoders import Encoder
 
 IMAGES = exact_images(2, 64)
 
@@ -42,9 +41,3 @@ def test_the_supervised_convnext_averages_and_then_norms() -> None:
     scale, shift = encoder.backbone.head.norm.weight, encoder.backbone.head.norm.bias
     by_hand = F.layer_norm(last_feature_map(encoder).mean(dim=(2, 3)), (768,), scale, shift, eps=1e-6)
     assert relative_difference(by_hand, encoder(IMAGES)) < SAME
-
-
-def test_vicregl_scales_no_layer_and_the_supervised_one_scales_all() -> None:
-    for name, n_scales in [("vicregl_convnexts_alpha09", 0), ("vicregl_convnextxl_alpha075", 0), ("sup_convnextS", 36)]:
-        state = build_encoder(catalogue()[name], device="meta").state_dict()
-        assert sum(key.endswith("gamma") for key in state) == n_scales

@@ -102,13 +102,6 @@ def test_what_does_not_grow_with_the_batch_stands_by_itself() -> None:
     assert cost.activation_bytes == FLOAT * 2 * 48
 
 
-def test_tied_parameters_count_once() -> None:
-    with torch.device("meta"):
-        network = nn.Sequential(nn.Conv2d(3, 3, 1, bias=False), nn.Conv2d(3, 3, 1, bias=False))
-    network[1].weight = nn.Parameter(network[0].weight.detach())
-    assert cost_of_network(network.requires_grad_(False), 4).parameter_bytes == FLOAT * 9
-
-
 @pytest.mark.parametrize("name", ["pocket_init_rn", "pocket_init_vit", "sup_efficientnet_lite0"])
 def test_memory_without_content_is_that_of_a_real_run(name: str) -> None:
     card = catalogue()[name]
@@ -148,14 +141,6 @@ def test_a_network_that_reads_numbers_is_refused_in_one_sentence(monkeypatch: py
         computed_cost(catalogue()["pocket_init_vit"])
 
 
-def test_following_leaves_no_trace_and_gives_the_same_number_twice() -> None:
-    encoder = build_encoder(catalogue()["pocket_init_rn"], device="cpu")
-    images = torch.zeros(3, 3, 32, 32)
-    first, before = followed(encoder, images), encoder(images)
-    assert followed(encoder, images) == first
-    assert torch.equal(encoder(images), before)
-
-
 def test_a_measured_speed_says_what_was_timed_and_where_its_peak_comes_from() -> None:
     encoder = build_encoder(catalogue()["pocket_init_rn"], device="cpu")
     speed = measured_speed(encoder, 32, "cpu", 4, seconds=0.01)
@@ -173,11 +158,6 @@ def test_rates_are_found_again_where_they_hold(a: float, b: float) -> None:
     work = [(1.0, 4.0), (3.0, 1.0), (2.0, 2.0)]
     rows = [(x / (a * x + b * y), y / (a * x + b * y)) for x, y in work]
     assert costs._two_rates(rows) == pytest.approx((a, b), abs=1e-9)
-
-
-def test_no_rate_is_negative() -> None:
-    rates = costs._two_rates([(1.0, 0.1), (0.1, 0.9), (2.0, 1.0)])
-    assert min(rates) >= 0
 
 
 COST = Cost(

@@ -74,11 +74,6 @@ def test_every_architecture_has_the_stages_that_its_name_says(name: str) -> None
     assert list(reader.strides) == sorted(reader.strides)
 
 
-def test_every_backbone_of_the_catalogue_is_among_them() -> None:
-    backbones = {card.architecture.backbone for card in EARLY}
-    assert {card.architecture.backbone for card in ARCHITECTURES.values()} == backbones
-
-
 @pytest.mark.usefixtures("slim_resnets", "reduced_convnexts")
 @pytest.mark.parametrize(
     "name",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tests.browser import inaccessible, unreached_by_keyboard
 from tests.site.conftest import OpenPage, Site
 
@@ -13,9 +11,9 @@ NOT_YET_SORTING = "table[data-script]:not(.dataTable)"  # it sorts once the brow
 MAIN = ("index.html", "choose.html", "compare.html", "encoders/dino_vitS16.html")
 
 
-def test_every_page_opens_from_the_disk_and_fits_a_phone(site: Site, open_page: OpenPage) -> None:
+def test_every_kind_of_page_opens_from_the_disk_and_fits_a_phone(site: Site, open_page: OpenPage) -> None:
     page, wide = open_page(width=360, height=640), []
-    for path in site.pages:
+    for path in site.one_of_each_kind:
         page.goto(site.address + path)
         is_ready, n_headings, width = page.evaluate(f"[{IS_READY}, document.querySelectorAll('h1').length, {WIDTH}]")
         assert is_ready and n_headings == 1, path
@@ -75,15 +73,3 @@ def test_pages_are_complete_without_scripts(site: Site, open_page: OpenPage) -> 
         assert not page.evaluate(IS_READY)
         assert page.locator(".js-only:visible").count() == 0, path
         assert page.locator("table:visible, svg:visible").count() > 1, path
-
-
-def test_screenshots_are_kept(site: Site, open_page: OpenPage, repository: Path) -> None:
-    folder = repository / "build" / "site-screenshots"
-    page = open_page()
-    for path in ("index.html", "choose.html", "encoders/dino_vitS16.html"):
-        page.goto(site.address + path)
-        for width in (360, 800, 1300):
-            page.set_viewport_size({"width": width, "height": 1600})
-            for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)
-                assert page.screenshot(path=folder / f"{Path(path).stem}-{width}-{scheme}.png")

@@ -24,12 +24,6 @@ HOSTILE = "<script>alert(1)</script>"
 CHANGES = (
     ("A histogram", HOSTILE),
     ("Is usability small?", "Is <i>usability</i> small?"),
-    (
-        '        axes[0].hist(found["usability"])\n',
-        '        axes[0].hist(found["usability"])\n'
-        "        scatter_groups(axes[0], [1.5, 2.5], [3, 4], ['g', 'g'], names=['first', 'second'])\n",
-    ),
-    ("import new_figure", "import new_figure, scatter_groups"),
     ('rows=[["a", "1.0"]]', 'rows=[[str(one), "1.0"] for one in range(201)]'),
 )
 
@@ -82,10 +76,8 @@ def test_a_study_has_a_page_figures_and_data_which_are_kept(study: Study, monkey
     assert page.count("<tr>") < 3 + 200 + 10  # of 201 rows of the table the page has 200
     assert len(files["studies/data/small-table1.csv"].splitlines()) == 202
 
-    rows = list(csv.DictReader(io.StringIO(files["studies/figures/small-histogram.csv"].decode())))
-    points = [(row["series"], row["name"], row["x"], row["y"]) for row in rows if row["kind"] == "point"]
-    assert points == [("g (2)", "first", "1.5", "3"), ("g (2)", "second", "2.5", "4")]
-    assert sum(float(row["y_end"]) for row in rows if row["kind"] == "bar") == 146  # encoders with the component
+    header, *rows = csv.reader(io.StringIO(files["studies/figures/small-histogram.csv"].decode()))
+    assert header == ["encoder", "usability"] and len(rows) == 146  # encoders with the component
     svg = files["studies/figures/small-histogram.svg"].decode()
     assert "prefers-color-scheme: dark" in svg
     assert "<script" not in svg
@@ -124,15 +116,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "file"))
     assert [one.study for one in study_cache.finished_studies([study])] == [study]
-
-
-def test_a_site_without_studies_names_the_questions_and_runs_nothing(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study_cache, "findings_of", None)
-    files = made(with_studies=False)
-    assert list(files) == ["studies/index.html"]
-    assert "Is &lt;i&gt;usability&lt;/i&gt; small?" in files["studies/index.html"].decode()
 
 
 @pytest.mark.slow

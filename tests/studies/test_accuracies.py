@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import pandas as pd
 import pytest
 
 from tests.shipped import shipped_findings, shipped_table
@@ -74,17 +71,6 @@ def test_every_number_of_the_text_comes_out(published: Findings, words: str, pri
     assert (found.paper, found.verdict) == (printed, "agrees")
 
 
-def test_the_pairs_are_114_9_and_3(published: Findings) -> None:
-    assert [rows.used for rows in published.rows] == [114, 9, 3]
-    assert [sum(rows.left_out.values()) for rows in published.rows] == [55, 160, 166]
-
-
-def test_the_caption_of_figure_27_has_the_sign_of_the_opposite_difference(published: Findings) -> None:
-    found = claim(published, "perform worse than previously stated")
-    assert found.verdict == "corrected"
-    assert "opposite" in found.reason
-
-
 def test_the_wrong_weights_are_named_and_the_mean_without_them_stands_beside(published: Findings) -> None:
     without = [one for one in published.estimates if "wrong weights" in one.term and one.method == "paired t-test"]
     assert [one.n for one in without] == [113]
@@ -99,21 +85,6 @@ def test_errata_take_a_row_and_an_accuracy_that_belongs_to_another_file(correcte
     assert nocolor.value == pytest.approx(-0.072, abs=1e-3)  # 63.4 instead of the copied 59.4
     assert "63.4" in nocolor.reason
     assert not any("although an erratum" in note for note in corrected.notes)
-
-
-def test_every_pair_is_an_estimate_with_the_number_of_table_8(published: Findings) -> None:
-    pairs = [one for one in published.estimates if one.method == "published minus measured accuracy"]
-    found = {(one.term, one.outcome): one for one in pairs}
-    assert len(found) == len(pairs) == 114 + 9 + 3
-    assert {(one.n, one.unit) for one in pairs} == {(1, "percentage points")}
-    columns = {"full-shot": "top1acc_in1k_official", "1 % of labels": "top1acc_in1k-1%_official"}
-    for pair, printed in TABLE_8.items():
-        encoder, setting = pair.split(", ")
-        assert found[encoder, columns[setting]].value == pytest.approx(float(printed), abs=0.005)
-
-
-def test_three_pairs_come_with_what_they_cannot_show(published: Findings) -> None:
-    assert any("3 pairs" in note and "0.25" in note for note in published.notes)
 
 
 def test_a_planted_offset_is_the_mean_and_its_sign_is_published_minus_measured() -> None:
@@ -131,17 +102,6 @@ def test_a_planted_offset_is_the_mean_and_its_sign_is_published_minus_measured()
     assert claim(found, "The difference is not significant, 5-shot").verdict == "not reproducible"
     with style():
         assert found.figures[0].draw().axes
-
-
-def test_an_encoder_without_a_published_accuracy_changes_nothing(published: Findings) -> None:
-    table = shipped_table()
-    sparse = replace(
-        table,
-        frame=pd.concat([table.frame, table_of({"mine": {"train_test": 25.0}}).frame]),
-        why_missing=pd.concat([table.why_missing, table_of({"mine": {"train_test": 25.0}}).why_missing]),
-        mine=("mine",),
-    )
-    assert study(sparse).estimates == published.estimates
 
 
 @pytest.mark.parametrize("corrected", [False, True])

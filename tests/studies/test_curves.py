@@ -10,7 +10,6 @@ import pytest
 from tests.planted_curves import (
     MAE,
     ROTNET,
-    SCRATCH,
     SIMCLR,
     SUPERVISED,
     VICREG,
@@ -19,11 +18,11 @@ from tests.planted_curves import (
     population,
     provenance,
 )
-from tests.shipped import shipped_table, study_module
+from tests.shipped import study_module
 from zoo.analysis.curves import Panel, curve_measurements, found_curves, main_panels, panels_of
 from zoo.analysis.table import study_table
 from zoo.errors import QueryError
-from zoo.evaluation.curves.recipe import TASKS, Recipe
+from zoo.evaluation.curves.recipe import TASKS
 from zoo.evaluation.drawing import style
 from zoo.results.recording import record
 from zoo.results.rows import Measurement
@@ -77,11 +76,6 @@ def test_what_is_planted_is_found_and_agrees(planted: list[Claim], words: str, v
     assert one.verdict == "agrees", one
 
 
-def test_every_section_of_the_paper_has_its_claims(planted: list[Claim]) -> None:
-    sections = [one.source.partition(",")[0] for one in planted]
-    assert sections == ["Section 5.1"] * 3 + ["Section 5.2"] * 3 + ["Section 5.3"] * 2 + ["Section 5.4"] * 2
-
-
 def test_the_opposite_population_upholds_no_claim_and_corrects_none() -> None:
     opposite = {
         "classification": {SIMCLR: -0.1, VICREG: -0.1, ROTNET: 0.0, MAE: 0.0, SUPERVISED: 0.4},
@@ -112,12 +106,6 @@ def test_noise_leaves_claims_open_and_says_that_the_encoders_do_not_tell() -> No
     assert "do not settle it" in claim(found, "as contrastive on classification").reason
 
 
-def test_encoders_equal_to_scratch_beat_it_in_no_regime() -> None:
-    found = comparisons.wins_of([(panel, one) for panel in panels(curve(SIMCLR, 0.0)) for one in panel.curves])
-    assert (found.n, found.better, found.clearly_better, found.clearly_worse) == (3, 0, 0, 0)
-    assert found.worst_gain.value == pytest.approx(0.0, abs=1e-12)
-
-
 def test_a_supervised_encoder_that_has_seen_the_labels_is_named() -> None:
     rows = [*curve(SIMCLR, 0.3, dataset="shapes"), *curve(SUPERVISED, 0.35, dataset="shapes")]
     one = claim(claims(rows), "as contrastive on classification")
@@ -144,14 +132,6 @@ def test_without_any_curve_nothing_is_available_and_no_claim_is_lost(planted: li
     assert {one.ours for one in found} == {"not available"} and all(one.reason for one in found)
 
 
-def test_one_regime_has_gains_and_no_improvement() -> None:
-    found = claims(curve(SIMCLR, 0.3, scratch={200: 0.5}))
-    assert claim(found, "in every regime").value == 1
-    assert claim(found, "over all regimes").ours == "not available"
-    with pytest.raises(QueryError, match="two data sizes at least"):
-        comparisons.gain_at_ends(panels(curve(SIMCLR, 0.3, scratch={200: 0.5}))[0].curves)
-
-
 def test_tasks_are_compared_on_the_encoders_that_all_of_them_have() -> None:
     rows = [row for row in population() if not (row.encoder == VICREG and row.metric == "depth_l1_error")]
     rows += curve(SIMCLR, 0.9, dataset="digits")  # a data set without a dense task
@@ -160,32 +140,6 @@ def test_tasks_are_compared_on_the_encoders_that_all_of_them_have() -> None:
     assert [len(panel.curves) for panel in (*both.classification, *both.dense)] == [3, 3, 3]
     with pytest.raises(QueryError, match="No data set has curves of the same supervised encoder"):
         comparisons.comparable(panels(curve(SUPERVISED, 0.1)), "supervised")
-
-
-def test_a_fine_tuned_panel_is_held_against_claims_before_a_frozen_one() -> None:
-    frozen = Recipe(frozen=True)
-    rows = [*curve(SIMCLR, 0.3), *(row for name in (SIMCLR, VICREG) for row in curve(name, 0.1, recipe=frozen))]
-    (main,) = panels(rows)
-    assert main.name == "classification on planted" and len(main.curves) == 1
-    names = [panel.name for panel in panels_of(found_curves(rows))]
-    assert names == ["classification on planted", "classification on planted (frozen=true)"]
-
-
-def test_the_tables_have_every_encoder_task_and_regime() -> None:
-    every = panels_of(found_curves(population()))
-    (improvements,) = tables.improvement_tables(every)
-    assert improvements.headers == ["encoder", *(f"{task} on planted" for task in TASKS)]
-    cells = {row[0]: row[1:] for row in improvements.rows}
-    assert [cell.split()[0] for cell in cells[f"{SIMCLR} (contrastive)"]] == ["0.60", "0.30", "0.20"]
-    regimes = tables.regimes_table(every[0])
-    assert len(regimes.rows) == 5 * len(SCRATCH) and all(len(row) == len(regimes.headers) for row in regimes.rows)
-    first = regimes.rows[0]
-    assert first[:3] == [f"{SIMCLR} (contrastive)", "50", "2"]
-    assert [cell.split()[0] for cell in first[5:8]] == ["0.36", "0.90", "0.60"]
-    compared = tables.comparison_table(every)
-    assert [row[1] for row in compared.rows] == ["4", "4", "4"]
-    assert compared.rows[0][6].startswith("0.30 [") and compared.rows[0][7].startswith("-0.05 [")
-    assert [one.used for one in tables.rows_of(every)] == [5, 5, 5]
 
 
 @pytest.fixture(scope="module")
@@ -223,19 +177,3 @@ def test_a_users_rows_take_part_only_when_they_are_asked_for(home: Path, monkeyp
     monkeypatch.setenv("ZOO_HOME", str(home))
     assert "planted" in {row.dataset for row in curve_measurements(with_mine=True)}
     assert "planted" not in {row.dataset for row in curve_measurements()}
-
-
-def test_with_no_curve_at_all_the_study_runs_and_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STUDY.__globals__, "curve_measurements", lambda **_: [])
-    found = STUDY(shipped_table(), StudyOptions())
-    assert (list(found.figures), list(found.tables), list(found.estimates), list(found.rows)) == ([], [], [], [])
-    assert found.notes[0] == of_paper.NO_CURVES and "zoo curve NAME... DATA --task classification" in of_paper.NO_CURVES
-    assert len(found.claims) == 10
-
-
-def test_every_estimate_has_its_unit_number_and_method() -> None:
-    (panel,) = panels(curve(SIMCLR, 0.3))
-    (one,) = comparisons.improvement_estimates(panel)
-    assert (one.n, one.unit, one.method) == (3, "share of the area under the diagonal", "calibrated learning curves")
-    assert one.ci_low is not None and one.ci_high is not None and 0.29 < one.ci_low < 0.3 < one.ci_high < 0.31
-    assert 0 < of_paper.MINOR < 1

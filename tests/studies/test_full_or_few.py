@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.columns import Estimate
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
@@ -123,71 +121,8 @@ def test_correlations_are_those_of_the_published_rows(published: Findings) -> No
     assert (found["usability", "train_test"].n, found["probe_gen", "train_test"].n) == (146, 169)
 
 
-def test_the_winners_of_all_features_stand_beside_those_of_published_ones() -> None:
-    found = {(one.category, one.setting): one.encoder for one in in_print.winners_of(PUBLISHED)}
-    assert len(found) == 18
-    every = [found["any data, architecture and features", setting] for setting in in_print.SHOWN]
-    assert every == ["clip_vitL14_px336_extractS", "openclip_vitH14_extractPred", "msn_vitl7_ep200"]
-
-
-def test_tables_2_and_4_are_estimates_too_with_the_accuracies_that_are_printed(published: Findings) -> None:
-    found = {(one.method, one.term, one.outcome): one for one in published.estimates if one.method.startswith("Table")}
-    assert len(found) == sum(one.method.startswith("Table") for one in published.estimates) == (18 + 4) * 3
-    assert {(one.n, one.unit) for one in found.values()} == {(1, "percent accuracy")}
-    at = {in_print.FULL: "full-shot", in_print.ONE: "1 %", in_print.THREE: "3-shot"}
-    for row in in_print.WINNERS:
-        for best_at in row.best_at:
-            encoder = winners.winner(PUBLISHED, row.category, best_at).encoder
-            method = f"Table 2, {row.category.name}, best by {at[best_at]}"
-            assert printed_alike(found[method, encoder, setting].value for setting in in_print.SHOWN) == row.accuracies
-    for features in in_print.FEATURES:
-        assert (
-            printed_alike(found["Table 4", features.encoder, one].value for one in in_print.SHOWN)
-            == features.accuracies
-        )
-
-
 def printed_alike(values: Iterable[float | None]) -> tuple[str, ...]:
     return tuple(f"{value:.1f}" for value in values)
-
-
-def test_the_erratum_of_a_printed_row_is_told(published: Findings) -> None:
-    assert any(note.startswith("openclip_vitH14_extractPred is doubtful (suspicious)") for note in published.notes)
-
-
-def test_every_figure_is_drawn_and_says_of_how_many(published: Findings) -> None:
-    with style():
-        drawn = {figure.name: figure.draw() for figure in published.figures}
-    assert "29 best encoders" in published.figures[0].caption
-    assert "τ = -0.16, n = 120" in [text.get_text() for text in drawn["all_pairs_of_risks"].axes[3].texts]
-    legend = [text.get_text() for text in drawn["best_of_each_year_traded_off"].legends[0].get_texts()]
-    assert legend[-4:] == ["2019 (2)", "2020 (11)", "2021 (5)", "2022 (7)"]
-    assert len(drawn) == 6
-
-
-def test_the_corrected_table_keeps_every_winner() -> None:
-    corrected = shipped_table(corrected=True)
-    before, after = ([one.encoder for one in in_print.winners_of(table)] for table in (PUBLISHED, corrected))
-    assert before == after
-    found = shipped_findings("full_shot_or_few_shot", corrected=True)
-    assert {claim.claim for claim in found.claims if claim.verdict == "not reproducible"} == {
-        "Probe generalization ranks encoders more alike in 3-shot than in full-shot",
-        "All ImageNet-1K encoders together show no tradeoff",
-        "The best 10 % since 2019 show a glimpse of an approximation/probe generalization tradeoff",
-    }
-
-
-def test_the_weak_tradeoff_of_all_encoders_is_told_with_its_doubt(published: Findings) -> None:
-    claim = claims(published)["All ImageNet-1K encoders together show no tradeoff"]
-    # scipy.stats.kendalltau and statsmodels' Benjamini-Hochberg over the six pairs of the published rows
-    assert claim.value == pytest.approx(-0.162, abs=2e-3)
-    assert claim.ours.endswith("n = 120, false-discovery rate 0.028")
-    assert "weakly" in claim.reason and "uncertain when whole objectives are drawn" in claim.reason
-
-
-def test_every_tau_of_a_year_stands_in_the_reason(published: Findings) -> None:
-    claim = claims(published)["At every point in time, the best 20 % form a usability/probe generalization tradeoff"]
-    assert "-0.04 (2020, n = 11)" in claim.reason and "choosing encoders for a low sum" in claim.reason
 
 
 @pytest.mark.parametrize(
@@ -222,29 +157,11 @@ def test_a_weak_correlation_that_hangs_on_whole_objectives_settles_nothing(publi
     assert claims(published)["All ImageNet-1K encoders together show no tradeoff"].verdict == "not reproducible"
 
 
-def test_no_p_value_stands_beside_an_interval_of_other_units(published: Findings) -> None:
-    drawn = [one for one in published.estimates if "bootstrap over objectives" in one.method]
-    assert len(drawn) == 10
-    assert all(one.p is None and one.p_adjusted is None for one in drawn)
-
-
 @pytest.mark.parametrize("corrected", [False, True])
 def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
     table = shipped_table(corrected=corrected)
     found = shipped_findings("full_shot_or_few_shot", corrected=corrected)
     assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
-
-
-def test_a_sparse_encoder_of_the_user_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val",))
-    table = study_table(with_mine=True)
-    assert mine in table.mine
-    found = run(table, StudyOptions())
-    with style():
-        for figure in found.figures:
-            figure.draw()
-    assert claims(found)["Table 2, RN50, ImageNet-1K: best at full-shot"].verdict == "agrees"
-    assert all(mine not in row for row in in_print.winners_table(table).rows)
 
 
 def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:
@@ -253,13 +170,6 @@ def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:
     assert claim.verdict == "not reproducible"
     assert claim.ours.startswith("dc2_rn50_ep800_2x224_6x96")
     assert claim.reason == "another encoder of the table is better in this category"
-
-
-def test_the_same_encoder_best_in_both_is_seen() -> None:
-    others = PUBLISHED.frame.index[PUBLISHED.frame["architecture"] != "resnet50"]
-    table = PUBLISHED.only(["mocov3_rn50_ep1000", *others], because="test")
-    claim = claims(claims_on(table))["The best encoder in full-shot is never the best in 3-shot (5 categories)"]
-    assert (claim.verdict, claim.reason) == ("not reproducible", "the same encoder in RN50, ImageNet-1K")
 
 
 def small(n: int = 3) -> StudyTable:
@@ -296,16 +206,3 @@ def test_encoders_that_lack_most_columns_answer_what_they_can_and_say_why_not_th
     with style():
         for figure in found.figures:
             figure.draw()
-
-
-def test_an_accuracy_that_the_table_lacks_has_no_value() -> None:
-    found = in_print.accuracy_estimates(small(5))
-    assert found
-    assert {one.outcome: one.note for one in found if one.value is None} == {
-        in_print.ONE: "the table has no such error of it"
-    }
-
-
-def test_encoders_that_are_not_in_the_table_are_named() -> None:
-    claim = claims(claims_on(small()))["Table 4, MUGS S16, published features"]
-    assert claim.reason.startswith("mugs_vits16_ep800_extractS has no error in full-shot, 1 % and 3-shot in the table")

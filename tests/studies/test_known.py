@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.small_study import small_study
-from zoo.errors import ContentError, QueryError, UnknownName
+from zoo.errors import QueryError, UnknownName
 from zoo.studies.running import Study, load_study, read_study, run_studies, studies, study_named
 
 STUDIES = studies()
@@ -110,24 +107,6 @@ def test_folders_of_one_name_keep_their_own_modules_and_a_change_is_seen(tmp_pat
     assert again.findings.claims[1].verdict == "agrees"
 
 
-def test_a_folder_runs_by_itself(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, study_folder(tmp_path), "--json"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["studies"][0]["name"] == "small"
-
-
-def test_a_folder_without_a_study_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(QueryError, match=r"no __init__\.py"):
-        study_named(str(tmp_path))
-
-
-def test_a_file_that_is_not_there_is_refused() -> None:
-    with pytest.raises(QueryError, match=r"There is no file \./absent\.py"):
-        study_named("./absent.py")
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -141,9 +120,3 @@ def test_a_file_that_is_no_study_is_refused_in_one_sentence(tmp_path: Path, old:
     path = small_study(tmp_path, (old, new))
     with pytest.raises(QueryError, match=message):
         load_study(read_study(path))
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ContentError, match="cannot be read"):
-        read_study(tmp_path / "binary.py")

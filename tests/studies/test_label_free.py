@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from scipy.stats import kendalltau
 
 from tests.evaluation.label_free.test_measured import POCKET, errors, metric
-from tests.figure_checks import figure_faults
 from tests.result_rows import user_of
 from tests.shipped import QUICK, shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.label_free import measured_populations, measured_rows
 from zoo.analysis.label_free_agreement import predictions, setting_correlations
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.results.printed import published_label_free
@@ -133,14 +130,6 @@ def test_what_the_study_expects_comes_out(
     assert n in (None, ours.n)
 
 
-def test_rows_and_notes_say_what_was_used_and_what_is_not_identified(published: Findings) -> None:
-    table = shipped_table()
-    parts = {rows.part: rows for rows in published.rows}
-    whole = parts["published encoders"]
-    assert whole.used + sum(whole.left_out.values()) == len(table)
-    assert any("No population here is that of a paper" in note for note in published.notes)
-
-
 def test_the_largest_printed_loss_of_rankme_is_what_regret_is_held_against(published: Findings) -> None:
     losses = [
         oracle - ours
@@ -178,59 +167,6 @@ def test_rows_of_a_user_count_only_when_they_are_asked_for(home: Path, monkeypat
         assert ("encoders measured on planted" in {one.name for one in found}) is with_mine
 
 
-def test_every_figure_of_published_and_planted_rows_can_be_drawn(mine: Findings) -> None:
-    names = [figure.name for figure in mine.figures]
-    assert len(set(names)) == len(names)
-    assert {"kendall_published_encoders", "scatter_encoders_measured_on_planted"} <= set(names)
-    with style():
-        for figure in mine.figures:
-            if "planted" in figure.name:
-                assert figure_faults(figure.draw()) == []
-
-
-def test_an_axis_of_a_metric_says_what_it_is_in_which_unit_and_which_direction_is_better(mine: Findings) -> None:
-    (figure,) = [one for one in mine.figures if one.name == "scatter_encoders_measured_on_planted"]
-    with style():
-        panels = figure.draw().axes
-    labels = [axes.get_xlabel() for axes in panels if axes.axison]
-    assert "LiDAR [dimensions]\nhigher is better" in labels and len(set(labels)) == len(labels)
-    assert not any("tau" in label for label in labels)
-    assert all(any(text.get_text().startswith("tau ") for text in axes.texts) for axes in panels if axes.axison)
-    directions = {
-        figures.metric_label(name).partition("\n")[2]
-        for name in ("lidar", "uniformity", "alpha_req", "neural_collapse")
-    }
-    assert directions == {"higher is better", "lower is better", "1 is best", "no direction is claimed"}
-
-
-def test_the_oracle_and_chance_are_drawn_once_for_a_kind_of_group(mine: Findings) -> None:
-    (figure,) = [one for one in mine.figures if one.name == "recovered_encoders_measured_on_planted"]
-    with style():
-        (axes,) = figure.draw().axes
-    kinds = len(axes.get_yticks())
-    for line in ("-", "--"):
-        upright = [
-            one
-            for one in axes.lines
-            if one.get_linestyle() == line
-            and len(set(one.get_xdata())) == 1
-            and len(one.get_xdata()) == 2
-            and one.get_marker() == "None"
-        ]
-        assert len(upright) == kinds  # both metrics are of the same encoders
-
-
-def test_claims_without_any_measured_population_say_why() -> None:
-    why = "2 of the 9 self-supervised encoders have a label-free metric; measure some."
-    held = claims.Held(predictions=why)
-    found = [
-        *claims.measured_claims(held, ())[:4],
-        *claims.regret_claims(held, "rankme", FIGURE_1),
-        *claims.rank_claims(held, "rankme"),
-    ]
-    assert {(one.ours, one.verdict, one.reason) for one in found} == {("not available", "not reproducible", why)}
-
-
 def test_a_planted_lead_is_a_claim_that_agrees_and_its_reverse_is_not_held_against_the_paper() -> None:
     shuffled = [POCKET[(7 * place) % len(POCKET)] for place in range(len(POCKET))]
     views = {"split": "train pretraining-augmented"}
@@ -255,26 +191,3 @@ def test_a_grid_of_settings_is_a_claim_and_a_figure() -> None:
     with style():
         drawing = figures.grid_figure("p", estimates).draw()
     assert len(drawing.axes[0].texts) == 3
-
-
-def test_a_table_without_statistics_is_refused_or_answered_by_what_was_measured() -> None:
-    table = table_of({f"planted_{number}": {"train_test": 30.0 + number} for number in range(9)})
-    try:
-        parts = {rows.part for rows in study(table).rows}
-    except QueryError as error:
-        assert "0 encoders of the table have a statistic of their features" in str(error)
-    else:
-        assert parts and not any("published" in part for part in parts)
-
-
-def test_the_study_imports_no_torch() -> None:
-    script = (
-        "import sys; from functools import partial; from zoo.analysis.table import study_table; "
-        "from zoo.studies.running import StudyOptions, load_study, study_named; "
-        f"study = load_study(study_named({NAME!r})); names = study.__globals__; rows = names['measured_rows']; "
-        "names.update(predictions=partial(names['predictions'], n_resamples=2)); "
-        "names.update(measured_rows=lambda **options: rows(**options)[:0]); "
-        "study(study_table(), StudyOptions()); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout == "False\n", done.stderr

@@ -9,13 +9,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.figure_checks import figure_faults
 from tests.shipped import shipped_findings, study_module
 from zoo.analysis.finding_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES, Fared, FaredTogether
 from zoo.analysis.known_effects import QUESTIONS, STUDY_OUTCOMES
 from zoo.analysis.randomised_population import randomised_population
 from zoo.errors import ContentError
-from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
 
 STUDY = "which_methods_find_the_effects"
@@ -100,12 +98,6 @@ def test_every_answer_is_held_against_the_randomised_effect(findings: Findings):
     assert [row[0] for row in methods.rows] == list(METHODS)
     pairs = next(row for row in methods.rows if row[0] == CONTROLLED)
     assert pairs[1] == f"0 of {len(QUESTIONS) * len(STUDY_OUTCOMES)}"  # choices drawn independently leave no pairs
-
-
-def test_figures_have_no_faults(findings: Findings):
-    with style():
-        for figure in findings.figures:
-            assert figure_faults(figure.draw()) == [], figure.name
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,9 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from tests.shipped import shipped_table, study_module
+from tests.shipped import study_module
 from zoo.analysis.columns import Estimate
-from zoo.analysis.groups import group_means
 from zoo.analysis.table import StudyTable, table_of
-from zoo.evaluation.drawing import style
 from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, load_study, studies
 from zoo.studies.tables import cross_table, estimate_table
@@ -78,15 +76,6 @@ def test_a_planted_order_of_types_agrees(steady: Findings) -> None:
     assert said["By SHAP, clip is particularly good for the usability error"] == "agrees"
 
 
-def test_few_encoders_that_vary_much_do_not_pass_welch_s_test() -> None:
-    claim = next(
-        claim
-        for claim in found(planted(generative_spread=20.0)).claims
-        if claim.claim.startswith("Generative objectives are less usable")
-    )
-    assert claim.verdict != "agrees" and "Welch" in claim.reason
-
-
 def test_what_the_projector_settles_is_not_identified(steady: Findings) -> None:
     held = [
         one for one in steady.estimates if one.method.startswith("linear") and one.term == "generative - contrastive"
@@ -109,37 +98,6 @@ def test_an_outcome_that_nobody_has_is_said_to_be_missing(steady: Findings) -> N
         "trees of usability",
         "trees of full-shot error",
     }
-
-
-def test_every_figure_is_drawn_with_every_encoder(steady: Findings) -> None:
-    with style():
-        drawn = {figure.name: figure.draw() for figure in steady.figures}
-    assert set(drawn) == {
-        "usability_by_type",
-        "usability_by_year",
-        "shap_of_types",
-        "clustering_objectives",
-        "objectives",
-    }
-    n = 5 * 24 + 8
-    assert points(drawn["usability_by_year"].axes[0]) == n
-    assert points(drawn["shap_of_types"].axes[0]) == points(drawn["shap_of_types"].axes[1]) == n
-    assert points(drawn["clustering_objectives"].axes[0]) == 24
-    assert points(drawn["objectives"].axes[0]) == n  # each objective has at least seven
-
-
-def test_means_of_the_published_table_are_drawn_with_their_numbers() -> None:
-    table = shipped_table()
-    means = group_means(table, "usability", "ssl_mode")
-    with style():
-        axes = figures.draw_means(table, means, outcome="usability", by="ssl_mode").axes[0]
-    assert points(axes) == 146 + 6  # and a diamond a type
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels[0] == "clustering (43)" and labels[-1] == "transform (5)"
-    assert len(axes.lines) == 6  # intervals
-    with style():
-        by_year = figures.draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
-    assert points(by_year) == 146
 
 
 def test_tables_of_estimates_leave_cells_empty_that_nobody_estimated() -> None:
@@ -176,24 +134,3 @@ def test_a_correction_that_single_encoders_make_names_them(alone: dict[str, floa
     (claim,) = claims.of_clustering.judged(SimpleNamespace(of=lambda outcome: importance))
     assert claim.rests_on == rests_on
     assert claim.verdict == ("not reproducible" if "dino" in alone else "corrected")
-
-
-def test_points_of_a_year_stay_within_its_band_and_types_stand_apart() -> None:
-    table = shipped_table()
-    with style():
-        axes = figures.draw_by_year(table, outcome="usability", by="ssl_mode").axes[0]
-    rows = table.frame.dropna(subset=["usability", "ssl_mode", "year"])
-    columns: dict[float, set[str]] = {}
-    for collection in axes.collections:
-        mode = str(collection.get_label()).partition(" (")[0]
-        x = np.asarray(collection.get_offsets())[:, 0]
-        years = rows.loc[rows["ssl_mode"] == mode, "year"].to_numpy(float)
-        assert sorted(np.round(x)) == sorted(years)  # nearest to its own year
-        assert abs(x - np.round(x)).max() < 0.4
-        for place in x:
-            columns.setdefault(round(float(place), 6), set()).add(mode)
-    assert all(len(modes) == 1 for modes in columns.values())
-    for year, modes in rows.groupby("year")["ssl_mode"]:
-        places = sorted(place for place in columns if round(place) == year)
-        assert len(places) == modes.nunique()
-        assert sum(places) / len(places) == pytest.approx(year)  # a single type stands on its year

@@ -9,7 +9,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from tests.shipped import shipped_findings, shipped_table, study_module
-from zoo.analysis.columns import TREE_OUTCOMES, Estimate
+from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.linear import global_linear_effect
 from zoo.analysis.table import StudyTable, table_of
 from zoo.evaluation.drawing import style
@@ -84,21 +84,6 @@ def test_verdicts_on_the_published_rows(words: str, verdict: str, ours: str) -> 
     assert one.reason or verdict == "agrees"
 
 
-def test_the_printed_p_values_of_generative_objectives_are_explained() -> None:
-    reason = claim("Generative objectives").reason
-    assert "coincides with projector[none]" in reason
-    assert "p 1.8e-04 or 3.1e-04" in reason and "2.0e-06 if years count from 2000" in reason and "0.55" in reason
-
-
-def test_what_agrees_because_nothing_is_significant_shows_what_is_not_excluded() -> None:
-    larger = claim("Larger encoders do not change generalization").ours
-    assert larger.startswith("probe generalization -0.12 [-0.92, +0.67] per unit of log(n_parameters), p 0.76; encoder")
-    alignment = claim("Projectors do not change").ours
-    assert "joint p 0.61, +0.048 [-0.056, +0.152] linear against identity" in alignment
-    for words in ("ViTs do not worsen", "An MLP projector does not differ", "larger batches", "more classes"):
-        assert "[" in claim(words).ours and "p 0." in claim(words).ours
-
-
 def test_the_printed_size_of_projectors_is_that_of_the_parameters_beyond_the_first_layer() -> None:
     (hidden,) = [
         one
@@ -134,40 +119,6 @@ def test_estimates_of_one_family_have_its_false_discovery_rates() -> None:
     }
 
 
-def test_what_robust_standard_errors_take_away_is_said() -> None:
-    (note,) = [note for note in found().notes if note.startswith("Significant by the classical")]
-    mlp = global_linear_effect(shipped_table(), "projection2_arch", "usability").estimate("projection2_arch[mlp]")
-    assert f"projection2_arch[mlp] on usability (p 0.0014, HC3 {mlp.p_robust:.2g})" in note
-    assert "z_dim" not in note and "train_rank on usability" not in note
-
-
-def test_every_printed_p_value_that_robust_standard_errors_undo_says_so_in_its_reason() -> None:
-    estimates = {(one.term, one.outcome): one for one in found().estimates if one.method.startswith("global linear")}
-    undone = []
-    for row in study_module(STUDY.name, "claims").PRINTED:
-        term, outcome = row["term"], row["outcome"]
-        if row["what"] == "p-value" and (term, outcome) in estimates:
-            estimate = estimates[term, outcome]
-            (one,) = [one for one in found().claims if one.value == estimate.p]
-            assert estimate.p is not None and estimate.p_robust is not None
-            is_undone = estimate.p < 0.05 <= estimate.p_robust
-            assert ("HC3" in one.reason) == is_undone
-            undone += [term] * is_undone
-    assert len(undone) >= 3
-
-
-def test_what_the_control_of_hidden_parameters_does_is_said() -> None:
-    (note,) = [note for note in found().notes if "hidden parameters" in note]
-    assert "it is -0.686 +- 0.28 with p 0.018, of 106 encoders" in note
-
-
-def test_notes_are_only_about_what_they_are_about() -> None:
-    sure = Estimate(term="a", value=1.0, p=0.01, p_robust=0.02, n=9, unit="", outcome="usability")
-    assert tables.fragile_notes([sure, sure.described(p=0.2, p_robust=0.3)]) == []
-    assert "HC3 none" in tables.fragile_notes([sure.described(p_robust=None)])[0]
-    assert tables.unidentified_notes([sure]) == []
-
-
 def test_a_doubling_is_the_logarithm_of_2_times_a_unit_of_the_logarithm() -> None:
     estimate = global_linear_effect(shipped_table(), "z_dim", "usability").estimate("log(z_dim)")
     doubled = figures.per_doubling(estimate)
@@ -177,44 +128,6 @@ def test_a_doubling_is_the_logarithm_of_2_times_a_unit_of_the_logarithm() -> Non
     assert (doubled.p, doubled.unit) == (estimate.p, "percentage points per doubling of z_dim")
     level = estimate.described(term="family[vit]")
     assert figures.per_doubling(level) == level
-
-
-def test_every_row_is_used_or_left_out_with_a_reason() -> None:
-    rows = {one.part: one for one in found().rows}
-    assert len(rows) == len(found().rows)
-    for one in rows.values():
-        assert one.used + sum(one.left_out.values()) == 169, one
-    assert rows["train_rank on usability"].used == 133
-
-
-def test_tables_have_every_choice() -> None:
-    overview, estimates, artefacts = found().tables
-    assert [row[0] for row in overview.rows] == list(figures.CHOICES.values())
-    assert len(estimates.rows) == len(figures.CHOICES) * len(TREE_OUTCOMES)
-    assert len(artefacts.rows) == 5
-    (generative,) = [row for row in overview.rows if row[0].startswith("generative")]
-    assert generative[1:] == ["not identified"] * len(TREE_OUTCOMES)
-
-
-def test_figures_show_every_choice_and_every_encoder() -> None:
-    drawings = draw(found())
-    effects = drawings["effects_on_components"].axes
-    assert len(effects) == 8
-    shown = [label.get_text() for axes in (effects[0], effects[4]) for label in axes.get_yticklabels()]
-    assert sorted(shown) == sorted(figures.CHOICES.values())
-    (axes,) = drawings["effective_dimensionality"].axes
-    assert sum(len(points.get_offsets()) for points in axes.collections) == 133
-    ticks = [label.get_text() for label in axes.get_xticklabels()]
-    assert "1024" in ticks and not any("^" in tick for tick in ticks)
-
-
-def test_the_corrected_rows_still_do_not_identify_generative_objectives() -> None:
-    findings = found(corrected=True)
-    one = claim("Generative objectives", findings)
-    assert (one.ours, one.verdict) == ("not identified", "corrected")  # the printed number is of the published rows
-    assert claim("log parameters on usability", findings).verdict == "corrected"
-    assert len(draw(findings)) == 2
-    assert all(one.reason for one in findings.claims if one.verdict != "agrees")
 
 
 def test_an_effective_dimensionality_without_a_logarithm_is_in_no_figure() -> None:

@@ -75,17 +75,6 @@ def test_dimensions_and_probe_generalization_are_of_the_encoders_that_the_printe
     assert both[25].value == pytest.approx(3.754, abs=1e-3) and both[25].method.endswith("with every component")
 
 
-def test_a_reader_of_the_claim_about_views_sees_how_few_they_are(findings: Findings) -> None:
-    ours = claim(findings, "More views mostly").ours
-    assert "usability -2.36 (p 0.038), false-discovery rate 0.1;" in ours and "8 encoders in 4 groups" in ours
-
-
-def test_no_two_estimates_have_the_same_words(findings: Findings) -> None:
-    names = [(one.term, one.outcome, one.method) for one in findings.estimates]
-    assert len(set(names)) == len(names)
-    assert ("projection2_arch[mlp vs linear]", "usability", "controlled") in names
-
-
 def test_the_bound_of_the_main_text_is_contradicted_by_the_printed_p_values(findings: Findings) -> None:
     for outcome in ("usability", "probe generalization"):
         found = claim(findings, f"dimensions on {outcome}", "main text")
@@ -114,15 +103,6 @@ def test_one_family_of_tests_holds_every_choice_and_risk(findings: Findings) -> 
     assert repeated and all(one.p_adjusted is None for one in repeated)
 
 
-def test_tables_say_how_many_encoders_and_groups(findings: Findings) -> None:
-    overview, everything, repetition = findings.tables
-    by_choice = {row[0]: row for row in overview.rows}
-    assert by_choice["z_dim"][3] == "-3.82 (p 2.3e-04); 25 in 10"
-    assert all(len(row) == len(table.headers) for table in findings.tables for row in table.rows)
-    assert list(everything.rows[1][:2]) == ["log(z_dim)", "Usability"]
-    assert repetition.rows[0][2:] == ["-3.82", "2.3e-04", "25", "14", "-3.88", "4.0e-09", "43 of 25", "32"]
-
-
 def test_a_choice_without_a_logarithm_is_in_no_figure_of_it() -> None:
     same = {"objective": "simclr", "architecture": "resnet50", "usability": 3.0, "probe_gen": 9.0}
     epochs = {"a": 100.0, "b": 200.0, "c": 400.0, "none": 0.0, "strange": -5.0}
@@ -132,45 +112,6 @@ def test_a_choice_without_a_logarithm_is_in_no_figure_of_it() -> None:
     assert list(figures.members_of(table, "epochs", ["usability"]).frame.index) == ["a", "b", "c"]
     with style():
         assert all(figure.draw().axes for figure in found.figures)
-
-
-def test_every_encoder_is_used_or_left_out_for_a_reason(findings: Findings) -> None:
-    for rows in findings.rows:
-        assert rows.used + sum(rows.left_out.values()) == len(PUBLISHED), rows.part
-    assert tables.rows_used([]) == []
-
-
-def test_groups_are_said_in_words_that_tell_them_apart() -> None:
-    epochs = figures.members_of(PUBLISHED, "epochs", ["usability"])
-    assert len(set(epochs.groups)) == len(epochs.groups)
-    assert {"PIRL, ResNet-50, linear projector", "PIRL, ResNet-50, MLP projector", "MoCo v3, ResNet-50"} < set(
-        epochs.groups
-    )
-    assert "iBOT, ViT-B/16" in figures.members_of(PUBLISHED, "z_dim", ["probe_gen"]).groups
-    unlike = table_of(
-        {name: {"objective": "new", "architecture": "mine", "epochs": 9.0 + number} for number, name in enumerate("ab")}
-    )
-    assert figures.group_words(unlike, ["a", "b"], ["nviews"]) == {
-        "a": "new, mine, 9 epochs",
-        "b": "new, mine, 10 epochs",
-    }
-    assert figures.group_words(unlike, ["a"], ["objective", "architecture"]) == {"a": "Encoders"}
-
-
-def test_figures_show_their_groups_and_count_them(findings: Findings) -> None:
-    captions = {figure.name: figure.caption for figure in findings.figures}
-    assert set(captions) == {"same_network", "views", "projector", "dimensions", "imagenet22k", "epochs"}
-    assert "18 encoders in 7 groups" in captions["same_network"]
-    assert (
-        "25 encoders in 10 groups (usability), 51 encoders in 18 groups (probe generalization)"
-        in (captions["dimensions"])
-    )
-    with style():
-        for figure in findings.figures:
-            drawing = figure.draw()
-            drawing.canvas.draw()
-            (legend,) = drawing.legends
-            assert len(legend.texts) == len({text.get_text() for text in legend.texts}) > 1
 
 
 OTHER_TABLES = {

@@ -10,7 +10,6 @@ import pytest
 from tests.shipped import shipped_findings
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
@@ -89,16 +88,3 @@ def test_too_few_encoders_are_refused_in_one_sentence(n: int) -> None:
         QueryError, match=rf"^{n} of the {max(n, 1)} encoders of the table were measured in both orders"
     ):
         study(table)
-
-
-def test_the_figure_has_a_panel_a_component_and_one_for_both() -> None:
-    (figure,) = shipped_findings("does_the_order_matter").figures
-    assert "10 encoders" in figure.caption
-    with style():
-        drawing = figure.draw()
-        drawing.canvas.draw()
-    assert len(drawing.axes) == 3
-    both = drawing.axes[2]
-    ends = [text.xy for text in both.texts if text.arrow_patch]
-    assert len(ends) == 10
-    assert all(both.get_xlim()[0] < x < both.get_xlim()[1] for x, _ in ends)

@@ -27,11 +27,11 @@ from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.running import StudyOptions
+from zoo.studies.shap import draw_bars, draw_choice, draw_swarms
 from zoo.studies.trees import (
     Choice,
     Trees,
     claim_of_way,
-    error_of,
     fitted_trees,
     settings_of,
     tuned_files,
@@ -203,11 +203,6 @@ def test_subsamples_leave_out_a_fifth_and_differ() -> None:
     pd.testing.assert_frame_equal(again.shap, parts[0].shap)
 
 
-def test_the_effect_of_what_a_choice_settles_is_told_beside_it() -> None:
-    tied = Choice(words="a ViT", feature="family", levels=("vit",), tied=("patch_size",))
-    assert "on patch_size, which it settles" in claim_of_way(tied, "usability", "raises", TREES, source="here").reason
-
-
 def cross_validated(by_fold: float, pooled: float) -> ExplainedVariance:
     found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=3, n_repeats=1, n_workers=1)
     return replace(found, by_fold=by_fold, pooled=pooled)
@@ -226,16 +221,6 @@ def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agree
         of_variance.claim_of_number(of_variance.Explained({}, {}), "few", "usability", near, words="after").ours
         == "not available"
     )
-
-
-@pytest.mark.parametrize(("pooled", "verdict"), [(0.2, "agrees"), (12.0, "corrected")])
-def test_a_definition_that_flatters_is_corrected(pooled: float, verdict: str) -> None:
-    found = cross_validated(80.0, 80.0 - pooled)
-    explained = of_variance.Explained({("few", "usability"): found}, {})
-    (claim,) = of_variance.of_definition.judged(explained, "few", "usability", error="usability", printed="80.00")
-    assert claim.verdict == verdict and claim.value == pytest.approx(80.0 - pooled)
-    assert (verdict == "agrees") == (claim.reason == "")
-    assert verdict == "agrees" or "30 encoders" in claim.reason
 
 
 def test_the_paper_s_definition_flatters_where_folds_are_small() -> None:
@@ -276,15 +261,6 @@ def test_nested_tuning_has_a_column_where_it_is_known() -> None:
     assert with_it.rows[1][3] == "not available"
 
 
-def test_too_few_encoders_for_the_folds_are_a_reason_and_no_crash() -> None:
-    few = table_of({f"e{number}": {"usability": float(number), "z_dim": 512.0} for number in range(9)})
-    explained = of_variance.explained_variances(
-        few, ("usability",), StudyOptions(n_workers=1), repeats={"few": 1}, parameters={"few": {"usability": LIGHT}}
-    )
-    claim = of_variance.claim_of_number(explained, "few", "usability", "68.17", words="after filtering")
-    assert claim.ours == "not available" and "Only 9" in claim.reason
-
-
 @pytest.mark.parametrize(
     ("n", "cells", "message"),
     [
@@ -297,21 +273,6 @@ def test_trees_that_have_nothing_to_learn_are_refused(n: int, cells: dict[str, A
     rows = {f"e{number}": {"usability": float(number), "z_dim": float(number + 1), **cells} for number in range(n)}
     with pytest.raises(QueryError, match=message):
         tree_importance(table_of(rows), "usability", parameters=LIGHT)
-
-
-def test_encoders_that_suffice_once_are_not_trained_on_in_parts() -> None:
-    part = table_of({encoder: dict(TABLE.frame.loc[encoder].dropna()) for encoder in TABLE.frame.index[:10]})
-    trees = fitted_trees(
-        part, ("usability",), StudyOptions(n_workers=1), parameters={"usability": LIGHT}, n_subsamples=2
-    )
-    assert trees.of("usability").n == 10 and trees.again["usability"] == []
-
-
-def test_outcomes_are_called_errors() -> None:
-    assert [error_of(outcome) for outcome in ("enc_gen", "train-nperclass-3_test")] == [
-        "encoder generalization error",
-        "3-shot error",
-    ]
 
 
 def test_searched_settings_are_used_when_asked_for() -> None:
@@ -330,33 +291,25 @@ def test_searched_settings_are_used_when_asked_for() -> None:
     pd.testing.assert_frame_equal(found.of("usability").shap, same.shap)
 
 
-def test_figures_of_trees_show_every_encoder_in_every_row() -> None:
+def test_figures_of_trees_show_every_encoder_in_every_panel() -> None:
     found = [TREES.of("usability"), TREES.of("probe_gen")]
     with style():
-        one = figures.draw_choice(found, "z_dim", TABLE).axes
-        many = figures.draw_choices([("z_dim", found), ("family", found), ("epochs", found)], TABLE)
-        bars = figures.draw_importances(found, n_features=3).axes
-    assert sum(len(points.get_offsets()) for points in one[0].collections) == 180
-    assert [label.get_text() for label in one[0].get_yticklabels()] == ["Usability", "Probe gen."]
-    panels = [axes for axes in many.axes if axes.get_visible() and axes.axison and axes.get_xlabel()]
-    swarms = panels[:3]
-    assert len({axes.get_xlim() for axes in swarms}) == 3  # each has a scale of its own
-    for axes, feature in zip(swarms, ("z_dim", "family", "epochs"), strict=True):
-        shown = [value for one in figures.choice_swarms(found, feature, TABLE) for value in one.x]
-        low, high = axes.get_xlim()
-        width = max([*shown, 0.0]) - min([*shown, 0.0])
-        assert low < min(shown) and max(shown) < high
-        assert high - low < 1.2 * width  # and fills it
-        assert axes.get_xlabel().endswith("[share of the mean], negative is better")
-    assert bars[0].get_yticklabels()[0].get_text() == "dimensions"
-    assert [len(axes.patches) for axes in bars[:2]] == [3, 3]
+        choice = draw_choice(found, ["Usability", "Probe gen."], "z_dim", label="dimensions [number]").axes
+        swarms = draw_swarms(found, ["Usability", "Probe gen."], {"z_dim": "dimensions"}, n_features=3).axes
+        bars = draw_bars(found, ["Usability", "Probe gen."], {"z_dim": "dimensions"}, n_features=3).axes
+    for axes, one in zip(choice, found, strict=True):
+        points = np.asarray(axes.collections[0].get_offsets())
+        assert sorted(points[:, 1]) == pytest.approx(sorted(one.shap["z_dim"]))
+        assert set(points[:, 0]) == set(one.values["z_dim"])
+    for axes, one in zip(swarms, found, strict=True):
+        drawn = sum(len(points.get_offsets()) for points in axes.collections)
+        assert drawn == 3 * one.n
+    assert "dimensions" in {label.get_text() for label in bars[0].get_yticklabels()}
 
 
-def test_normalised_shap_values_are_shares_of_the_mean_outcome() -> None:
-    found = TREES.of("usability")
-    (share,), (points,) = (
-        figures.choice_swarms([found], "z_dim", TABLE, normalised=wanted) for wanted in (True, False)
-    )
-    assert np.asarray(points.x) == pytest.approx(found.shap["z_dim"].to_numpy())
-    assert np.asarray(share.x) * TABLE.frame["usability"].abs().mean() == pytest.approx(np.asarray(points.x))
-    assert share.choices == TABLE.frame["z_dim"].tolist()  # as published, not as rounded for the trees
+def test_the_data_of_the_figure_are_the_shap_values() -> None:
+    header, *rows = figures.shap_rows([TREES.of("usability")])
+    shares = TREES.of("usability").shap
+    assert header == ["encoder", "outcome", "choice", "value", "shap"] and len(rows) == shares.size
+    encoder, _, choice, _, share = rows[5]
+    assert float(str(share)) == pytest.approx(shares.loc[encoder, choice], rel=1e-5)

@@ -142,12 +142,6 @@ def test_the_same_run_gives_the_same_bytes(runs: list[StudyRun], tmp_path: Path)
     assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
-def test_an_untouched_report_is_replaced(runs: list[StudyRun], tmp_path: Path) -> None:
-    write_report(runs, tmp_path / "report")
-    write_report(runs, tmp_path / "report")
-    assert [path.name for path in tmp_path.iterdir()] == ["report"]
-
-
 @pytest.mark.parametrize("change", ["added", "changed", "removed", "unlisted", "foreign"])
 def test_a_folder_in_which_something_would_be_lost_is_refused_and_left_alone(
     runs: list[StudyRun], tmp_path: Path, change: str
@@ -170,17 +164,6 @@ def test_a_folder_in_which_something_would_be_lost_is_refused_and_left_alone(
     with pytest.raises(QueryError, match="no untouched earlier report"):
         write_report(runs, folder)
     assert content(folder) == before
-
-
-def test_what_is_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(QueryError, match="is no folder"):
-        require_reportable(tmp_path / "file")
-    with pytest.raises(StoreError, match="Nothing can be written in"):
-        require_reportable(tmp_path / "file" / "report")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(QueryError, match="is the current folder"):
-        require_reportable(Path("."))
 
 
 def test_a_figure_that_cannot_be_drawn_leaves_no_half_written_report(tmp_path: Path) -> None:

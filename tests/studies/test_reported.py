@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tests.figure_checks import figure_faults
 from tests.reported_rows import ROW
 from tests.shipped import shipped_findings, shipped_table, with_few_draws
 from zoo.analysis.columns import Estimate
@@ -15,7 +14,6 @@ from zoo.analysis.reported_agreement import FEWEST_PAIRS, Pair, agreement_of, co
 from zoo.analysis.table import StudyTable, table_of
 from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import style
 from zoo.results.reported_values import ReportedNumber
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
@@ -105,13 +103,6 @@ def test_two_sources_of_one_number_are_held_against_each_other(planted: Findings
     assert found.verdict == "agrees" and found.value == pytest.approx(0.05)
     (table,) = [table for table in planted.tables if "two sources print it" in table.title]
     assert [row[2:4] for row in table.rows] == [["12", "0"]] * 5
-
-
-def test_figures_are_whole(planted: Findings) -> None:
-    assert [figure.name for figure in planted.figures] == ["reported_against_measured", "protocols_and_sources"]
-    with style():
-        for figure in planted.figures:
-            assert figure_faults(figure.draw()) == [], figure.name
 
 
 def test_too_few_pairs_say_nothing() -> None:

@@ -16,18 +16,6 @@ __all__ = ["tables_made_once"]  # a fixture
 pytestmark = pytest.mark.usefixtures("tables_made_once")
 
 
-def test_the_published_table_is_the_default_and_is_compared_with_none(tmp_path: Path) -> None:
-    (run,) = run_studies([read_study(small_study(tmp_path))])
-    assert (len(run.table), run.table.corrected, run.other) == (169, False, None)
-    assert run.findings.rows[0].left_out == {"usability not published": 23}
-
-
-def test_a_report_compares_with_the_corrected_table(tmp_path: Path) -> None:
-    (run,) = run_studies([read_study(small_study(tmp_path))], compare=True)
-    assert run.other is not None
-    assert (run.findings.rows[0].used, run.other.rows[0].used) == (146, 145)
-
-
 def test_a_number_that_agreed_on_the_published_rows_is_corrected_on_another_table(tmp_path: Path) -> None:
     (published,) = run_studies([read_study(small_study(tmp_path))])
     mean = published.findings.claims[0].value
@@ -53,12 +41,6 @@ def test_a_fault_that_was_shown_on_the_published_rows_stays_shown_on_another_tab
     )
     (run,) = run_studies([read_study(path)], corrected=True)
     assert run.findings.claims[0].verdict == "corrected"
-
-
-def test_no_claim_fares_better_on_another_table_than_on_the_published_rows(tmp_path: Path) -> None:
-    path = small_study(tmp_path, ('printed="8.6"', 'printed="145"'), ("ours=mean,", "ours=len(found),"))
-    (run,) = run_studies([read_study(path)], corrected=True)
-    assert (run.findings.claims[0].ours, run.findings.claims[0].verdict) == ("145.0", "not reproducible")
 
 
 def test_encoders_of_mine_change_a_number_but_no_verdict_on_the_paper(

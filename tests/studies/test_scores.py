@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.figure_checks import figure_faults
 from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.columns import Estimate
 from zoo.cards.catalogue import catalogue
 from zoo.errors import ContentError
-from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
 
@@ -137,12 +135,6 @@ def test_a_score_that_was_not_measured_is_said_so() -> None:
     assert claim(without, "NLEEP is the best").ours == "not available"
     assert any(note.startswith("Not measured:") and "NLEEP" in note for note in without.notes)
     assert module.SCORES["nleep"].label == "NLEEP"
-
-
-def test_figures_are_whole(findings: Findings) -> None:
-    with style():
-        for figure in findings.figures:
-            assert figure_faults(figure.draw()) == [], figure.name
 
 
 def test_the_shipped_measurements_are_of_all_encoders_that_load_here() -> None:

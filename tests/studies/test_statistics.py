@@ -14,7 +14,6 @@ from tests.shipped import shipped_findings, shipped_table
 from zoo.analysis.columns import Estimate
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
@@ -116,24 +115,6 @@ def test_every_number_of_the_appendix_comes_out(published: Findings, words: str,
     assert (found.paper, found.verdict) == (printed, "agrees")
 
 
-def test_the_logarithm_of_the_text_was_not_taken(published: Findings) -> None:
-    found = claim(published, "as the text states it")
-    assert found.verdict == "corrected"
-    assert found.value == pytest.approx(0.560, abs=5e-4)
-
-
-def test_what_rests_on_the_five_transformation_encoders_is_said(published: Findings) -> None:
-    others = "Eq. 26, without transformation tasks"
-    assert published.rows[1].used == 65
-    assert estimate(published, others, "train_uniformity").value == pytest.approx(-6.07, abs=0.01)
-    assert estimate(published, others, "log(train_rank)").value == pytest.approx(-5.63, abs=0.01)
-    for words in ("highly correlated with effective", "uniformity is not predictive", "three times"):
-        assert claim(published, words).verdict == "agrees"  # the paper speaks of all of its rows
-    (note,) = [note for note in published.notes if note.startswith("5 encoders that predict a transformation")]
-    assert "6.18" in note and "p 0.00017" in note and "by r -0.10" in note
-    assert any("beside alignment within a class" in note for note in published.notes)
-
-
 def test_alignment_within_a_class_goes_the_other_way_alone_on_the_same_rows(published: Findings) -> None:
     found = claim(published, "within a class is highly")
     assert (found.verdict, found.value) == ("corrected", pytest.approx(-0.316, abs=5e-3))
@@ -146,11 +127,6 @@ def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> Non
     found = shipped_findings("do_statistics_predict", corrected=corrected)
     assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
     assert all(rows.left_out["not a ResNet-50"] == 92 for rows in found.rows)
-
-
-def test_what_nobody_published_is_said_to_be_not_available(published: Findings) -> None:
-    assert claim(published, "Normalising features").ours == "not available"
-    assert any("normalised features were not published" in note for note in published.notes)
 
 
 def test_a_planted_slope_is_recovered_and_its_correlate_is_not_blamed() -> None:
@@ -203,19 +179,3 @@ def test_the_corrected_rows_lack_the_one_on_wrong_weights() -> None:
     found = shipped_findings("do_statistics_predict", corrected=True)
     assert [rows.used for rows in found.rows] == [69, 64]
     assert claim(found, "Coefficient of log(effective").verdict == "agrees"
-
-
-def test_the_figure_shows_dimensions_as_plain_numbers(published: Findings) -> None:
-    (figure,) = published.figures
-    assert "70 ResNet-50s" in figure.caption
-    with style():
-        drawing = figure.draw()
-        drawing.canvas.draw()
-    first = drawing.axes[0]
-    low, high = first.get_xlim()
-    shown = [
-        label.get_text()
-        for tick, label in zip(first.get_xticks(), first.get_xticklabels(), strict=True)
-        if low <= tick <= high
-    ]
-    assert shown == ["30", "100", "300", "1000"]

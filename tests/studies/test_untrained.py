@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.card_text import VALID
-from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings
 from zoo.analysis.columns import Estimate
-from zoo.analysis.table import study_table, table_of
-from zoo.evaluation.drawing import style
+from zoo.analysis.table import table_of
 from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
@@ -56,49 +51,8 @@ def test_the_coefficients_are_those_of_the_raw_risks(
         assert one.ci_low < one.value < one.ci_high < 0  # type: ignore[operator]
 
 
-def test_the_arithmetic_part_of_the_correlation_is_admitted(findings: Findings) -> None:
-    total = estimate(findings, "untrained encoders above chance", "r", "full-shot error with")
-    assert total.ci_low is not None and total.ci_high is not None and total.ci_low < 0 < total.ci_high
-    assert any("partly arithmetic" in note for note in findings.notes)
-
-
-def test_the_resnets_of_growing_dimensions_are_followed(findings: Findings) -> None:
-    (note,) = [note for note in findings.notes if "resnet50" in note]
-    assert "512, 1024, 2048 and 4096" in note and "step by step" in note
-
-
 def test_the_encoders_come_from_the_untrained_population_whatever_the_table_holds() -> None:
     one = STUDY(table_of({"planted": {"train_test": 20.0}}), StudyOptions())
     assert one.estimates == study().estimates
     ids = [row[0] for row in one.tables[1].rows]
     assert len(ids) == 14 and all(name.startswith("init_") for name in ids)
-
-
-def test_an_untrained_encoder_of_mine_counts_and_is_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, findings: Findings
-) -> None:
-    mine = add_own_encoder(tmp_path, monkeypatch)
-    (tmp_path / "metadata" / "mine.toml").write_text(VALID.replace('mode = "clustering"', 'mode = "initialized"'))
-    found = STUDY(study_table(with_mine=True), StudyOptions())
-    assert [rows.used for rows in found.rows] == [15, 14]
-    assert [rows.part for rows in found.rows] == [
-        "untrained encoders, 16 published and 1 own",
-        "untrained encoders above chance, 16 published and 1 own",
-    ]
-    assert found.rows[0].used + sum(found.rows[0].left_out.values()) == 17
-    assert found.tables[1].note.endswith(f"Yours: {mine}.")
-    assert estimate(found, "untrained encoders", "r").value != estimate(findings, "untrained encoders", "r").value
-    with style():
-        labels = [text.get_text() for text in found.figures[0].draw().legends[0].get_texts()]
-    assert labels[-1] == "yours (1)"
-    assert findings.rows[0].part == "untrained encoders, 16 published and 0 own"
-
-
-def test_the_figure_marks_the_degenerate_encoder(findings: Findings) -> None:
-    (figure,) = findings.figures
-    assert "14 randomly initialised" in figure.caption
-    with style():
-        drawing = figure.draw()
-        drawing.canvas.draw()
-    labels = [text.get_text() for text in drawing.legends[0].get_texts()]
-    assert labels == ["ResNet (5)", "ViT (8)", "at chance, says an erratum (1)"]

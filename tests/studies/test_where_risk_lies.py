@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.text import Text
 
-from tests.own_encoder import add_own_encoder
 from tests.shipped import shipped_findings, shipped_table
-from zoo.analysis.table import StudyTable, study_table, table_of
+from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
-from zoo.evaluation.drawing import COMPONENT_COLOURS, style
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
@@ -74,81 +70,12 @@ def test_a_missing_component_is_missing_in_tables_and_estimates_and_never_zero(p
     assert estimate.value is None and estimate.note
 
 
-def test_the_figure_draws_a_gap_where_nobody_measured(published: Findings) -> None:
-    with style():
-        drawing = published.figures[0].draw()
-    usability = next(line for line in drawing.axes[0].lines if line.get_label() == "Usability")
-    assert [value != value for value in usability.get_ydata()] == [False] * 5 + [True, False]
-    assert "not measured" in [text.get_text() for text in drawing.legends[0].get_texts()]
-    assert "ibot_vitL16_extractB (2021" in published.figures[0].caption
-    marks = [text for text in drawing.axes[0].texts if text.get_text() == "?"]
-    assert [(mark.xy[0], mark.get_color()) for mark in marks] == [
-        (2021, COMPONENT_COLOURS["approx"]),
-        (2021, COMPONENT_COLOURS["usability"]),
-    ]
-    assert all(mark.xy[1] > 0 for mark in marks)
-    assert [text.get_text() for text in drawing.legends[0].findobj(Text)].count("?") == 1
-
-
-def test_every_figure_of_every_group_is_drawn_with_the_right_counts(published: Findings) -> None:
-    with style():
-        drawn = {figure.name: figure.draw() for figure in published.figures}
-    labels = {
-        panel.texts[-1].get_text(): [tick.get_text() for tick in panel.get_xticklabels()]
-        for panel in drawn["average_by_objective"].axes
-    }
-    assert labels["(b) contrastive"] == ["2018\n1", "2019\n8", "2020\n24", "2021\n22", "2022\n10"]
-    assert [panel.texts[-1].get_text() for panel in drawn["best_by_family"].axes] == ["(a) ResNet", "(b) ViT"]
-
-
-def test_averages_say_of_how_many(published: Findings) -> None:
-    row = dict(zip(published.tables[1].headers, published.tables[1].rows[-1], strict=True))
-    assert (row["year"], row["encoders"]) == ("2022", "53")
-    assert row["Usability"].endswith("(n = 41)")
-    used = {rows.part: rows for rows in published.rows}
-    assert used["averages, usability"].used == 146 and sum(used["averages, usability"].left_out.values()) == 23
-
-
 def test_the_corrected_table_leaves_out_the_best_of_2018_and_keeps_signed_components() -> None:
     found = shipped_findings("where_the_risk_lies", corrected=True)
     assert claims(found)["Usability improved steadily from 2016 to 2019"].ours == (
         "45.9 (2016, best of 1), 18.4 (2018, best of 2), -0.1 (2019, best of 9)"
     )
     assert not any("wrong weights" in note for note in found.notes)
-
-
-def test_the_published_best_of_2018_is_doubted(published: Findings) -> None:
-    assert any("deepcluster_rn50_bs512_ep200_mmselfsup is doubtful (wrong weights)" in note for note in published.notes)
-
-
-def test_a_sparse_encoder_of_the_user_changes_counts_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = add_own_encoder(tmp_path, monkeypatch, splits=("train -> val",))
-    table = study_table(with_mine=True)
-    assert mine in table.mine
-    found = findings(table)
-    with style():
-        for figure in found.figures:
-            figure.draw()
-    assert {claim.verdict for claim in found.claims} == {"agrees", "corrected"}
-
-
-def test_years_differ_though_no_line_through_them_does(published: Findings) -> None:
-    claim = claims(published)["Encoder generalization is constant (all encoders)"]
-    assert "F test p 4.5e-04, Kruskal-Wallis p 0.029, n = 168" in claim.ours  # by scipy on the published rows
-    assert claim.reason.startswith("there is no linear trend (-0.08 [-0.31, 0.15] points a year), but years differ: ")
-    assert "2016 5.8" in claim.reason and "2018 2.0" in claim.reason
-
-
-def test_what_follows_from_who_was_published_is_said(published: Findings) -> None:
-    claim = claims(published)["Contrastive learning mostly drove the improvements of usability"]
-    assert claim.ours.endswith("8 of the 9 encoders of 2019 are contrastive")
-    assert any("8 of the 9 of 2019 are contrastive" in note for note in published.notes)
-
-
-def test_clustering_vits_carry_a_third_and_no_other_window_saves_the_claim(published: Findings) -> None:
-    (claim,) = [claim for claim in published.claims if claim.claim.startswith("Clustering ViTs")]
-    assert claim.value == pytest.approx(34, abs=0.5)
-    assert "2021" not in claim.ours and "68 % until 2021" in claim.reason
 
 
 @pytest.mark.parametrize("corrected", [False, True])
@@ -210,17 +137,7 @@ def test_a_year_that_is_missing_makes_its_claims_unavailable_and_no_others() -> 
     assert found["Probe generalization is now the largest source of error (best of 2022)"].verdict == "agrees"
 
 
-def test_one_year_is_refused_in_one_sentence() -> None:
-    with pytest.raises(QueryError, match=r"^All 5 encoders that can be compared have the year 2022; expected several"):
-        findings(planted(year=2022))
-
-
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_handful_of_encoders_is_refused_in_one_sentence(n: int) -> None:
     with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5 to compare"):
         findings(PUBLISHED.only(PUBLISHED.frame.index[:n], because="test"))
-
-
-def test_no_encoder_of_imagenet_is_refused_in_one_sentence() -> None:
-    with pytest.raises(QueryError, match=r"^No encoder of the table has the pretraining_data ImageNet-1K"):
-        findings(planted(pretraining_data="mine"))

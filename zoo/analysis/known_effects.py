@@ -137,7 +137,7 @@ class KnownEffects:
     mean: float  # of the outcome
 
     def values(self, *, certain_only: bool) -> dict[str, float]:
-        """Effects by question, in percentage points; 0 for those that are not told from none, if so wished."""
+        """Effects by question, in percentage points; optionally 0 for those that were not detected."""
         return {
             name: 0.0 if certain_only and (one.p or 0.0) > CERTAIN else one.value or 0.0
             for name, one in self.estimates.items()

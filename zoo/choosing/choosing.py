@@ -149,7 +149,7 @@ class Choice:
 
     @property
     def ties(self) -> tuple[str, ...]:
-        """Others that cannot be told from the winner, best first."""
+        """Encoders statistically tied with the winner, best first."""
         return tuple(one.name for one in self.race.standings if one.verdict in ("tie", "not told apart"))
 
     def as_dict(self) -> dict[str, Any]:

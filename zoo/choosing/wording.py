@@ -110,7 +110,7 @@ def title_of(choice: Choice) -> str:
 
 
 def answer(choice: Choice) -> list[str]:
-    """Which encoder, which others are as good, and what more labels would buy, in sentences."""
+    """The best encoder, ties, and the expected error with more labels, in sentences."""
     leader = choice.race.leader
     assert leader.error is not None
     lines = [
@@ -121,20 +121,19 @@ def answer(choice: Choice) -> list[str]:
     if ties:
         reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)
         lines.append(
-            f"It cannot be told from {_named([one.name for one in ties])} by these test images, "
-            f"{'which' if len(ties) == 1 else 'of which one'} may be up to {reach:.1f} points worse."
+            f"Statistically tied with it: {_named([one.name for one in ties])} (up to {reach:.1f} points worse)."
         )
         tolerance = choice.plan.plan.tolerance
         near = [one for one in ties if one.behind is not None and one.behind.value <= tolerance]
         cheaper = _cheapest(choice, [leader, *near])
         if cheaper is not None and cheaper != leader.name:
-            lines.append(f"Of those within {tolerance:g} points of it, {cheaper} is the fastest here.")
+            lines.append(f"The fastest within {tolerance:g} points of it is {cheaper}.")
     unknown = _of_verdict(choice, "not told apart")
     if unknown:
         names = _named([one.name for one in unknown])
-        lines.append(f"Dropped to stay within the budget, before it was settled that they are worse: {names}.")
+        lines.append(f"Dropped for the budget, not shown to be worse: {names}.")
     if not ties and not unknown and len(choice.race.standings) > 1:
-        lines.append("It is better than every other encoder of the race beyond chance.")
+        lines.append("It is significantly better than every other encoder of the race.")
     if choice.curves:
         lines.append(more_labels(choice.curves[0]))
     return lines
@@ -150,21 +149,21 @@ def per_second(rate: float) -> str:
 
 
 def more_labels(curve: LabelCurve) -> str:
-    """What more labels would buy, in a sentence."""
+    """The expected error with more labels, in a sentence."""
     if not curve.expected:
-        return f"What more labels would buy {curve.encoder} cannot be said: {curve.refusal}."
+        return f"More labels: no prediction for {curve.encoder}; {curve.refusal}."
     said = []
     for point in curve.expected:
         gain = point.gain
         known = "" if gain is None else f", {_gained(gain)}"
         said.append(f"{percent(point.error)} with {point.n_labels:,} labels{known}")
-    return f"More labels: {curve.encoder} is expected to err on {'; on '.join(said)}."
+    return f"More labels: expected error of {curve.encoder} {'; '.join(said)}."
 
 
 def _gained(gain: Interval) -> str:
     low, high = gain.ci_low, gain.ci_high
     ends = "" if low is None or high is None else f" ({low:.1f} to {high:.1f})"
-    return f"{gain.value:.1f} points{ends} less than its fitted curve has now"
+    return f"{gain.value:.1f} points{ends} less than now"
 
 
 def _of_verdict(choice: Choice, verdict: str) -> list[Standing]:
@@ -196,23 +195,20 @@ def dropped(choice: Choice) -> list[str]:
 
 
 def reading(choice: Choice) -> list[str]:
-    """How the numbers are to be read, and what they do not say."""
+    """How to read the numbers."""
     race = choice.race
     lines = [
-        "error: percent of the test images, lower is better, of a tuned linear probe where the encoder ended the race, "
-        "of a cheap score where it was dropped before all labels; 95 % intervals over test images",
-        "behind: points behind the best on the same images, with intervals that hold for all that ended the race "
-        "together; tie: the interval holds 0",
+        "error: percent of the test images, lower is better; a tuned linear probe, or a cheap score for encoders that "
+        "were dropped before all labels; 95 % confidence intervals over test images",
+        "behind: points behind the best on the same images, simultaneous 95 % intervals; tie: the interval contains 0",
     ]
     if race.optimism is not None and race.optimism >= 0.05:
-        lines.append(
-            f"the error of the best is that of a winner, and about {race.optimism:.1f} points too low on average"
-        )
+        lines.append(f"the winner's error is optimistic by about {race.optimism:.1f} points (selection)")
     lines.append(
         f"images/s and memory: on {choice.plan.device}, decoding included; features: of all images as float32. Memory "
         "is computed from the network where it was not measured"
     )
-    lines.append(f"the race cost {race.share:.0%} of what measuring all of them on all images would")
+    lines.append(f"cost: {race.share:.0%} of measuring all of them on all images")
     return [*lines, *choice.plan.data.notes, *choice.notes]
 
 
@@ -251,13 +247,13 @@ def plan_lines(plan: ChoicePlan) -> list[str]:
     ]
     if plan.seconds is not None and plan.full_seconds is not None:
         lines.append(
-            f"Time: about {duration(plan.seconds)} of computing features on {plan.device}; on all images it would be "
-            f"{duration(plan.full_seconds)}."
+            f"Time: about {duration(plan.seconds)} of computing features on {plan.device} (all images: "
+            f"{duration(plan.full_seconds)})."
         )
     else:
         lines.append(f"Time: not known before the encoders have run on {plan.device}.")
     if plan.time_s is not None:
-        lines.append(f"Whatever the encoders take, it ends after about {duration(plan.time_s)}.")
+        lines.append(f"Time limit: {duration(plan.time_s)}.")
     steps = ", ".join(f"{train:,} + {test:,}" for train, test in plan.sizes)
     lines.append(f"Rungs of the race, training + test images: {steps}.")
     return lines

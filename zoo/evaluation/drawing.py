@@ -8,7 +8,7 @@ direction is better. No text is smaller than :data:`SMALLEST`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
@@ -19,7 +19,6 @@ from ..files import replaced
 from ..optional import requires_extra
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
@@ -60,7 +59,7 @@ class Figure:
     title: str  # "Usability by type of objective (Figure 12)"
     caption: str  # what is shown, of how many encoders, in which unit, and which direction is better
     draw: Callable[[], Drawing]
-    data: Callable[[], Sequence[Sequence[object]]] | None = None  # its CSV, headers first, if not read from the drawing
+    data: Callable[[], Sequence[Sequence[object]]] | None = None  # its CSV, headers first, if it has one
 
 
 @contextmanager
@@ -108,16 +107,12 @@ def scatter_groups(
     colours: Mapping[str, str] | None = None,
     size: float = 14.0,
     alpha: float = 0.8,
-    names: Sequence[str] = (),
 ) -> None:
-    """Points of several groups; each group has a legend entry with the number of its points.
-
-    ``names``, one a point, are what the data of the figure call them: encoders.
-    """
+    """Points of several groups; each group has a legend entry with the number of its points."""
     order = list(dict.fromkeys(groups))
     for group, (colour, mark) in palette(order, colours).items():
         chosen = [position for position, name in enumerate(groups) if name == group]
-        points = axes.scatter(
+        axes.scatter(
             [x[position] for position in chosen],
             [y[position] for position in chosen],
             s=size,
@@ -128,18 +123,6 @@ def scatter_groups(
             edgecolors="white",
             label=f"{group} ({len(chosen)})",
         )
-        if len(names):
-            name_points(points, [names[position] for position in chosen])
-
-
-def name_points(points: Artist, names: Iterable[object]) -> None:
-    """Says what the points of a scatter or a line are, in their order, for the data of a figure; nothing is drawn."""
-    points._zoo_names = tuple(map(str, names))  # type: ignore[attr-defined]
-
-
-def names_of(points: Artist) -> tuple[str, ...]:
-    """The names that :func:`name_points` gave; none if it gave none."""
-    return getattr(points, "_zoo_names", ())
 
 
 def legend_below(

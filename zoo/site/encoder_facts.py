@@ -165,8 +165,8 @@ def _access(card: EncoderCard) -> Text | Missing:
     if isinstance(availability, Missing):
         return availability
     words = {
-        "open": "open: whoever agrees to the licence can load the weights",
-        "gone": "gone: their only place has them no more",
+        "open": f"open (licence: {fact_text(card.licence.weights)})",
+        "gone": "gone: no longer at their only address",
         "unfit": "unfit: the published file is of another network",
     }
     told = access_words(card)
@@ -189,7 +189,7 @@ def _reported(entry: Entry) -> str | Missing:
         if name in preferred:
             one = preferred[name]
             doubt = " (doubtful)" if reported_mark(one).endswith("!") else ""
-            return f"{one.printed} % {protocol.short}{doubt}, as somebody reports it for ImageNet-1K; not measured here"
+            return f"{one.printed} % {protocol.short} accuracy on ImageNet-1K (reported, not measured here){doubt}"
     if entry.reported:
         return "none of ImageNet-1K; of other data sets and tasks below"
     stated = entry.card.reported.top1_percent

@@ -61,7 +61,8 @@ def _study(
         width, height = (round(_ENLARGED * one) for one in size_of(drawn.svg))
         figures.append({**figure, "width": width, "height": height, "n_rows": drawn.csv.count("\n") - 1})
         yield File(f"{FOLDER}/{figure['file']}.svg", drawn.svg.encode())
-        yield File(f"{FOLDER}/{figure['file']}.csv", drawn.csv.encode())
+        if drawn.csv:
+            yield File(f"{FOLDER}/{figure['file']}.csv", drawn.csv.encode())
     tables = []
     for number, table in enumerate(study["tables"], start=1):
         file = f"data/{study['name']}-table{number}.csv"

@@ -7,7 +7,9 @@ that stands alone, appears whole or not at all. An earlier report is replaced if
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
+import io
 import json
 import os
 import re
@@ -28,7 +30,6 @@ from ..evaluation.drawing import save, style
 from ..files import replace_folder, replaced
 from ..optional import requires_extra
 from ..version import __version__
-from .figure_data import data_of
 from .findings import Findings, Verdict, shown_verdict
 from .running import Progress, StudyRun, no_progress
 
@@ -89,7 +90,7 @@ def with_other(study: Mapping[str, Any], name: str, other: Mapping[str, Any]) ->
 
 
 def figure_file(study: str, figure: str) -> str:
-    """Where a report has a figure, without suffix: as .png and as .svg, and its numbers as .csv."""
+    """Where a report has a figure, without suffix: as .png and .svg, and its data, if it has some, as .csv."""
     return f"figures/{study}-{figure}"
 
 
@@ -107,6 +108,7 @@ def _study(run: StudyRun) -> dict[str, Any]:
                 "title": figure.title,
                 "caption": figure.caption,
                 "file": figure_file(run.study.name, figure.name),
+                "has_data": figure.data is not None,
             }
             for figure in run.findings.figures
         ],
@@ -178,7 +180,8 @@ def markdown_page(document: Mapping[str, Any]) -> str:
             lines += [f"*{note}*", ""]
         for figure in study["figures"]:
             lines += [f"![{figure['title']}]({figure['file']}.png)", ""]
-            lines += [f"**{figure['title']}.** {figure['caption']} [Data]({figure['file']}.csv)", ""]
+            data = f" [Data]({figure['file']}.csv)" if figure["has_data"] else ""
+            lines += [f"**{figure['title']}.** {figure['caption']}{data}", ""]
         for table in study["tables"]:
             lines += [f"### {table['title']}", "", *_markdown_table(table["headers"], table["rows"])]
             lines += [table["note"], ""] if table["note"] else []
@@ -449,11 +452,18 @@ def _draw(runs: Sequence[StudyRun], folder: Path, progress: Progress) -> None:
     with style():
         for position, (study, figure) in enumerate(figures):
             progress(f"drawing {figure.name}", position, len(figures))
-            drawing = figure.draw()
-            save(drawing, folder / figure_file(study, figure.name))
-            data = folder / f"{figure_file(study, figure.name)}.csv"
-            data.write_text(data_of(figure, drawing), encoding="utf-8", newline="")
+            save(figure.draw(), folder / figure_file(study, figure.name))
+            if figure.data is not None:
+                data = folder / f"{figure_file(study, figure.name)}.csv"
+                data.write_text(csv_text(figure.data()), encoding="utf-8", newline="")
     progress("drawn", len(figures), len(figures))
+
+
+def csv_text(rows: Sequence[Sequence[object]]) -> str:
+    """Rows, headers first, as the text of a CSV file."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
 
 
 def _estimates_csv(runs: Sequence[StudyRun]) -> str:

@@ -34,13 +34,6 @@ def source_tensors(card: EncoderCard) -> State:
     return resnet_tensors(SHAPES[network], draw) | (last_block_tensors(int(dim), draw) if dim else {})
 
 
-def test_there_are_encoders_of_every_size() -> None:
-    sizes = {card.architecture.exact for card in CARDS}
-    assert sizes >= {"resnet50", "resnet50w2", "resnet50w4", "resnet50w5", "resnet101"}
-    assert sizes >= {"resnet50d4096", "resnet50d8192", "convnexts", "convnextb", "convnextxl"}
-    assert {card.weights.converter for card in CARDS} == LAYOUTS
-
-
 @pytest.mark.parametrize("card", KINDS.values(), ids=lambda card: card.id)
 def test_the_sources_files_have_exactly_the_tensors_of_the_encoder(card: EncoderCard) -> None:
     target = {
