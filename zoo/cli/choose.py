@@ -40,20 +40,15 @@ Examples:
 def _encoders(ctx: click.Context, parameter: click.Parameter, value: str) -> int | list[str]:
     """A number of encoders, or their names."""
     text = value.strip()
-    if text.isdecimal():
-        if int(text) < 1:
-            raise click.BadParameter(f"got {value!r}, expected a number from 1 on, or names joined by commas.")
-        return int(text)
     names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
+    if not names or (text.isdecimal() and int(text) < 1):
         raise click.BadParameter(f"got {value!r}, expected a number such as 12, or names joined by commas.")
-    return names
+    return int(text) if text.isdecimal() else names
 
 
 def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Completes the last of several names."""
     before, comma, last = incomplete.rpartition(",")
-    return [before + comma + str(name) for name in encoder_names(ctx, parameter, last)]
+    return [before + comma + name for name in encoder_names(ctx, parameter, last)]
 
 
 @click.command("choose", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")

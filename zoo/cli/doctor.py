@@ -34,7 +34,7 @@ DISTRIBUTION = "ssl-zoo"
 EXTRAS = {
     "tables": ("pandas",),
     "models": ("numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm"),
-    "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "statsmodels", "threadpoolctl", "xgboost"),
+    "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
     "dicom": ("pydicom",),

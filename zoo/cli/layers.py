@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from ..evaluation.layer_figure import Map
     from ..evaluation.layers import LayersReport, Variant
 
-_SHADES, _PLAIN_SHADES = " ░▒▓█", " .:+#"
+_SHADES = " ░▒▓█"
 _N_LISTED = 5
 _RANGE = re.compile(r"(-?[0-9]+)(?:\.\.(-?[0-9]+))?")
 
@@ -170,7 +169,7 @@ def _map_lines(report: LayersReport, grid: Map) -> list[str]:
 def _table_lines(report: LayersReport, grid: Map) -> list[str]:
     from ..evaluation.layer_figure import fifths
 
-    dark, shades = fifths(report), _shades()
+    dark = fifths(report)
     room = {column: max(9, len(column[1]) + 1) for column in grid.columns}
     label = max(5, *(len(row) for row in grid.rows))
     before = " " * (label + 7)
@@ -186,7 +185,7 @@ def _table_lines(report: LayersReport, grid: Map) -> list[str]:
         for column in grid.columns:
             number = grid.cells.get((row, column))
             gap = "  " if column[0] != last else " "
-            cell = "" if number is None else _cell(report, number, shades[dark[number]])
+            cell = "" if number is None else _cell(report, number, _SHADES[dark[number]])
             line, last = line + gap + cell.ljust(room[column]), column[0]
         lines.append(line.rstrip())
     return lines
@@ -197,15 +196,6 @@ def _cell(report: LayersReport, number: int, shade: str) -> str:
         "*" if number == report.default else ""
     )
     return f"{shade * 2}{report.variants[number].train_error.value:5.1f}{marks}"
-
-
-def _shades() -> str:
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
-    try:
-        _SHADES.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return _PLAIN_SHADES
-    return _SHADES
 
 
 _OF_MAP = (

@@ -59,10 +59,10 @@ def study_command(
 ) -> None:
     """Answer the paper's questions with the results.
 
-    The paper is the one on risk decomposition, whose results these are. Without a NAME the studies are listed. Each
-    study prints what the paper claims, the paper's number, ours, and the verdict: it agrees; it is compatible, of other
-    encoders and within our interval; it is corrected, for a fault that the reason names; or it is not reproducible. The
-    default table is the one that was published; a report (--out) shows beside it what the corrected table says.
+    The paper is the one on risk decomposition. Without a NAME the studies are listed. Each study prints the claim, the
+    paper's number, ours, and the verdict: agrees; compatible (other encoders, within our interval); corrected (for a
+    fault that the reason names); or not reproducible. The default table is the published one; a report (--out) shows
+    the corrected table beside it.
     """
     from ..studies.running import studies
 
@@ -85,11 +85,10 @@ def study_command(
         runs = run_studies(
             chosen, corrected=corrected, with_mine=with_mine, compare=folder is not None, options=options
         )
-        written: list[Path] = []
         if folder is not None and single_file:
             folder = write_page(runs, folder, progress=progress)
         elif folder is not None:
-            written = write_report(runs, folder, progress=progress)
+            write_report(runs, folder, progress=progress)
     if as_json:
         print_json(document_of(runs) | ({"report": str(folder)} if folder else {}))
         return
@@ -99,15 +98,10 @@ def study_command(
     files = sorted({name for run in runs for name in run.findings.files})
     if files and folder is None:
         print_notes([f"{', '.join(files)}: kept only with --out DIR"])
-    print_notes(_without_effect(runs, tune=tune, encoders=ids))
-    if folder is not None and single_file:
+    if folder is not None:
         n_figures = sum(len(run.findings.figures) for run in runs)
-        click.echo(wrapped(f"Wrote {folder}, one page with {n_figures} figures inside."))
-    elif folder is not None:
-        n_figures = sum(path.suffix == ".svg" for path in written)
-        click.echo(
-            wrapped(f"Wrote {folder / 'index.html'}, report.md, report.json, estimates.csv, {n_figures} figures.")
-        )
+        what = f"{folder / 'index.html'}, report.md, report.json, estimates.csv, {n_figures} figures"
+        click.echo(wrapped(f"Wrote {f'{folder}, one page with {n_figures} figures inside' if single_file else what}."))
 
 
 def _chosen(names: Sequence[str]) -> list[Study]:
@@ -188,17 +182,3 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
     click.echo(wrapped(summary(document)))
     if with_mine and not table.mine:
         print_notes(["--with-mine added no encoder: your results name none that only you have measured on imagenet-1k"])
-
-
-def _without_effect(runs: Sequence[StudyRun], *, tune: bool, encoders: Sequence[str]) -> list[str]:
-    """Notes on options that none of the studies reads."""
-    from ..studies.running import studies
-
-    read = {option for run in runs for option in run.study.options}
-    lines = []
-    if tune and "tune" not in read:
-        lines.append("--tune had no effect: no study that was run has trees")
-    if encoders and "encoders" not in read:
-        readers = [study.name for study in studies().values() if "encoders" in study.options]
-        lines.append(f"--encoder had no effect: it chooses the encoders of {' and '.join(readers)}")
-    return lines
