@@ -110,7 +110,7 @@ def test_every_metric_gives_the_same_finite_number_twice_and_refuses_bad_input(o
 def test_the_table_agrees_with_the_function_and_its_docstring(one: FeatureMetric) -> None:
     parameters = inspect.signature(function_of(one.name)).parameters
     text = inspect.getdoc(function_of(one.name)) or ""
-    for part in ("Parameters\n", "Returns\n", "Raises\n", "References\n", "Examples\n", "shape", ">>>"):
+    for part in ("shape", "Source: ", ">>>"):
         assert part in text, part
     assert re.search("higher|lower|neither|direction", text.casefold())
     assert one.seeded == ("seed" in parameters) and one.grouped == ("groups" in parameters)

@@ -77,6 +77,12 @@ def function_of(name: str) -> Callable[..., Any]:
 def compute(name: str, **arguments: Any) -> Value:
     """The value of a metric of features by its name.
 
+    Raises UnknownName if there is no such metric; DataError, QueryError as its function does.
+
+    >>> import numpy as np
+    >>> round(compute("rankme", z=np.eye(4)).value, 4)
+    4.0
+
     Parameters
     ----------
     name : str
@@ -88,19 +94,6 @@ def compute(name: str, **arguments: Any) -> Value:
     -------
     Value
         ``value`` in the unit of the metric; ``details`` and ``notes`` of its record.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such metric.
-    DataError, QueryError
-        As its function does.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> round(compute("rankme", z=np.eye(4)).value, 4)
-    4.0
     """
     found = function_of(name)(**arguments)
     details = {"value": found} if isinstance(found, float) else asdict(found)
@@ -135,6 +128,14 @@ class WeightedClid:
 def clid(cluster_learnability: Sequence[float] | Array, intrinsic_dimension: Sequence[float] | Array) -> Array:
     """CLID: cluster learnability plus intrinsic dimension, both standardised to [0, 1] over the population.
 
+    Raises DataError if both are not finite numbers of the same encoders; QueryError if there are fewer than two
+    encoders, or all have the same learnability or the same dimension.
+
+    Source: CLID, arXiv:2206.01251, section 2.2.
+
+    >>> clid([0.25, 0.75, 0.5], [10, 20, 30]).tolist()
+    [0.0, 1.5, 1.5]
+
     Parameters
     ----------
     cluster_learnability : array, shape (n_encoders,)
@@ -146,22 +147,6 @@ def clid(cluster_learnability: Sequence[float] | Array, intrinsic_dimension: Seq
     -------
     float64 array, shape (n_encoders,)
         Between 0 and 2, dimensionless; higher is better. A value is relative to this population and changes with it.
-
-    Raises
-    ------
-    DataError
-        If both are not finite numbers of the same encoders.
-    QueryError
-        If there are fewer than two encoders, or all have the same learnability or the same dimension.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, section 2.2.
-
-    Examples
-    --------
-    >>> clid([0.25, 0.75, 0.5], [10, 20, 30]).tolist()
-    [0.0, 1.5, 1.5]
     """
     return _pair(cluster_learnability, intrinsic_dimension).sum(axis=1)  # type: ignore[no-any-return]
 
@@ -174,6 +159,16 @@ def w_clid(
     leave_one_out: bool = False,
 ) -> WeightedClid:
     """W-CLID: the weighted sum of the standardised pair that fits the accuracies best (ordinary least squares).
+
+    Raises DataError if the three are not finite numbers of the same encoders; QueryError if there are fewer than 4
+    encoders (5 with ``leave_one_out``), or one of the three is the same for all, or learnability and dimension are
+    linear functions of each other, in which case no weights are determined.
+
+    Source: CLID, arXiv:2206.01251, section 2.2.
+
+    >>> found = w_clid([0, 1, 0, 1], [0, 0, 1, 1], [50, 70, 60, 80])
+    >>> [round(weight, 6) for weight in found.weights], round(found.intercept, 6)
+    ([20.0, 10.0], 50.0)
 
     Parameters
     ----------
@@ -189,24 +184,6 @@ def w_clid(
     -------
     WeightedClid
         ``values`` (n_encoders,) are in the unit of ``accuracy``; higher is better.
-
-    Raises
-    ------
-    DataError
-        If the three are not finite numbers of the same encoders.
-    QueryError
-        If there are fewer than 4 encoders (5 with ``leave_one_out``), or one of the three is the same for all, or
-        learnability and dimension are linear functions of each other, in which case no weights are determined.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, section 2.2.
-
-    Examples
-    --------
-    >>> found = w_clid([0, 1, 0, 1], [0, 0, 1, 1], [50, 70, 60, 80])
-    >>> [round(weight, 6) for weight in found.weights], round(found.intercept, 6)
-    ([20.0, 10.0], 50.0)
     """
     pair = _pair(cluster_learnability, intrinsic_dimension)  # (n, 2)
     truth = _numbers(accuracy, "accuracy")

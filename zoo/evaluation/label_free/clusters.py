@@ -262,6 +262,15 @@ def cluster_learnability(
     Equal rows are drawn together, so that no row is predicted from its copy; rows of z_val that equal one of z are left
     out. Near duplicates on both sides are counted. Nothing depends on the order of the rows.
 
+    Raises DataError if there are fewer rows than clusters or neighbours, a row is 0 or not finite, or all have one
+    direction; or if every row of z_val equals one of z; QueryError if an option is out of its range.
+
+    Source: Lu et al. 2023, CLID, arXiv:2206.01251, Eq. 2 and section 3.1.
+
+    >>> z = np.repeat(np.eye(4), 50, axis=0) + 0.1 * np.random.default_rng(0).standard_normal((200, 4))
+    >>> cluster_learnability(z, n_clusters=4).value
+    1.0
+
     Parameters
     ----------
     z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
@@ -280,24 +289,6 @@ def cluster_learnability(
     -------
     ClusterLearnability
         ``value`` from 0 to 1; higher is better.
-
-    Raises
-    ------
-    DataError
-        If there are fewer rows than clusters or neighbours, a row is 0 or not finite, or all have one direction; or if
-        every row of z_val equals one of z.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Lu et al. 2023, CLID, arXiv:2206.01251, Eq. 2 and section 3.1.
-
-    Examples
-    --------
-    >>> z = np.repeat(np.eye(4), 50, axis=0) + 0.1 * np.random.default_rng(0).standard_normal((200, 4))
-    >>> cluster_learnability(z, n_clusters=4).value
-    1.0
     """
     require_number(k, "k", least=1, whole=True)
     require_number(train_share, "train_share", above=0, below=1)
@@ -403,6 +394,17 @@ def coding_rate_reduction(
     R = 1/2 logdet(I + dim / (n eps2) Z Z') for the normalised features Z (dim, n), and R_c the mean of the same within
     clusters, weighted by their sizes; the answer is R - R_c.
 
+    Raises DataError if there are fewer than 4 rows; on NaN or infinity; if a row is all 0; if clusters do not match the
+    rows, or there is one only; QueryError if eps2 is not above 0, n_clusters is no number from 2 to n - 1, or clusters
+    and n_clusters are both given.
+
+    Source: Yu et al. 2020, Learning Diverse and Discriminative Representations via the Principle of Maximal Coding Rate
+    Reduction, Eq. 6; Lu et al. 2023, CLID, arXiv:2206.01251, Section 3.2.
+
+    >>> found = coding_rate_reduction([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], clusters=[0, 0, 1, 1])
+    >>> round(found.rate, 6), round(found.rate_within, 6)  # log 3, and half of log 5
+    (1.098612, 0.804719)
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -421,25 +423,6 @@ def coding_rate_reduction(
     -------
     CodingRateReduction
         ``value`` is in nats, 0 or above; higher is better.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 4 rows; on NaN or infinity; if a row is all 0; if clusters do not match the rows, or
-        there is one only.
-    QueryError
-        If eps2 is not above 0, n_clusters is no number from 2 to n - 1, or clusters and n_clusters are both given.
-
-    References
-    ----------
-    Yu et al. 2020, Learning Diverse and Discriminative Representations via the Principle of Maximal Coding Rate
-    Reduction, Eq. 6; Lu et al. 2023, CLID, arXiv:2206.01251, Section 3.2.
-
-    Examples
-    --------
-    >>> found = coding_rate_reduction([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], clusters=[0, 0, 1, 1])
-    >>> round(found.rate, 6), round(found.rate_within, 6)  # log 3, and half of log 5
-    (1.098612, 0.804719)
     """
     require_number(eps2, "eps2", above=0)
     unit: Array = all_unit_rows(features_of(z, least=4, needed_for="coding-rate reduction")).numpy()

@@ -94,6 +94,18 @@ def source_label_entropy(
     The classifier is a multinomial logistic regression (:class:`zoo.evaluation.logistic.LogisticProbe`). Its
     regularisation is chosen on a stratified fifth of the training images; validation images choose nothing.
 
+    Raises DataError if features are not finite, are all the same or have different widths; if there are fewer than 4
+    training images; if labels do not match the rows, or there is one class only; or if a class of y_val has no training
+    image; QueryError if an option is out of its range.
+
+    Source: Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Source Ent").
+
+    >>> import numpy as np
+    >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> found = source_label_entropy(z, [0, 0, 1, 1], [[0.0], [3.0]], [0, 1], C=1.0)
+    >>> bool(0 < found.value < np.log(2)), found.n_classes
+    (True, 2)
+
     Parameters
     ----------
     z, y : arrays, shapes (n, dim) and (n,)
@@ -114,27 +126,6 @@ def source_label_entropy(
     -------
     LabelEntropy
         ``value`` is in nats; LOWER is better: the paper ranks encoders by its negative.
-
-    Raises
-    ------
-    DataError
-        If features are not finite, are all the same or have different widths; if there are fewer than 4 training
-        images; if labels do not match the rows, or there is one class only; or if a class of y_val has no training
-        image.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Source Ent").
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
-    >>> found = source_label_entropy(z, [0, 0, 1, 1], [[0.0], [3.0]], [0, 1], C=1.0)
-    >>> bool(0 < found.value < np.log(2)), found.n_classes
-    (True, 2)
     """
     name = "source label entropy"
     train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
@@ -156,6 +147,16 @@ def target_label_entropy(
 
     The classifier is that of :func:`source_label_entropy`; the data sets need not share classes.
 
+    Raises DataError, QueryError as :func:`source_label_entropy`.
+
+    Source: Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Target Ent").
+
+    >>> import numpy as np
+    >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> near, far = (target_label_entropy(z, [0, 0, 1, 1], [[x]], C=1.0).value for x in (0.0, 99.0))
+    >>> round(near, 3), far < 0.001
+    (0.693, True)
+
     Parameters
     ----------
     z, y : arrays, shapes (n, dim) and (n,)
@@ -169,23 +170,6 @@ def target_label_entropy(
     -------
     LabelEntropy
         ``value`` is in nats; LOWER is better. ``accuracy`` is None.
-
-    Raises
-    ------
-    DataError, QueryError
-        As :func:`source_label_entropy`.
-
-    References
-    ----------
-    Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Target Ent").
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
-    >>> near, far = (target_label_entropy(z, [0, 0, 1, 1], [[x]], C=1.0).value for x in (0.0, 99.0))
-    >>> round(near, 3), far < 0.001
-    (0.693, True)
     """
     name = "target label entropy"
     train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
@@ -251,6 +235,17 @@ def one_shot_accuracy(
     The same seed draws the same images for every encoder whose rows are in the same order; names of classes change
     nothing.
 
+    Raises DataError if features are not finite, are all the same or have different widths; if labels do not match the
+    rows, or there is one class only; or if a class of y_val has no image in y; QueryError if an option is out of its
+    range.
+
+    Source: CLID, arXiv:2206.01251, Table 5, footnote a.
+
+    >>> z, y = np.array([[1.0, 0.0], [3.0, 1.0], [0.0, 1.0]]), ["cat", "cat", "dog"]
+    >>> found = one_shot_accuracy(z, y, [[2.0, 1.0], [1.0, 9.0]], ["cat", "dog"])
+    >>> found.value, len(found.draws)
+    (100.0, 10)
+
     Parameters
     ----------
     z, y : arrays, shapes (n, dim) and (n,)
@@ -274,25 +269,6 @@ def one_shot_accuracy(
     -------
     OneShotAccuracy
         ``value`` is in percent; higher is better.
-
-    Raises
-    ------
-    DataError
-        If features are not finite, are all the same or have different widths; if labels do not match the rows, or there
-        is one class only; or if a class of y_val has no image in y.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, Table 5, footnote a.
-
-    Examples
-    --------
-    >>> z, y = np.array([[1.0, 0.0], [3.0, 1.0], [0.0, 1.0]]), ["cat", "cat", "dog"]
-    >>> found = one_shot_accuracy(z, y, [[2.0, 1.0], [1.0, 9.0]], ["cat", "dog"])
-    >>> found.value, len(found.draws)
-    (100.0, 10)
     """
     require_choice(classifier, "classifier", CLASSIFIERS)
     require_number(n_draws, "n_draws", least=1, whole=True)
@@ -360,6 +336,17 @@ def rotation_accuracy(
     exp(similarity / temperature) (:class:`zoo.evaluation.neighbours.NeighbourProbe`). Of equal votes the smaller turn
     wins, so that features which do not change with the turn give 25 percent.
 
+    Raises DataError if a shape is not (n_images, 4, dim) or widths differ; if there are fewer than 4 training or 2
+    validation images; if features are not finite or all the same; or if all validation images are among the training
+    images; QueryError if an option is out of its range.
+
+    Source: CLID, arXiv:2206.01251, section 3.2, after Reed et al. 2021.
+
+    >>> turns = np.eye(4)[None] + np.zeros((6, 1, 1))  # each turn has its direction
+    >>> found = rotation_accuracy(turns, turns[:3] + [0.25, 0.0, 0.0, 0.0], k=3)
+    >>> found.value, found.n_train
+    (100.0, 6)
+
     Parameters
     ----------
     z : array, shape (n_images, 4, dim)
@@ -382,25 +369,6 @@ def rotation_accuracy(
     -------
     RotationAccuracy
         ``value`` is in percent; higher is better.
-
-    Raises
-    ------
-    DataError
-        If a shape is not (n_images, 4, dim) or widths differ; if there are fewer than 4 training or 2 validation
-        images; if features are not finite or all the same; or if all validation images are among the training images.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, section 3.2, after Reed et al. 2021.
-
-    Examples
-    --------
-    >>> turns = np.eye(4)[None] + np.zeros((6, 1, 1))  # each turn has its direction
-    >>> found = rotation_accuracy(turns, turns[:3] + [0.25, 0.0, 0.0, 0.0], k=3)
-    >>> found.value, found.n_train
-    (100.0, 6)
     """
     rows, n_train = _turned(z, "z")
     rows_val, n_val = _turned(z_val, "z_val")
@@ -469,6 +437,17 @@ def neural_collapse(
 ) -> NeuralCollapse:
     """NC1: trace of the covariance within classes times the pseudo-inverse of that between them.
 
+    Raises DataError if there is one class, or one with one member; on NaN or infinity; if ids or labels do not match
+    the rows; if all rows or all means are equal, or no direction counts; QueryError if both ids and y are given, or an
+    unknown definition.
+
+    Source: Papyan, Han and Donoho 2020, Prevalence of neural collapse during the terminal phase of deep learning
+    training, NC1; Dubois et al. 2023, arXiv:2302.03068.
+
+    >>> views = np.array([[[1.0, 1.0], [1.0, -1.0]], [[-1.0, 1.0], [-1.0, -1.0]]])
+    >>> neural_collapse(views).value, neural_collapse(views + np.array([[[1.0, 0.0], [-1.0, 0.0]]])).value
+    (0.0, 0.5)
+
     Parameters
     ----------
     z : float array, shape (n_images, n_views, dim), or (n_rows, dim) with ``ids`` or ``y``
@@ -489,25 +468,6 @@ def neural_collapse(
     NeuralCollapse
         ``value`` is dimensionless, 0 or above; neither higher nor lower is better by itself: lower means that features
         vary less within classes.
-
-    Raises
-    ------
-    DataError
-        If there is one class, or one with one member; on NaN or infinity; if ids or labels do not match the rows; if
-        all rows or all means are equal, or no direction counts.
-    QueryError
-        If both ids and y are given, or an unknown definition.
-
-    References
-    ----------
-    Papyan, Han and Donoho 2020, Prevalence of neural collapse during the terminal phase of deep learning training,
-    NC1; Dubois et al. 2023, arXiv:2302.03068.
-
-    Examples
-    --------
-    >>> views = np.array([[[1.0, 1.0], [1.0, -1.0]], [[-1.0, 1.0], [-1.0, -1.0]]])
-    >>> neural_collapse(views).value, neural_collapse(views + np.array([[[1.0, 0.0], [-1.0, 0.0]]])).value
-    (0.0, 0.5)
     """
     require_choice(definition, "definition", DEFINITIONS)
     if y is not None and ids is not None:

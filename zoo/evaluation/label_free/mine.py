@@ -149,6 +149,18 @@ def mutual_information(
     The bound cannot exceed about the logarithm of the number of pairs it is evaluated on: values compare what a critic
     of this size detects.
 
+    Raises DataError if there are fewer than 256 images or 32 validation images; if images or features are not finite,
+    are all the same, do not match each other, or have other shapes in validation; or if training diverges; QueryError
+    if an option is out of its range.
+
+    Source: Belghazi et al. 2018, MINE, Eq. 5 and 12, Algorithm 1; CLID, arXiv:2206.01251, section 3.2.
+
+    >>> generator = np.random.default_rng(0)
+    >>> x = generator.normal(size=(600, 1))
+    >>> found = mutual_information(x, x + generator.normal(size=(600, 1)), n_steps=60, learning_rate=5e-3)
+    >>> bool(0.1 < found.value < 0.6), found.critic  # log(2) / 2 = 0.35
+    (True, 'perceptron')
+
     Parameters
     ----------
     images : array or tensor, shape (n, channels, height, width), or (n, dim) for vectors
@@ -179,26 +191,6 @@ def mutual_information(
     -------
     MutualInformation
         ``value`` is in nats; higher is better. A lower bound up to sampling error, hence sometimes a little below 0.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 256 images or 32 validation images; if images or features are not finite, are all the
-        same, do not match each other, or have other shapes in validation; or if training diverges.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Belghazi et al. 2018, MINE, Eq. 5 and 12, Algorithm 1; CLID, arXiv:2206.01251, section 3.2.
-
-    Examples
-    --------
-    >>> generator = np.random.default_rng(0)
-    >>> x = generator.normal(size=(600, 1))
-    >>> found = mutual_information(x, x + generator.normal(size=(600, 1)), n_steps=60, learning_rate=5e-3)
-    >>> bool(0.1 < found.value < 0.6), found.critic  # log(2) / 2 = 0.35
-    (True, 'perceptron')
     """
     require_number(n_steps, "n_steps", least=1, whole=True)
     require_number(batch_size, "batch_size", least=2, whole=True)
