@@ -102,11 +102,7 @@ def kmeans_points(points: Points, n_clusters: int, *, seed: int, marks: Array) -
 
 
 def _reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
-    """Centred rows (n, dim) in 128 orthonormal directions with most of their variance, float32; ``x`` if dim <= 128.
-
-    The directions span random combinations of features, multiplied once with the covariance of some thousand rows
-    (Halko et al. 2011).
-    """
+    """Centred rows (n, dim) in 128 directions with most of their variance (Halko et al. 2011); ``x`` if dim <= 128."""
     if x.shape[1] <= _DIRECTIONS:
         return x
     drawn = generator.standard_normal((x.shape[1], _DIRECTIONS), dtype=np.float32)
@@ -140,10 +136,7 @@ def _spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generato
 def _lloyd(
     x: torch.Tensor, labels: torch.Tensor, centroids: torch.Tensor, max_iter: int, enough: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
-    """Labels, none of them unused, the sums and the numbers of the rows of each cluster, and the number of iterations.
-
-    It starts from labels, or from centroids where these are -1.
-    """
+    """Labels, sums and numbers of the rows of each cluster, and iterations; from centroids where labels are -1."""
     n_clusters = len(centroids)
     started = bool(labels[0] >= 0)
     if started:
@@ -349,14 +342,8 @@ def cluster_learnability(
 
 
 def voted(labels: Array) -> Array:
-    """The most frequent label of each row (m, k), nearest voter first; of equally frequent ones that of the nearest.
-
-    >>> voted(np.array([[3, 1, 1], [5, 2, 7]])).tolist()
-    [1, 5]
-    """
-    votes = np.zeros(labels.shape, dtype=np.int64)
-    for place in range(labels.shape[1]):
-        votes += labels == labels[:, place, None]
+    """The most frequent label of each row (m, k), nearest voter first; of equally frequent ones that of the nearest."""
+    votes = sum((labels == labels[:, place, None]).astype(np.int64) for place in range(labels.shape[1]))
     found: Array = np.take_along_axis(labels, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
     return found
 
@@ -430,10 +417,7 @@ def coding_rate_reduction(
         raise QueryError("Got both clusters and n_clusters, expected the clusters or their number for k-means.")
     if clusters is None:
         wanted = round(math.sqrt(len(unit))) if n_clusters is None else n_clusters
-        if not 2 <= wanted < len(unit):
-            raise QueryError(
-                f"n_clusters is {wanted}, expected a number from 2 to {len(unit) - 1}, less than the rows."
-            )
+        require_number(wanted, "n_clusters", least=2, below=len(unit), whole=True)
         clusters = kmeans(unit, wanted, seed=seed).labels
     numbers: Array = np.unique(labels_of(clusters, len(unit), "clusters"), return_inverse=True)[1]
     if not numbers.any():

@@ -127,12 +127,7 @@ def intrinsic_dimension(
 
 
 def near_duplicates(apart: Array) -> Array:
-    """Rows whose first neighbour is a thousand times nearer than first neighbours usually are, bool (n,).
-
-    ``apart`` (n, at least 2) are the distances to the nearest rows, ascending. Usual is the median over rows of the
-    first; of rows whose second is a thousand times as far as the first, of the second, so that it holds even if every
-    row has a near duplicate.
-    """
+    """Rows, bool (n,), a thousand times nearer to another than is usual; ``apart`` (n, at least 2) are distances."""
     near: Array = apart[:, 0] <= _near(apart)
     return near
 
@@ -177,11 +172,7 @@ def _notes(n_duplicates: int, n_near: int, n: int, without: float | None) -> tup
 def distinct_neighbours(
     rows: Array, k: int, *, metric: str, least: int, needed_for: str, within: float = 0.0
 ) -> tuple[Array, int]:
-    """Distances (n_used, k) of distinct rows to their nearest ones, and the number of rows that equal an earlier one.
-
-    Rows no farther than ``within`` from an earlier one count as equal to it. Refuses fewer than ``least`` distinct
-    rows.
-    """
+    """Distances (n_used, k) of distinct rows to their nearest ones, and how many equal an earlier one, within some."""
     points = points_of(rows, metric)
     distinct = np.arange(len(points))
     while len(distinct) >= max(least, k + 1):
@@ -197,7 +188,11 @@ def distinct_neighbours(
 
 
 def _near(apart: Array) -> float:
-    """Distance up to which rows are near duplicates."""
+    """Distance up to which rows are near duplicates: in units of the median distance of first neighbours.
+
+    Of rows whose second neighbour is a thousand times as far as the first, the second counts, so that it holds even if
+    every row has a near duplicate.
+    """
     lone = np.where(apart[:, 0] <= _NEAR * apart[:, 1], apart[:, 1], apart[:, 0])
     return _NEAR * float(np.median(lone))
 
@@ -320,12 +315,9 @@ def _all_distances(points: Points, rows: Array) -> Array:
     """Distances of all pairs of rows, float64 (n, n)."""
     exact = points.exact(rows) - points.centre
     squares = np.einsum("nd,nd->n", exact, exact)
-    found: Array = exact @ exact.T
-    found *= -2
-    found += squares
-    found += squares[:, None]
+    found: Array = np.sqrt(np.maximum(squares + squares[:, None] - 2 * exact @ exact.T, 0.0))
     np.fill_diagonal(found, 0.0)
-    return np.sqrt(np.maximum(found, 0.0, out=found), out=found)
+    return found
 
 
 def _tree_length(apart: Array, power: float) -> float:

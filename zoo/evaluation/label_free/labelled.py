@@ -12,7 +12,7 @@ from ..eigen import svd
 from ..logistic import LogisticProbe
 from ..nearest import in_range
 from ..neighbours import NeighbourProbe
-from .arrays import features_of, require_choice, require_number, require_varied, views_of
+from .arrays import features_of, require_choice, require_number, require_rows, require_varied, views_of
 from .scatter import NOISE_UNITS, grouped, unit_roundoff
 
 with requires_extra("evaluate", needed_for="A metric of labelled features"):
@@ -145,9 +145,9 @@ def target_label_entropy(
 ) -> LabelEntropy:
     """H(Y|X) of a linear classifier's predictions for images of another data set, whose labels are not used.
 
-    The classifier is that of :func:`source_label_entropy`; the data sets need not share classes.
-
-    Raises DataError, QueryError as :func:`source_label_entropy`.
+    ``z``, of shape (n, dim), and ``y`` (n,) are the source's training images, ``z_target`` (m, dim) the target's, whose
+    classes may be others. Classifier, options, unit, direction and errors are those of :func:`source_label_entropy`:
+    LOWER is better; ``accuracy`` is None.
 
     Source: Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Target Ent").
 
@@ -156,20 +156,6 @@ def target_label_entropy(
     >>> near, far = (target_label_entropy(z, [0, 0, 1, 1], [[x]], C=1.0).value for x in (0.0, 99.0))
     >>> round(near, 3), far < 0.001
     (0.693, True)
-
-    Parameters
-    ----------
-    z, y : arrays, shapes (n, dim) and (n,)
-        Features and labels of the source's training images.
-    z_target : array, shape (m, dim)
-        Features of the target's images.
-    C, select, seed, device
-        As in :func:`source_label_entropy`.
-
-    Returns
-    -------
-    LabelEntropy
-        ``value`` is in nats; LOWER is better. ``accuracy`` is None.
     """
     name = "target label entropy"
     train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
@@ -180,7 +166,7 @@ def target_label_entropy(
 
 def _entropy_of(train: LabelledFeatures, z_val: Array, y_val: Array | None, **options: Any) -> LabelEntropy:
     z = train.z
-    largest, largest_val = (max(float(one.max()), -float(one.min())) for one in (z, z_val))
+    largest, largest_val = (float(np.abs(one).max()) for one in (z, z_val))
     if not (1 / _LARGEST < largest < _LARGEST and largest_val < _LARGEST * min(1.0, largest)):
         raise DataError(
             f"Features are as large as {largest:.0e} in training and {largest_val:.0e} in the images to classify, too "
@@ -255,9 +241,8 @@ def one_shot_accuracy(
     n_draws : int
         Draws of the labelled images, at least 1.
     classifier : {"nearest", "logistic"}
-        The paper does not say which. "nearest": the class of the drawn image that is nearest by cosine similarity,
-        neither centred nor scaled otherwise, as the paper's other neighbours; of equally near ones the lower class.
-        "logistic": multinomial logistic regression on features of length 1.
+        The paper does not say which. "nearest": the class of the drawn image that is nearest by cosine similarity; of
+        equally near ones the lower class. "logistic": multinomial logistic regression on features of length 1.
     C : float
         Inverse regularisation of "logistic", as scikit-learn defines it; one image a class leaves none to choose it on.
     seed : int
@@ -312,7 +297,7 @@ class RotationAccuracy:
 
     value: float
     standard_error: float | None  # percentage points; the four turns of an image are one observation
-    per_rotation: tuple[float, float, float, float]  # for 0, 90, 180 and 270 degrees
+    per_rotation: tuple[float, ...]  # for 0, 90, 180 and 270 degrees
     k: int  # smaller than asked for where there are fewer training rows
     temperature: float
     n_train: int  # images, not turned ones
@@ -332,9 +317,8 @@ def rotation_accuracy(
 ) -> RotationAccuracy:
     """Accuracy of nearest neighbours in predicting the rotation of images by 0, 90, 180 or 270 degrees.
 
-    Neighbours are searched by cosine similarity among the turned training images, and vote with the weight
-    exp(similarity / temperature) (:class:`zoo.evaluation.neighbours.NeighbourProbe`). Of equal votes the smaller turn
-    wins, so that features which do not change with the turn give 25 percent.
+    Neighbours by cosine similarity among the turned training images vote with the weight exp(similarity / temperature);
+    of equal votes the smaller turn wins, so that features which do not change with the turn give 25 percent.
 
     Raises DataError if a shape is not (n_images, 4, dim) or widths differ; if there are fewer than 4 training or 2
     validation images; if features are not finite or all the same; or if all validation images are among the training
@@ -358,8 +342,7 @@ def rotation_accuracy(
     temperature : float
         Of the weights of the votes.
     one_each : bool
-        Train on one turn of each image, drawn by ``seed``, as a loader that turns images at random would give them.
-        By default all four are used, so that the value does not depend on a seed.
+        Train on one turn of each image, drawn by ``seed``, instead of all four.
     seed : int
         Of the turns that ``one_each`` draws.
     device : str, optional
@@ -373,8 +356,7 @@ def rotation_accuracy(
     rows, n_train = _turned(z, "z")
     rows_val, n_val = _turned(z_val, "z_val")
     width_checked(rows_val, rows.shape[1], "z_val", _ROTATION)
-    if n_train < _LEAST_IMAGES:
-        raise DataError(f"z has {n_train} images, but {_ROTATION} needs at least {_LEAST_IMAGES} to learn from.")
+    require_rows(n_train, _LEAST_IMAGES, "z", needed_for=_ROTATION)
     require_varied(rows, "z", needed_for=_ROTATION)
     known = {row.tobytes() for row in rows[::4].astype(np.float64)}
     n_shared = sum(row.tobytes() in known for row in rows_val[::4].astype(np.float64))
@@ -393,13 +375,11 @@ def rotation_accuracy(
                 "it more images, or leave out one_each."
             )
     probe = NeighbourProbe(k=k, temperature=temperature, device=device).fit(in_range(rows), turns)
-    correct = (probe.predict(in_range(rows_val)) == np.tile(np.arange(4), n_val)).reshape(n_val, 4)
-    shares = correct.mean(axis=1)
-    zero, quarter, half, three_quarters = (100 * correct.mean(axis=0)).tolist()
+    correct = 100.0 * (probe.predict(in_range(rows_val)) == np.tile(np.arange(4), n_val)).reshape(n_val, 4)
     return RotationAccuracy(
-        value=100 * float(correct.mean()),
-        standard_error=100 * float(shares.std(ddof=1)) / n_val**0.5,
-        per_rotation=(zero, quarter, half, three_quarters),
+        value=float(correct.mean()),
+        standard_error=float(correct.mean(axis=1).std(ddof=1)) / n_val**0.5,
+        per_rotation=tuple(correct.mean(axis=0).tolist()),
         k=int(probe.k_),
         temperature=float(temperature),
         n_train=n_train,

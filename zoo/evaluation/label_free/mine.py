@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,11 +42,7 @@ _Pairs = tuple[Array, Array]  # images (n, channels, height, width) or vectors (
 
 
 class Critic(nn.Module):
-    """T(image, feature): a network for the image, whose output and the feature enter a perceptron of two layers.
-
-    Its first layer is linear in both, and is computed once for each image and each feature, so that a pair costs only
-    the rest. Scores are 0 before training.
-    """
+    """T(image, feature): a network for the image, whose output and the feature enter a perceptron of two layers."""
 
     def __init__(self, name: str, image_shape: tuple[int, ...], dim: int) -> None:
         super().__init__()
@@ -427,13 +423,8 @@ def _slices(n: int, step: int) -> list[slice]:
 @contextmanager
 def _surroundings(device: torch.device, critic: str, seed: int) -> Iterator[None]:
     """Enable gradients, fix the order of sums and seed the generator, whatever the caller has set; restores all."""
-    with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=[]))
+    single = device.type != "cuda" and critic != "resnet18"
+    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
         torch.default_generator.manual_seed(seed)  # the CPU's alone, where the critic is made
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
-        if device.type == "cuda":
-            stack.enter_context(torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False))
-        elif critic != "resnet18":
-            stack.enter_context(threads_for(0))
-        yield
+        with threads_for(0) if single else nullcontext():
+            yield

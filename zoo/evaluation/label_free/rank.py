@@ -260,7 +260,9 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     values = spectrum.values(CENTRED, least=12, needed_for="alpha-ReQ")
     n_ranks = len(values)
     end = min(_LAST_RANK, n_ranks) if last is None else last
-    if first < 1 or end - first + 1 < _LEAST_RANKS or end > n_ranks:
+    require_number(first, "first", least=1, whole=True)
+    require_number(end, "last", least=1, whole=True)
+    if end - first + 1 < _LEAST_RANKS or end > n_ranks:
         raise QueryError(
             f"Ranks {first} to {end} were to be fitted, expected at least {_LEAST_RANKS} of the {n_ranks} that "
             f"{spectrum.n} rows of {spectrum.dim} features have: choose another first and last rank."

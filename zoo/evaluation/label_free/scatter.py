@@ -287,9 +287,6 @@ class Contrast:
 def alignment(z: Any, ids: Any = None, *, alpha: float = 2.0, normalise: bool = True) -> float:
     """Mean distance of two views of an image, to the power alpha: over all pairs of its views, then over images.
 
-    The published statistics of 169 encoders (Dubois et al.) count each view paired with itself, too: with q views of an
-    image they are (q - 1) / q of this value.
-
     Raises DataError if there are fewer than two images or an image has one view; on NaN or infinity; if ids do not
     match the rows; if a row is all 0 and is to be normalised, or if the value overflows float64; QueryError if alpha is
     not above 0.
@@ -360,25 +357,14 @@ def uniformity(z: Any, *, t: float = 2.0, normalise: bool = True) -> float:
 def contrast(z: Any, ids: Any = None, *, alpha: float = 2.0, t: float = 2.0) -> Contrast:
     """Alignment plus uniformity of normalised views of images.
 
-    Raises DataError, QueryError as :func:`alignment` and :func:`uniformity`.
+    Arguments and errors are those of :func:`alignment`, with views of shape (n_images, n_views, dim), and of
+    :func:`uniformity`. The ``value`` of the record is dimensionless; lower is better (CLID ranks by its negative). Its
+    uniformity is over pairs of views of different images, as Eq. 1 draws them.
 
     Source: Lu et al. 2023, CLID, arXiv:2206.01251, Section 3.2.
 
     >>> contrast([[[1.0, 0.0], [2.0, 0.0]], [[-1.0, 0.0], [-3.0, 0.0]]]).value
     -8.0
-
-    Parameters
-    ----------
-    z, ids
-        As for :func:`alignment`: shape (n_images, n_views, dim), or (n_rows, dim) with ids.
-    alpha, t : float
-        Of alignment and of uniformity.
-
-    Returns
-    -------
-    Contrast
-        ``value`` is dimensionless; lower is better (CLID ranks by its negative). Its uniformity is over pairs of views
-        of different images, as Eq. 1 draws them.
     """
     require_number(alpha, "alpha", above=0)
     require_number(t, "t", above=0)
