@@ -269,20 +269,16 @@ def test_a_monitor_of_views_gives_what_the_functions_give(alpha: float) -> None:
 
 
 @pytest.mark.parametrize("shape", ["features", "views"])
-def test_monitors_of_processes_are_merged_or_added_as_arrays(shape: str) -> None:
+def test_monitors_of_processes_are_merged(shape: str) -> None:
     views = views_drawn()
     data = views if shape == "views" else views.reshape(-1, 30)
     data[..., 3] = 0.1  # never changes
     whole = followed(data).compute()
     parts = [followed(part) for part in np.array_split(data, 3)]
-    states = [part.state() for part in parts]
     merged = Monitor()
     for part in parts:
         merged.merge(pickle.loads(pickle.dumps(part)))
     assert merged.compute() == pytest.approx(whole, rel=1e-9)
-    added = Monitor.from_state({name: sum(state[name] for state in states) for name in states[0]})
-    assert added.compute() == pytest.approx(whole, rel=1e-7)
-    assert all(isinstance(array, np.ndarray) and array.dtype == np.float64 for array in states[0].values())
 
 
 def test_a_monitor_leaves_gradients_and_low_precision_alone() -> None:
@@ -301,10 +297,7 @@ def test_lidar_of_a_collapsed_run_is_the_same_in_every_precision(dtype: torch.dt
     z = inner @ rng.normal(size=(20, 128))
     expected, half = lidar(z).value, torch.from_numpy(z).to(dtype)
     assert lidar(half).value == pytest.approx(expected, rel=0.01)
-    states = [followed(part).state() for part in half.chunk(3)]
-    added = Monitor.from_state({name: sum(state[name] for state in states) for name in states[0]})
-    for monitor in (followed(half), added):
-        assert monitor.compute()["lidar"] == pytest.approx(expected, rel=0.01)
+    assert followed(*half.chunk(3)).compute()["lidar"] == pytest.approx(expected, rel=0.01)
 
 
 def test_what_a_run_lacks_is_told_and_stops_nothing() -> None:
@@ -347,7 +340,3 @@ def test_bad_batches_are_refused() -> None:
         followed(np.eye(4)).merge(followed(np.eye(3)))
     with pytest.raises(DataError, match="No features"):
         Monitor().compute()
-    state = followed(np.eye(4)).state()
-    for other in ({"distances": 0}, state | {"rows.total": np.zeros(3)}):
-        with pytest.raises(DataError, match="pass what state"):
-            Monitor.from_state(other)

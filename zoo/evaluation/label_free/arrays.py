@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from numbers import Integral, Real
 from typing import Any
 
@@ -286,36 +286,6 @@ class Gram:
         self._products += products + across + across.T + other.count * torch.outer(step, step)
         self._total += total + other.count * step
         self.count += other.count
-
-    def state(self) -> dict[str, Array]:
-        """The sums as float64 arrays that may be added, each to its own, with those of other processes.
-
-        Sums about zero resolve the spread of a feature to no better than 1e-6 of its mean; :meth:`merge` and pickling
-        do better.
-        """
-        mean, scatter, _ = self.moments()
-        moment = scatter + self.count * torch.outer(mean, mean)
-        return {
-            "count": np.array(float(self.count)),
-            "total": (mean * self.count).cpu().numpy(),
-            "moment": moment.cpu().numpy(),
-        }
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Gram:
-        """Sums that :meth:`state` gave, of one process or added over several."""
-        new = cls()
-        new._total, new._products = (
-            torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("total", "moment")
-        )
-        if new._products.shape != 2 * new._total.shape:
-            raise DataError(
-                f"The sums have the shapes {tuple(new._total.shape)} and {tuple(new._products.shape)}, expected (dim,) "
-                "and (dim, dim): pass what state() returned."
-            )
-        new.count = round(float(state["count"]))
-        new._shift = torch.zeros_like(new._total)
-        return new
 
     def moments(self) -> tuple[Tensor, Tensor, Tensor]:
         """Mean (dim,), scatter about it (dim, dim), and features that never change, bool (dim,); refuses NaN."""

@@ -75,35 +75,17 @@ def function_of(name: str) -> Callable[..., Any]:
 
 
 def compute(name: str, **arguments: Any) -> Value:
-    """The value of a metric of features by its name.
+    """The value of a metric of features by its name, a key of :data:`zoo.results.vocabulary.FEATURE_METRICS`.
 
-    Parameters
-    ----------
-    name : str
-        A key of :data:`zoo.results.vocabulary.FEATURE_METRICS`, such as ``"rankme"``.
-    **arguments
-        The arrays that the metric needs (:data:`zoo.results.vocabulary.NEEDS` names them), and options of its function.
+    Further arguments are the arrays that it needs (:data:`zoo.results.vocabulary.NEEDS` names them) and options of its
+    function, whose errors it raises; UnknownName if there is no such metric. ``value`` is in the unit of the metric.
 
-    Returns
-    -------
-    Value
-        ``value`` in the unit of the metric; ``details`` and ``notes`` of its record.
-
-    Raises
-    ------
-    UnknownName
-        If there is no such metric.
-    DataError, QueryError
-        As its function does.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> round(compute("rankme", z=np.eye(4)).value, 4)
     4.0
     """
     found = function_of(name)(**arguments)
-    details = {"value": found} if isinstance(found, float) else asdict(found)
+    details: dict[str, Any] = {"value": found} if isinstance(found, float) else asdict(found)
     return Value(value=float(details.pop("value")), notes=details.pop("notes", ()), details=details)
 
 
@@ -135,31 +117,12 @@ class WeightedClid:
 def clid(cluster_learnability: Sequence[float] | Array, intrinsic_dimension: Sequence[float] | Array) -> Array:
     """CLID: cluster learnability plus intrinsic dimension, both standardised to [0, 1] over the population.
 
-    Parameters
-    ----------
-    cluster_learnability : array, shape (n_encoders,)
-        As a fraction or in percent.
-    intrinsic_dimension : array, shape (n_encoders,)
-        In dimensions.
+    Both have the shape (n_encoders,), finite numbers in any unit. Returns float64 (n_encoders,) between 0 and 2,
+    dimensionless; higher is better. A value is relative to this population and changes with it. Raises QueryError if
+    there are fewer than two encoders, or all have the same learnability or the same dimension.
 
-    Returns
-    -------
-    float64 array, shape (n_encoders,)
-        Between 0 and 2, dimensionless; higher is better. A value is relative to this population and changes with it.
+    Source: CLID, arXiv:2206.01251, section 2.2.
 
-    Raises
-    ------
-    DataError
-        If both are not finite numbers of the same encoders.
-    QueryError
-        If there are fewer than two encoders, or all have the same learnability or the same dimension.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, section 2.2.
-
-    Examples
-    --------
     >>> clid([0.25, 0.75, 0.5], [10, 20, 30]).tolist()
     [0.0, 1.5, 1.5]
     """
@@ -175,35 +138,14 @@ def w_clid(
 ) -> WeightedClid:
     """W-CLID: the weighted sum of the standardised pair that fits the accuracies best (ordinary least squares).
 
-    Parameters
-    ----------
-    cluster_learnability, intrinsic_dimension : array, shape (n_encoders,)
-        As for :func:`clid`.
-    accuracy : array, shape (n_encoders,)
-        The dependent variable, for example in-domain accuracy in percent.
-    leave_one_out : bool
-        Each encoder's value comes from weights that were fitted without it. Otherwise every encoder is predicted from
-        a fit that has seen its accuracy, as in the paper, which flatters a correlation with that same accuracy.
+    All have the shape (n_encoders,). ``leave_one_out`` takes each encoder's value from weights that were fitted without
+    it; otherwise, as in the paper, every fit has seen its accuracy, which flatters a correlation with it. ``values``
+    are in the unit of ``accuracy``; higher is better. Raises QueryError if there are fewer than 4 encoders (5 with
+    ``leave_one_out``), or one of the three is the same for all, or learnability and dimension are linear functions of
+    each other, in which case no weights are determined.
 
-    Returns
-    -------
-    WeightedClid
-        ``values`` (n_encoders,) are in the unit of ``accuracy``; higher is better.
+    Source: CLID, arXiv:2206.01251, section 2.2.
 
-    Raises
-    ------
-    DataError
-        If the three are not finite numbers of the same encoders.
-    QueryError
-        If there are fewer than 4 encoders (5 with ``leave_one_out``), or one of the three is the same for all, or
-        learnability and dimension are linear functions of each other, in which case no weights are determined.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, section 2.2.
-
-    Examples
-    --------
     >>> found = w_clid([0, 1, 0, 1], [0, 0, 1, 1], [50, 70, 60, 80])
     >>> [round(weight, 6) for weight in found.weights], round(found.intercept, 6)
     ([20.0, 10.0], 50.0)

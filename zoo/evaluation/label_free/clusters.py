@@ -102,11 +102,7 @@ def kmeans_points(points: Points, n_clusters: int, *, seed: int, marks: Array) -
 
 
 def _reduced(x: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
-    """Centred rows (n, dim) in 128 orthonormal directions with most of their variance, float32; ``x`` if dim <= 128.
-
-    The directions span random combinations of features, multiplied once with the covariance of some thousand rows
-    (Halko et al. 2011).
-    """
+    """Centred rows (n, dim) in 128 directions with most of their variance (Halko et al. 2011); ``x`` if dim <= 128."""
     if x.shape[1] <= _DIRECTIONS:
         return x
     drawn = generator.standard_normal((x.shape[1], _DIRECTIONS), dtype=np.float32)
@@ -140,10 +136,7 @@ def _spread_rows(x: torch.Tensor, n_clusters: int, generator: np.random.Generato
 def _lloyd(
     x: torch.Tensor, labels: torch.Tensor, centroids: torch.Tensor, max_iter: int, enough: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, int]:
-    """Labels, none of them unused, the sums and the numbers of the rows of each cluster, and the number of iterations.
-
-    It starts from labels, or from centroids where these are -1.
-    """
+    """Labels, sums and numbers of the rows of each cluster, and iterations; from centroids where labels are -1."""
     n_clusters = len(centroids)
     started = bool(labels[0] >= 0)
     if started:
@@ -262,6 +255,15 @@ def cluster_learnability(
     Equal rows are drawn together, so that no row is predicted from its copy; rows of z_val that equal one of z are left
     out. Near duplicates on both sides are counted. Nothing depends on the order of the rows.
 
+    Raises DataError if there are fewer rows than clusters or neighbours, a row is 0 or not finite, or all have one
+    direction; or if every row of z_val equals one of z; QueryError if an option is out of its range.
+
+    Source: Lu et al. 2023, CLID, arXiv:2206.01251, Eq. 2 and section 3.1.
+
+    >>> z = np.repeat(np.eye(4), 50, axis=0) + 0.1 * np.random.default_rng(0).standard_normal((200, 4))
+    >>> cluster_learnability(z, n_clusters=4).value
+    1.0
+
     Parameters
     ----------
     z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
@@ -280,24 +282,6 @@ def cluster_learnability(
     -------
     ClusterLearnability
         ``value`` from 0 to 1; higher is better.
-
-    Raises
-    ------
-    DataError
-        If there are fewer rows than clusters or neighbours, a row is 0 or not finite, or all have one direction; or if
-        every row of z_val equals one of z.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Lu et al. 2023, CLID, arXiv:2206.01251, Eq. 2 and section 3.1.
-
-    Examples
-    --------
-    >>> z = np.repeat(np.eye(4), 50, axis=0) + 0.1 * np.random.default_rng(0).standard_normal((200, 4))
-    >>> cluster_learnability(z, n_clusters=4).value
-    1.0
     """
     require_number(k, "k", least=1, whole=True)
     require_number(train_share, "train_share", above=0, below=1)
@@ -358,14 +342,8 @@ def cluster_learnability(
 
 
 def voted(labels: Array) -> Array:
-    """The most frequent label of each row (m, k), nearest voter first; of equally frequent ones that of the nearest.
-
-    >>> voted(np.array([[3, 1, 1], [5, 2, 7]])).tolist()
-    [1, 5]
-    """
-    votes = np.zeros(labels.shape, dtype=np.int64)
-    for place in range(labels.shape[1]):
-        votes += labels == labels[:, place, None]
+    """The most frequent label of each row (m, k), nearest voter first; of equally frequent ones that of the nearest."""
+    votes = sum((labels == labels[:, place, None]).astype(np.int64) for place in range(labels.shape[1]))
     found: Array = np.take_along_axis(labels, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
     return found
 
@@ -403,6 +381,17 @@ def coding_rate_reduction(
     R = 1/2 logdet(I + dim / (n eps2) Z Z') for the normalised features Z (dim, n), and R_c the mean of the same within
     clusters, weighted by their sizes; the answer is R - R_c.
 
+    Raises DataError if there are fewer than 4 rows; on NaN or infinity; if a row is all 0; if clusters do not match the
+    rows, or there is one only; QueryError if eps2 is not above 0, n_clusters is no number from 2 to n - 1, or clusters
+    and n_clusters are both given.
+
+    Source: Yu et al. 2020, Learning Diverse and Discriminative Representations via the Principle of Maximal Coding Rate
+    Reduction, Eq. 6; Lu et al. 2023, CLID, arXiv:2206.01251, Section 3.2.
+
+    >>> found = coding_rate_reduction([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], clusters=[0, 0, 1, 1])
+    >>> round(found.rate, 6), round(found.rate_within, 6)  # log 3, and half of log 5
+    (1.098612, 0.804719)
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -421,25 +410,6 @@ def coding_rate_reduction(
     -------
     CodingRateReduction
         ``value`` is in nats, 0 or above; higher is better.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 4 rows; on NaN or infinity; if a row is all 0; if clusters do not match the rows, or
-        there is one only.
-    QueryError
-        If eps2 is not above 0, n_clusters is no number from 2 to n - 1, or clusters and n_clusters are both given.
-
-    References
-    ----------
-    Yu et al. 2020, Learning Diverse and Discriminative Representations via the Principle of Maximal Coding Rate
-    Reduction, Eq. 6; Lu et al. 2023, CLID, arXiv:2206.01251, Section 3.2.
-
-    Examples
-    --------
-    >>> found = coding_rate_reduction([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 3.0]], clusters=[0, 0, 1, 1])
-    >>> round(found.rate, 6), round(found.rate_within, 6)  # log 3, and half of log 5
-    (1.098612, 0.804719)
     """
     require_number(eps2, "eps2", above=0)
     unit: Array = all_unit_rows(features_of(z, least=4, needed_for="coding-rate reduction")).numpy()
@@ -447,10 +417,7 @@ def coding_rate_reduction(
         raise QueryError("Got both clusters and n_clusters, expected the clusters or their number for k-means.")
     if clusters is None:
         wanted = round(math.sqrt(len(unit))) if n_clusters is None else n_clusters
-        if not 2 <= wanted < len(unit):
-            raise QueryError(
-                f"n_clusters is {wanted}, expected a number from 2 to {len(unit) - 1}, less than the rows."
-            )
+        require_number(wanted, "n_clusters", least=2, below=len(unit), whole=True)
         clusters = kmeans(unit, wanted, seed=seed).labels
     numbers: Array = np.unique(labels_of(clusters, len(unit), "clusters"), return_inverse=True)[1]
     if not numbers.any():

@@ -58,6 +58,16 @@ def intrinsic_dimension(
     Rows that equal an earlier one, whose ratio would be infinite, are left out and counted. Near duplicates lower the
     value and stay, for the method has no rule for them; ``notes`` say so where they are more than 0.5 % of the rows.
 
+    Raises DataError if there are too few distinct rows, all second neighbours are as far as the first, or a number is
+    not finite; QueryError if an option is out of its range.
+
+    Source: Facco et al. 2017, "Estimating the intrinsic dimension of datasets by a minimal neighborhood information";
+    Lu et al. 2023, CLID, arXiv:2206.01251, section 2.2. Both forms are those of TwoNN in scikit-dimension 0.5.
+
+    >>> found = intrinsic_dimension(np.random.default_rng(0).random((2000, 3)))
+    >>> round(found.value), found.n_duplicates, found.n_discarded
+    (3, 0, 200)
+
     Parameters
     ----------
     z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
@@ -74,24 +84,6 @@ def intrinsic_dimension(
     -------
     IntrinsicDimension
         ``value`` in dimensions; higher is more expressive.
-
-    Raises
-    ------
-    DataError
-        If there are too few distinct rows, all second neighbours are as far as the first, or a number is not finite.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Facco et al. 2017, "Estimating the intrinsic dimension of datasets by a minimal neighborhood information"; Lu et al.
-    2023, CLID, arXiv:2206.01251, section 2.2. Both forms are those of TwoNN in scikit-dimension 0.5.
-
-    Examples
-    --------
-    >>> found = intrinsic_dimension(np.random.default_rng(0).random((2000, 3)))
-    >>> round(found.value), found.n_duplicates, found.n_discarded
-    (3, 0, 200)
     """
     require_choice(fit, "fit", tuple(FITS))
     require_choice(distance, "distance", DISTANCES)
@@ -135,12 +127,7 @@ def intrinsic_dimension(
 
 
 def near_duplicates(apart: Array) -> Array:
-    """Rows whose first neighbour is a thousand times nearer than first neighbours usually are, bool (n,).
-
-    ``apart`` (n, at least 2) are the distances to the nearest rows, ascending. Usual is the median over rows of the
-    first; of rows whose second is a thousand times as far as the first, of the second, so that it holds even if every
-    row has a near duplicate.
-    """
+    """Rows, bool (n,), a thousand times nearer to another than is usual; ``apart`` (n, at least 2) are distances."""
     near: Array = apart[:, 0] <= _near(apart)
     return near
 
@@ -185,11 +172,7 @@ def _notes(n_duplicates: int, n_near: int, n: int, without: float | None) -> tup
 def distinct_neighbours(
     rows: Array, k: int, *, metric: str, least: int, needed_for: str, within: float = 0.0
 ) -> tuple[Array, int]:
-    """Distances (n_used, k) of distinct rows to their nearest ones, and the number of rows that equal an earlier one.
-
-    Rows no farther than ``within`` from an earlier one count as equal to it. Refuses fewer than ``least`` distinct
-    rows.
-    """
+    """Distances (n_used, k) of distinct rows to their nearest ones, and how many equal an earlier one, within some."""
     points = points_of(rows, metric)
     distinct = np.arange(len(points))
     while len(distinct) >= max(least, k + 1):
@@ -205,7 +188,11 @@ def distinct_neighbours(
 
 
 def _near(apart: Array) -> float:
-    """Distance up to which rows are near duplicates."""
+    """Distance up to which rows are near duplicates: in units of the median distance of first neighbours.
+
+    Of rows whose second neighbour is a thousand times as far as the first, the second counts, so that it holds even if
+    every row has a near duplicate.
+    """
     lone = np.where(apart[:, 0] <= _NEAR * apart[:, 1], apart[:, 1], apart[:, 0])
     return _NEAR * float(np.median(lone))
 
@@ -246,6 +233,16 @@ def idest(
     In many dimensions the estimate is far too low for any number of images that one has; it still orders features by
     how they fill a volume. Rows that equal an earlier one are left out.
 
+    Raises DataError if there are too few distinct rows, a number is not finite, or the trees grow in proportion to the
+    rows, so that no dimension fits; QueryError if an option is out of its range.
+
+    Source: Mordacq, Kalogeiton and Oudot 2026, IdEst, arXiv:2606.03338; growth of the tree: Steele 1988; as an
+    estimator of dimension: Costa and Hero 2004, Schweinhart 2021.
+
+    >>> found = idest(np.random.default_rng(0).random((2000, 2)))
+    >>> abs(found.value - 2) < 0.2
+    True
+
     Parameters
     ----------
     z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
@@ -267,25 +264,6 @@ def idest(
     TreeDimension
         ``value`` in dimensions; lower is better: the paper finds the accuracy of linear probes to fall with it, unlike
         CLID, which takes :func:`intrinsic_dimension` to be better if higher.
-
-    Raises
-    ------
-    DataError
-        If there are too few distinct rows, a number is not finite, or the trees grow in proportion to the rows, so that
-        no dimension fits.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Mordacq, Kalogeiton and Oudot 2026, IdEst, arXiv:2606.03338; growth of the tree: Steele 1988; as an estimator of
-    dimension: Costa and Hero 2004, Schweinhart 2021.
-
-    Examples
-    --------
-    >>> found = idest(np.random.default_rng(0).random((2000, 2)))
-    >>> abs(found.value - 2) < 0.2
-    True
     """
     require_number(power, "power", above=0)
     require_choice(distance, "distance", DISTANCES[:2])
@@ -337,12 +315,9 @@ def _all_distances(points: Points, rows: Array) -> Array:
     """Distances of all pairs of rows, float64 (n, n)."""
     exact = points.exact(rows) - points.centre
     squares = np.einsum("nd,nd->n", exact, exact)
-    found: Array = exact @ exact.T
-    found *= -2
-    found += squares
-    found += squares[:, None]
+    found: Array = np.sqrt(np.maximum(squares + squares[:, None] - 2 * exact @ exact.T, 0.0))
     np.fill_diagonal(found, 0.0)
-    return np.sqrt(np.maximum(found, 0.0, out=found), out=found)
+    return found
 
 
 def _tree_length(apart: Array, power: float) -> float:
@@ -380,6 +355,16 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     equal an earlier one are left out and counted. Near duplicates lower it, and ``notes`` say so where they are more
     than 0.5 % of the rows.
 
+    Raises DataError if there are too few distinct rows, one has all its neighbours at one distance, or a number is not
+    finite; QueryError if k is below 3.
+
+    Source: Lu et al. 2023, CLID, arXiv:2206.01251, Appendix B, Eq. 3-4; Levina and Bickel 2004.
+
+    >>> z = np.random.default_rng(0).random((4000, 2))  # of entropy 0
+    >>> found = local_dimension_entropy(z, k=100, normalised=True)
+    >>> abs(found.value) < 0.2, round(found.mean_dimension, 1)
+    (True, 2.0)
+
     Parameters
     ----------
     z : array, tensor or :attr:`zoo.features.Features.x`, shape (n, dim)
@@ -393,24 +378,6 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     -------
     LocalDimensionEntropy
         ``value`` in nats; higher is more expressive.
-
-    Raises
-    ------
-    DataError
-        If there are too few distinct rows, one has all its neighbours at one distance, or a number is not finite.
-    QueryError
-        If k is below 3.
-
-    References
-    ----------
-    Lu et al. 2023, CLID, arXiv:2206.01251, Appendix B, Eq. 3-4; Levina and Bickel 2004.
-
-    Examples
-    --------
-    >>> z = np.random.default_rng(0).random((4000, 2))  # of entropy 0
-    >>> found = local_dimension_entropy(z, k=100, normalised=True)
-    >>> abs(found.value) < 0.2, round(found.mean_dimension, 1)
-    (True, 2.0)
     """
     require_number(k, "k", least=3, whole=True)
     needed_for = f"the local dimension from {k} neighbours"

@@ -12,7 +12,7 @@ from ..eigen import svd
 from ..logistic import LogisticProbe
 from ..nearest import in_range
 from ..neighbours import NeighbourProbe
-from .arrays import features_of, require_choice, require_number, require_varied, views_of
+from .arrays import features_of, require_choice, require_number, require_rows, require_varied, views_of
 from .scatter import NOISE_UNITS, grouped, unit_roundoff
 
 with requires_extra("evaluate", needed_for="A metric of labelled features"):
@@ -94,6 +94,18 @@ def source_label_entropy(
     The classifier is a multinomial logistic regression (:class:`zoo.evaluation.logistic.LogisticProbe`). Its
     regularisation is chosen on a stratified fifth of the training images; validation images choose nothing.
 
+    Raises DataError if features are not finite, are all the same or have different widths; if there are fewer than 4
+    training images; if labels do not match the rows, or there is one class only; or if a class of y_val has no training
+    image; QueryError if an option is out of its range.
+
+    Source: Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Source Ent").
+
+    >>> import numpy as np
+    >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> found = source_label_entropy(z, [0, 0, 1, 1], [[0.0], [3.0]], [0, 1], C=1.0)
+    >>> bool(0 < found.value < np.log(2)), found.n_classes
+    (True, 2)
+
     Parameters
     ----------
     z, y : arrays, shapes (n, dim) and (n,)
@@ -114,27 +126,6 @@ def source_label_entropy(
     -------
     LabelEntropy
         ``value`` is in nats; LOWER is better: the paper ranks encoders by its negative.
-
-    Raises
-    ------
-    DataError
-        If features are not finite, are all the same or have different widths; if there are fewer than 4 training
-        images; if labels do not match the rows, or there is one class only; or if a class of y_val has no training
-        image.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Source Ent").
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
-    >>> found = source_label_entropy(z, [0, 0, 1, 1], [[0.0], [3.0]], [0, 1], C=1.0)
-    >>> bool(0 < found.value < np.log(2)), found.n_classes
-    (True, 2)
     """
     name = "source label entropy"
     train = labelled_of(z, y, least=_LEAST_IMAGES, needed_for=name)
@@ -154,33 +145,12 @@ def target_label_entropy(
 ) -> LabelEntropy:
     """H(Y|X) of a linear classifier's predictions for images of another data set, whose labels are not used.
 
-    The classifier is that of :func:`source_label_entropy`; the data sets need not share classes.
+    ``z``, of shape (n, dim), and ``y`` (n,) are the source's training images, ``z_target`` (m, dim) the target's, whose
+    classes may be others. Classifier, options, unit, direction and errors are those of :func:`source_label_entropy`:
+    LOWER is better; ``accuracy`` is None.
 
-    Parameters
-    ----------
-    z, y : arrays, shapes (n, dim) and (n,)
-        Features and labels of the source's training images.
-    z_target : array, shape (m, dim)
-        Features of the target's images.
-    C, select, seed, device
-        As in :func:`source_label_entropy`.
+    Source: Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Target Ent").
 
-    Returns
-    -------
-    LabelEntropy
-        ``value`` is in nats; LOWER is better. ``accuracy`` is None.
-
-    Raises
-    ------
-    DataError, QueryError
-        As :func:`source_label_entropy`.
-
-    References
-    ----------
-    Vedantam et al. 2021; CLID, arXiv:2206.01251, section 3.5 ("Target Ent").
-
-    Examples
-    --------
     >>> import numpy as np
     >>> z = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> near, far = (target_label_entropy(z, [0, 0, 1, 1], [[x]], C=1.0).value for x in (0.0, 99.0))
@@ -196,7 +166,7 @@ def target_label_entropy(
 
 def _entropy_of(train: LabelledFeatures, z_val: Array, y_val: Array | None, **options: Any) -> LabelEntropy:
     z = train.z
-    largest, largest_val = (max(float(one.max()), -float(one.min())) for one in (z, z_val))
+    largest, largest_val = (float(np.abs(one).max()) for one in (z, z_val))
     if not (1 / _LARGEST < largest < _LARGEST and largest_val < _LARGEST * min(1.0, largest)):
         raise DataError(
             f"Features are as large as {largest:.0e} in training and {largest_val:.0e} in the images to classify, too "
@@ -251,6 +221,17 @@ def one_shot_accuracy(
     The same seed draws the same images for every encoder whose rows are in the same order; names of classes change
     nothing.
 
+    Raises DataError if features are not finite, are all the same or have different widths; if labels do not match the
+    rows, or there is one class only; or if a class of y_val has no image in y; QueryError if an option is out of its
+    range.
+
+    Source: CLID, arXiv:2206.01251, Table 5, footnote a.
+
+    >>> z, y = np.array([[1.0, 0.0], [3.0, 1.0], [0.0, 1.0]]), ["cat", "cat", "dog"]
+    >>> found = one_shot_accuracy(z, y, [[2.0, 1.0], [1.0, 9.0]], ["cat", "dog"])
+    >>> found.value, len(found.draws)
+    (100.0, 10)
+
     Parameters
     ----------
     z, y : arrays, shapes (n, dim) and (n,)
@@ -260,9 +241,8 @@ def one_shot_accuracy(
     n_draws : int
         Draws of the labelled images, at least 1.
     classifier : {"nearest", "logistic"}
-        The paper does not say which. "nearest": the class of the drawn image that is nearest by cosine similarity,
-        neither centred nor scaled otherwise, as the paper's other neighbours; of equally near ones the lower class.
-        "logistic": multinomial logistic regression on features of length 1.
+        The paper does not say which. "nearest": the class of the drawn image that is nearest by cosine similarity; of
+        equally near ones the lower class. "logistic": multinomial logistic regression on features of length 1.
     C : float
         Inverse regularisation of "logistic", as scikit-learn defines it; one image a class leaves none to choose it on.
     seed : int
@@ -274,25 +254,6 @@ def one_shot_accuracy(
     -------
     OneShotAccuracy
         ``value`` is in percent; higher is better.
-
-    Raises
-    ------
-    DataError
-        If features are not finite, are all the same or have different widths; if labels do not match the rows, or there
-        is one class only; or if a class of y_val has no image in y.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, Table 5, footnote a.
-
-    Examples
-    --------
-    >>> z, y = np.array([[1.0, 0.0], [3.0, 1.0], [0.0, 1.0]]), ["cat", "cat", "dog"]
-    >>> found = one_shot_accuracy(z, y, [[2.0, 1.0], [1.0, 9.0]], ["cat", "dog"])
-    >>> found.value, len(found.draws)
-    (100.0, 10)
     """
     require_choice(classifier, "classifier", CLASSIFIERS)
     require_number(n_draws, "n_draws", least=1, whole=True)
@@ -336,7 +297,7 @@ class RotationAccuracy:
 
     value: float
     standard_error: float | None  # percentage points; the four turns of an image are one observation
-    per_rotation: tuple[float, float, float, float]  # for 0, 90, 180 and 270 degrees
+    per_rotation: tuple[float, ...]  # for 0, 90, 180 and 270 degrees
     k: int  # smaller than asked for where there are fewer training rows
     temperature: float
     n_train: int  # images, not turned ones
@@ -356,9 +317,19 @@ def rotation_accuracy(
 ) -> RotationAccuracy:
     """Accuracy of nearest neighbours in predicting the rotation of images by 0, 90, 180 or 270 degrees.
 
-    Neighbours are searched by cosine similarity among the turned training images, and vote with the weight
-    exp(similarity / temperature) (:class:`zoo.evaluation.neighbours.NeighbourProbe`). Of equal votes the smaller turn
-    wins, so that features which do not change with the turn give 25 percent.
+    Neighbours by cosine similarity among the turned training images vote with the weight exp(similarity / temperature);
+    of equal votes the smaller turn wins, so that features which do not change with the turn give 25 percent.
+
+    Raises DataError if a shape is not (n_images, 4, dim) or widths differ; if there are fewer than 4 training or 2
+    validation images; if features are not finite or all the same; or if all validation images are among the training
+    images; QueryError if an option is out of its range.
+
+    Source: CLID, arXiv:2206.01251, section 3.2, after Reed et al. 2021.
+
+    >>> turns = np.eye(4)[None] + np.zeros((6, 1, 1))  # each turn has its direction
+    >>> found = rotation_accuracy(turns, turns[:3] + [0.25, 0.0, 0.0, 0.0], k=3)
+    >>> found.value, found.n_train
+    (100.0, 6)
 
     Parameters
     ----------
@@ -371,8 +342,7 @@ def rotation_accuracy(
     temperature : float
         Of the weights of the votes.
     one_each : bool
-        Train on one turn of each image, drawn by ``seed``, as a loader that turns images at random would give them.
-        By default all four are used, so that the value does not depend on a seed.
+        Train on one turn of each image, drawn by ``seed``, instead of all four.
     seed : int
         Of the turns that ``one_each`` draws.
     device : str, optional
@@ -382,31 +352,11 @@ def rotation_accuracy(
     -------
     RotationAccuracy
         ``value`` is in percent; higher is better.
-
-    Raises
-    ------
-    DataError
-        If a shape is not (n_images, 4, dim) or widths differ; if there are fewer than 4 training or 2 validation
-        images; if features are not finite or all the same; or if all validation images are among the training images.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    CLID, arXiv:2206.01251, section 3.2, after Reed et al. 2021.
-
-    Examples
-    --------
-    >>> turns = np.eye(4)[None] + np.zeros((6, 1, 1))  # each turn has its direction
-    >>> found = rotation_accuracy(turns, turns[:3] + [0.25, 0.0, 0.0, 0.0], k=3)
-    >>> found.value, found.n_train
-    (100.0, 6)
     """
     rows, n_train = _turned(z, "z")
     rows_val, n_val = _turned(z_val, "z_val")
     width_checked(rows_val, rows.shape[1], "z_val", _ROTATION)
-    if n_train < _LEAST_IMAGES:
-        raise DataError(f"z has {n_train} images, but {_ROTATION} needs at least {_LEAST_IMAGES} to learn from.")
+    require_rows(n_train, _LEAST_IMAGES, "z", needed_for=_ROTATION)
     require_varied(rows, "z", needed_for=_ROTATION)
     known = {row.tobytes() for row in rows[::4].astype(np.float64)}
     n_shared = sum(row.tobytes() in known for row in rows_val[::4].astype(np.float64))
@@ -425,13 +375,11 @@ def rotation_accuracy(
                 "it more images, or leave out one_each."
             )
     probe = NeighbourProbe(k=k, temperature=temperature, device=device).fit(in_range(rows), turns)
-    correct = (probe.predict(in_range(rows_val)) == np.tile(np.arange(4), n_val)).reshape(n_val, 4)
-    shares = correct.mean(axis=1)
-    zero, quarter, half, three_quarters = (100 * correct.mean(axis=0)).tolist()
+    correct = 100.0 * (probe.predict(in_range(rows_val)) == np.tile(np.arange(4), n_val)).reshape(n_val, 4)
     return RotationAccuracy(
-        value=100 * float(correct.mean()),
-        standard_error=100 * float(shares.std(ddof=1)) / n_val**0.5,
-        per_rotation=(zero, quarter, half, three_quarters),
+        value=float(correct.mean()),
+        standard_error=float(correct.mean(axis=1).std(ddof=1)) / n_val**0.5,
+        per_rotation=tuple(correct.mean(axis=0).tolist()),
         k=int(probe.k_),
         temperature=float(temperature),
         n_train=n_train,
@@ -469,6 +417,17 @@ def neural_collapse(
 ) -> NeuralCollapse:
     """NC1: trace of the covariance within classes times the pseudo-inverse of that between them.
 
+    Raises DataError if there is one class, or one with one member; on NaN or infinity; if ids or labels do not match
+    the rows; if all rows or all means are equal, or no direction counts; QueryError if both ids and y are given, or an
+    unknown definition.
+
+    Source: Papyan, Han and Donoho 2020, Prevalence of neural collapse during the terminal phase of deep learning
+    training, NC1; Dubois et al. 2023, arXiv:2302.03068.
+
+    >>> views = np.array([[[1.0, 1.0], [1.0, -1.0]], [[-1.0, 1.0], [-1.0, -1.0]]])
+    >>> neural_collapse(views).value, neural_collapse(views + np.array([[[1.0, 0.0], [-1.0, 0.0]]])).value
+    (0.0, 0.5)
+
     Parameters
     ----------
     z : float array, shape (n_images, n_views, dim), or (n_rows, dim) with ``ids`` or ``y``
@@ -489,25 +448,6 @@ def neural_collapse(
     NeuralCollapse
         ``value`` is dimensionless, 0 or above; neither higher nor lower is better by itself: lower means that features
         vary less within classes.
-
-    Raises
-    ------
-    DataError
-        If there is one class, or one with one member; on NaN or infinity; if ids or labels do not match the rows; if
-        all rows or all means are equal, or no direction counts.
-    QueryError
-        If both ids and y are given, or an unknown definition.
-
-    References
-    ----------
-    Papyan, Han and Donoho 2020, Prevalence of neural collapse during the terminal phase of deep learning training,
-    NC1; Dubois et al. 2023, arXiv:2302.03068.
-
-    Examples
-    --------
-    >>> views = np.array([[[1.0, 1.0], [1.0, -1.0]], [[-1.0, 1.0], [-1.0, -1.0]]])
-    >>> neural_collapse(views).value, neural_collapse(views + np.array([[[1.0, 0.0], [-1.0, 0.0]]])).value
-    (0.0, 0.5)
     """
     require_choice(definition, "definition", DEFINITIONS)
     if y is not None and ids is not None:

@@ -66,16 +66,6 @@ _SAMPLES_OF = {  # samples that each need is made of
     "pixels": PARTS,
 }
 
-_TYPES: dict[type, Any] = {bool: bool, int: int, float: (int, float), str: str}  # by the type of the default
-_TYPES_OF_NONE: dict[str, Any] = {
-    "n_clusters": int,
-    "last": int,
-    "discard": (int, float),
-    "shrinkage": (int, float),
-    "C": (int, float),
-    "critic": str,
-}
-_WORDS = {bool: "true or false", int: "a whole number", (int, float): "a finite number", str: "a word"}
 Options = Mapping[str, Mapping[str, Any]]
 Load = Callable[[str], tuple[Any, Any]]
 
@@ -103,11 +93,7 @@ class Sizes:
 
     @classmethod
     def usual(cls, dim: int, *, seed: int) -> Sizes:
-        """The default sizes for features of so many dimensions.
-
-        >>> Sizes.usual(2048, seed=0)
-        Sizes(n_images=25600, n=5000, q=10, seed=0)
-        """
+        """The default sizes for features of so many dimensions."""
         n, q = SAMPLES["n_and_q_up_to_1024_dimensions" if dim <= 1024 else "n_and_q_above"]
         return cls(n_images=N_IMAGES, n=n, q=q, seed=seed)
 
@@ -138,19 +124,18 @@ class Featuriser:
         subset = images.subset(chosen, split=images.split)
         if len(chosen) == len(images) or (self._folder(images) / INDEX).exists():
             return self._sample(label, images, subset, chosen)  # from the stored features of all images
-        drawn = images.subset(chosen, split=f"{images.split} {len(chosen)} drawn")
-        return self._sample(label, drawn, subset, np.arange(len(chosen)))
+        return self._sample(label, images.subset(chosen, split=f"{images.split} {len(chosen)} drawn"), subset)
 
     def of_turns(self, label: str, images: ImageSet) -> Sample:
         """Features of turned images."""
         turned = rotations_of(images, n=self._capped(images, self.sizes.n), seed=self.sizes.seed)
-        return self._sample(label, turned, turned, np.arange(len(turned)))
+        return self._sample(label, turned, turned)
 
     def of_views(self, label: str, images: ImageSet, recipe: Recipe) -> Sample:
         """Features of augmented views."""
-        n, q, seed = self._capped(images, self.sizes.n), self.sizes.q, self.sizes.seed
-        views = views_of(images, recipe, n=n, q=q, seed=seed)
-        return self._sample(label, views, views, np.arange(len(views)), preprocess=view_preprocess(self.card))
+        n = self._capped(images, self.sizes.n)
+        views = views_of(images, recipe, n=n, q=self.sizes.q, seed=self.sizes.seed)
+        return self._sample(label, views, views, preprocess=view_preprocess(self.card))
 
     def _capped(self, images: ImageSet, n: int) -> int:
         if len(images) < n != N_IMAGES:
@@ -163,8 +148,16 @@ class Featuriser:
         return features_folder(self.root, self.card.id, images, precision=self.how.precision)
 
     def _sample(
-        self, label: str, featurised: ImageSet, images: ImageSet, chosen: np.ndarray, *, preprocess: Any = None
+        self,
+        label: str,
+        featurised: ImageSet,
+        images: ImageSet,
+        chosen: np.ndarray | None = None,
+        *,
+        preprocess: Any = None,
     ) -> Sample:
+        """Features of a set of images, of which the ``chosen`` ones (all by default) are ``images``."""
+        chosen = np.arange(len(featurised)) if chosen is None else chosen
         begun_s = time.perf_counter()
         features = featurise(
             self.encoder,
@@ -343,10 +336,6 @@ def pixels_of_images(images: ImageSet, preprocess: Preprocess, *, largest_px: in
     """The crop of each image that the encoder sees, scaled down: float32 (n, 3, px, px) in [0, 1].
 
     ``px`` is the smaller one of ``largest_px`` and the side of the crop.
-
-    >>> from zoo.datasets import digits_data
-    >>> pixels_of_images(digits_data().val, catalogue()["pocket_init_rn"].preprocess).shape
-    (451, 3, 32, 32)
     """
     px = min(largest_px, preprocess.crop_px)
     shown = transforms.Compose([*geometry(preprocess), transforms.Resize(px)])
@@ -460,60 +449,46 @@ def measure(
     return _measured(wanted, inputs, seed, given)
 
 
-def _measured(
-    wanted: list[FeatureMetric], inputs: Inputs, seed: int, options: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Measured]:
+def _measured(wanted: list[FeatureMetric], inputs: Inputs, seed: int, options: Options) -> Iterator[Measured]:
     for need in dict.fromkeys(one.needs for one in wanted):
         try:
             arguments, reason = inputs.arguments(need), ""
         except (DataError, QueryError) as error:
             arguments, reason = {}, str(error)
         spectrum = None
-        for one in wanted:
-            if one.needs != need:
-                continue
-            taken = taken_by(one, arguments)
-            if one.streams and arguments:  # one pass over the features for all of these
-                spectrum = spectrum or spectrum_of(arguments["z"])
-                taken = {"z": spectrum}
-            yield _one(one, inputs, taken, reason, seed, options.get(one.name, {}))
-
-
-def _one(
-    one: FeatureMetric, inputs: Inputs, arguments: dict[str, Any], reason: str, seed: int, options: Mapping[str, Any]
-) -> Measured:
-    value, details = None, {}
-    notes: tuple[str, ...] = ()
-    begun_s = time.perf_counter()
-    if not reason:
-        seeded = {"seed": seed} if one.seeded else {}
-        try:
-            found = compute(one.name, **arguments, **(seeded | dict(options)))
-            value, details, notes = found.value, dict(found.details), found.notes
-        except (DataError, QueryError, MissingExtra) as error:
-            reason = str(error)
-    seconds = time.perf_counter() - begun_s
-    if value is not None and not math.isfinite(value):
-        value, reason = None, f"{one.title} came out as {value}, which is no number to compare encoders by."
-    samples = {} if not arguments else inputs.samples_for(one.needs)
-    first = next(iter(samples.values()), None)
-    n_views = {"views": inputs.sizes.q, "rotations": 4}.get(one.needs)
-    n_rows = 0 if first is None else len(first.y) // (n_views or 1)
-    return Measured(
-        metric=one,
-        value=value,
-        details=details,
-        reason=reason,
-        notes=notes,
-        dataset=inputs.dataset,
-        split=_split(one.needs, inputs),
-        n_images=n_rows,
-        n_views=n_views,
-        seconds_featurising=sum(sample.seconds for sample in samples.values()),
-        seconds_computing=seconds,
-        seed=seed,
-        options=dict(options),
-    )
+        samples = inputs.samples_for(need) if arguments else {}
+        n_views = {"views": inputs.sizes.q, "rotations": 4}.get(need)
+        n_images = len(next(iter(samples.values())).y) // (n_views or 1) if samples else 0
+        for one in (one for one in wanted if one.needs == need):
+            chosen = options.get(one.name, {})
+            found, why, begun_s = None, reason, time.perf_counter()
+            if arguments:
+                try:
+                    taken = taken_by(one, arguments)
+                    if one.streams:  # one pass over the features for all of these
+                        spectrum = spectrum or spectrum_of(arguments["z"])
+                        taken = {"z": spectrum}
+                    found = compute(one.name, **taken, **({"seed": seed} if one.seeded else {}), **chosen)
+                except (DataError, QueryError, MissingExtra) as error:
+                    why = str(error)
+            if found is not None and not math.isfinite(found.value):
+                why = f"{one.title} came out as {found.value}, which is no number to compare encoders by."
+                found = None
+            yield Measured(
+                metric=one,
+                value=None if found is None else found.value,
+                details={} if found is None else dict(found.details),
+                reason=why,
+                notes=() if found is None else found.notes,
+                dataset=inputs.dataset,
+                split=_split(need, inputs),
+                n_images=n_images,
+                n_views=n_views,
+                seconds_featurising=sum(sample.seconds for sample in samples.values()),
+                seconds_computing=time.perf_counter() - begun_s,
+                seed=seed,
+                options=dict(chosen),
+            )
 
 
 def rows_of_measured(
@@ -610,11 +585,9 @@ def check_options(metrics: Iterable[str], options: Options) -> None:
         for option, value in chosen.items():
             if option not in known:
                 raise QueryError(f"{name!r} has no option {option!r}; expected one of {', '.join(known) or 'none'}.")
-            expected = _TYPES.get(type(known[option])) or _TYPES_OF_NONE.get(option)
-            if expected is None:
-                raise QueryError(f"{name}.{option} takes an array; call the function from Python.")
-            if value is None and known[option] is None:
+            default = known[option]
+            expected = (int, float) if isinstance(default, float) else type(default)
+            fits = isinstance(value, expected) and isinstance(value, bool) == isinstance(default, bool)
+            if fits or default is None:
                 continue
-            fits = isinstance(value, expected) and (expected is bool or not isinstance(value, bool))
-            if not fits or (isinstance(value, float) and not math.isfinite(value)):
-                raise QueryError(f"{name}.{option} is {value!r}, expected {_WORDS[expected]}.")
+            raise QueryError(f"{name}.{option} is {value!r}, expected one like {default!r}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,11 +42,7 @@ _Pairs = tuple[Array, Array]  # images (n, channels, height, width) or vectors (
 
 
 class Critic(nn.Module):
-    """T(image, feature): a network for the image, whose output and the feature enter a perceptron of two layers.
-
-    Its first layer is linear in both, and is computed once for each image and each feature, so that a pair costs only
-    the rest. Scores are 0 before training.
-    """
+    """T(image, feature): a network for the image, whose output and the feature enter a perceptron of two layers."""
 
     def __init__(self, name: str, image_shape: tuple[int, ...], dim: int) -> None:
         super().__init__()
@@ -149,6 +145,18 @@ def mutual_information(
     The bound cannot exceed about the logarithm of the number of pairs it is evaluated on: values compare what a critic
     of this size detects.
 
+    Raises DataError if there are fewer than 256 images or 32 validation images; if images or features are not finite,
+    are all the same, do not match each other, or have other shapes in validation; or if training diverges; QueryError
+    if an option is out of its range.
+
+    Source: Belghazi et al. 2018, MINE, Eq. 5 and 12, Algorithm 1; CLID, arXiv:2206.01251, section 3.2.
+
+    >>> generator = np.random.default_rng(0)
+    >>> x = generator.normal(size=(600, 1))
+    >>> found = mutual_information(x, x + generator.normal(size=(600, 1)), n_steps=60, learning_rate=5e-3)
+    >>> bool(0.1 < found.value < 0.6), found.critic  # log(2) / 2 = 0.35
+    (True, 'perceptron')
+
     Parameters
     ----------
     images : array or tensor, shape (n, channels, height, width), or (n, dim) for vectors
@@ -179,26 +187,6 @@ def mutual_information(
     -------
     MutualInformation
         ``value`` is in nats; higher is better. A lower bound up to sampling error, hence sometimes a little below 0.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 256 images or 32 validation images; if images or features are not finite, are all the
-        same, do not match each other, or have other shapes in validation; or if training diverges.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Belghazi et al. 2018, MINE, Eq. 5 and 12, Algorithm 1; CLID, arXiv:2206.01251, section 3.2.
-
-    Examples
-    --------
-    >>> generator = np.random.default_rng(0)
-    >>> x = generator.normal(size=(600, 1))
-    >>> found = mutual_information(x, x + generator.normal(size=(600, 1)), n_steps=60, learning_rate=5e-3)
-    >>> bool(0.1 < found.value < 0.6), found.critic  # log(2) / 2 = 0.35
-    (True, 'perceptron')
     """
     require_number(n_steps, "n_steps", least=1, whole=True)
     require_number(batch_size, "batch_size", least=2, whole=True)
@@ -435,13 +423,8 @@ def _slices(n: int, step: int) -> list[slice]:
 @contextmanager
 def _surroundings(device: torch.device, critic: str, seed: int) -> Iterator[None]:
     """Enable gradients, fix the order of sums and seed the generator, whatever the caller has set; restores all."""
-    with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=[]))
+    single = device.type != "cuda" and critic != "resnet18"
+    with torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.enable_grad():
         torch.default_generator.manual_seed(seed)  # the CPU's alone, where the critic is made
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
-        if device.type == "cuda":
-            stack.enter_context(torch.backends.cudnn.flags(enabled=True, deterministic=True, benchmark=False))
-        elif critic != "resnet18":
-            stack.enter_context(threads_for(0))
-        yield
+        with threads_for(0) if single else nullcontext():
+            yield

@@ -10,7 +10,7 @@ Singular values are those of the triangular factor of the rows, which is found b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ _LAST_RANK, _LEAST_RANKS = 100, 3  # that alpha-ReQ fits
 _NULL = 1e-5  # singular values up to this share of the largest count as 0
 _LEAST_SHARE_OF_RANKS = 0.9  # that alpha-ReQ still fits when it leaves out a null tail
 _NOISE = 2.0**-46  # relative size of singular values that rounding makes of zeros
-_ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+_ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,6 +137,14 @@ class PowerLaw:
 def rankme(z: Any, *, eps: float = 1e-7) -> float:
     """Effective rank of a feature matrix: exp of the entropy of its normalised singular values.
 
+    Raises DataError if there are fewer than two rows, all are equal, or one holds NaN; QueryError if eps is below 0, or
+    1 or above.
+
+    Source: Garrido et al. 2023, RankMe, arXiv:2210.02885, Eq. 1-2.
+
+    >>> round(rankme(np.eye(5)), 4)
+    5.0
+
     Parameters
     ----------
     z : float array, shape (n_images, dim)
@@ -149,22 +157,6 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
     -------
     float
         From 1 to min(n_images, dim), plus what eps adds, in dimensions; higher is better, 1 means full collapse.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two rows, all are equal, or one holds NaN.
-    QueryError
-        If eps is below 0, or 1 or above.
-
-    References
-    ----------
-    Garrido et al. 2023, RankMe, arXiv:2210.02885, Eq. 1-2.
-
-    Examples
-    --------
-    >>> round(rankme(np.eye(5)), 4)
-    5.0
     """
     require_number(eps, "eps", least=0, below=1)
     values = spectrum_of(z).values(AS_THEY_ARE, needed_for="RankMe")
@@ -174,32 +166,11 @@ def rankme(z: Any, *, eps: float = 1e-7) -> float:
 def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
     """Classical rank: number of singular values above the largest one times max(n_images, dim) times eps.
 
-    Parameters
-    ----------
-    z : float array, shape (n_images, dim)
-        As :func:`rankme` takes it.
-    eps : float
-        1e-7 in the paper, for float32 features.
+    ``z`` is as for :func:`rankme`, of shape (n_images, dim), and so are the errors. Returns a whole number from 1 to
+    min(n_images, dim), in dimensions; higher is better.
 
-    Returns
-    -------
-    float
-        A whole number from 1 to min(n_images, dim), in dimensions; higher is better.
+    Source: Garrido et al. 2023, RankMe, arXiv:2210.02885, section 3.1 (after Press et al. 2007).
 
-    Raises
-    ------
-    DataError
-        As :func:`rankme`.
-    QueryError
-        If eps is below 0, or 1 or above; if the threshold is above the largest value, as with eps = 1e-7 from ten
-        million images on.
-
-    References
-    ----------
-    Garrido et al. 2023, RankMe, arXiv:2210.02885, section 3.1 (after Press et al. 2007).
-
-    Examples
-    --------
     >>> feature_rank(np.diag([1.0, 1.0, 1e-3, 1e-9]))
     3.0
     """
@@ -218,32 +189,13 @@ def feature_rank(z: Any, *, eps: float = 1e-7) -> float:
 def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> CorrelationRank:
     """Effective dimensionality: rank of the correlation matrix of the features.
 
-    Parameters
-    ----------
-    z : float array, shape (n_images, dim)
-        As :func:`rankme` takes it.
-    atol, rtol : float
-        An eigenvalue counts above max(atol, rtol times the largest one), the rule of ``torch.linalg.matrix_rank``.
+    ``z`` is as for :func:`rankme`, of shape (n_images, dim), and so are the errors. An eigenvalue counts above
+    max(atol, rtol times the largest one), the rule of ``torch.linalg.matrix_rank``. The ``value`` of the record is a
+    whole number from 1 to dim, in dimensions; higher is better. A feature that never changes has no correlation: it
+    adds nothing and is counted in ``n_constant``.
 
-    Returns
-    -------
-    CorrelationRank
-        ``value`` is a whole number from 1 to dim, in dimensions; higher is better. A feature that never changes has
-        no correlation: it adds nothing and is counted in ``n_constant``.
+    Source: Dubois et al. 2023, arXiv:2302.03068, Appendix F.6.
 
-    Raises
-    ------
-    DataError
-        As :func:`rankme`.
-    QueryError
-        If a tolerance is negative or not finite.
-
-    References
-    ----------
-    Dubois et al. 2023, arXiv:2302.03068, Appendix F.6.
-
-    Examples
-    --------
     >>> correlation_rank([[0.0, 0.0, 7.0], [1.0, 2.0, 7.0], [2.0, 4.0, 7.0]]).value
     1.0
     """
@@ -260,31 +212,12 @@ def correlation_rank(z: Any, *, atol: float = 1e-4, rtol: float = 0.01) -> Corre
 def rankme_augmented(z: Any, *, ids: Any = None, eps: float = 1e-7) -> float:
     """RankMe of augmented views: of all views of all images as rows of one feature matrix.
 
-    Parameters
-    ----------
-    z : float array, shape (n_images, n_views, dim), or (n, dim) with ``ids``
-        LiDAR's paper takes 10,000 images with 10 views each.
-    ids : n numbers or names, optional
-        Which image each row is a view of.
-    eps : float
-        Added to each normalised singular value.
+    ``z`` has the shape (n_images, n_views, dim), or (n, dim) with ``ids``, numbers or names of the image of each row;
+    LiDAR's paper takes 10,000 images with 10 views each. Returns dimensions and has errors as :func:`rankme`; higher is
+    better. Needs two images or more, of two views or more.
 
-    Returns
-    -------
-    float
-        In dimensions, as :func:`rankme`; higher is better.
+    Source: Thilak et al. 2023, LiDAR, arXiv:2312.04000, section 4.2.
 
-    Raises
-    ------
-    DataError, QueryError
-        As :func:`rankme`, and if there are fewer than two images or an image has one view only.
-
-    References
-    ----------
-    Thilak et al. 2023, LiDAR, arXiv:2312.04000, section 4.2.
-
-    Examples
-    --------
     >>> round(rankme_augmented(np.eye(4).reshape(2, 2, 4)), 4)
     4.0
     """
@@ -295,6 +228,16 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     """alpha-ReQ: the exponent at which the eigenvalues of the covariance of the features fall with their rank.
 
     A straight line through the logarithms of eigenvalues and ranks, by least squares.
+
+    Raises DataError if there are fewer than 12 rows, all are equal, or one holds NaN; if an eigenvalue in the range is
+    0 or below the rounding of the features; QueryError if the range has fewer than 3 ranks, or more than there are.
+
+    Source: Agrawal et al. 2022, alpha-ReQ, section 3; Stringer et al. 2019, Nature 571, p. 361 (methods).
+
+    >>> rows = np.concatenate([np.diag(np.arange(1.0, 21) ** -0.5), -np.diag(np.arange(1.0, 21) ** -0.5)])
+    >>> found = alpha_req(rows, last=20)
+    >>> round(found.value, 6), round(found.r_squared, 6)
+    (1.0, 1.0)
 
     Parameters
     ----------
@@ -312,31 +255,14 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
     PowerLaw
         ``value`` is the exponent, dimensionless; neither higher nor lower is better: 1 is held to be best, more means
         collapse.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 12 rows, all are equal, or one holds NaN; if an eigenvalue in the range is 0 or below
-        the rounding of the features.
-    QueryError
-        If the range has fewer than 3 ranks, or more than there are.
-
-    References
-    ----------
-    Agrawal et al. 2022, alpha-ReQ, section 3; Stringer et al. 2019, Nature 571, p. 361 (methods).
-
-    Examples
-    --------
-    >>> rows = np.concatenate([np.diag(np.arange(1.0, 21) ** -0.5), -np.diag(np.arange(1.0, 21) ** -0.5)])
-    >>> found = alpha_req(rows, last=20)
-    >>> round(found.value, 6), round(found.r_squared, 6)
-    (1.0, 1.0)
     """
     spectrum = spectrum_of(z)
     values = spectrum.values(CENTRED, least=12, needed_for="alpha-ReQ")
     n_ranks = len(values)
     end = min(_LAST_RANK, n_ranks) if last is None else last
-    if first < 1 or end - first + 1 < _LEAST_RANKS or end > n_ranks:
+    require_number(first, "first", least=1, whole=True)
+    require_number(end, "last", least=1, whole=True)
+    if end - first + 1 < _LEAST_RANKS or end > n_ranks:
         raise QueryError(
             f"Ranks {first} to {end} were to be fitted, expected at least {_LEAST_RANKS} of the {n_ranks} that "
             f"{spectrum.n} rows of {spectrum.dim} features have: choose another first and last rank."
@@ -373,28 +299,11 @@ def alpha_req(z: Any, *, first: int = 4, last: int | None = None, weighted: bool
 def nesum(z: Any) -> float:
     """NESum: sum of the eigenvalues of the covariance of the features over the largest one.
 
-    Parameters
-    ----------
-    z : float array, shape (n_images, dim)
-        As :func:`rankme` takes it.
+    ``z`` is as for :func:`rankme`, of shape (n_images, dim), and so are the errors. Returns 1 to min(n_images - 1,
+    dim), in dimensions; higher is better: eigenvalues that fall less lose less to collapse.
 
-    Returns
-    -------
-    float
-        From 1 to min(n_images - 1, dim), in dimensions; higher is better, by the paper: eigenvalues that fall less lose
-        less to collapse.
+    Source: He and Ozay 2022, "Exploring the gap between collapsed and whitened features in self-supervised learning".
 
-    Raises
-    ------
-    DataError
-        As :func:`rankme`.
-
-    References
-    ----------
-    He and Ozay 2022, "Exploring the gap between collapsed and whitened features in self-supervised learning", NESum.
-
-    Examples
-    --------
     >>> round(nesum([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), 4)
     2.0
     """
@@ -405,29 +314,12 @@ def nesum(z: Any) -> float:
 def stable_rank(z: Any) -> float:
     """Stable rank: sum of the squared singular values of the feature matrix over the largest one.
 
-    Parameters
-    ----------
-    z : float array, shape (n_images, dim)
-        As :func:`rankme` takes it; not centred, so that a large mean counts as one direction.
+    ``z`` is as for :func:`rankme`, of shape (n_images, dim), and so are the errors; it is not centred, so that a large
+    mean counts as one direction. Returns 1 to the rank of z, in dimensions; higher is better.
 
-    Returns
-    -------
-    float
-        From 1 to the rank of z, in dimensions; higher is better. Unlike the rank it hardly changes with small changes
-        of the features.
-
-    Raises
-    ------
-    DataError
-        As :func:`rankme`.
-
-    References
-    ----------
-    Rudelson and Vershynin 2007, "Sampling from large matrices"; for embeddings, Tsitsulin et al. 2023,
+    Source: Rudelson and Vershynin 2007, "Sampling from large matrices"; for embeddings, Tsitsulin et al. 2023,
     arXiv:2305.16562.
 
-    Examples
-    --------
     >>> round(stable_rank(np.diag([2.0, 1.0, 1.0])), 4)
     1.5
     """
@@ -438,37 +330,13 @@ def stable_rank(z: Any) -> float:
 def matrix_entropy(z: Any, *, order: float = 1.0, centred: bool = False) -> float:
     """Matrix-based entropy: Renyi's entropy of the eigenvalues of the Gram matrix z z', divided by its trace.
 
-    Of order 1 it is von Neumann's entropy -sum p log p; else log(sum p^order) / (1 - order). RankMe is the exp of the
-    same entropy of the singular values themselves, which weighs small ones more.
+    Of order 1 it is von Neumann's entropy -sum p log p; else log(sum p^order) / (1 - order). ``z`` is as for
+    :func:`rankme`, of shape (n_images, dim), and so are the errors; ``centred`` takes its mean off first. Returns 0 to
+    log min(n_images, dim), in nats; higher means that more directions are used.
 
-    Parameters
-    ----------
-    z : float array, shape (n_images, dim)
-        As :func:`rankme` takes it.
-    order : float
-        Above 0; the higher, the more the largest eigenvalues count.
-    centred : bool
-        Whether the mean of the features is taken off first.
+    Source: Giraldo et al. 2014, "Measures of entropy from data using infinitely divisible kernels"; Skean et al. 2025,
+    "Layer by layer", arXiv:2502.02013, section 3.
 
-    Returns
-    -------
-    float
-        From 0 to log min(n_images, dim), in nats; higher means that more directions are used.
-
-    Raises
-    ------
-    DataError
-        As :func:`rankme`.
-    QueryError
-        If the order is not above 0.
-
-    References
-    ----------
-    Giraldo et al. 2014, "Measures of entropy from data using infinitely divisible kernels"; Skean et al. 2025, "Layer
-    by layer", arXiv:2502.02013, section 3.
-
-    Examples
-    --------
     >>> round(matrix_entropy(np.eye(4)), 6), round(float(np.log(4)), 6)
     (1.386294, 1.386294)
     """
@@ -495,6 +363,14 @@ class Monitor:
     features) on the device of the first batch, where the products are made. Singular values below 1e-6 of the largest
     count as 0.
 
+    Raises QueryError if alpha is not above 0.
+
+    >>> monitor = Monitor()
+    >>> for step in range(3):
+    ...     monitor.update(np.random.default_rng(step).normal(size=(40, 4)))
+    >>> monitor.compute()["feature_rank"]
+    4.0
+
     Parameters
     ----------
     eps : float
@@ -510,19 +386,6 @@ class Monitor:
     ----------
     notes : dict of str to str
         After :meth:`compute`: by metric, why it has no value, or remarks of the metric.
-
-    Raises
-    ------
-    QueryError
-        If alpha is not above 0.
-
-    Examples
-    --------
-    >>> monitor = Monitor()
-    >>> for step in range(3):
-    ...     monitor.update(np.random.default_rng(step).normal(size=(40, 4)))
-    >>> monitor.compute()["feature_rank"]
-    4.0
     """
 
     def __init__(
@@ -539,7 +402,7 @@ class Monitor:
         self._rows = Gram()  # features, or deviations of views from the mean of their image
         self._means = Gram()  # of images, empty without views
         self._distances = torch.zeros((), dtype=torch.float64)
-        self._by_precision = torch.zeros(len(_ROUNDOFF), dtype=torch.float64)  # images that came in each type
+        self._roundoff = 0.0  # the coarsest relative rounding of the views so far
 
     @property
     def n_rows(self) -> int:
@@ -575,7 +438,7 @@ class Monitor:
             self._rows.update(batch)
             return
         kind = str(getattr(batch, "dtype", "float64")).rpartition(".")[2]
-        self._by_precision[list(_ROUNDOFF).index(kind if kind in _ROUNDOFF else "float64")] += shape[0]
+        self._roundoff = max(self._roundoff, _ROUNDOFF.get(kind, 2.0**-53))
         views = tensor_of(batch.reshape(-1, shape[2]), "the views so far", self.n_rows).double().reshape(shape)
         means = views[:, 0] + (views - views[:, :1]).mean(dim=1)  # exact where views are equal
         self._means.update(means)
@@ -625,7 +488,7 @@ class Monitor:
         return found
 
     def merge(self, other: Monitor) -> None:
-        """Add what the monitor of another process has seen: one that was pickled, or made by :meth:`from_state`."""
+        """Add what the monitor of another process has seen, as ``torch.distributed.all_gather_object`` brings it."""
         if self.n_rows and other.n_rows and self.n_views != other.n_views:
             raise DataError(
                 f"Monitors of {self.n_views} and of {other.n_views} views of each image were to be merged, expected "
@@ -634,44 +497,17 @@ class Monitor:
         self._rows.merge(other._rows)
         self._means.merge(other._means)
         self._distances = self._distances + other._distances.to(self._distances.device)
-        self._by_precision += other._by_precision
-
-    def state(self) -> dict[str, Array]:
-        """Float64 arrays that processes may add up, each to its own, for example by ``all_reduce``.
-
-        Every process has to have seen something. Sums about zero resolve the spread of a feature to no better than 1e-6
-        of its mean.
-        """
-        sums = {"distances": self._distances.cpu().numpy(), "by_precision": self._by_precision.numpy()}
-        for name, gram in (("rows", self._rows), ("means", self._means)):
-            if gram.count or name == "rows":
-                sums |= {f"{name}.{key}": value for key, value in gram.state().items()}
-        return sums
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], **options: Any) -> Monitor:
-        """A monitor with the sums that :meth:`state` returned, of one process or added over several."""
-        new = cls(**options)
-        if missing := {"distances", "by_precision", "rows.count"} - state.keys():
-            raise DataError(f"The state has no {', '.join(sorted(missing))}: pass what state() returned, or its sums.")
-        for name in ("rows", "means"):
-            sums = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
-            if sums:
-                setattr(new, f"_{name}", Gram.from_state(sums))
-        new._distances, new._by_precision = (
-            torch.tensor(np.asarray(state[name]), dtype=torch.float64) for name in ("distances", "by_precision")
-        )
-        return new
+        self._roundoff = max(self._roundoff, other._roundoff)
 
     def _lidar(self, within: Tensor, between: Tensor, size: Tensor) -> float:
         from .scatter import lidar_of_roots  # needs SciPy, which following a training does not
 
-        n_images, seen = self._means.count, zip(_ROUNDOFF.values(), self._by_precision.tolist(), strict=True)
+        n_images = self._means.count
         found = lidar_of_roots(
             root_of(within / (self.n_rows - n_images)).cpu(),
             root_of(between / max(n_images - 1, 1)).cpu(),
             torch.full((n_images,), self.n_views, dtype=torch.float64),
-            noise=(max(unit for unit, count in seen if count) * size).cpu(),
+            noise=(self._roundoff * size).cpu(),
             error=_OF_SUMS,
             delta=self.delta,
             eps=self.eps,

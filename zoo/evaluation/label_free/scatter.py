@@ -67,6 +67,26 @@ def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> 
     unbiased: divided by n_images - 1, and by the number of views less that of images. All dim eigenvalues, zeros
     included, are normalised to sum to 1.
 
+    The mean of q views is not the expectation over augmentations: Sigma_b comes out larger by about Sigma_w / q, so
+    that a dimension of pure noise has an eigenvalue near 1 / q instead of 0, and LiDAR counts it in part: where no
+    image differs from another, nearly all dimensions. ``ratio`` detects that, and ``notes`` say so; it has little power
+    with few images or views. Compare representations at the same n and q. The paper finds n = 1,000, q = 50 enough for
+    I-JEPA, data2vec and DINO, and takes n = 5,000, q = 10 for SimCLR and n = 10,000, q = 10 for VICReg.
+
+    Raises DataError if there are fewer than two images or an image has one view; on NaN or infinity; if ids do not
+    match the rows; if all rows are equal, or all means; and if images differ in a direction in which the views of an
+    image never do, for instance because there are fewer views than dimensions: its eigenvalue would be infinite;
+    QueryError if delta or eps is negative or not finite.
+
+    Source: Thilak et al. 2023, LiDAR: Sensing Linear Probing Performance in Joint Embedding SSL Architectures,
+    arXiv:2312.04000, Eq. 1 and 2, Section 4.3.
+
+    >>> means = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 3.0], [0.0, -3.0]])
+    >>> views = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    >>> found = lidar(means[:, None] + views)
+    >>> round(found.value, 4), found.n_images, found.n_views
+    (2.0, 4, (4, 4))
+
     Parameters
     ----------
     z : float array, shape (n_images, n_views, dim), or (n_rows, dim) with ``ids``
@@ -85,36 +105,6 @@ def lidar(z: Any, ids: Any = None, *, delta: float = 0.0, eps: float = 1e-7) -> 
     -------
     Lidar
         ``value`` is in dimensions; higher is better, 1 means that images differ in one direction only.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two images or an image has one view; on NaN or infinity; if ids do not match the rows;
-        if all rows are equal, or all means; and if images differ in a direction in which the views of an image never
-        do, for instance because there are fewer views than dimensions: its eigenvalue would be infinite.
-    QueryError
-        If delta or eps is negative or not finite.
-
-    Notes
-    -----
-    The mean of q views is not the expectation over augmentations: Sigma_b comes out larger by about Sigma_w / q, so
-    that a dimension of pure noise has an eigenvalue near 1 / q instead of 0, and LiDAR counts it in part: where no
-    image differs from another, nearly all dimensions. ``ratio`` detects that, and ``notes`` say so; it has little power
-    with few images or views. Compare representations at the same n and q. The paper finds n = 1,000, q = 50 enough for
-    I-JEPA, data2vec and DINO, and takes n = 5,000, q = 10 for SimCLR and n = 10,000, q = 10 for VICReg.
-
-    References
-    ----------
-    Thilak et al. 2023, LiDAR: Sensing Linear Probing Performance in Joint Embedding SSL Architectures,
-    arXiv:2312.04000, Eq. 1 and 2, Section 4.3.
-
-    Examples
-    --------
-    >>> means = np.array([[3.0, 0.0], [-3.0, 0.0], [0.0, 3.0], [0.0, -3.0]])
-    >>> views = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    >>> found = lidar(means[:, None] + views)
-    >>> round(found.value, 4), found.n_images, found.n_views
-    (2.0, 4, (4, 4))
     """
     rows, numbers = views_of(z, ids, needed_for="LiDAR")
     require_number(delta, "delta", least=0)
@@ -297,6 +287,16 @@ class Contrast:
 def alignment(z: Any, ids: Any = None, *, alpha: float = 2.0, normalise: bool = True) -> float:
     """Mean distance of two views of an image, to the power alpha: over all pairs of its views, then over images.
 
+    Raises DataError if there are fewer than two images or an image has one view; on NaN or infinity; if ids do not
+    match the rows; if a row is all 0 and is to be normalised, or if the value overflows float64; QueryError if alpha is
+    not above 0.
+
+    Source: Wang and Isola 2020, Understanding Contrastive Representation Learning through Alignment and Uniformity on
+    the Hypersphere; Lu et al. 2023, CLID, arXiv:2206.01251, Eq. 1; Dubois et al. 2023, arXiv:2302.03068, Appendix F.6.
+
+    >>> alignment([[[1.0, 0.0], [0.0, 2.0]], [[0.0, 1.0], [0.0, 3.0]]])
+    1.0
+
     Parameters
     ----------
     z : float array, shape (n_images, n_views, dim), or (n_rows, dim) with ``ids``
@@ -312,29 +312,6 @@ def alignment(z: Any, ids: Any = None, *, alpha: float = 2.0, normalise: bool = 
     float
         0 or above, in (units of the features)**alpha, at most 2**alpha if normalised; lower is better, 0 means that
         views do not change the features.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two images or an image has one view; on NaN or infinity; if ids do not match the rows;
-        if a row is all 0 and is to be normalised, or if the value overflows float64.
-    QueryError
-        If alpha is not above 0.
-
-    Notes
-    -----
-    The published statistics of 169 encoders (Dubois et al.) count each view paired with itself, too: with q views of an
-    image they are (q - 1) / q of this value.
-
-    References
-    ----------
-    Wang and Isola 2020, Understanding Contrastive Representation Learning through Alignment and Uniformity on the
-    Hypersphere; Lu et al. 2023, CLID, arXiv:2206.01251, Eq. 1; Dubois et al. 2023, arXiv:2302.03068, Appendix F.6.
-
-    Examples
-    --------
-    >>> alignment([[[1.0, 0.0], [0.0, 2.0]], [[0.0, 1.0], [0.0, 3.0]]])
-    1.0
     """
     require_number(alpha, "alpha", above=0)
     rows, numbers = views_of(z, ids, needed_for="alignment")
@@ -344,6 +321,18 @@ def alignment(z: Any, ids: Any = None, *, alpha: float = 2.0, normalise: bool = 
 
 def uniformity(z: Any, *, t: float = 2.0, normalise: bool = True) -> float:
     """Log of the mean Gaussian potential exp(-t d**2) of the Euclidean distance d, over all pairs of features.
+
+    Exact: every pair counts once. Products of many float32 rows are taken in float32. The mean is subtracted from the
+    normalised features first, in float64, so that errors are relative to their spread and not to their length.
+
+    Raises DataError if there is one row only; on NaN or infinity; or if a row is all 0 and is to be normalised;
+    QueryError if t is not above 0.
+
+    Source: Wang and Isola 2020; Dubois et al. 2023, arXiv:2302.03068, Appendix F.6, who publish the log of the mean
+    over a thousand random parts of the data.
+
+    >>> uniformity([[1.0, 0.0], [0.0, 5.0]])
+    -4.0
 
     Parameters
     ----------
@@ -358,28 +347,6 @@ def uniformity(z: Any, *, t: float = 2.0, normalise: bool = True) -> float:
     float
         0 or below; lower is better, 0 means that all features are the same; normalised ones have at least -2 t n /
         (n - 1).
-
-    Raises
-    ------
-    DataError
-        If there is one row only; on NaN or infinity; or if a row is all 0 and is to be normalised.
-    QueryError
-        If t is not above 0.
-
-    Notes
-    -----
-    Exact: every pair counts once. Products of many float32 rows are taken in float32. The mean is subtracted from the
-    normalised features first, in float64, so that errors are relative to their spread and not to their length.
-
-    References
-    ----------
-    Wang and Isola 2020; Dubois et al. 2023, arXiv:2302.03068, Appendix F.6, who publish the log of the mean over a
-    thousand random parts of the data.
-
-    Examples
-    --------
-    >>> uniformity([[1.0, 0.0], [0.0, 5.0]])
-    -4.0
     """
     require_number(t, "t", above=0)
     rows = features_of(z, least=2, needed_for="uniformity")
@@ -390,30 +357,12 @@ def uniformity(z: Any, *, t: float = 2.0, normalise: bool = True) -> float:
 def contrast(z: Any, ids: Any = None, *, alpha: float = 2.0, t: float = 2.0) -> Contrast:
     """Alignment plus uniformity of normalised views of images.
 
-    Parameters
-    ----------
-    z, ids
-        As for :func:`alignment`: shape (n_images, n_views, dim), or (n_rows, dim) with ids.
-    alpha, t : float
-        Of alignment and of uniformity.
+    Arguments and errors are those of :func:`alignment`, with views of shape (n_images, n_views, dim), and of
+    :func:`uniformity`. The ``value`` of the record is dimensionless; lower is better (CLID ranks by its negative). Its
+    uniformity is over pairs of views of different images, as Eq. 1 draws them.
 
-    Returns
-    -------
-    Contrast
-        ``value`` is dimensionless; lower is better (CLID ranks by its negative). Its uniformity is over pairs of views
-        of different images, as Eq. 1 draws them.
+    Source: Lu et al. 2023, CLID, arXiv:2206.01251, Section 3.2.
 
-    Raises
-    ------
-    DataError, QueryError
-        As :func:`alignment` and :func:`uniformity`.
-
-    References
-    ----------
-    Lu et al. 2023, CLID, arXiv:2206.01251, Section 3.2.
-
-    Examples
-    --------
     >>> contrast([[[1.0, 0.0], [2.0, 0.0]], [[-1.0, 0.0], [-3.0, 0.0]]]).value
     -8.0
     """

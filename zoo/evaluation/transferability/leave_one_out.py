@@ -63,6 +63,16 @@ def ridge_predictions(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOut:
     :data:`PENALTIES` serves all classes: that with the fewest errors, the largest of equals. As it is chosen by the
     accuracy that it gives, the accuracy is slightly optimistic.
 
+    Raises DataError if there are fewer than 3 images, one class only or one group only, all rows are equal, a number is
+    not finite, or labels or groups do not match the rows.
+
+    Source: Allen 1974, the predicted residual sum of squares; Rifkin and Lippert 2007, "Notes on regularized least
+    squares".
+
+    >>> found = ridge_predictions([[0.0], [0.1], [1.0], [1.1]], [3, 3, 7, 7])
+    >>> found.value, found.predictions.tolist()
+    (100.0, [3, 3, 7, 7])
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -76,22 +86,6 @@ def ridge_predictions(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOut:
     LeaveOneOut
         ``value`` is the accuracy in percent; higher is better. An image that is the only one of its class, or whose
         group has all of them, is always wrong.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 3 images, one class only or one group only, all rows are equal, a number is not finite,
-        or labels or groups do not match the rows.
-
-    References
-    ----------
-    Allen 1974, the predicted residual sum of squares; Rifkin and Lippert 2007, "Notes on regularized least squares".
-
-    Examples
-    --------
-    >>> found = ridge_predictions([[0.0], [0.1], [1.0], [1.1]], [3, 3, 7, 7])
-    >>> found.value, found.predictions.tolist()
-    (100.0, [3, 3, 7, 7])
     """
     data = centred_of(z, y, least=3, needed_for=_RIDGE)
     numbers = groups_of(groups, len(data.y))
@@ -137,6 +131,13 @@ def neighbour_predictions(
     The vote is that of :class:`zoo.evaluation.NeighbourProbe`: similarity is the cosine of features, neither centred
     nor scaled otherwise, and a neighbour's vote weighs exp(similarity / temperature).
 
+    Raises DataError as :func:`ridge_predictions`; QueryError if k or the temperature is out of its range.
+
+    Source: Wu et al. 2018, "Unsupervised feature learning via non-parametric instance discrimination", section 3.4.
+
+    >>> neighbour_predictions([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], list("aabb"), k=1).predictions.tolist()
+    ['a', 'a', 'b', 'b']
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -154,22 +155,6 @@ def neighbour_predictions(
     -------
     LeaveOneOut
         ``value`` is the accuracy in percent; higher is better.
-
-    Raises
-    ------
-    DataError
-        As :func:`ridge_predictions`.
-    QueryError
-        If k or the temperature is out of its range.
-
-    References
-    ----------
-    Wu et al. 2018, "Unsupervised feature learning via non-parametric instance discrimination", section 3.4.
-
-    Examples
-    --------
-    >>> neighbour_predictions([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], list("aabb"), k=1).predictions.tolist()
-    ['a', 'a', 'b', 'b']
     """
     require_number(k, "k", least=1, whole=True)
     require_number(temperature, "temperature", above=0)
@@ -200,6 +185,14 @@ def neighbour_predictions(
 def leave_one_out_ridge(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOutAccuracy:
     """Accuracy of ridge regression on all other images: :func:`ridge_predictions` in one number.
 
+    Raises DataError as :func:`ridge_predictions`.
+
+    Source: Allen 1974, the predicted residual sum of squares; Rifkin and Lippert 2007, "Notes on regularized least
+    squares".
+
+    >>> leave_one_out_ridge([[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1]).value
+    100.0
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -212,20 +205,6 @@ def leave_one_out_ridge(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOutAcc
     -------
     LeaveOneOutAccuracy
         ``value`` in percent; higher is better. ``chosen`` is the penalty.
-
-    Raises
-    ------
-    DataError
-        As :func:`ridge_predictions`.
-
-    References
-    ----------
-    Allen 1974, the predicted residual sum of squares; Rifkin and Lippert 2007, "Notes on regularized least squares".
-
-    Examples
-    --------
-    >>> leave_one_out_ridge([[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1]).value
-    100.0
     """
     return _accuracy(ridge_predictions(z, y, groups=groups), y)
 
@@ -234,6 +213,13 @@ def leave_one_out_neighbours(
     z: Any, y: Any, *, k: int = 10, temperature: float = 0.07, groups: Any = None
 ) -> LeaveOneOutAccuracy:
     """Accuracy of a weighted vote of the k nearest other images: :func:`neighbour_predictions` in one number.
+
+    Raises DataError, QueryError as :func:`neighbour_predictions`.
+
+    Source: Wu et al. 2018, "Unsupervised feature learning via non-parametric instance discrimination", section 3.4.
+
+    >>> leave_one_out_neighbours([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], [0, 0, 1, 1], k=1).value
+    100.0
 
     Parameters
     ----------
@@ -251,20 +237,6 @@ def leave_one_out_neighbours(
     -------
     LeaveOneOutAccuracy
         ``value`` in percent; higher is better. ``chosen`` is the number of neighbours.
-
-    Raises
-    ------
-    DataError, QueryError
-        As :func:`neighbour_predictions`.
-
-    References
-    ----------
-    Wu et al. 2018, "Unsupervised feature learning via non-parametric instance discrimination", section 3.4.
-
-    Examples
-    --------
-    >>> leave_one_out_neighbours([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], [0, 0, 1, 1], k=1).value
-    100.0
     """
     return _accuracy(neighbour_predictions(z, y, k, temperature=temperature, groups=groups), y)
 

@@ -50,6 +50,18 @@ def logme(z: Any, y: Any, *, intercept: bool = False, least_noise: float = 1e-3)
     with a flat prior, so that shifts change nothing: the value is then the evidence of n - 1 contrasts of the targets,
     not comparable with that without.
 
+    Raises DataError if there are fewer than 3 images or one class only, all rows are equal, a number is not finite, or
+    labels do not match the rows; QueryError if ``least_noise`` is not above 0.
+
+    Source: You et al. 2021, LogME, arXiv:2102.11005, section 4; its search for alpha and beta, arXiv:2110.10545; MacKay
+    1992.
+
+    >>> y = np.array([0, 0, 1, 1])
+    >>> known = logme([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]], y)
+    >>> unknown = logme([[1.0, 0.1], [0.0, 1.0], [1.0, 0.0], [0.1, 1.0]], y)
+    >>> known.value > unknown.value
+    True
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -65,26 +77,6 @@ def logme(z: Any, y: Any, *, intercept: bool = False, least_noise: float = 1e-3)
     LogEvidence
         ``value`` in nats an image; higher is better. It may be positive, for it is a density. Compare encoders on the
         same images only.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 3 images or one class only, all rows are equal, a number is not finite, or labels do
-        not match the rows.
-    QueryError
-        If ``least_noise`` is not above 0.
-
-    References
-    ----------
-    You et al. 2021, LogME, arXiv:2102.11005, section 4; its search for alpha and beta, arXiv:2110.10545; MacKay 1992.
-
-    Examples
-    --------
-    >>> y = np.array([0, 0, 1, 1])
-    >>> known = logme([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]], y)
-    >>> unknown = logme([[1.0, 0.1], [0.0, 1.0], [1.0, 0.0], [0.1, 1.0]], y)
-    >>> known.value > unknown.value
-    True
     """
     require_number(least_noise, "least_noise", above=0)
     checked = labelled_in_float64(z, y, least=3, needed_for="LogME", centred=intercept)
@@ -185,6 +177,17 @@ def h_score(z: Any, y: Any, *, shrinkage: float | None = None) -> HScore:
     it invertible for fewer images than dimensions. Without shrinkage the score of any labels reaches the number of
     classes less one there.
 
+    Raises DataError if there are fewer than 3 images or one class only, all rows are equal, a number is not finite, or
+    labels do not match the rows; QueryError if the shrinkage is out of its range.
+
+    Source: Ibrahim et al. 2021, "Newer is not always better", arXiv:2110.06893, Eq. 4; Bao et al. 2019, the H-score;
+    Ledoit and Wolf 2004, "A well-conditioned estimator for large-dimensional covariance matrices".
+
+    >>> y = np.array([0, 0, 1, 1])
+    >>> found = h_score([[0.0], [0.0], [1.0], [1.0]], y)
+    >>> found.value, found.n_classes
+    (1.0, 2)
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -197,26 +200,6 @@ def h_score(z: Any, y: Any, *, shrinkage: float | None = None) -> HScore:
     -------
     HScore
         ``value`` is dimensionless, from 0 to min(n_classes - 1, dim); higher is better.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 3 images or one class only, all rows are equal, a number is not finite, or labels do
-        not match the rows.
-    QueryError
-        If the shrinkage is out of its range.
-
-    References
-    ----------
-    Ibrahim et al. 2021, "Newer is not always better", arXiv:2110.06893, Eq. 4; Bao et al. 2019, the H-score; Ledoit and
-    Wolf 2004, "A well-conditioned estimator for large-dimensional covariance matrices".
-
-    Examples
-    --------
-    >>> y = np.array([0, 0, 1, 1])
-    >>> found = h_score([[0.0], [0.0], [1.0], [1.0]], y)
-    >>> found.value, found.n_classes
-    (1.0, 2)
     """
     if shrinkage is not None:
         require_number(shrinkage, "shrinkage", above=0, most=1)
@@ -264,6 +247,15 @@ def gbc(z: Any, y: Any, *, n_components: int = 64, covariance: str = "spherical"
     first principal components. Compare encoders on the same data only. The code of its authors counts the logarithm of
     a spherical covariance once, and not for each component, as its determinant does.
 
+    Raises DataError if there are fewer than 3 images or one class only, a class has one image only, all rows are equal,
+    a number is not finite, or labels do not match the rows; QueryError if an option is out of its range.
+
+    Source: Pandy et al. 2022, "Transferability estimation using Bhattacharyya class separability", arXiv:2111.12780,
+    Eq. 3-5.
+
+    >>> round(gbc([[-1.0], [1.0], [-1.0], [1.0]], [0, 0, 1, 1]).value, 6)  # no two classes differ
+    -2.0
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -281,23 +273,6 @@ def gbc(z: Any, y: Any, *, n_components: int = 64, covariance: str = "spherical"
     Bhattacharyya
         ``value`` is dimensionless, from -n_classes (n_classes - 1), where no two classes differ, to 0, where none
         overlap; higher is better.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 3 images or one class only, a class has one image only, all rows are equal, a number is
-        not finite, or labels do not match the rows.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Pandy et al. 2022, "Transferability estimation using Bhattacharyya class separability", arXiv:2111.12780, Eq. 3-5.
-
-    Examples
-    --------
-    >>> round(gbc([[-1.0], [1.0], [-1.0], [1.0]], [0, 0, 1, 1]).value, 6)  # no two classes differ
-    -2.0
     """
     require_number(n_components, "n_components", least=1, whole=True)
     require_choice(covariance, "covariance", ("spherical", "diagonal"))
@@ -360,6 +335,16 @@ def transrate(z: Any, y: Any, *, eps: float = 1e-4, normalise: bool = True, clas
     The value depends on the scale: ``normalise`` therefore scales the features to a mean squared length of 1 about
     their mean. Wider features have larger values for any labels, the more so the fewer images there are.
 
+    Raises DataError if there are fewer than 3 images or one class only, all rows are equal, a number is not finite, or
+    labels do not match the rows; QueryError if eps is not above 0.
+
+    Source: Huang et al. 2022, "Frustratingly easy transferability estimation", arXiv:2106.09362, Eq. 4-7 and Appendix
+    A; coding rates: Ma et al. 2007.
+
+    >>> z = np.eye(3)[[0, 0, 1, 1, 2, 2]]
+    >>> transrate(z, [0, 0, 1, 1, 2, 2]).value > transrate(z, [0, 1, 2, 0, 1, 2]).value
+    True
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -375,25 +360,6 @@ def transrate(z: Any, y: Any, *, eps: float = 1e-4, normalise: bool = True, clas
     -------
     TransRate
         ``value`` in nats, at least 0 but for rounding; higher is better.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 3 images or one class only, all rows are equal, a number is not finite, or labels do
-        not match the rows.
-    QueryError
-        If eps is not above 0.
-
-    References
-    ----------
-    Huang et al. 2022, "Frustratingly easy transferability estimation", arXiv:2106.09362, Eq. 4-7 and Appendix A; coding
-    rates: Ma et al. 2007.
-
-    Examples
-    --------
-    >>> z = np.eye(3)[[0, 0, 1, 1, 2, 2]]
-    >>> transrate(z, [0, 0, 1, 1, 2, 2]).value > transrate(z, [0, 1, 2, 0, 1, 2]).value
-    True
     """
     require_number(eps, "eps", above=0)
     data = centred_of(z, y, least=3, needed_for="TransRate")
@@ -448,6 +414,17 @@ def nleep(
     of their label, averaged over the components that they may belong to. It is read off the images that it was fitted
     to: with few images a component, it is optimistic for any features.
 
+    Raises DataError if there are fewer than 4 images or one class only, all rows are equal, a number is not finite, or
+    labels do not match the rows; QueryError if an option is out of its range.
+
+    Source: Li et al. 2021, "Ranking neural checkpoints", arXiv:2011.11200, section 4; Nguyen et al. 2020, LEEP,
+    arXiv:2002.12462, Eq. 1-2. The mixture is scikit-learn's.
+
+    >>> y = np.repeat([0, 1], 20)
+    >>> found = nleep(10 * y[:, None] + np.linspace(0, 1, 40)[:, None], y)
+    >>> abs(found.value) < 1e-6
+    True
+
     Parameters
     ----------
     z : float array, shape (n, dim)
@@ -468,26 +445,6 @@ def nleep(
     -------
     NLeep
         ``value`` in nats an image, at most 0; higher is better.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than 4 images or one class only, all rows are equal, a number is not finite, or labels do
-        not match the rows.
-    QueryError
-        If an option is out of its range.
-
-    References
-    ----------
-    Li et al. 2021, "Ranking neural checkpoints", arXiv:2011.11200, section 4; Nguyen et al. 2020, LEEP,
-    arXiv:2002.12462, Eq. 1-2. The mixture is scikit-learn's.
-
-    Examples
-    --------
-    >>> y = np.repeat([0, 1], 20)
-    >>> found = nleep(10 * y[:, None] + np.linspace(0, 1, 40)[:, None], y)
-    >>> abs(found.value) < 1e-6
-    True
     """
     require_number(per_class, "per_class", least=1, whole=True)
     require_number(energy, "energy", above=0, most=1)
