@@ -253,6 +253,7 @@ def zoo(ctx: click.Context) -> None:
 
 def main(*before: str) -> None:
     """Entry point of the command: runs one verb and exits; ``before`` are arguments before those of the process."""
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115 (closed)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a poor terminal shows "?" for an accent, not a traceback
