@@ -53,9 +53,7 @@ def test_files_come_with_their_type_in_utf_8_and_are_asked_for_again(port: int) 
     assert asked(port, "/", "POST")[0].status == 501
 
 
-@pytest.mark.parametrize(
-    "address", ["/../secret.html", "/%2e%2e/secret.html", "/..%2fsecret.html", "/data/", "/absent"]
-)
+@pytest.mark.parametrize("address", ["/../secret.html", "/%2e%2e/secret.html", "/..%2fsecret.html", "/data/", "/no"])
 def test_no_address_leaves_the_folder_and_no_folder_is_listed(address: str, port: int) -> None:
     with socket.create_connection((HOST, port), timeout=10) as connection:  # as it is, which no client would send
         connection.sendall(f"GET {address} HTTP/1.0\r\n\r\n".encode())

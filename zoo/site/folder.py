@@ -87,16 +87,11 @@ def _earlier(target: Path) -> dict[str, str]:
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # none, or a site.json of somebody else
         document: Any = json.loads((target / MANIFEST).read_bytes())
         known = dict(document["files"]) if document["format"] == FORMAT else {}
-    present = [path for path in target.rglob("*") if path.is_symlink() or not path.is_dir()]
-    own = {*known, *([MANIFEST] if known else [])}
-    wrong = sorted(
-        name
-        for path in present
-        if path.name not in _OF_DESKTOPS
-        and (
-            (name := path.relative_to(target).as_posix()) not in own or (name in known and _differs(path, known[name]))
-        )
-    )
+    files = (path for path in target.rglob("*") if path.is_symlink() or not path.is_dir())
+    present = {path.relative_to(target).as_posix(): path for path in files if path.name not in _OF_DESKTOPS}
+    if known:
+        present.pop(MANIFEST, None)
+    wrong = sorted(name for name, path in present.items() if name not in known or _differs(path, known[name]))
     if wrong:
         named = ", ".join(map(repr, wrong[:_MOST_NAMED])) + (" and more" if len(wrong) > _MOST_NAMED else "")
         raise QueryError(
