@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .racing import Standing
 
 HEADERS = (
-    "rank", "encoder", "error", "interval", "behind", "interval", "verdict", "images/s", "memory", "features",
+    "rank", "encoder", "error %", "interval", "behind", "interval", "verdict", "images/s", "memory", "features",
     "parameters", "licence",
 )  # fmt: skip
 NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)

@@ -53,7 +53,7 @@ def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
             row += [f"{law['error']:.1f}", _ends(law["ci_low"], law["ci_high"])] if law else ["", ""]
         rows.append(row)
     if rows:
-        headers = ["labels", "number", "error", "interval", "seeds"] + ["law predicts", "interval"] * has_law
+        headers = ["labels", "number", "error %", "interval", "seeds"] + ["law predicts", "interval"] * has_law
         print_table(headers, rows, right=range(1, len(headers)))
     if found["decomposition"] is not None:
         print_risk(found["encoder"], found["decomposition"], is_last=False)
@@ -524,7 +524,7 @@ def _print_classes(what: str, shown: Sequence[ClassResult]) -> None:
         ]
         for one in shown
     ]
-    headers = [what, "images", "predicted", "error", "interval", "AUROC", "interval", "AP", "interval"]
+    headers = [what, "images", "predicted", "error %", "interval", "AUROC", "interval", "AP", "interval"]
     print_table(headers, rows, right=range(1, len(headers)))
 
 
