@@ -145,18 +145,6 @@ def test_a_later_run_finds_everything_and_computes_nothing(
     assert isinstance(again.samples["views"].z, Rows)
 
 
-def test_another_seed_or_order_of_needs_changes_what_is_drawn_and_nothing_else(
-    everything: Inputs, data: ImageData, tmp_path: Path
-) -> None:
-    views = inputs_of(NAME, data, ["views"], root=tmp_path, how=Featurising(n_workers=2, batch_size=7), **SIZES)
-    np.testing.assert_allclose(
-        views.arguments("views")["z"], everything.arguments("views")["z"], rtol=1e-4, atol=1e-5
-    )  # of other batches, in other processes
-    other = inputs_of(NAME, data, ["views", "features"], root=tmp_path, seed=1, **SIZES)
-    assert other.samples["views"].images.fingerprint != views.samples["views"].images.fingerprint
-    assert other.samples["train"].images.names != everything.samples["train"].images.names
-
-
 def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_path: Path) -> None:
     train, val = with_damaged(image_set(20), 3, 7), image_set(12, seed=1, split="val")
     data = ImageData(name="noise", train=train, val=val)
@@ -168,10 +156,6 @@ def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_p
     assert found.arguments("rotations")["z"].shape == (18, 4, 48)
     assert found.arguments("pixels")["images"].shape[0] == 18
     assert any("2 images of noise (train) could not be read" in note for note in found.notes)
-    some = inputs_of(NAME, data, ["features"], root=tmp_path, how=how, n_images=10).samples["train"]
-    whole = load_features(some.features.folder or Path())
-    rows = [list(whole.names).index(name) for name in some.images.names]
-    assert 8 <= len(rows) <= 10 and np.array_equal(np.asarray(some.z), whole.x[rows])
 
 
 def test_an_encoder_without_augmentations_gets_everything_but_views_unless_they_are_named(
