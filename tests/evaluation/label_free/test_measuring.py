@@ -13,7 +13,6 @@ import torch
 
 from tests.feature_runs import image_set, with_damaged
 from zoo import load
-from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageData, shapes
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation.evaluating import featurise_data
@@ -23,7 +22,6 @@ from zoo.evaluation.label_free.measuring import (
     Sizes,
     inputs_of,
     measure,
-    pixels_of_images,
     rows_of_measured,
 )
 from zoo.evaluation.transferability import ridge_predictions
@@ -202,7 +200,7 @@ def test_a_metric_that_cannot_be_had_stops_no_other(data: ImageData, tmp_path: P
     assert found["rankme"].value is not None and not found["rankme"].reason
 
 
-def test_other_parts_hooks_and_stored_features_of_all_images(data: ImageData, root: Path, tmp_path: Path) -> None:
+def test_other_parts_and_stored_features_of_all_images(data: ImageData, root: Path, tmp_path: Path) -> None:
     validation = inputs_of(NAME, data, ["features", "views"], root=root, part="val", **SIZES)
     assert validation.arguments("features")["z"].shape == (40, 48)
     assert validation.samples["views"].images.split == "val pretraining-augmented"
@@ -215,20 +213,11 @@ def test_other_parts_hooks_and_stored_features_of_all_images(data: ImageData, ro
     whole = load_features(found.features.folder or Path())
     rows = [list(whole.names).index(name) for name in found.images.names]
     assert np.array_equal(np.asarray(found.z), whole.x[rows]) and np.array_equal(found.y, whole.y[rows])
-    asked = []
-
-    def own(name: str) -> tuple[torch.nn.Module, Any]:
-        asked.append(name)
-        return load("pocket_init_rn", seed=3)
-
-    assert inputs_of(NAME, data, ["features"], root=tmp_path / "own", load=own, **SIZES).samples and asked == [NAME]
 
 
-def test_sizes_and_options(everything: Inputs, data: ImageData) -> None:
+def test_sizes_and_options(everything: Inputs) -> None:
     assert Sizes.usual(384, seed=0) == Sizes(n_images=25_600, n=1_000, q=50, seed=0)
     assert Sizes.usual(2_048, seed=0) == Sizes(n_images=25_600, n=5_000, q=10, seed=0)
-    shown = pixels_of_images(data.val.subset([0, 1], split="val"), catalogue()["dino_vitS16"].preprocess)
-    assert shown.shape == (2, 3, 64, 64)
     (one,) = measure(["uniformity"], everything, options={"uniformity": {"t": 3.0}})
     (row,) = rows_of_measured([one], everything)
     (usual,) = measure(["uniformity"], everything)
