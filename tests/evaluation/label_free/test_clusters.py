@@ -142,13 +142,6 @@ def test_coding_rate_reduction_is_the_formula_of_the_paper(n: int, dim: int) -> 
     assert alike.value == pytest.approx(0.0, abs=1e-12)
 
 
-def test_coding_rate_clusters_are_by_k_means_of_normalised_features() -> None:
-    z, _ = labelled(100, 6)
-    found = coding_rate_reduction(z, seed=3)
-    labels = kmeans(z / np.linalg.norm(z, axis=1, keepdims=True), 10, seed=3).labels
-    assert found.n_clusters == 10 and found == coding_rate_reduction(z, clusters=labels)
-
-
 Z = drawn(40, 5)
 
 

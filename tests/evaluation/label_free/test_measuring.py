@@ -13,7 +13,6 @@ import torch
 
 from tests.feature_runs import image_set, with_damaged
 from zoo import load
-from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageData, shapes
 from zoo.errors import QueryError, UnknownName
 from zoo.evaluation.evaluating import featurise_data
@@ -23,7 +22,6 @@ from zoo.evaluation.label_free.measuring import (
     Sizes,
     inputs_of,
     measure,
-    pixels_of_images,
     rows_of_measured,
 )
 from zoo.evaluation.transferability import ridge_predictions
@@ -145,18 +143,6 @@ def test_a_later_run_finds_everything_and_computes_nothing(
     assert isinstance(again.samples["views"].z, Rows)
 
 
-def test_another_seed_or_order_of_needs_changes_what_is_drawn_and_nothing_else(
-    everything: Inputs, data: ImageData, tmp_path: Path
-) -> None:
-    views = inputs_of(NAME, data, ["views"], root=tmp_path, how=Featurising(n_workers=2, batch_size=7), **SIZES)
-    np.testing.assert_allclose(
-        views.arguments("views")["z"], everything.arguments("views")["z"], rtol=1e-4, atol=1e-5
-    )  # of other batches, in other processes
-    other = inputs_of(NAME, data, ["views", "features"], root=tmp_path, seed=1, **SIZES)
-    assert other.samples["views"].images.fingerprint != views.samples["views"].images.fingerprint
-    assert other.samples["train"].images.names != everything.samples["train"].images.names
-
-
 def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_path: Path) -> None:
     train, val = with_damaged(image_set(20), 3, 7), image_set(12, seed=1, split="val")
     data = ImageData(name="noise", train=train, val=val)
@@ -168,10 +154,6 @@ def test_images_that_cannot_be_read_are_left_out_with_their_views_and_told(tmp_p
     assert found.arguments("rotations")["z"].shape == (18, 4, 48)
     assert found.arguments("pixels")["images"].shape[0] == 18
     assert any("2 images of noise (train) could not be read" in note for note in found.notes)
-    some = inputs_of(NAME, data, ["features"], root=tmp_path, how=how, n_images=10).samples["train"]
-    whole = load_features(some.features.folder or Path())
-    rows = [list(whole.names).index(name) for name in some.images.names]
-    assert 8 <= len(rows) <= 10 and np.array_equal(np.asarray(some.z), whole.x[rows])
 
 
 def test_an_encoder_without_augmentations_gets_everything_but_views_unless_they_are_named(
@@ -218,7 +200,7 @@ def test_a_metric_that_cannot_be_had_stops_no_other(data: ImageData, tmp_path: P
     assert found["rankme"].value is not None and not found["rankme"].reason
 
 
-def test_other_parts_hooks_and_stored_features_of_all_images(data: ImageData, root: Path, tmp_path: Path) -> None:
+def test_other_parts_and_stored_features_of_all_images(data: ImageData, root: Path, tmp_path: Path) -> None:
     validation = inputs_of(NAME, data, ["features", "views"], root=root, part="val", **SIZES)
     assert validation.arguments("features")["z"].shape == (40, 48)
     assert validation.samples["views"].images.split == "val pretraining-augmented"
@@ -231,20 +213,11 @@ def test_other_parts_hooks_and_stored_features_of_all_images(data: ImageData, ro
     whole = load_features(found.features.folder or Path())
     rows = [list(whole.names).index(name) for name in found.images.names]
     assert np.array_equal(np.asarray(found.z), whole.x[rows]) and np.array_equal(found.y, whole.y[rows])
-    asked = []
-
-    def own(name: str) -> tuple[torch.nn.Module, Any]:
-        asked.append(name)
-        return load("pocket_init_rn", seed=3)
-
-    assert inputs_of(NAME, data, ["features"], root=tmp_path / "own", load=own, **SIZES).samples and asked == [NAME]
 
 
-def test_sizes_and_options(everything: Inputs, data: ImageData) -> None:
+def test_sizes_and_options(everything: Inputs) -> None:
     assert Sizes.usual(384, seed=0) == Sizes(n_images=25_600, n=1_000, q=50, seed=0)
     assert Sizes.usual(2_048, seed=0) == Sizes(n_images=25_600, n=5_000, q=10, seed=0)
-    shown = pixels_of_images(data.val.subset([0, 1], split="val"), catalogue()["dino_vitS16"].preprocess)
-    assert shown.shape == (2, 3, 64, 64)
     (one,) = measure(["uniformity"], everything, options={"uniformity": {"t": 3.0}})
     (row,) = rows_of_measured([one], everything)
     (usual,) = measure(["uniformity"], everything)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.label_free.mine import Critic, MutualInformation, donsker_varadhan, mutual_information
+from zoo.evaluation.label_free.mine import MutualInformation, donsker_varadhan, mutual_information
 
 
 def gaussian(n: int, *, correlation: float, seed: int, dim: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -109,16 +109,6 @@ def test_a_critic_that_only_learns_by_heart_is_kept_untrained() -> None:
     kept, last = (short(x, z, n_steps=60, learning_rate=5e-3, stopping_share=share) for share in (0.1, 0.0))
     assert last.value < -0.5 < 0.5 < last.value_train and last.chosen_step == 60 and last.n_stopping == 0
     assert abs(kept.value) < 0.2 and kept.chosen_step < 60
-
-
-@pytest.mark.parametrize(
-    ("shape", "name"), [((7,), "perceptron"), ((3, 9, 13), "small"), ((1, 28, 28), "small"), ((1, 64, 96), "resnet18")]
-)
-def test_a_critic_scores_0_before_training(shape: tuple[int, ...], name: str) -> None:
-    critic = Critic(name, shape, 5)
-    of_image, of_feature = critic.halves(torch.randn(4, *shape), torch.randn(4, 5))
-    assert of_image.shape == of_feature.shape == (4, 128)
-    assert critic(of_image, of_feature).tolist() == [0.0] * 4
 
 
 PIXELS = np.random.default_rng(0).normal(size=(300, 1, 2, 2))

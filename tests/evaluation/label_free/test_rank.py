@@ -112,37 +112,17 @@ def test_the_correlation_rank_is_that_of_torch_and_constant_features_add_nothing
         assert (correlation_rank(constant).value, correlation_rank(constant).n_constant) == (expected, 5)
 
 
-def test_views_are_rows_in_any_order() -> None:
-    views = np.random.default_rng(0).normal(size=(20, 3, 8))
-    ids, order = np.repeat(np.arange(20), 3), np.random.default_rng(1).permutation(60)
-    assert rankme_augmented(views) == pytest.approx(rankme(views.reshape(60, 8)), rel=1e-12)
-    assert rankme_augmented(views.reshape(60, 8)[order], ids=ids[order]) == pytest.approx(rankme_augmented(views))
-
-
-class CountedRows:
-    """An array that counts how often its rows are read."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self._rows, self.shape, self.n_read = rows, rows.shape, 0
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        found = self._rows[index]
-        self.n_read += len(found)
-        return found
-
-
 def test_one_pass_over_rows_of_any_kind_gives_every_spectral_metric(tmp_path: Path) -> None:
     rows = planted(3000, 150, SPECTRA["power law"](150)).astype(np.float32)
-    counted, before = CountedRows(rows), rows.copy()
-    of = spectrum_of(counted)
-    found = [rankme(of), feature_rank(of), correlation_rank(of).value, alpha_req(of).value, nesum(of)]
-    assert counted.n_read == 3000 and np.array_equal(rows, before)
-    assert found == [rankme(rows), feature_rank(rows), correlation_rank(rows).value, alpha_req(rows).value, nesum(rows)]
+    of, before = spectrum_of(rows), rows.copy()
+    expected = [rankme(rows), feature_rank(rows), correlation_rank(rows).value, alpha_req(rows).value, nesum(rows)]
+    assert [rankme(of), feature_rank(of), correlation_rank(of).value, alpha_req(of).value, nesum(of)] == expected
+    assert np.array_equal(rows, before)
     folder = features(rows, np.zeros(3000)).save(tmp_path / "features", shard_size=700)
     np.save(tmp_path / "rows.npy", rows)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     for same in (iter(np.array_split(rows, 7)), load_features(folder).x, mapped, torch.from_numpy(rows)):
-        assert rankme(same) == pytest.approx(found[0], rel=1e-9)
+        assert rankme(same) == pytest.approx(expected[0], rel=1e-9)
 
 
 METRICS = [rankme, feature_rank, correlation_rank, alpha_req, nesum, stable_rank, matrix_entropy]
@@ -247,7 +227,7 @@ def expected_of(rows: np.ndarray) -> dict[str, float]:
 def test_a_monitor_of_features_gives_what_the_functions_give(offset: float) -> None:
     rows = planted(1000, 50, SPECTRA["power law"](50), offset=offset).astype(np.float32)
     rows[:, 7] = -7e3  # never changes
-    monitor = followed(*(torch.from_numpy(part) for part in np.array_split(rows, 7)))
+    monitor = followed(*(torch.from_numpy(part).requires_grad_() for part in np.array_split(rows, 7)))
     assert monitor.compute() == pytest.approx(expected_of(rows), rel=1e-5)
     assert (monitor.n_rows, monitor.n_views) == (1000, 1)
     monitor.reset()
@@ -260,7 +240,7 @@ def test_a_monitor_of_views_gives_what_the_functions_give(alpha: float) -> None:
     views = views_drawn()
     monitor = followed(views[:150], views[150:], alpha=alpha)
     expected = expected_of(views.reshape(-1, 30)) | {
-        "rankme_augmented": rankme_augmented(views),
+        "rankme_augmented": rankme_augmented(views.reshape(-1, 30)[::-1], ids=np.repeat(np.arange(400), 4)),
         "lidar": lidar(views).value,
         "alignment": alignment(views, alpha=alpha),
     }
@@ -279,15 +259,6 @@ def test_monitors_of_processes_are_merged(shape: str) -> None:
     for part in parts:
         merged.merge(pickle.loads(pickle.dumps(part)))
     assert merged.compute() == pytest.approx(whole, rel=1e-9)
-
-
-def test_a_monitor_leaves_gradients_and_low_precision_alone() -> None:
-    rows = torch.randn(200, 16, generator=torch.Generator().manual_seed(0))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        monitor = followed(rows.clone().requires_grad_())
-    assert monitor.compute() == followed(rows).compute()
-    half = rows.to(torch.bfloat16)
-    assert followed(half).compute() == followed(half.float()).compute()
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])

@@ -253,7 +253,7 @@ def cluster_learnability(
     rows of a validation row vote for its cluster, and of clusters with equal votes that of the nearest voter wins.
 
     Equal rows are drawn together, so that no row is predicted from its copy; rows of z_val that equal one of z are left
-    out. Near duplicates on both sides are counted. Nothing depends on the order of the rows.
+    out. Near duplicates on both sides are counted.
 
     Raises DataError if there are fewer rows than clusters or neighbours, a row is 0 or not finite, or all have one
     direction; or if every row of z_val equals one of z; QueryError if an option is out of its range.

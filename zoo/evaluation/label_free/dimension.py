@@ -50,10 +50,10 @@ def intrinsic_dimension(
     """The dimension of the manifold that features lie on, by TwoNN.
 
     The ratio mu of the distances of a row to its second and to its first neighbour is Pareto distributed with the
-    dimension as its exponent where the density hardly changes up to the second neighbour. "linear" fits a line through
-    the origin to the points (log mu, -log(1 - F)), F = i / n for the i-th smallest of n ratios, without the largest
-    share of ``discard``, and never with the very largest, where F is 1. "maximum_likelihood" is (n - 1) / sum(log mu),
-    the maximum of the likelihood made unbiased; ratios that it discards count as censored at the largest that is left.
+    dimension as its exponent. "linear" fits a line through the origin to the points (log mu, -log(1 - F)), F = i / n
+    for the i-th smallest of n ratios, without the largest share of ``discard``, and never with the very largest.
+    "maximum_likelihood" is (n - 1) / sum(log mu); ratios that it discards count as censored at the largest that is
+    left.
 
     Rows that equal an earlier one, whose ratio would be infinite, are left out and counted. Near duplicates lower the
     value and stay, for the method has no rule for them; ``notes`` say so where they are more than 0.5 % of the rows.

@@ -117,10 +117,8 @@ def source_label_entropy(
         the scale of the features.
     select : {"log_loss", "error"}
         What the choice of C minimises: log loss by default, for entropies need calibrated probabilities.
-    seed : int
-        Of the images on which C is chosen.
-    device : str, optional
-        Of torch; None takes a GPU if there is one.
+    seed, device
+        Of the images on which C is chosen, and of torch (None: a GPU if there is one).
 
     Returns
     -------
@@ -218,9 +216,6 @@ def one_shot_accuracy(
 ) -> OneShotAccuracy:
     """Accuracy on validation images of a classifier from one image a class, drawn at random; mean over draws.
 
-    The same seed draws the same images for every encoder whose rows are in the same order; names of classes change
-    nothing.
-
     Raises DataError if features are not finite, are all the same or have different widths; if labels do not match the
     rows, or there is one class only; or if a class of y_val has no image in y; QueryError if an option is out of its
     range.
@@ -245,10 +240,8 @@ def one_shot_accuracy(
         equally near ones the lower class. "logistic": multinomial logistic regression on features of length 1.
     C : float
         Inverse regularisation of "logistic", as scikit-learn defines it; one image a class leaves none to choose it on.
-    seed : int
-        Of the draws.
-    device : str, optional
-        Of torch; None takes a GPU if there is one.
+    seed, device
+        Of the draws, and of torch (None: a GPU if there is one).
 
     Returns
     -------
@@ -343,10 +336,8 @@ def rotation_accuracy(
         Of the weights of the votes.
     one_each : bool
         Train on one turn of each image, drawn by ``seed``, instead of all four.
-    seed : int
-        Of the turns that ``one_each`` draws.
-    device : str, optional
-        Of torch; None takes a GPU if there is one.
+    seed, device
+        Of the turns that ``one_each`` draws, and of torch (None: a GPU if there is one).
 
     Returns
     -------

@@ -1,7 +1,4 @@
-"""How many dimensions features use, from their singular values, at once or while an encoder trains.
-
-RankMe, the classical rank, the rank of the correlation matrix, alpha-ReQ, NESum, the stable rank, matrix entropy; and
-:class:`Monitor`, which follows some of them, LiDAR and alignment during a training.
+"""Spectral metrics: how many dimensions features use, from their singular values, at once or while an encoder trains.
 
 Singular values are those of the triangular factor of the rows, which is found block by block without squaring: good to
 1e-13 of the largest. From the sums of a :class:`Monitor` they are good to 1e-6 of it, and smaller ones count as 0.

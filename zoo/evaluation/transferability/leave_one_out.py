@@ -183,28 +183,14 @@ def neighbour_predictions(
 
 
 def leave_one_out_ridge(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOutAccuracy:
-    """Accuracy of ridge regression on all other images: :func:`ridge_predictions` in one number.
+    """Accuracy of ridge regression on all other images: :func:`ridge_predictions` in one number, in percent.
 
-    Raises DataError as :func:`ridge_predictions`.
+    Arguments, of the same shape, direction (higher is better) and errors are the same; ``chosen`` is the penalty.
 
-    Source: Allen 1974, the predicted residual sum of squares; Rifkin and Lippert 2007, "Notes on regularized least
-    squares".
+    Source: Allen 1974, the predicted residual sum of squares; Rifkin and Lippert 2007.
 
     >>> leave_one_out_ridge([[0.0], [0.1], [1.0], [1.1]], [0, 0, 1, 1]).value
     100.0
-
-    Parameters
-    ----------
-    z : float array, shape (n, dim)
-    y : array, shape (n,)
-        Labels of two classes or more.
-    groups : array, shape (n,), optional
-        Images with the same number or name are left out together.
-
-    Returns
-    -------
-    LeaveOneOutAccuracy
-        ``value`` in percent; higher is better. ``chosen`` is the penalty.
     """
     return _accuracy(ridge_predictions(z, y, groups=groups), y)
 
@@ -212,31 +198,15 @@ def leave_one_out_ridge(z: Any, y: Any, *, groups: Any = None) -> LeaveOneOutAcc
 def leave_one_out_neighbours(
     z: Any, y: Any, *, k: int = 10, temperature: float = 0.07, groups: Any = None
 ) -> LeaveOneOutAccuracy:
-    """Accuracy of a weighted vote of the k nearest other images: :func:`neighbour_predictions` in one number.
+    """Accuracy of a vote of the k nearest other images: :func:`neighbour_predictions` in one number, in percent.
 
-    Raises DataError, QueryError as :func:`neighbour_predictions`.
+    Arguments, of the same shape, direction (higher is better) and errors are the same; ``chosen`` is the number of
+    neighbours.
 
     Source: Wu et al. 2018, "Unsupervised feature learning via non-parametric instance discrimination", section 3.4.
 
     >>> leave_one_out_neighbours([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], [0, 0, 1, 1], k=1).value
     100.0
-
-    Parameters
-    ----------
-    z : float array, shape (n, dim)
-    y : array, shape (n,)
-        Labels of two classes or more.
-    k : int
-        Neighbours that vote, or all other images where there are fewer.
-    temperature : float
-        A neighbour's vote weighs exp(cosine similarity / temperature).
-    groups : array, shape (n,), optional
-        An image of the same group is no neighbour.
-
-    Returns
-    -------
-    LeaveOneOutAccuracy
-        ``value`` in percent; higher is better. ``chosen`` is the number of neighbours.
     """
     return _accuracy(neighbour_predictions(z, y, k, temperature=temperature, groups=groups), y)
 
