@@ -23,7 +23,6 @@ FILES = (
     "analysis/tree_tuning",
     "studies/one_choice",
     "studies/reported",
-    "cli/process",
     "cli/evaluate_workers",
     "cli/recommend",
     "encoders/layouts/residual",

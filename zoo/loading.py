@@ -53,7 +53,6 @@ from .version import __version__
 from .weights import lock, mirror, store
 from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
 from .weights.download import TakenAway, fetch, finished_record
-from .weights.hosts import asking_once
 from .weights.places import (
     Fetched,
     is_installed,
@@ -328,8 +327,7 @@ def obtain(
                 f"version of the zoo; run 'zoo mirror DEST {card.id}' where there is a network, or unset ZOO_MIRROR."
             )
         try:
-            with asking_once(place for choice in choices for place in choice.places):
-                return _fetch_first(card, encoder, choices)
+            return _fetch_first(card, encoder, choices)
         except TakenAway:
             if attempt == _ATTEMPTS - 1:
                 raise

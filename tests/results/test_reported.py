@@ -163,7 +163,6 @@ def test_a_damaged_file_of_the_users_stops_nothing(damage: Callable[[str], str],
 def test_the_doctor_names_a_wrong_row_of_the_users(report: Report) -> None:
     path = report({"value": "78.2"}, {"value": "many"})
     checks = {check["name"]: check for check in document("doctor", "--offline", code=1)["checks"]}
-    assert checks["reported numbers"]["status"] == "ok"
     assert f"{path}, line 3, column 'value'" in checks["your own results"]["detail"]
 
 

@@ -43,12 +43,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # renamed file is therefore run, and a test checks that each of these still names one.
 NOT_NUMERICAL = (
     "cards/[!r]*",
-    "cli/cache",
     "cli/doctor",
-    "cli/get",
-    "cli/mirror",
-    "cli/process",
-    "cli/refusals",
     "results/where",
     "datasets/subsets",
     "datasets/folders",

@@ -10,8 +10,8 @@ import pytest
 
 from tests.hub_here import use_hub
 from tests.servers import COMMIT, Fault, Server, put_into_hub, serving, serving_hub
-from zoo.weights.access import ask, located
-from zoo.weights.answers import Answer, Recorded
+from zoo.weights.access import Recorded, ask, located
+from zoo.weights.places import Answer
 
 BODY, OTHER = b"weights" * 100, b"other weights" * 100
 SHA = hashlib.sha256(BODY).hexdigest()

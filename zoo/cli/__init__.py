@@ -28,7 +28,6 @@ import click
 
 from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError
 from ..version import __version__
-from ..weights.hosts import asking_once
 from .options import ARGUMENTS
 
 
@@ -172,7 +171,7 @@ class VerbGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)
         try:
-            with _warnings_in_a_line(), asking_once(), _stopped_by_sigterm():
+            with _warnings_in_a_line(), _stopped_by_sigterm():
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
             raise Refusal(str(error)) from error

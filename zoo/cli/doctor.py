@@ -8,7 +8,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import asdict, dataclass
 from importlib import metadata as installed
 from itertools import chain, groupby
@@ -24,8 +23,8 @@ from ..errors import ZooError
 from ..files import NO_HOME, cache_folder, content_folder, user_folder
 from ..storage import OFF, ON, is_offline, shown_place, without_password
 from ..version import __version__
+from ..weights.hosts import host_of, unreachable
 from ..weights.places import mirror_place, shown, weights_folder
-from ..weights.reach import host_of, unreachable
 from .facts import matching
 from .options import encoder_names
 from .output import NothingFound, counted, entry, json_option, listed, print_json, print_notes, print_table, size
@@ -33,7 +32,18 @@ from .output import NothingFound, counted, entry, json_option, listed, print_jso
 DISTRIBUTION = "ssl-zoo"
 EXTRAS = {
     "tables": ("pandas",),
-    "models": ("numpy", "pillow", "timm", "torch", "torchvision", "safetensors", "huggingface-hub", "fsspec", "tqdm"),
+    "models": (
+        "numpy",
+        "pillow",
+        "timm",
+        "torch",
+        "torchvision",
+        "safetensors",
+        "huggingface-hub",
+        "fsspec",
+        "requests",
+        "tqdm",
+    ),
     "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
     "images": ("datasets",),
@@ -383,8 +393,7 @@ def _report_access(pattern: str, *, as_json: bool) -> None:
 
 def _places(card: EncoderCard) -> Iterator[tuple[str, Any, str]]:
     """Every place of a card's files, each repository of the Hub once: role, what is recorded, what the card says."""
-    from ..weights.access import located
-    from ..weights.answers import Recorded
+    from ..weights.access import Recorded, located
     from ..weights.lock import known
     from ..weights.store import recorded_name
 
@@ -432,22 +441,13 @@ def _text(fact: Any) -> str:
 def _answers(questions: set[Any]) -> dict[Any, Any]:
     """What the hosts answer, by what is recorded of a place; one that cannot be reached is found out once."""
     from ..progress import Bar
-    from ..weights.access import ask, host_to_ask, located
-    from ..weights.hosts import asking_once, why_unreachable
+    from ..weights.access import ask
 
     ordered = sorted(questions, key=lambda one: str(one.place))
-    hosts = set()
-    for one in ordered:
-        try:
-            hosts.add(host_to_ask(located(one.place)))
-        except ZooError:  # the answer will say so
-            continue
     bar, answers = Bar("places"), {}
     bar.start("asking", len(ordered), 0)
-    with asking_once(one.place for one in ordered), ThreadPoolExecutor(_AT_ONCE) as pool:
-        for host in hosts - {""}:
-            why_unreachable(host)
-        pending = {one: pool.submit(copy_context().run, ask, one) for one in ordered}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        pending = {one: pool.submit(ask, one) for one in ordered}
         try:
             for one, answer in pending.items():
                 answers[one] = answer.result()

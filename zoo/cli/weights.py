@@ -6,7 +6,7 @@ import shlex
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +21,6 @@ from ..files import cache_folder, content_folder, local_folder, user_folder
 from ..storage import shown_place
 from ..version import __version__
 from ..weights import care, store
-from ..weights.hosts import asking_once
 from ..weights.places import mirror_place, portable, shown, weights_folder
 from .facts import chosen, kept_weights
 from .options import dry_run_option, encoder_names, where_option
@@ -100,14 +99,13 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
     """
     cards = chosen(names, condition)
     outcomes = []
-    with asking_once(places_of(cards)):
-        for number, card in enumerate(cards, start=1):
-            if not dry_run:
-                announce(number, len(cards), card.id)
-            try:
-                outcomes.append(_expected(card) if dry_run else obtained(card)[0])
-            except ZooError as error:
-                outcomes.append(_failed(card, error))
+    for number, card in enumerate(cards, start=1):
+        if not dry_run:
+            announce(number, len(cards), card.id)
+        try:
+            outcomes.append(_expected(card) if dry_run else obtained(card)[0])
+        except ZooError as error:
+            outcomes.append(_failed(card, error))
     if as_json:
         n_failed = sum(one.state == "failed" for one in outcomes)
         records = [
@@ -126,14 +124,6 @@ def get_command(names: tuple[str, ...], condition: str | None, dry_run: bool, as
         print_table(["encoder", "weights", "size", "time", "from", "licence"], rows, right=[2, 3])
         print_notes([_summary(outcomes), *licence_notes(one.card for one in outcomes)])
     require_all(outcomes)
-
-
-def places_of(cards: Iterable[EncoderCard]) -> Iterator[str]:
-    """Every place of the weights of these encoders and of their companions."""
-    for card in cards:
-        for place in (card.weights.url, *card.weights.mirrors, *card.weights.companions):
-            if not isinstance(place, Missing):
-                yield place
 
 
 def obtained(card: EncoderCard) -> tuple[Outcome, Any]:
@@ -274,13 +264,12 @@ def mirror_command(destination: str, names: tuple[str, ...], condition: str | No
     cards = chosen(names, condition) if names or condition is not None else _kept_here()
     write_mirror(destination, [], _card_files(cards), zoo_version=__version__)  # says at once if it cannot be written
     done: list[tuple[Outcome, int]] = []
-    with asking_once(places_of(cards)):
-        for number, card in enumerate(cards, start=1):
-            announce(number, len(cards), card.id)
-            try:
-                done.append(_mirrored(destination, card))
-            except ZooError as error:
-                done.append((_failed(card, error), 0))
+    for number, card in enumerate(cards, start=1):
+        announce(number, len(cards), card.id)
+        try:
+            done.append(_mirrored(destination, card))
+        except ZooError as error:
+            done.append((_failed(card, error), 0))
     outcomes, n_copied = [outcome for outcome, _ in done], sum(n for _, n in done)
     sizes = [outcome.record.size_bytes if outcome.record else None for outcome in outcomes]
     if as_json:

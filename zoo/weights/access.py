@@ -7,31 +7,14 @@ since the recorded revision is asked twice, and counts as changed only if the fi
 
 from __future__ import annotations
 
-import http.client
 import re
 from collections.abc import Callable
-from dataclasses import replace
-from typing import IO
-from urllib.error import HTTPError, URLError
+from dataclasses import dataclass, replace
 from urllib.parse import unquote
-from urllib.request import (
-    HTTPDefaultErrorHandler,
-    HTTPErrorProcessor,
-    HTTPHandler,
-    HTTPRedirectHandler,
-    HTTPSHandler,
-    OpenerDirector,
-    ProxyHandler,
-    Request,
-    UnknownHandler,
-)
 
 from ..errors import ZooError
-from ..version import __version__
-from .answers import Answer, Recorded
-from .hosts import HUB, why_unreachable
-from .places import Source, shown, source
-from .reach import words
+from .hosts import asked, no_answer, note_silent, reason_of
+from .places import Answer, Source, shown, source
 from .store import REGISTERED
 
 _TIMEOUT_S = 10.0
@@ -40,6 +23,16 @@ _ON_THE_HUB = re.compile(
     r"https://(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<repository>[\w.-]+/[\w.-]+)"
     r"(?:/(?:resolve|blob)/(?P<revision>[^/]+)/(?P<name>[^?]+)(?:\?.*)?)?/?"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A place, and what is known of the file there; empty where nothing is."""
+
+    place: str
+    revision: str = ""  # of its repository on the Hub
+    sha256: str = ""
+    size_bytes: int | None = None
 
 
 def located(place: str) -> Source:
@@ -53,11 +46,6 @@ def located(place: str) -> Source:
     return replace(plain, place=place, revision=revision if revision not in ("", "main") else None)
 
 
-def host_to_ask(resolved: Source) -> str:
-    """The address whose host is asked about a place, as :mod:`zoo.weights.hosts` names it; "" for a file."""
-    return HUB if resolved.kind == "hub" else resolved.url or ""
-
-
 def ask(recorded: Recorded) -> Answer:
     """Asks the host of a place about the file there; no answer is an error."""
     if recorded.place.startswith(REGISTERED):
@@ -68,9 +56,11 @@ def ask(recorded: Recorded) -> Answer:
             assert resolved.path is not None  # of a path
             is_there = resolved.path.exists()
             return Answer(access="here" if is_there else "gone", detail="" if is_there else "no such file here")
-        if reason := why_unreachable(host_to_ask(resolved)):
+        if resolved.kind == "hub":
+            return _ask_hub(resolved, recorded)
+        if reason := no_answer(resolved.url or ""):
             return Answer(access="unreachable", detail=reason)
-        return _ask_hub(resolved, recorded) if resolved.kind == "hub" else _ask_server(resolved, recorded)
+        return _ask_server(resolved, recorded)
     except ZooError as error:  # a place that cannot be resolved here, as one of a library that is not installed
         return Answer(access="unreachable", detail=str(error).rstrip("."))
 
@@ -86,8 +76,7 @@ def _compared(answer: Answer, recorded: Recorded) -> Answer:
 
 
 def _ask_hub(resolved: Source, recorded: Recorded) -> Answer:
-    from .hub_answers import head  # half a second that only places on the Hub need
-    from .hub_connection import token
+    from .huggingface import head, token  # half a second that only places on the Hub need
 
     wanted = resolved.revision or recorded.revision
     first = _first_of(resolved, wanted, lambda name, revision: head(resolved, name, revision, token=""))
@@ -127,42 +116,27 @@ def _first_of(resolved: Source, revision: str, head: Callable[[str, str], Answer
     return Answer(access="gone", detail=f"{resolved.repository} has no file {' or '.join(resolved.filenames)}")
 
 
-class _Redirects(HTTPRedirectHandler):
-    """Follows redirections by HEAD: of itself urllib would ask for the body."""
-
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage, newurl: str
-    ) -> Request | None:
-        following = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if following is not None:
-            following.method = "HEAD"
-        return following
-
-
 def _ask_server(resolved: Source, recorded: Recorded) -> Answer:
+    import requests  # which nothing else of the command needs
+
     assert resolved.url is not None  # of an http place
-    opener = OpenerDirector()  # only http and https
-    for handler in (ProxyHandler(), UnknownHandler(), HTTPHandler(), HTTPSHandler(), HTTPDefaultErrorHandler()):
-        opener.add_handler(handler)
-    opener.add_handler(_Redirects())
-    opener.add_handler(HTTPErrorProcessor())
-    about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
-    request = Request(resolved.url, headers=about, method="HEAD")
+    headers = {"User-Agent": asked(), "Accept": "*/*", "Accept-Encoding": "identity"}
     try:
-        with opener.open(request, timeout=_TIMEOUT_S) as answer:
-            headers = answer.headers
-    except HTTPError as error:
-        with error:
-            return _refused(error.code, f"the server answered {error.code} {error.reason or ''}".strip())
-    except URLError as error:
-        return Answer(access="unreachable", detail=words(error.reason, host=request.host))
-    except (OSError, http.client.HTTPException, ValueError) as error:  # the last of an impossible host
-        return Answer(access="unreachable", detail=words(error, host=request.host))
-    if "Content-Type" in headers and headers.get_content_type() in ("text/html", "application/xhtml+xml"):
+        answer = requests.head(
+            resolved.url, headers=headers, allow_redirects=True, timeout=_TIMEOUT_S, auth=lambda request: request
+        )
+    except (requests.RequestException, ValueError) as error:  # the last of an impossible host
+        reason = reason_of(error, resolved.url, _TIMEOUT_S)
+        if isinstance(error, requests.ConnectionError):
+            note_silent(resolved.url, reason)
+        return Answer(access="unreachable", detail=reason)
+    if not answer.ok:
+        return _refused(answer.status_code, f"the server answered {answer.status_code} {answer.reason or ''}".strip())
+    if answer.headers.get("Content-Type", "").partition(";")[0].strip() in ("text/html", "application/xhtml+xml"):
         page = f"{shown(resolved.url)} is a web page, and does not say whether the file behind it is open"
         return Answer(access="unreachable", detail=page)
-    length = headers.get("Content-Length", "").strip()
-    is_whole = headers.get("Content-Encoding", "identity").strip().lower() in ("identity", "")
+    length = answer.headers.get("Content-Length", "").strip()
+    is_whole = answer.headers.get("Content-Encoding", "identity").strip().lower() in ("identity", "")
     size = int(length) if is_whole and re.fullmatch(r"\d{1,18}", length) else None
     return _compared(Answer(access="open", size_bytes=size), recorded)
 

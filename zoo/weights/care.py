@@ -19,7 +19,6 @@ from ..cards.schema import LAYERS, EncoderCard, Missing
 from ..errors import StoreError
 from ..files import local_folder, user_folder
 from . import store
-from .download import is_left_behind
 from .places import mirror_place, weights_folder
 
 _HOUR_S, _DAY_S, _NEVER_S = 3_600.0, 86_400.0, float("inf")
@@ -209,16 +208,10 @@ def _half_written(folder: Path) -> Iterator[Garbage]:
 
 def _partial(folder: Path) -> Iterator[Garbage]:
     """Names are as :mod:`zoo.weights.download` says."""
-    ages = {True: 0.0, None: _DAY_S, False: _NEVER_S}
-    gone: set[str] = set()
-    going_on: set[str] = set()
-    for path in sorted(folder.glob("*.part")):
-        left = list(_old([path], ages[is_left_behind(path)], "an abandoned partial download"))
-        (gone if left else going_on).add(path.stem)
-        yield from left
     for path in sorted(folder.glob("*")):
-        if path.suffix != ".part" and not path.name.startswith(".") and path.stem not in going_on:
-            yield from _old([path], 0.0 if path.stem in gone else _DAY_S, "a note of a partial download")
+        if not path.name.startswith("."):
+            kind = "an abandoned partial download" if path.suffix == ".part" else "a note of a partial download"
+            yield from _old([path], _DAY_S, kind)
 
 
 def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbage]:

@@ -1,95 +1,105 @@
-"""Which hosts of weights can be reached: each is asked once per command, so that a missing network is waited for once.
-
-The answers last as long as the outermost :func:`asking_once`: one call of ``zoo.load``, or one run of the command
-``zoo``, where a host is asked again after a minute. Another call asks again, for the network may be back.
-"""
+"""Hosts of weights: those that did not answer in this process are not waited for again; which can be reached."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
-from ..errors import MissingExtra
+from ..version import __version__
 
-if TYPE_CHECKING:
-    from .reach import Question
-
-HUB = "hub:"  # stands for the Hugging Face Hub, which huggingface_hub's client has to reach
-CONNECT_TIMEOUT_S = 3.0  # within which a host must accept a connection
-
-_SLOW_S = 0.3  # without an answer for so long, the other hosts that may be needed are asked meanwhile
 _VALID_S = 60.0  # after which a host is asked again
+_HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "download.pytorch.org"}
+
+_silent: dict[str, tuple[float, str]] = {}  # why a host could not be reached, and when
 
 
-@dataclass(slots=True)
-class _Memory:
-    expected: set[str] = field(default_factory=set)  # addresses that may be needed
-    asked: dict[str, tuple[float, Question]] = field(default_factory=dict)  # with the time of asking
+def asked() -> str:
+    """How this program calls itself to servers."""
+    return f"ssl-zoo/{__version__}"
 
 
-_memory: ContextVar[_Memory | None] = ContextVar("hosts that were asked", default=None)
+def no_answer(address: str) -> str:
+    """Why the host of an address could not be reached a moment ago; "" if that was not tried, or it answered."""
+    when, reason = _silent.get(urlsplit(address).netloc, (0.0, ""))
+    return reason if reason and time.monotonic() - when < _VALID_S else ""
 
 
-@contextmanager
-def asking_once(places: Iterable[str] = ()) -> Iterator[None]:
-    """Within this block no host is asked twice; ``places`` are those of the files that may be needed."""
-    outer = _memory.get()
-    memory = outer or _Memory()
-    memory.expected.update(address for place in places if (address := _address_of(place)))
-    token = _memory.set(memory)
-    try:
-        yield
-    finally:
-        _memory.reset(token)
+def note_silent(address: str, reason: str) -> None:
+    """Notes that the host of an address could not be reached."""
+    _silent[urlsplit(address).netloc] = time.monotonic(), reason
 
 
-def why_unreachable(address: str) -> str:
-    """Why the host of an address (http, https or :data:`HUB`) cannot be reached, to end a sentence; "" if it can."""
-    memory = _memory.get() or _Memory()
-    question = _asked(memory, _host(address))
-    if not question.is_answered(within_s=_SLOW_S):
-        for other in sorted(memory.expected):
-            with suppress(MissingExtra):  # for a place that may never be needed
-                _asked(memory, other)
-    return question.reason() or ""
+def forget_silent() -> None:
+    """Every host may be asked again."""
+    _silent.clear()
 
 
-def forget(address: str) -> None:
-    """After a request that failed: the host is asked again before the next one."""
-    if (memory := _memory.get()) is not None:
-        memory.asked.pop(_host(address), None)
+def host_of(location: str) -> str | None:
+    """The host of a location of weights, with its port if it is stated; None if it has none.
+
+    >>> host_of("timm:resnet50x4_clip.openai"), host_of("https://github.com/a/b")
+    ('huggingface.co', 'github.com')
+    """
+    parts = urlsplit(location)
+    return _HOSTS.get(parts.scheme) or parts.netloc or None
 
 
-def _asked(memory: _Memory, host: str) -> Question:
-    """The question whether a host can be reached, asked now if it was not asked lately."""
-    from .reach import Question, no_connection
+def unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:
+    """Why each address (``https://github.com/``) that gives no answer to a HEAD request does not; any status is one."""
+    import requests  # which listing needs not
 
-    before = memory.asked.get(host)
-    if before is not None and time.monotonic() - before[0] < _VALID_S:
-        return before[1]
-    ask, name = no_connection, urlsplit(host).netloc
-    if host == HUB:
-        from .hub_connection import HOST as name  # noqa: N811
-        from .hub_connection import no_connection as ask  # half a second that only the Hub needs
-    question = Question(host, ask, seconds=CONNECT_TIMEOUT_S, who=f"{name} gave")
-    memory.asked[host] = time.monotonic(), question
-    return question
+    def refusal(address: str) -> str | None:
+        try:
+            requests.head(address, timeout=seconds, headers={"User-Agent": asked()})
+            return None
+        except (requests.RequestException, ValueError) as error:  # the last of a proxy that is no address
+            return reason_of(error, address, seconds)
 
-
-def _host(address: str) -> str:
-    parts = urlsplit(address)
-    return address if address == HUB else f"{parts.scheme}://{parts.netloc}"
+    every = list(addresses)
+    with ThreadPoolExecutor(max(1, len(every))) as pool:
+        reasons = dict(zip(every, pool.map(refusal, every), strict=True))
+    return {address: reason for address, reason in reasons.items() if reason is not None}
 
 
-def _address_of(place: str) -> str | None:
-    """The address that a place is likely to be downloaded from; None for a file."""
-    scheme = place.partition(":")[0].lower()
-    if scheme in ("http", "https"):
-        with suppress(ValueError):  # not an address, as the error says when it is needed
-            return _host(place)
-    return {"hf": HUB, "timm": HUB, "torchvision": "https://download.pytorch.org"}.get(scheme)
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and those that it was raised from or holds, the outermost first."""
+    left, seen = [error], set()
+    while left:
+        one = left.pop(0)
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            inner = [getattr(one, "reason", None), one.__cause__, *one.args]
+            left += [other for other in inner if isinstance(other, BaseException)]
+
+
+def innermost(error: BaseException) -> str:
+    """The text of the last of the causes, on one line."""
+    last = [*causes(error)][-1]
+    return str(last).rpartition(": ")[2].replace("\n", " ") or type(last).__name__
+
+
+def is_unconnected(error: BaseException) -> bool:
+    """Whether no connection was made at all."""
+    return any(type(one).__name__ in ("NewConnectionError", "NameResolutionError") for one in causes(error))
+
+
+def reason_of(error: BaseException, address: str, timeout_s: float) -> str:
+    """Why a request of requests or urllib3 failed, as the end of a sentence."""
+    kinds = {kind.__name__ for one in causes(error) for kind in type(one).__mro__}
+    host = urlsplit(address).netloc
+    if "NameResolutionError" in kinds:
+        return f"there is no host {urlsplit(address).hostname}"
+    if "NewConnectionError" in kinds:
+        through = " through the proxy" if "ProxyError" in kinds else ""
+        return f"there is no connection to {host}{through} ({innermost(error)})"
+    if kinds & {"TimeoutError", "Timeout"}:
+        return f"nothing came for {timeout_s:g} s"
+    if "IncompleteRead" in kinds:
+        n = next(one.partial for one in causes(error) if type(one).__name__ == "IncompleteRead")  # type: ignore[attr-defined]
+        return f"the connection was closed after {n} bytes of the answer"
+    if "ConnectionResetError" in kinds or "RemoteDisconnected" in kinds:
+        return "the connection was reset"
+    return f"the connection failed ({innermost(error)})"

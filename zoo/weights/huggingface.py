@@ -21,21 +21,34 @@ from ..errors import StoreError, WeightsRefused, WeightsUnavailable
 from ..optional import requires_extra
 from ..progress import Progress
 from ..storage import is_offline
-from .hosts import HUB, forget, why_unreachable
-from .hub_connection import FAILURES, in_one_line, token
-from .places import Expected, Fetched, Source, file_sha256, shown
+from .hosts import no_answer, note_silent
+from .places import Answer, Expected, Fetched, Source, file_sha256, shown
 
 with requires_extra("models", needed_for="Weights on Hugging Face"):
-    from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+    from huggingface_hub import (
+        constants,
+        get_hf_file_metadata,
+        get_token,
+        hf_hub_download,
+        hf_hub_url,
+        try_to_load_from_cache,
+    )
     from huggingface_hub.errors import (
         EntryNotFoundError,
         GatedRepoError,
+        HfHubHTTPError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
     from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
+# The library below huggingface_hub has changed (requests, then httpx), and so have the errors of broken connections:
+# each has an HTTPError that HfHubHTTPError derives from, and those that do not derive from it are OSErrors. Xet storage
+# raises RuntimeError, and an impossible name or forced download ValueError.
+_TRANSPORT = [kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"]
+FAILURES: tuple[type[Exception], ...] = (*_TRANSPORT, OSError, RuntimeError, ValueError)
+_TIMEOUT_S = 10.0
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOTDIR, errno.EEXIST)
 
 
@@ -50,7 +63,7 @@ def fetch_hub(resolved: Source, *, expected: Expected, progress: Progress | None
     is_local = is_offline()
     missing, unreached = [], ""
     if not (is_local or constants.HF_HUB_OFFLINE):
-        unreached = why_unreachable(HUB)  # huggingface_hub would ask six times, with a message each time
+        unreached = no_answer(constants.ENDPOINT)
         is_local = bool(unreached)
     reason = unreached
     for name in resolved.filenames:
@@ -58,8 +71,9 @@ def fetch_hub(resolved: Source, *, expected: Expected, progress: Progress | None
             sound = _sound(resolved, name, expected, is_local=is_local, is_silent=progress is not None)
         except LocalEntryNotFoundError as error:
             # no network: of the other names too only what the cache has can be given
-            forget(HUB)
             is_local, reason, sound = True, in_one_line(error.__cause__ or error), None
+            note_silent(constants.ENDPOINT, reason)
+            unreached = reason
         except EntryNotFoundError:
             sound = None
         if sound is None:
@@ -261,3 +275,39 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+def head(resolved: Source, name: str, revision: str, *, token: str) -> Answer | None:
+    """What the Hub says of a file at a revision, or in the latest one; None if the repository has no such file."""
+    assert resolved.repository is not None  # of a place on the Hub
+    address = hf_hub_url(resolved.repository, name, revision=revision or None)
+    try:
+        about = get_hf_file_metadata(address, token=token or False, timeout=_TIMEOUT_S, library_name="ssl-zoo")
+    except GatedRepoError:
+        return Answer(access="gated")
+    except RepositoryNotFoundError:
+        return Answer(access="gone", detail=f"no repository {resolved.repository}, or it is private")
+    except RevisionNotFoundError:
+        return Answer(access="gone", detail=f"{resolved.repository} has no revision {revision}")
+    except EntryNotFoundError:
+        return None
+    except FAILURES as error:
+        if isinstance(error, HfHubHTTPError) and error.response is not None and error.response.status_code == 403:
+            return Answer(access="gated")
+        return Answer(access="unreachable", detail=in_one_line(error))
+    digest = about.etag if about.etag and re.fullmatch("[0-9a-f]{64}", about.etag) else ""
+    return Answer(access="open", revision=about.commit_hash or "", sha256=digest, size_bytes=about.size)
+
+
+def token() -> str:
+    """The user's token for the Hub, from HF_TOKEN or from a login; "" if there is none."""
+    try:
+        return get_token() or ""
+    except FAILURES:  # a login that cannot be renewed is none
+        return ""
+
+
+def in_one_line(error: BaseException) -> str:
+    """The message of a library's error, on one line and without the signed part of an address."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return re.sub(r"\?[^\s'\")]*", "", lines[0] if lines else type(error).__name__).rstrip(".")

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, TypeAlias
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
@@ -130,6 +130,23 @@ class Source:
     path: Path | None = None  # of a path
     repository: str | None = None  # of a hub place: "owner/repo"
     revision: str | None = None  # of a hub place: branch, tag or commit
+
+
+Access: TypeAlias = Literal["open", "gated", "gone", "changed", "unreachable", "here"]
+"""open: everybody can fetch it, and it is the recorded file as far as something is recorded. gated: only users whom its
+publisher admits can. gone: its host has no such file any more. changed: there is another file than the recorded one.
+unreachable: its host gave no answer that says which of these it is. here: on this machine, where no host is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the host of a place says."""
+
+    access: Access
+    detail: str = ""  # what makes it so, or what was found
+    revision: str = ""  # of the repository on the Hub
+    sha256: str = ""  # of the file, where the host states it
+    size_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
