@@ -7,16 +7,13 @@ file is text, one line a place, made to be committed beside an experiment:
 
 ``$ZOO_LOCK`` names it; without that, a ``zoo.lock`` in the working folder counts where there is one (make an empty one
 to start), and the one in the user's folder always. Each is replaced as a whole, so that no reader sees half of it.
-Processes that write to one take turns by a lock in the cache; where that has no locks, each looks again whether its
-line is there, and repeats.
+Processes that write to one take turns by a lock in the cache.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +21,6 @@ from ..errors import StoreError, WeightsRefused
 from ..files import expanded, one_at_a_time, replaced, user_folder
 
 _HEADER = "# SSL Zoo: sha256, bytes and place of every file of weights at its first download.\n"
-_ATTEMPTS = 50  # of writing a line that processes which write at the same moment overwrite
-_PAUSE_S = 0.005
 _LINE = re.compile(r"sha256:([0-9a-f]{64}) ([0-9]+) (\S.*)")
 
 
@@ -79,46 +74,24 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
             f"The place {place!r} holds characters that a lock file cannot, expected an address or a path in one line."
         )
     for path in lock_files():
-        for _ in range(_ATTEMPTS):
-            before = _entries(path, _content(path)).get(place)
-            if before is not None:
-                require_same(before, sha256=sha256, size_bytes=size_bytes)
-                break
-            if not is_download and path == _of_user():
-                break
-            with one_at_a_time(path):
-                content = _content(path)
-                line = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
-                _replace(path, {place: line, **_entries(path, content)}, content)
-            time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))  # a process that was just replacing it has finished then
-        else:
-            raise StoreError(
-                f"The lock file {path} does not keep the line of {place}, so many other processes write to it; "
-                "load it again."
-            )
+        with one_at_a_time(path):
+            entries = _entries(path, _content(path))
+            if place in entries:
+                require_same(entries[place], sha256=sha256, size_bytes=size_bytes)
+            elif is_download or path != _of_user():
+                _write(path, {**entries, place: Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)})
 
 
-def _replace(path: Path, entries: dict[str, Entry], content: str) -> None:
-    """Writes the lines, unless the file has changed since ``content`` was read."""
+def _write(path: Path, entries: dict[str, Entry]) -> None:
     lines = [f"sha256:{entry.sha256} {entry.size_bytes} {entry.place}\n" for _, entry in sorted(entries.items())]
     try:
         with replaced(Path(os.path.realpath(path))) as file:  # behind a link is the file that others share
             file.write("".join([_HEADER, *lines]).encode())
-            file.flush()
-            os.fsync(file.fileno())  # now, so that next to nothing lies between this look and the new name
-            if _content(path) != content:
-                raise _ChangedError
-    except _ChangedError:
-        return
     except OSError as error:
         raise StoreError(
             f"The lock file {path} cannot be written ({error.strerror}); it is as it was, make its folder writable "
             "or name another file in ZOO_LOCK."
         ) from error
-
-
-class _ChangedError(Exception):
-    """Another process has written the lock file since it was read."""
 
 
 def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
