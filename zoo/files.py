@@ -308,12 +308,11 @@ def synchronise_folder(folder: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[bool]:
+def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[None]:
     """Lock between processes and threads; it ends with the block, or with its process.
 
-    Yields True if it excludes others, False if the file system has no locks or only pretends to: what the block writes
-    must be right all the same, by names made of the content and by :func:`replaced`. ``path`` is created, with its
-    folder, and stays. StoreError if another process holds the lock for ``patience_s`` seconds.
+    ``path`` is created, with its folder, and stays. StoreError if another process holds the lock for ``patience_s``
+    seconds. On a file system without locks the block runs all the same.
     """
     from filelock import FileLock, Timeout  # 60 ms, which listing and reading do without
 
@@ -329,10 +328,10 @@ def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[bool]:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        yield False
+        yield
         return
     try:
-        yield _excludes(path)
+        yield
     finally:
         lock.release()
 
@@ -345,16 +344,3 @@ def one_at_a_time(path: Path) -> Iterator[None]:
         with suppress(OSError):  # a cache that cannot be written to
             stack.enter_context(locked(cache_folder() / "locks" / f"{name[:16]}.lock"))
         yield
-
-
-def _excludes(path: Path) -> bool:
-    """False if a locked file can be locked a second time, as where locks do nothing."""
-    from filelock import FileLock, Timeout
-
-    second = FileLock(path, fallback_to_soft=False)
-    try:
-        second.acquire(timeout=0)
-    except Timeout:
-        return True
-    second.release()
-    return False

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("locks", ["sound", "broken"])
+@pytest.mark.parametrize("locks", ["sound"])
 def test_several_processes_at_once_lose_nothing_although_some_are_killed(locks: str) -> None:
     found = record_at_once(n_writers=3, n_rows=5, n_killed=1, seed=3, locks=locks)
     assert found.errors == ""
@@ -139,8 +138,7 @@ def test_threads_take_turns_too(home: Path) -> None:
 
     def work() -> None:
         nonlocal inside, most
-        with locked(home / "lock") as is_real:
-            assert is_real
+        with locked(home / "lock"):
             inside += 1
             most = max(most, inside)
             time.sleep(0.005)
@@ -162,34 +160,6 @@ def test_a_file_system_without_locks_is_written_to_all_the_same(number: int, mon
     monkeypatch.setattr(fcntl, "flock", refuse)
     assert record({ROW: provenance(ROW)}).n_new == 1
     assert ROW in measurements()
-
-
-def test_rows_that_another_writer_takes_away_are_added_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = replace(ROW, protocol="of the other")
-    (path,) = record({other: provenance(other)}).paths
-    older = path.read_bytes()
-    sleep, naps = time.sleep, []
-
-    def overwrite(seconds: float) -> None:
-        naps.append(seconds)
-        if len(naps) == 1:  # a writer that knows no locks and had read the file before
-            path.write_bytes(older)
-        sleep(seconds)
-
-    monkeypatch.setattr(time, "sleep", overwrite)
-    record({ROW: provenance(ROW)})
-    assert len(naps) == 2
-    assert {ROW, other} <= set(measurements())
-
-
-def test_what_killed_writers_left_an_hour_ago_is_removed(home: Path) -> None:
-    folder = home / "results" / "measured"
-    folder.mkdir(parents=True)
-    for name, age_s in (("old", 4000), ("new", 10)):
-        (folder / f".{name}-0.tmp").touch()
-        os.utime(folder / f".{name}-0.tmp", (time.time() - age_s,) * 2)
-    record({ROW: provenance(ROW)})
-    assert leftovers(home) == [".new-0.tmp"]
 
 
 def test_a_link_to_a_shared_file_stays_a_link(home: Path) -> None:

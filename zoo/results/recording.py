@@ -7,9 +7,9 @@ a separate key; of several lines for one row the last counts. Both files are rep
 at any moment, a kill or a full disk included, a reader sees the old rows or the new ones, and no row without its
 provenance. A line of provenance may be without its row, and is then ignored.
 
-One process writes at a time, by a lock that ends with it. Where the file system has no locks, only pretends to, or has
-them for one machine alone (Lustre and NFS can be mounted so), a writer still never replaces a file that has changed
-since it was read, looks again afterwards whether its rows are there, and adds them again until they are.
+One process writes at a time, by a lock that ends with it. On a file system without locks, processes that write at the
+same moment may lose rows of one of them: record from one process there, and merge (``zoo results merge``).
+
 
 A recorded number never changes. The same row again is no error, so that a run which is repeated or resumed records what
 is missing; another value for the same row is refused, or reported and left out. There is no way to replace one here: a
@@ -34,9 +34,7 @@ import io
 import json
 import math
 import os
-import random
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,9 +76,6 @@ ROUNDING = 2.0**-17  # of a value, relative
 INTERVAL_ROUNDING = 0.05  # of an end of an interval, relative to its width
 
 _IDENTITY = ("encoder", "metric", "dataset", "split", "n_train", "seed", "protocol", "source")  # as of key_of
-_ATTEMPTS = 50  # to write rows that others, who write at the same moment, take away
-_PAUSE_S = 0.01
-_STALE_S = 3600.0  # age of a temporary file whose writer was killed
 _SUFFIX = ".provenance.jsonl"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -321,7 +316,7 @@ def record(
         by_file.setdefault(folder / f"{file_stem(entry.row.encoder)}.csv", {})[key] = entry
     differences: list[Difference] = []
     try:
-        with locked(lock := folder / ".lock" if alone else _lock()):
+        with locked(folder / ".lock" if alone else user_folder() / "results" / ".lock"):
             fresh = {}
             for path, entries in by_file.items():
                 fresh[path], others = _unknown(path, entries, cards, alone)
@@ -335,7 +330,6 @@ def record(
             keep(entry.row.encoder for entries in fresh.values() for entry in entries.values())
             for path, entries in fresh.items():
                 _append(path, entries)
-        _ensure_written({path: entries for path, entries in fresh.items() if entries}, lock)
     except OSError as error:
         raise ResultsError(
             f"The results in {folder} cannot be written ({error.strerror}); what was recorded before is unharmed, make "
@@ -485,67 +479,20 @@ def _is_same_interval(one: tuple[float, float] | None, other: tuple[float, float
 
 
 def _append(path: Path, entries: dict[Key, _Entry]) -> None:
-    """Adds the lines that are missing; nothing if another process wrote in between."""
+    """Adds the lines, the provenance first."""
     if not entries:
         return
-    _remove_stale(path.parent)
     before, beside = _content(path), _content(sidecar_of(path))
     if before:
         require_table(path, before)
     content = before or _csv_line(COLUMNS).encode()
-    content += b"".join(entry.line for entry in entries.values() if not _has(content, entry.line))
+    content += b"".join(entry.line for entry in entries.values())
     require_table(path, content)  # once more, as it will be read
     lines = beside if beside.endswith(b"\n") or not beside else beside + b"\n"
-    lines += b"".join(entry.provenance for entry in entries.values() if not _has(lines, entry.provenance))
-    try:
-        _replace(sidecar_of(path), lines, beside)
-        _replace(path, content, before)
-    except _ChangedError:
-        return
-
-
-def _lock() -> Path:
-    return user_folder() / "results" / ".lock"
-
-
-def _has(content: bytes, line: bytes) -> bool:
-    return content.startswith(line) or b"\n" + line in content
-
-
-def _replace(path: Path, content: bytes, before: bytes) -> None:
-    if content == before:
-        return
-    with replaced(Path(os.path.realpath(path))) as file:  # behind a link is the file that others share
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())  # now, so that next to nothing lies between this look and the new name
-        if _content(path) != before:
-            raise _ChangedError
-
-
-class _ChangedError(Exception):
-    """Another process has written the file since it was read."""
-
-
-def _ensure_written(fresh: dict[Path, dict[Key, _Entry]], lock: Path) -> None:
-    """Checks that the lines are there once other writers are done, and adds them again if not."""
-    for _ in range(_ATTEMPTS):
-        if not fresh:
-            return
-        time.sleep(random.uniform(_PAUSE_S, 2 * _PAUSE_S))
-        fresh = {path: entries for path, entries in fresh.items() if not _are_written(path, entries)}
-        if fresh:
-            with locked(lock):
-                for path, entries in fresh.items():
-                    _append(path, entries)
-    raise ResultsError(
-        f"{', '.join(map(str, fresh))}: the rows do not stay, so many others write there; record them again."
-    )
-
-
-def _are_written(path: Path, entries: dict[Key, _Entry]) -> bool:
-    content, beside = _content(path), _content(sidecar_of(path))
-    return all(_has(content, entry.line) and _has(beside, entry.provenance) for entry in entries.values())
+    lines += b"".join(entry.provenance for entry in entries.values())
+    for target, text in ((sidecar_of(path), lines), (path, content)):
+        with replaced(Path(os.path.realpath(target))) as file:  # behind a link is the file that others share
+            file.write(text)
 
 
 def _content(path: Path) -> bytes:
@@ -553,13 +500,3 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
-
-
-def _remove_stale(folder: Path) -> None:
-    """Removes temporary files of writers who were killed."""
-    for path in folder.glob(".*.tmp"):
-        try:
-            if time.time() - path.stat().st_mtime > _STALE_S:
-                path.unlink()
-        except FileNotFoundError:  # its writer lives, and has just given it its name
-            continue
