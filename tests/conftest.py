@@ -183,7 +183,7 @@ def run_apart(tmp_path: Path, warm_python: WarmPython) -> Run:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,  # ends what hangs
             check=False,
         )
 

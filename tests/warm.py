@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_TIMEOUT_S = 120
+_TIMEOUT_S = 600  # ends what hangs; a busy machine is some ten times slower than an idle one
 _SERVER = f"""
 import atexit, importlib, json, multiprocessing.process, os, signal, sys, traceback, types
 import numpy, pandas, PIL.Image, timm, torch, torchvision

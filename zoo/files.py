@@ -24,7 +24,7 @@ from typing import BinaryIO, NoReturn
 
 from .errors import ContentError, QueryError, StoreError
 
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -326,10 +326,8 @@ def locked(path: Path, *, patience_s: float = 120.0) -> Iterator[None]:
             "if it hangs, and try again."
         ) from error
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in NO_LOCKS:
             raise
-        yield
-        return
     try:
         yield
     finally:

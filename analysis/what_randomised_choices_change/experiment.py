@@ -34,7 +34,7 @@ from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import excludes_zero
 
 N_PERMUTATIONS = 9_999
-CERTAIN = 0.05  # p-value up to which an effect is told from none
+CERTAIN = 0.05  # p-value up to which an effect is detected
 SUPERVISED, AUGMENTATION = "objective supervised", "augmentation"
 Effects = Mapping[tuple[str, str], RandomisedEffect]  # by contrast and outcome
 KINDS: Mapping[str, tuple[str, ...]] = {
@@ -85,7 +85,7 @@ class Experiment:
         return every[term, outcome]
 
     def smallest(self, effect: RandomisedEffect, *, of_family: bool = False) -> float:
-        """The size of an effect that four of five such populations would have told from none."""
+        """The size of an effect that four of five such populations would have detected."""
         t = self.t_of_family if of_family else float(student.ppf(1 - CERTAIN / 2, effect.n - 2))
         return detectable(effect, t)
 
@@ -149,7 +149,7 @@ def of_kind(contrasts: pd.DataFrame, kind: str) -> list[str]:
 
 
 def sign_of(effect: RandomisedEffect) -> int:
-    """1 or -1 if the effect is told from none and its two estimates have that sign, else 0."""
+    """1 or -1 if the effect is detected and its two estimates have that sign, else 0."""
     if effect.p > CERTAIN or effect.alone is None:
         return 0
     signs = {int(np.sign(one.value or 0.0)) for one in (effect.alone, effect.beside)}

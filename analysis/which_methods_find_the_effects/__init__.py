@@ -5,7 +5,7 @@ and trees with SHAP values show which way choices move a risk and which matter; 
 the faults of each (Dubois et al. 2023, Section 5.3 and Appendix C.4).
 
 Expected: on 64 encoders whose choices were drawn at random the global linear model says what randomisation says (all
-16 effects that are told from none with their sign, 14 found), trees with SHAP have the 16 signs and give a direction to
+16 effects that are detected with their sign, 14 found), trees with SHAP have the 16 signs and give a direction to
 56 of the 69 others, controlled pairs answer nothing. On 200 populations with the choices of the published encoders and
 effects that are known: controlled pairs are right (95 % of their 95 % intervals have the effect) about the 35 % of
 questions that they answer; the global linear model answers 96 %, has the effect in 93 % of its intervals, finds 67 % of

@@ -76,7 +76,7 @@ def _on_randomised(found: Found, method: str) -> Answer:
         not counts["intervals"] or counts["covered"] >= LEAST_COVERAGE * counts["intervals"]
     )
     return Answer(
-        ours=f"the sign of {counts['right sign']} of {counts['certain']} effects that are told from none, "
+        ours=f"the sign of {counts['right sign']} of {counts['certain']} effects that are detected, "
         f"{counts['found']} found{covers}; of {counts['uncertain']} that randomisation did not detect it finds "
         f"{counts['unconfirmed']}",
         holds=right,

@@ -49,12 +49,12 @@ def randomised_table(own: OnRandomised) -> Table:
     return Table(
         title="The methods on the randomised population",
         headers=[
-            "method", "answered", "right sign, of effects told from none", "found", "found, other sign",
+            "method", "answered", "right sign, of effects detected", "found", "found, other sign",
             "found, of effects not detected by randomisation", "intervals with the randomised effect", "the same, HC3",
             "share of the effect",
         ],
         rows=rows,
-        note="A question is a choice and an outcome. An effect is told from none by randomisation if p is at most "
+        note="A question is a choice and an outcome. An effect is detected by randomisation if p is at most "
         "0.05 by least squares on all choices with HC3 errors; with so many questions some of these are chance. The "
         "share of the effect is the slope of answers on randomised effects, outcomes in residual standard deviations. "
         "Answers and effects are of the same encoders.",

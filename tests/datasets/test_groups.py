@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.planted_features import GridProbe, features
+from tests.planted_features import GridProbe, features, planted_groups
 from zoo.datasets import array_images, held_out
 from zoo.datasets import images as contents_module
 from zoo.datasets.images import (
@@ -26,7 +26,6 @@ from zoo.errors import DataError
 from zoo.evaluation.curves.regimes import regime_subset
 from zoo.evaluation.measuring import divide, label_setting
 from zoo.evaluation.risk import decompose
-from zoo.features import Features
 
 
 def image_set(groups: np.ndarray | None, labels: np.ndarray, *, seed: int = 0) -> ImageSet:
@@ -98,30 +97,22 @@ def test_a_held_out_part_has_whole_groups() -> None:
         assert 60 <= len(part) <= 100 and set(images.labels[part.rest()]) == {0, 1, 2}
 
 
-def planted(seed: int, *, n: int = 240, part: str = "train") -> Features:
-    """Features in which a group says more than the class does."""
-    rng = np.random.default_rng(seed)
-    of = np.repeat(np.arange(n // 4), 4)
-    y = of % 2
-    x = (rng.normal(size=(n // 4, 6))[of] + 0.5 * y[:, None] + 0.1 * rng.normal(size=(n, 6))).astype(np.float32)
-    names = groups_of_names([f"{part} {one}" for one in of])
-    return replace(features(x, y, split=part), groups=names, contents=np.arange(n).astype(np.uint64))
-
-
 @pytest.mark.parametrize("setting", ["full", "5-shot", "20%", "60%"])
 def test_probes_are_never_tuned_on_a_group_that_they_learn_from(setting: str) -> None:
     for seed in range(5):
-        train = planted(seed)
+        train = planted_groups(seed)
         division = divide(label_setting(setting), train, n_test=40, seed=seed)
         assert train.groups is not None and len(division.tuning)
         assert not np.isin(train.groups[division.tuning], train.groups[division.choice]).any()
 
 
 def test_a_decomposition_keeps_groups_together_and_says_how_sure_it_is_of_them() -> None:
-    report = decompose(planted(0), planted(1, n=80, part="val"), probe=GridProbe, n_bootstrap=200, n_refits=5)
+    report = decompose(
+        planted_groups(0), planted_groups(1, n=80, part="val"), probe=GridProbe, n_bootstrap=200, n_refits=5
+    )
     assert report.refit is not None and report.refit.n == 5
     for run in report.risks["R_AS"].runs:
-        groups = planted(0).groups
+        groups = planted_groups(0).groups
         assert groups is not None and run.evaluated is not None
         rest = np.setdiff1d(np.arange(240), run.evaluated)
         assert not np.isin(groups[run.evaluated], groups[rest]).any()

@@ -7,27 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.planted_features import GridProbe, features, gaussian_pair
-from zoo.datasets.images import groups_of_names
+from tests.planted_features import GridProbe, features, gaussian_pair, planted_groups
 from zoo.evaluation.measuring import label_setting, measure_seeds
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.risk import decompose
 from zoo.evaluation.streamed_training import with_copies
-from zoo.features import Features
-
-
-def planted(seed: int, *, n: int = 240, part: str = "train") -> Features:
-    """Features in which a group says more than the class does."""
-    rng = np.random.default_rng(seed)
-    of = np.repeat(np.arange(n // 4), 4)
-    y = of % 2
-    x = (rng.normal(size=(n // 4, 6))[of] + 0.5 * y[:, None] + 0.1 * rng.normal(size=(n, 6))).astype(np.float32)
-    names = groups_of_names([f"{part} {one}" for one in of])
-    return replace(features(x, y, split=part), groups=names, contents=np.arange(n).astype(np.uint64))
 
 
 def test_neighbours_of_the_own_group_do_not_vote_where_k_is_chosen() -> None:
-    train = planted(0)
+    train = planted_groups(0)
     y = np.random.default_rng(1).integers(2, size=60)[np.repeat(np.arange(60), 4)]  # of a group, and no other knows it
     probe = NeighbourProbe(k=(1, 3)).fit(train.x, y, groups=train.groups)
     unaware = NeighbourProbe(k=(1, 3)).fit(train.x, y)
@@ -35,7 +23,7 @@ def test_neighbours_of_the_own_group_do_not_vote_where_k_is_chosen() -> None:
 
 
 def test_votes_without_the_own_group_are_those_of_all_other_rows() -> None:
-    train = planted(2, n=80)
+    train = planted_groups(2, n=80)
     groups = train.groups
     assert groups is not None
     found = NeighbourProbe(k=(1, 5)).fit(train.x, train.y, groups=groups).report_["errors_percent"]
@@ -49,7 +37,7 @@ def test_votes_without_the_own_group_are_those_of_all_other_rows() -> None:
 
 
 def test_errors_of_probes_have_intervals_over_groups() -> None:
-    train, test = planted(0), planted(1, n=80, part="val")
+    train, test = planted_groups(0), planted_groups(1, n=80, part="val")
     full = label_setting("full")
     grouped = measure_seeds(train, test, full, probe=GridProbe, n_seeds=1).error
     alone = measure_seeds(replace(train, groups=None), replace(test, groups=None), full, probe=GridProbe, n_seeds=1)

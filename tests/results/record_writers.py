@@ -20,10 +20,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from tests.results.record_writers import measured, provenance
 from zoo.results.recording import record
-writer, n_rows, locks = sys.argv[2], int(sys.argv[3]), sys.argv[4]
-if locks == "broken":
-    import fcntl
-    fcntl.flock = lambda *arguments: None
+writer, n_rows = sys.argv[2], int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(n_rows):
@@ -45,8 +42,7 @@ class Outcome:
     n_rows: int  # in the file
     n_lost: int  # acknowledged and not in the file
     n_twice: int
-    n_bare: int  # rows whose provenance is missing or that of another row; without locks of acknowledged rows alone,
-    # for nothing then keeps the last lines of a killed writer from being written over
+    n_bare: int  # rows whose provenance is missing or that of another row
     n_read: int  # times that all could be read while they were writing
     errors: str  # what the failed ones wrote
 
@@ -75,13 +71,13 @@ def provenance(row: Measurement) -> dict[str, object]:
     return dict.fromkeys(PROVENANCE_KEYS) | {"report": {"row": [row.protocol, row.seed], "path": [0.1] * 200}}
 
 
-def record_at_once(*, n_writers: int, n_rows: int, n_killed: int, seed: int, locks: str = "sound") -> Outcome:
+def record_at_once(*, n_writers: int, n_rows: int, n_killed: int, seed: int) -> Outcome:
     """Starts writers on one file of ``$ZOO_HOME``, kills (SIGKILL) some at random moments, and reads all the while."""
     chance = random.Random(seed)
     command = [sys.executable, "-c", _WRITER, str(REPOSITORY)]
     writers = {
         f"writer {number}": subprocess.Popen(
-            [*command, f"writer {number}", str(n_rows), locks],
+            [*command, f"writer {number}", str(n_rows)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -123,11 +119,7 @@ def record_at_once(*, n_writers: int, n_rows: int, n_killed: int, seed: int, loc
         n_rows=len(rows),
         n_lost=sum(row not in times for row in acknowledged),
         n_twice=sum(count > 1 for count in times.values()),
-        n_bare=sum(
-            _row_of_provenance(row) != [row.protocol, row.seed]
-            for row in times
-            if locks == "sound" or row in acknowledged
-        ),
+        n_bare=sum(_row_of_provenance(row) != [row.protocol, row.seed] for row in times),
         n_read=n_read,
         errors=errors,
     )

@@ -29,9 +29,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("locks", ["sound"])
-def test_several_processes_at_once_lose_nothing_although_some_are_killed(locks: str) -> None:
-    found = record_at_once(n_writers=3, n_rows=5, n_killed=1, seed=3, locks=locks)
+def test_several_processes_at_once_lose_nothing_although_some_are_killed() -> None:
+    found = record_at_once(n_writers=3, n_rows=5, n_killed=1, seed=3)
     assert found.errors == ""
     assert found.n_acknowledged >= 2 * 5
     assert (found.n_lost, found.n_twice, found.n_bare) == (0, 0, 0)

@@ -4,8 +4,8 @@
 
 Every process adds its rows one by one and says so after each; meanwhile another one reads all results again and again.
 A round is right if every row that was acknowledged is in the file exactly once, with its own provenance, if at most one
-unacknowledged row a killed process is there too, and if every reading succeeded. With broken locks ``fcntl.flock`` does
-nothing, as on some network disks. Expected: every round right; the command exits with 1 otherwise.
+unacknowledged row a killed process is there too, and if every reading succeeded. Expected: every round right; the
+command exits with 1 otherwise.
 """
 
 from __future__ import annotations
@@ -38,32 +38,30 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=6, help="how many write at once [6]")
     parser.add_argument("--rows", type=int, default=10, help="that each adds, one by one [10]")
     parser.add_argument("--kills", type=int, default=2, help="how many of them are killed [2]")
-    parser.add_argument("--rounds", type=int, default=2, help="with locks, and as many with broken ones [2]")
+    parser.add_argument("--rounds", type=int, default=2, help="how many times [2]")
     parser.add_argument("--seed", type=int, default=0, help="of the moments [0]")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
     rounds = []
-    for locks in ("sound", "broken"):
-        for number in range(options.rounds):
-            with tempfile.TemporaryDirectory() as home:
-                os.environ["ZOO_HOME"] = home
-                began = time.perf_counter()
-                found = record_at_once(
-                    n_writers=options.processes,
-                    n_rows=options.rows,
-                    n_killed=min(options.kills, options.processes),
-                    seed=options.seed + number,
-                    locks=locks,
-                )
-                rounds.append(
-                    {"locks": locks, "right": is_right(found), "seconds": round(time.perf_counter() - began, 2)}
-                    | asdict(found)
-                    | {"left": len(leftovers(Path(home))), "load_average": round(os.getloadavg()[0], 1)}
-                )
+    for number in range(options.rounds):
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["ZOO_HOME"] = home
+            began = time.perf_counter()
+            found = record_at_once(
+                n_writers=options.processes,
+                n_rows=options.rows,
+                n_killed=min(options.kills, options.processes),
+                seed=options.seed + number,
+            )
+            rounds.append(
+                {"right": is_right(found), "seconds": round(time.perf_counter() - began, 2)}
+                | asdict(found)
+                | {"left": len(leftovers(Path(home))), "load_average": round(os.getloadavg()[0], 1)}
+            )
     if options.json:
         print(json.dumps(rounds, indent=2))
     else:
-        heads = ("locks", "right", "seconds", *_COLUMNS, "left", "load_average")
+        heads = ("right", "seconds", *_COLUMNS, "left", "load_average")
         print("  ".join(f"{head:>{max(8, len(head))}}" for head in heads))
         for one in rounds:
             print("  ".join(f"{one[head]!s:>{max(8, len(head))}}" for head in heads))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import io
 import os
 import random
@@ -76,6 +78,19 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     assert "ZOO_CACHE" in done.stdout
     assert done.stdout.count("\n") == 1
     assert not [path for path in (tmp_path / "w").rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuses(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuses)
+    with serving({"/a.pth": BODY}) as server, pytest.raises(StoreError, match="a file system without locks"):
+        fetch(f"{server.url}/a.pth", folder=tmp_path, progress=Silent())
+    assert not [path for path in tmp_path.rglob("*") if path.suffix == ".part"]
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:

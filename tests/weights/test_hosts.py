@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,8 @@ ONCE = Policy(timeout_s=1.0, attempts=2, first_wait_s=0.01)
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered() -> Iterator[None]:
-    hosts.forget_silent()
-    yield
-    hosts.forget_silent()
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "_silent", {})
 
 
 def closed_port() -> int:

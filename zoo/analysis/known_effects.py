@@ -32,7 +32,7 @@ STUDY_OUTCOMES: Mapping[str, str] = {  # of the randomised population -> column 
     "usability": "usability", "probe_gen": "probe_gen", "enc_gen": "enc_gen", "full": "train_test",
     "3-shot": "train-nperclass-3_test",
 }  # fmt: skip
-CERTAIN = 0.05  # p-value up to which an effect of the randomised population counts as told from none
+CERTAIN = 0.05  # p-value up to which an effect of the randomised population counts as detected
 MODE_OF = {
     "vicreg": "siamese", "byol": "siamese", "swav": "clustering", "dino": "distillation",
     "context_encoder": "generative", "rotnet": "transform", "supervised": "supervised",

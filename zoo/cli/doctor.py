@@ -43,6 +43,7 @@ EXTRAS = {
         "fsspec",
         "requests",
         "tqdm",
+        "urllib3",
     ),
     "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
     "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),

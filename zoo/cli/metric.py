@@ -239,6 +239,7 @@ def _of_file(
     ids = arrays.get("ids")
     n_images = len(arrays["z"]) if ids is None else len(set(ids.tolist()))
     records: list[Record] = []
+    lacking: list[str] = []  # that nobody asked for by name: one line for all
     for one in map(feature_metric, wanted):
         begun_s = time.perf_counter()
         arguments: Record = {}
@@ -252,9 +253,8 @@ def _of_file(
         except (DataError, QueryError) as error:
             if len(wanted) == 1:
                 raise
-            lacks = is_all and not arguments
-            reason = "need views, labels or other images than the file holds" if lacks else str(error)
-            records.append(_about(one) | {"value": None, "reason": reason})
+            records.append(_about(one) | {"value": None, "reason": str(error)})
+            lacking += [one.title] if is_all and not arguments else []
             continue
         views = value.details.get("n_views")
         records.append(
@@ -273,7 +273,10 @@ def _of_file(
     if as_json:
         print_json({"features": str(path), "metrics": records})
     else:
-        _print(records, [])
+        rest = [one for one in records if one["title"] not in lacking]
+        _print(
+            rest, [f"{', '.join(lacking)}: need views, labels or other images than the file holds"] if lacking else []
+        )
     _require_any(records)
 
 

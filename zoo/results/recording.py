@@ -10,7 +10,6 @@ provenance. A line of provenance may be without its row, and is then ignored.
 One process writes at a time, by a lock that ends with it. On a file system without locks, processes that write at the
 same moment may lose rows of one of them: record from one process there, and merge (``zoo results merge``).
 
-
 A recorded number never changes. The same row again is no error, so that a run which is repeated or resumed records what
 is missing; another value for the same row is refused, or reported and left out. There is no way to replace one here: a
 better measurement has another protocol or source, and a wrong row is an erratum, or is removed by hand.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 from ..errors import ZooError
-from .hosts import asked, no_answer, note_silent, reason_of
+from .hosts import asked, certificates, no_answer, note_silent, reason_of
 from .places import Answer, Source, shown, source
 from .store import REGISTERED
 
@@ -123,7 +123,12 @@ def _ask_server(resolved: Source, recorded: Recorded) -> Answer:
     headers = {"User-Agent": asked(), "Accept": "*/*", "Accept-Encoding": "identity"}
     try:
         answer = requests.head(
-            resolved.url, headers=headers, allow_redirects=True, timeout=_TIMEOUT_S, auth=lambda request: request
+            resolved.url,
+            headers=headers,
+            allow_redirects=True,
+            timeout=_TIMEOUT_S,
+            auth=lambda request: request,
+            verify=certificates(),
         )
     except (requests.RequestException, ValueError) as error:  # the last of an impossible host
         reason = reason_of(error, resolved.url, _TIMEOUT_S)

@@ -33,11 +33,11 @@ from urllib.parse import urljoin, urlsplit
 from filelock import FileLock, Timeout
 
 from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
-from ..files import replaced
+from ..files import NO_LOCKS, replaced
 from ..optional import requires_extra
 from ..progress import Bar, Progress
 from ..storage import is_offline
-from .hosts import asked, innermost, is_unconnected, no_answer, note_silent, reason_of
+from .hosts import asked, certificates, innermost, is_unconnected, no_answer, note_silent, reason_of
 from .places import Expected, Fetched, Source, file_sha256, shown, source, torch_checkpoints
 
 with requires_extra("models", needed_for="Downloading weights"):
@@ -185,14 +185,7 @@ def _right(path: Path, expected: Expected, *, whole: str = "") -> tuple[str, int
 def _fetched(resolved: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy) -> Fetched:
     part = folder / "partial" / f"{_key_of(resolved.place)}.part"
     part.parent.mkdir(parents=True, exist_ok=True)
-    lock, has_waited = FileLock(part.with_suffix(".lock")), False
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        has_waited = True
-        lock.acquire()
-    with lock:
-        lock.release()  # of the two acquisitions, one is left
+    with _alone(part.with_suffix(".lock")) as has_waited:
         if has_waited:
             if (cached := _cached(resolved, expected, folder)) is not None:
                 return cached
@@ -216,6 +209,29 @@ def _fetched(resolved: Source, expected: Expected, folder: Path, progress: Progr
         os.replace(part, target)
         _drop(part)
     return Fetched(path=target, sha256=digest, size_bytes=size, origin=shown(resolved.url or ""), is_ours=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """Lets one process in at a time; whether another one was there first."""
+    lock, has_waited = FileLock(path, fallback_to_soft=False), False  # a soft lock outlives a killed process
+    try:
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            has_waited = True
+            lock.acquire()
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        raise StoreError(
+            f"The folder {path.parent} is on a file system without locks ({error.strerror}); set ZOO_CACHE to a folder "
+            "on another disk."
+        ) from error
+    try:
+        yield has_waited
+    finally:
+        lock.release()
 
 
 def _drop(part: Path) -> None:
@@ -367,10 +383,6 @@ def _disk(folder: Path) -> Iterator[None]:
     """Turns errors of the disk into one sentence; errors of the network never get here."""
     try:
         yield
-    except NotImplementedError as error:  # of the lock
-        raise StoreError(
-            f"The folder {folder} is on a file system without locks; set ZOO_CACHE to a folder on another disk."
-        ) from error
     except OSError as error:
         why = error.strerror or str(error)
         remedy = "make room" if error.errno in _FULL else "make it writable"
@@ -390,7 +402,7 @@ def _answer(url: str, headers: dict[str, str], expected: Expected, policy: Polic
                 timeout=(min(10.0, policy.timeout_s), policy.timeout_s),
                 allow_redirects=False,
                 auth=lambda request: request,  # no password of ~/.netrc
-                verify=os.environ.get("SSL_CERT_FILE") or True,
+                verify=certificates(),
             )
             if not answer.is_redirect:
                 return answer

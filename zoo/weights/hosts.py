@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,11 @@ def asked() -> str:
     return f"ssl-zoo/{__version__}"
 
 
+def certificates() -> str | bool:
+    """Which certificates requests is to trust: those of ``SSL_CERT_FILE``, else what requests trusts by itself."""
+    return os.environ.get("SSL_CERT_FILE") or True
+
+
 def no_answer(address: str) -> str:
     """Why the host of an address could not be reached a moment ago; "" if that was not tried, or it answered."""
     when, reason = _silent.get(urlsplit(address).netloc, (0.0, ""))
@@ -29,11 +35,6 @@ def no_answer(address: str) -> str:
 def note_silent(address: str, reason: str) -> None:
     """Notes that the host of an address could not be reached."""
     _silent[urlsplit(address).netloc] = time.monotonic(), reason
-
-
-def forget_silent() -> None:
-    """Every host may be asked again."""
-    _silent.clear()
 
 
 def host_of(location: str) -> str | None:
@@ -52,7 +53,7 @@ def unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:
 
     def refusal(address: str) -> str | None:
         try:
-            requests.head(address, timeout=seconds, headers={"User-Agent": asked()})
+            requests.head(address, timeout=seconds, headers={"User-Agent": asked()}, verify=certificates())
             return None
         except (requests.RequestException, ValueError) as error:  # the last of a proxy that is no address
             return reason_of(error, address, seconds)
