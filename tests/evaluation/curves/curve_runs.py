@@ -17,11 +17,11 @@ from zoo.datasets.images import ImageSet, array_images
 from zoo.datasets.subsets import uniform_draws
 from zoo.encoders import Encoder
 from zoo.errors import UnknownName
-from zoo.evaluation.curves.inputs import TransferData
+from zoo.evaluation.curves.data import TransferData
 from zoo.evaluation.curves.models import Candidate
 from zoo.evaluation.curves.recipe import TASKS
 from zoo.evaluation.curves.report import CurveReport, CurveRequest, learning_curves
-from zoo.evaluation.curves.tuning import OnStep, Step, Trained, Training, Transfer
+from zoo.evaluation.curves.training import OnStep, Step, Trained, Training, Transfer
 
 PREPROCESS = Preprocess(resize_px=8, crop_px=8, interpolation="bilinear", mean=(0.5,) * 3, std=(0.25,) * 3)
 HOW = Training(device="cpu")

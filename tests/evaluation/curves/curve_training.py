@@ -11,10 +11,10 @@ import numpy as np
 
 from zoo.cards.schema import Preprocess
 from zoo.encoders import Encoder
-from zoo.evaluation.curves.inputs import TransferData, transfer_data
+from zoo.evaluation.curves.data import TransferData, transfer_data
 from zoo.evaluation.curves.models import Candidate, candidate
 from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.tuning import OnStep, Trained, Training, Transfer, train_run
+from zoo.evaluation.curves.training import OnStep, Trained, Training, Transfer, train_run
 
 RECIPE = Recipe(learning_rates=(1e-3, 4e-3), batch_size=8, epochs=1.0, least_steps=16, evaluations=8, head_rate=1.0)
 """Two learning rates of 4 and of 16 steps: 20 in all, and a look after every other one."""

@@ -1,21 +1,22 @@
-"""Calibrated learning curves of encoders on a task: their runs, curves, rows of results and example predictions.
+"""Calibrated learning curves of encoders on a task: the search for regimes, the curves, and rows of results.
 
-:func:`learning_curves` searches for the regimes if none are given, has all runs done or read from the cache, and makes
-the curves of them: means over seeds with intervals, each encoder calibrated by the controls of its architecture.
+A curve says most between the numbers of labels with which a network trained from scratch is no better than a blind
+guess, and as good as maximal supervision. The search for these ends tries scratch with one seed on rungs of a ladder,
+from both ends and then halving what lies between; regimes are spread evenly over the logarithm of n.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...cards.catalogue import catalogue
-from ...cards.schema import Preprocess
-from ...datasets.dense import MapSet, aligned
 from ...datasets.imagefiles import notes_on
 from ...encoders.preprocess import build_preprocess
 from ...errors import DataError, QueryError
@@ -26,16 +27,15 @@ from ...optional import requires_extra
 from ...results.rows import Measurement
 from ...results.vocabulary import METRICS
 from ..bootstrap import N_DRAWS, Drawn, Interval, Resampled, constant_draws, resampled
-from .calibration import calibrated_risk, no_scale
+from .calibration import NEAR_BLIND, NEAR_MAXIMAL, calibrated_risk, no_scale
 from .curve import CalibratedCurve, calibrated_curve
-from .inputs import TransferData, images_of, labels_of
+from .data import Regime, TransferData, checked_regime, images_of, labels_of, least_images
 from .models import Candidate, transfer_model
-from .progress import CurveProgress
 from .recipe import Recipe, protocol_of, recipe_dict, recipe_digest
-from .regimes import Ends, Regime, ends, ladder, least_images, resolved_regimes, spread
 from .runs import (
     CONTROLS,
     Control,
+    CurveProgress,
     CurveRun,
     Job,
     Runner,
@@ -46,19 +46,130 @@ from .runs import (
     distinct,
     ends_of_scale,
 )
-from .tuning import Training, train_run
+from .training import Training, train_run
 
 with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
 
 if TYPE_CHECKING:
     from ...execution.executor import Executor, Resources
-    from .figures import Strip
+
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([km]?)", re.ASCII)
+_FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
+_STEPS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), tuple(1.0 + 0.1 * i for i in range(90)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Where the regimes begin and end, as far as it is known."""
+
+    low: int  # images
+    high: int
+    untried: tuple[int, ...]  # rungs to try next; empty when the ends are known
+    notes: tuple[str, ...] = ()  # what the range does not reach
+
+
+def parse_regimes(text: str) -> tuple[Regime, ...]:
+    """Regimes from text: numbers of images by comma, with k or m for thousands and millions, or "all".
+
+    >>> parse_regimes("50, 200, 1k, all")
+    (50, 200, 1000, 'all')
+    """
+    regimes: list[Regime] = []
+    for part in (part.strip().lower() for part in text.split(",")):
+        match = _NUMBER.fullmatch(part)
+        number = float(match[1]) * _FACTORS[match[2]] if match else 0.0
+        if part != "all" and (number < 1 or not number.is_integer()):
+            raise QueryError(
+                f"The regime {part!r} is no number of images; expected whole numbers from 1, with k or m for thousands "
+                "and millions, or all, with commas between them, such as 50,200,1k,all."
+            )
+        regimes.append("all" if part == "all" else int(number))
+    return tuple(regimes)
+
+
+def resolved_regimes(regimes: Sequence[Regime], n_all: int, *, name: str = "the data") -> tuple[int, ...]:
+    """Numbers of images, ascending; refuses none at all, more than there are, and the same twice.
+
+    >>> resolved_regimes(("all", 50), 200)
+    (50, 200)
+    """
+    numbers = tuple(sorted(checked_regime(n, n_all, name=name) for n in regimes))
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise QueryError(
+            f"The regimes {', '.join(map(str, regimes)) or '(none)'} were asked for; expected different numbers of "
+            "images, each once, such as 50,200,1k,all."
+        )
+    return numbers
+
+
+def ladder(n_least: int, n_all: int, *, fineness: int = 0) -> tuple[int, ...]:
+    """Numbers of images from the least possible to all, in steps of 1, 2, 5, 10 or finer ones, and both ends.
+
+    >>> ladder(11, 1346)
+    (11, 20, 50, 100, 200, 500, 1000, 1346)
+    """
+    if n_least > n_all:
+        raise DataError(f"Regimes start at {n_least:,} images, but there are {n_all:,}; add images.")
+    powers = range(len(str(n_all)))
+    between = {round(step * 10**power) for power in powers for step in _STEPS[fineness]}
+    return tuple(sorted({n_least, n_all} | {n for n in between if n_least < n < n_all}))
+
+
+def ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> Ends:
+    """Where the range from near blind to near maximal begins and ends, and which rungs of the ladder to try next.
+
+    ``calibrated`` has the calibrated risk of scratch on those rungs that were tried.
+    """
+    last = len(rungs) - 1
+    tried = {number: calibrated[n] for number, n in enumerate(rungs) if n in calibrated}
+    missing = tuple(rungs[number] for number in sorted({0, last}) if number not in tried)
+    if missing:
+        return Ends(low=rungs[0], high=rungs[-1], untried=missing)
+    learnt = min((number for number, risk in tried.items() if risk < NEAR_BLIND), default=0)  # the first that is
+    low = max((number for number in tried if number < learnt), default=0)
+    high = min((number for number, risk in tried.items() if number > low and risk <= NEAR_MAXIMAL), default=last)
+    short = max((number for number in tried if number < high), default=0)  # the last that is not near maximal yet
+    halves = {(low + learnt) // 2} if low < learnt else set()
+    halves |= {(short + high) // 2} if tried[high] <= NEAR_MAXIMAL else set()
+    untried = tuple(rungs[number] for number in sorted(halves) if number not in tried)
+    notes = []
+    if tried[low] < NEAR_BLIND:
+        notes.append(
+            f"Scratch is far from the blind guess already at {rungs[low]:,} images, the least that were tried "
+            f"(calibrated risk {tried[low]:.2f}): the regimes do not cover the range up to {NEAR_BLIND}."
+        )
+    if tried[high] > NEAR_MAXIMAL:
+        notes.append(
+            f"Scratch is not near maximal supervision even at {rungs[high]:,} images, the most that were tried "
+            f"(calibrated risk {tried[high]:.2f}): the regimes do not cover the range down to {NEAR_MAXIMAL}."
+        )
+    return Ends(low=rungs[low], high=rungs[high], untried=untried, notes=tuple(notes))
+
+
+def spread(low: int, high: int, *, count: int) -> tuple[int, ...]:
+    """Round numbers from ``low`` to ``high``, both among them, as evenly over their logarithm as there are.
+
+    >>> spread(11, 1346, count=5), spread(3, 5, count=5)
+    ((11, 50, 100, 500, 1346), (3, 4, 5))
+    """
+    if high - low < count:
+        return tuple(range(low, high + 1))
+    ladders = (ladder(low, high, fineness=fineness) for fineness in range(len(_STEPS)))
+    known = next((rungs for rungs in ladders if len(rungs) >= count), tuple(range(low, high + 1)))
+    wanted = np.linspace(math.log(low), math.log(high), count)
+    chosen: list[int] = []
+    for number, place in enumerate(wanted):
+        first = known.index(chosen[-1]) + 1 if chosen else 0
+        free = known[first : len(known) - (count - 1 - number)]  # so that enough are left for those to come
+        chosen.append(min(free, key=lambda n: (abs(math.log(n) - place), n)))
+    return tuple(chosen)
+
 
 _PERCENT = (0.0, 100.0)
 
-RunsByKey = Mapping[str, CurveRun]
-Keys = tuple[str, ...]  # of the runs behind a mean
+RunsByKey: TypeAlias = Mapping[str, CurveRun]
+Keys: TypeAlias = tuple[str, ...]  # of the runs behind a mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,111 +582,3 @@ def _provenance(report: CurveReport, candidate: Candidate, run: CurveRun, hash_o
         "settings": recipe_dict(recipe if is_encoder else recipe.of_controls) | {"digest": recipe_digest(data.task)},
         "report": about | {key: value for key, value in run.report.items() if key not in _NOT_RECORDED},
     }
-
-
-RunsByRole = Mapping[tuple[str, Control], Sequence[CurveRun]]
-
-
-def strip_of(
-    data: TransferData,
-    runs: RunsByRole,
-    *,
-    encoders: Sequence[str],
-    preprocess: Preprocess,
-    frozen: bool = False,
-    n_images: int = 3,
-) -> Strip | None:
-    """The first test images with what the runs of a report predicted of them; None where the task is not dense.
-
-    ``runs`` are those of :attr:`CurveReport.runs`, of which the first seed is shown for each number of labels, and
-    ``encoders`` the columns, in this order. ``preprocess`` is that of image and truth. There are at most ``n_images``,
-    as many as have predictions.
-    """
-    from .figures import Column, Strip
-
-    if not isinstance(data.test, MapSet):
-        return None
-    every = [run.examples for group in runs.values() for run in group if run.examples is not None]
-    n_images = min([n_images, *map(len, every)])
-    of_encoders = {name: _by_n(runs.get((name, "encoder"), ())) for name in encoders}
-    of_scratch = _scratches(runs, encoders)
-    named = of_scratch | {f"{name} (frozen)" if frozen else name: by_n for name, by_n in of_encoders.items()}
-    columns = [
-        Column(name=name, n=by_n[n].n_actual, maps=_maps(by_n[n], n_images))
-        for n in _chosen(sorted({n for by_n in of_encoders.values() for n in by_n}), len(named))
-        for name, by_n in named.items()
-        if n in by_n
-    ]
-    truth, valid = zip(*(_target(data.test, number, preprocess) for number in range(n_images)), strict=True)
-    images = [_image(data.test, number, preprocess) for number in range(n_images)]
-    return Strip(
-        task=data.task.name,
-        dataset=data.name,
-        unit=data.test.unit,
-        images=np.stack(images),
-        truth=np.stack(truth),
-        valid=np.stack(valid),
-        blind=_control(runs, encoders, "blind", n_images),
-        maximal=_control(runs, encoders, "maximal", n_images),
-        columns=columns,
-    )
-
-
-def _by_n(runs: Sequence[CurveRun]) -> dict[int, CurveRun]:
-    """The run of the first seed for each number of labels that was asked for."""
-    first: dict[int, CurveRun] = {}
-    for run in sorted(runs, key=lambda run: (run.n_requested, run.seed or 0)):
-        if run.examples is not None:
-            first.setdefault(run.n_requested, run)
-    return first
-
-
-def _scratches(runs: RunsByRole, encoders: Sequence[str]) -> dict[str, dict[int, CurveRun]]:
-    """Each scratch once: encoders of one architecture share theirs."""
-    different: dict[str, dict[int, CurveRun]] = {}
-    for name in encoders:
-        by_n = _by_n(runs.get((name, "scratch"), ()))
-        if by_n and not any(_alike(by_n, other) for other in different.values()):
-            different[name] = by_n
-    if len(different) == 1:
-        return {"scratch": next(iter(different.values()))}
-    return {f"scratch for {name}": by_n for name, by_n in different.items()}
-
-
-def _alike(one: Mapping[int, CurveRun], other: Mapping[int, CurveRun]) -> bool:
-    return one.keys() == other.keys() and all(
-        np.array_equal(one[n].risks[metric], other[n].risks[metric]) for n in one for metric in one[n].risks
-    )
-
-
-def _chosen(every: Sequence[int], n_columns: int) -> list[int]:
-    """Two to four of the numbers of labels, evenly, the fewer the more columns each of them has."""
-    most = 4 if n_columns <= 3 else 3 if n_columns <= 5 else 2
-    if len(every) <= most:
-        return list(every)
-    places = np.linspace(0, len(every) - 1, most).round().astype(int)
-    return [every[place] for place in places]
-
-
-def _control(runs: RunsByRole, encoders: Sequence[str], control: Control, n_images: int) -> np.ndarray | None:
-    for name in encoders:
-        for run in runs.get((name, control), ()):
-            if run.examples is not None:
-                return _maps(run, n_images)
-    return None
-
-
-def _maps(run: CurveRun, n_images: int) -> np.ndarray:
-    return np.asarray(run.examples, dtype=np.float32)[:n_images]
-
-
-def _target(part: MapSet, number: int, preprocess: Preprocess) -> tuple[np.ndarray, np.ndarray]:
-    values, valid = part.maps[number]
-    return aligned(values, valid, preprocess)
-
-
-def _image(part: MapSet, number: int, preprocess: Preprocess) -> np.ndarray:
-    """The input of the encoder with its normalisation undone, float32 (px, px, 3) in [0, 1]."""
-    normalised = build_preprocess(preprocess)(part.images.images[number]).numpy().transpose(1, 2, 0)
-    pixels = normalised * np.array(preprocess.std) + np.array(preprocess.mean)
-    return np.asarray(np.clip(pixels, 0, 1), dtype=np.float32)

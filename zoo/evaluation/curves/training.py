@@ -1,8 +1,12 @@
-"""Training a network at one learning rate: steps, evaluations, the best weights, and the state it can continue from.
+"""One run: choosing the learning rate, training a network to its best weights, and testing it; or a blind guess.
 
-The optimizer is AdamW; the learning rate rises over the first tenth of the steps and falls by half a cosine. Order of
-the images and the noise of a step depend on the seed and the number of the step alone, so that a training that
-continues from a stored state ends as one that was never interrupted.
+The optimizer is AdamW; the learning rate rises over the first tenth of the steps and falls by half a cosine. All
+learning rates go the first quarter of the steps, and the one with the lowest validation risk continues from where it
+is, so that a run is the same as if its learning rate had been known from the start.
+
+A run is determined by its seed, on a processor to the last bit with one number of threads, on a GPU as far as its
+convolutions are: order of the images and noise of a step depend on the seed and the number of the step alone, so that a
+run that was stopped continues from its last stored state and ends as one that was not.
 """
 
 from __future__ import annotations
@@ -11,74 +15,131 @@ import json
 import math
 import pickle
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...cards.schema import Preprocess
+from ...datasets.dense import MapSet
+from ...datasets.images import digest
 from ...datasets.subsets import raw_draws
-from ...errors import StoreError
-from ...features.computing import PRECISIONS
+from ...drift import full_precision
+from ...errors import DataError, QueryError, StoreError
+from ...features.computing import PRECISIONS, device_for
+from ...features.decoding import died, is_death
+from ...features.store import weights_hash
 from ...files import replaced
 from ...optional import requires_extra
-from .inputs import Batch, Inputs, cuts_of
-from .losses import TargetScale, loss_of, n_terms, risks_of
-from .recipe import Recipe, Task
+from ...version import __version__
+from .calibration import majority_class, pixelwise_direction, pixelwise_median
+from .data import Batch, HeldInputs, Inputs, TransferData, cuts_of, inputs_of, labels_of, read_targets
+from .models import TargetScale, TransferModel, loss_of, n_terms, risks_of, scale_of, transfer_model
+from .recipe import Recipe, Task, recipe_digest
 
 with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
     import torch
     from torch import Tensor, nn
 
+if TYPE_CHECKING:
+    from ...encoders import Encoder
+
 State: TypeAlias = dict[str, Any]  # tensors, numbers, texts, lists, dicts: what torch.load reads with weights_only
 
-_NAME = "training.pt"
-_REST = 20  # times what writing a state took, until the next
+N_EXAMPLES = 8  # first test images, whose predictions are stored to look at
+_MOST_SCALED = 1 << 24  # numbers of maps that give their scale, of evenly spaced images
+_READ_BATCH = 64  # images, while the scale of maps is computed
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+_ORDER_STREAM, _NOISE_STREAM = 7_004, 7_005  # of a seed: order of the images, and what a network draws in training
+_MOST_IMAGES = 256  # of a forward pass without gradient, ...
+_MOST_PIXELS = 1 << 20  # ... and so many pixels, unless training takes more
+_STATE = "training.pt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How a run is computed; moves no number beyond rounding."""
+
+    device: str | None = None  # None: a GPU where there is one
+    n_workers: int = 0  # processes that decode and preprocess; with none, a thread does
+    memory_bytes: int = 2 << 30  # for images and maps that are preprocessed once, in each process
+    state_seconds: float = 60.0  # between two states of a training, at least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transfer:
+    """What an encoder is trained and tested on, and how: all that decides the result of a run but the encoder."""
+
+    data: TransferData
+    train: np.ndarray  # int64, at least two images of ``data.train`` to train on, ...
+    validation: np.ndarray  # ... and at least one to choose learning rate and weights by
+    preprocess: Preprocess
+    recipe: Recipe
+    seed: int  # of the decoder's first weights and the order of the images
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a run is."""
+
+    step: int  # steps done, those at learning rates that were given up included
+    n_steps: int  # at most
+    validation_risk: float | None  # after this step, in the unit of the first metric; None without an evaluation
+
+
+OnStep: TypeAlias = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trained:
+    """Result of a run.
+
+    ``risks`` has for each metric a float32 array (n_test,), in the unit of the metric; lower is better. ``examples``,
+    of dense tasks, are predictions for the first test images, float16 (n_examples, c, px, px), in the unit of the data.
+    ``report`` is what JSON holds: the learning rate that was chosen, what all of them reached, the history of the
+    validation part, and the numbers of steps and images.
+    """
+
+    risks: dict[str, np.ndarray]
+    examples: np.ndarray | None
+    report: dict[str, Any]
 
 
 class StoredTraining:
     """The file with the last state of one training, in a folder of its own; without a folder nothing is stored.
 
-    ``identity`` has everything that the result depends on, as JSON holds it: a state of something else is not used.
-    Between two states are at least ``every_s`` seconds; more, up to 20 times as many, where writing one takes over a
-    twentieth of them.
+    ``identity`` has everything that the result depends on: a state of something else is not used. Between two states
+    are at least ``every_s`` seconds.
     """
 
     def __init__(self, folder: Path | None, identity: dict[str, Any], *, every_s: float) -> None:
-        self._path = None if folder is None else folder / _NAME
+        self._path = None if folder is None else folder / _STATE
         self._identity = json.dumps(identity, sort_keys=True)
-        self._every_s, self._rest_s, self._last_s = every_s, every_s, time.monotonic()
+        self._every_s, self._last_s = every_s, time.monotonic()
 
     def load(self) -> State | None:
-        """The state to continue from; None if there is none, or it is of another training or not whole."""
+        """The state to continue from; None if there is none, or it is of another training or damaged."""
         if self._path is None:
             return None
         try:
             content = torch.load(self._path, map_location="cpu", weights_only=True)
-        except FileNotFoundError:
+        except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError):
             return None
-        except OSError as error:
-            raise StoreError(
-                f"The state of a training in {self._path} cannot be read ({error.strerror or error}); make it readable "
-                "or remove it."
-            ) from error
-        except (RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError):
-            return None  # a damaged file costs a repetition, and nothing else
         is_of_this = isinstance(content, dict) and content.get("identity") == self._identity
         return content["state"] if is_of_this else None
 
     def save(self, state: Callable[[], State]) -> None:
         """Writes a state if the last one is old enough; if that fails, the last one is still there."""
-        began_s = time.monotonic()
-        if self._path is None or began_s - self._last_s < self._rest_s:
+        if self._path is None or time.monotonic() - self._last_s < self._every_s:
             return
-        content = {"identity": self._identity, "state": state()}
         try:
             with replaced(self._path) as file:
-                torch.save(content, file)
+                torch.save({"identity": self._identity, "state": state()}, file)
         except (OSError, RuntimeError) as error:  # torch makes a RuntimeError of a disk that is full
             reason = error.__context__ if isinstance(error.__context__, OSError) else error
             raise StoreError(
@@ -86,8 +147,6 @@ class StoredTraining:
                 "whole, so make room and run the same again to go on from there."
             ) from error
         self._last_s = time.monotonic()
-        cost_s = self._last_s - began_s  # gigabytes to a slow disk would else take half of the time
-        self._rest_s = max(self._every_s, _REST * min(cost_s, self._every_s))
 
 
 def copied(value: Any) -> Any:
@@ -99,11 +158,6 @@ def copied(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(copied(each) for each in value)
     return value
-
-
-_ORDER_STREAM, _NOISE_STREAM = 7_004, 7_005  # of a seed: order of the images, and what a network draws in training
-_MOST_IMAGES = 256  # of a forward pass without gradient, ...
-_MOST_PIXELS = 1 << 20  # ... and so many pixels, unless training takes more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -351,3 +405,301 @@ def rate_factor(step: int, *, n_steps: int) -> float:
     if step < rising:
         return (step + 1) / rising
     return (1 + math.cos(math.pi * (step - rising) / max(1, n_steps - rising))) / 2
+
+
+# --- a run -----------------------------------------------------------------------------------------------------------
+
+
+def train_run(
+    encoder: Encoder, transfer: Transfer, how: Training, state: Path | None = None, on_step: OnStep | None = None
+) -> Trained:
+    """Trains a copy of an encoder with a decoder, and tests it.
+
+    ``state`` is a folder for how far this run is, from time to time; started again with it, it continues from there.
+    It is for the caller to remove.
+    """
+    began_s = time.monotonic()
+    data, preprocess, recipe = transfer.data, transfer.preprocess, transfer.recipe
+    train, validation = np.asarray(transfer.train, np.int64), np.asarray(transfer.validation, np.int64)
+    if len(train) < 2 or not len(validation):
+        raise DataError(
+            f"There are {len(train)} images of {data.name!r} to train on and {len(validation)} to validate on; "
+            "expected at least 2 and 1, so ask for more labels."
+        )
+    device = device_for(encoder, how.device)
+    identity = {} if state is None else _identity(encoder, transfer, device)
+    stored = StoredTraining(state, identity, every_s=how.state_seconds)
+    model = transfer_model(
+        deepcopy(encoder).float(),  # weights that are stored in half precision are too coarse for small steps
+        data.task,
+        n_outputs=data.n_outputs,
+        px=preprocess.crop_px,
+        frozen=recipe.frozen,
+        seed=transfer.seed,
+    )
+    norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
+    if recipe.batch_size == 1 and any(isinstance(each, norms) and each.training for each in model.modules()):
+        raise QueryError(
+            "The recipe has batch_size=1, and the encoder has batch normalisation; expected at least two images a step."
+        )
+    with _computing(device, recipe):
+        wanted = [(data.train, train), (data.train, validation), (data.test, np.arange(len(data.test)))]
+        of_train, of_validation, of_test = inputs_of(
+            wanted, preprocess, memory_bytes=how.memory_bytes, n_workers=how.n_workers, device=device
+        )
+        context = FitContext(
+            task=data.task,
+            recipe=recipe,
+            seed=transfer.seed,
+            scale=_scale(data, of_train, preprocess.crop_px),
+            train=of_train,
+            validation=of_validation,
+            device=device,
+            px=preprocess.crop_px,
+        )
+        model.to(device).to(memory_format=context.layout)
+        network: nn.Module = model
+        n_bytes = 4 * encoder.dim * (len(train) + len(validation))
+        if recipe.frozen and not data.task.is_dense and n_bytes <= how.memory_bytes:
+            network = model.head
+            context = replace(
+                context,
+                train=_features(context, model, context.train, encoder.dim),
+                validation=_features(context, model, context.validation, encoder.dim),
+            )
+        fitting, trials, earlier_s = _fitted(context, network, stored, on_step, began_s=began_s)
+        if fitting is None:
+            tried = ", ".join(f"{rate:g}" for rate in recipe.learning_rates)
+            raise DataError(
+                f"Training on {len(train):,} images of {data.name!r} in {recipe.precision} gives losses that are not "
+                f"finite, at every learning rate of the recipe ({tried}); expected finite ones, so check weights and "
+                "targets, or give it smaller learning rates."
+            )
+        fitting.load_best()
+        risks, _ = evaluated(context, model, of_test)
+        examples = None
+        if data.task.is_dense:
+            predictions = context.predictions(model, of_test, n=N_EXAMPLES)
+            maps = [context.scale.in_units(prediction) for prediction, _ in predictions]
+            examples = _as_examples(torch.cat(maps).cpu().numpy())
+    history = fitting.history[:-1] if fitting.diverged else fitting.history
+    report = {
+        "learning_rate": fitting.learning_rate,
+        "learning_rates": trials,
+        "n_train": len(train),
+        "n_validation": len(validation),
+        "n_steps": context.n_steps,
+        "n_steps_done": fitting.step,
+        "best_step": int(fitting.best[0]) if fitting.best else 0,
+        "diverged_at_step": fitting.step if fitting.diverged else None,
+        "validation": [{"step": int(step), "risk": risk, "loss": loss} for step, risk, loss in history],
+        "scale": asdict(context.scale),
+        "precision": recipe.precision,
+        "device": device.type,
+        "seconds": earlier_s + time.monotonic() - began_s,
+    }
+    return Trained(risks=risks, examples=examples, report=report)
+
+
+def _fitted(
+    context: FitContext, network: nn.Module, stored: StoredTraining, on_step: OnStep | None, *, began_s: float
+) -> tuple[Fitting | None, list[dict[str, Any]], float]:
+    """Trains at all learning rates, and to the end at the best: it, the trials, and seconds of earlier processes.
+
+    The network has the weights to begin with, on the device, and those of the last step afterwards. None if no learning
+    rate gives finite losses.
+    """
+    rates, n_tuning = context.recipe.learning_rates, context.n_tuning
+    first = copied(trained_weights(network)) if len(rates) > 1 else {}
+    resumed = stored.load()
+    trials: list[dict[str, Any]] = [] if resumed is None else resumed["trials"]
+    leader: State | None = None if resumed is None else resumed["leader"]
+    earlier_s = 0.0 if resumed is None else resumed["seconds"]
+
+    def advance(fitting: Fitting, until: int, *, before: int) -> None:
+        """Trains to a step; ``before`` steps were done at learning rates that are no longer trained."""
+
+        def state() -> State:
+            seconds = earlier_s + time.monotonic() - began_s
+            return {"trials": trials, "leader": leader, "fitting": fitting.state(), "seconds": seconds}
+
+        def after(risk: float | None) -> None:
+            stored.save(state)
+            if on_step is not None:
+                on_step(Step(before + fitting.step, (len(rates) - 1) * n_tuning + context.n_steps, risk))
+
+        fitting.advance(until, after)
+
+    fitting: Fitting | None = None
+    for number in range(len(trials), len(rates)):
+        network.load_state_dict(first, strict=False)
+        fitting = Fitting(context, network, rates[number])
+        if resumed is not None:
+            fitting.load(resumed["fitting"])
+            resumed = None
+        advance(fitting, n_tuning, before=number * n_tuning)
+        step, risk, loss = fitting.history[-1]
+        is_finite = not fitting.diverged
+        trials.append(
+            {
+                "learning_rate": fitting.learning_rate,
+                "validation_risk": risk if is_finite else None,
+                "validation_loss": loss if is_finite else None,
+                "diverged_at_step": None if is_finite else int(step),
+            }
+        )
+        if _best(trials) == number and number + 1 < len(rates):
+            leader = copied(fitting.state())
+    best = _best(trials)
+    if best is None:
+        return None, trials, earlier_s
+    if fitting is None or best + 1 < len(rates):
+        fitting = Fitting(context, network, rates[best])
+        if leader is not None:
+            fitting.load(leader)
+    if resumed is not None:  # of the training after the choice
+        fitting.load(resumed["fitting"])
+    leader = None
+    advance(fitting, context.n_steps, before=(len(rates) - 1) * n_tuning)
+    return fitting, trials, earlier_s
+
+
+def _best(trials: Sequence[dict[str, Any]]) -> int | None:
+    """The number of the best; of equals the first."""
+    ranks = [
+        (trial["validation_risk"], trial["validation_loss"], number)
+        for number, trial in enumerate(trials)
+        if trial["diverged_at_step"] is None
+    ]
+    return min(ranks)[2] if ranks else None
+
+
+@contextmanager
+def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
+    """Full precision, and the user's random state as it was; errors of torch become sentences that say what to do."""
+    gpu = [device] if device.type == "cuda" else []
+    on_gpu: AbstractContextManager[Any] = torch.cuda.device(device) if gpu else nullcontext()  # else the first too
+    try:
+        with on_gpu, torch.random.fork_rng(devices=gpu), full_precision():
+            yield
+    except torch.OutOfMemoryError as error:
+        raise QueryError(
+            f"A step of {recipe.batch_size} images in {recipe.accumulate} forward passes does not fit into the memory "
+            f"of {str(device)!r}; expected a recipe with more of them (accumulate), or smaller batches."
+        ) from error
+    except RuntimeError as error:
+        if not is_death(error):
+            raise
+        raise died(str(error)) from error
+
+
+def _scale(data: TransferData, train: Inputs, px: int) -> TargetScale:
+    """The scale of maps, from the training part; classes have none."""
+    if not data.task.is_dense:
+        return TargetScale()
+    n_images = min(len(train), max(1, _MOST_SCALED // (data.n_outputs * px**2)))
+    positions = np.unique(np.linspace(0, len(train) - 1, n_images).astype(np.int64))
+    values = []
+    for cut in cuts_of(n_images, _READ_BATCH):
+        target, valid = train.targets(positions[cut])
+        numbers = target.movedim(1, -1)  # (n, px, px, c)
+        values.append((numbers.flatten(0, 2) if valid is None else numbers[valid]).numpy())
+    return scale_of(np.concatenate(values), what=f"the {data.task.name} maps of {n_images:,} images of {data.name!r}")
+
+
+def _features(context: FitContext, model: TransferModel, inputs: Inputs, dim: int) -> HeldInputs:
+    """Features of a frozen encoder, computed once for all steps."""
+    features, positions = torch.empty((len(inputs), dim), device=context.device), np.arange(len(inputs))
+    done = 0
+    model.eval()
+    with closing(inputs.batches(context.evaluation_cuts(len(inputs)))) as batches:
+        for batch in batches:
+            images = batch.to(context.device, context.layout).images
+            with torch.no_grad(), context.autocast():
+                features[done : done + len(batch)] = model.encoder_features(images).float()
+            done += len(batch)
+    target, _ = inputs.targets(positions)
+    return HeldInputs(Batch(features, target.to(context.device), None), positions)
+
+
+def _identity(encoder: Encoder, transfer: Transfer, device: torch.device) -> dict[str, Any]:
+    """All that a training depends on."""
+    data, images = transfer.data, [np.asarray(part).astype("<i8") for part in (transfer.train, transfer.validation)]
+    return {
+        "format": "zoo-curve-training-1",
+        "versions": [__version__, torch.__version__, np.__version__],
+        "encoder": [str(encoder), weights_hash(encoder)],
+        "data": [data.name, data.train.fingerprint, data.test.fingerprint, data.n_outputs],
+        "images": digest(images),
+        "preprocess": asdict(transfer.preprocess),
+        "recipe": [recipe_digest(data.task), asdict(transfer.recipe)],
+        "seed": transfer.seed,
+        "device": device.type,
+    }
+
+
+def _as_examples(predictions: np.ndarray) -> np.ndarray:
+    """Predictions as they are stored to look at, float16."""
+    examples: np.ndarray = np.clip(predictions, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)
+    return examples
+
+
+# --- a blind guess ---------------------------------------------------------------------------------------------------
+
+_CONSTANTS = {  # the blind guess with the lowest risk by a metric of maps, and its name
+    "depth_l1_error": (pixelwise_median, "the pixel-wise median"),
+    "normals_l1_error": (pixelwise_median, "the pixel-wise median of each component"),
+    "normals_angular_error": (pixelwise_direction, "the pixel-wise direction with the least mean angle"),
+}
+
+
+def blind_run(data: TransferData, preprocess: Preprocess, *, memory_bytes: int, n_workers: int = 0) -> Trained:
+    """The constant with the lowest risk on the training images, tested; each metric has its own.
+
+    Maps are cropped as the images of the encoders are that it is compared with. If they take more than
+    ``memory_bytes``, evenly spaced ones that fit stand for all. ``examples`` repeat the constant of the first metric.
+
+    >>> from zoo.cards.catalogue import catalogue
+    >>> from zoo.evaluation.curves.data import transfer_data
+    >>> data = transfer_data("shapes:classes=4,train=40,val=20", "classification")
+    >>> blind = blind_run(data, catalogue()["pocket_sup_rn_shapes"].preprocess, memory_bytes=1 << 20)
+    >>> float(blind.risks["transfer_error"].mean())
+    75.0
+    """
+    began_s = time.monotonic()
+    n_train, examples = len(data.train), None
+    if isinstance(data.train, MapSet) and isinstance(data.test, MapSet):
+        px, n_channels = preprocess.crop_px, int(data.task.n_channels or 1)
+        n_images = min(max(1, memory_bytes // (px**2 * (4 * n_channels + 1))), n_train)
+        chosen = np.linspace(0, n_train - 1, n_images).astype(np.int64)
+        maps = np.empty((n_images, n_channels, px, px), np.float32)
+        valid = np.empty((n_images, px, px), bool)
+        done = 0
+        with closing(read_targets(data.train, chosen, preprocess, n_workers=n_workers)) as batches:
+            for batch in batches:
+                maps[done : done + len(batch)] = batch.target.numpy()
+                valid[done : done + len(batch)] = True if batch.valid is None else batch.valid.numpy()
+                done += len(batch)
+        constants = {metric: _CONSTANTS[metric][0](maps, valid).astype(np.float32) for metric in data.task.metrics}
+        parts: dict[str, list[Tensor]] = {metric: [] for metric in constants}
+        with closing(read_targets(data.test, np.arange(len(data.test)), preprocess, n_workers=n_workers)) as batches:
+            for batch in batches:
+                for metric, constant in constants.items():
+                    prediction = torch.from_numpy(constant).expand(len(batch), *constant.shape)
+                    of_batch = risks_of(data.task, prediction, batch.target, batch.valid, scale=TargetScale())
+                    parts[metric].append(of_batch[metric])
+        risks = {metric: torch.cat(each).numpy() for metric, each in parts.items()}
+        first = constants[data.task.metrics[0]]
+        examples = _as_examples(np.repeat(first[None], min(N_EXAMPLES, len(data.test)), axis=0))
+        some = f"{n_images:,} evenly spaced of the {n_train:,}" if n_images < n_train else f"the {n_train:,}"
+        words = {metric: f"{_CONSTANTS[metric][1]} of {some} training images" for metric in constants}
+    else:
+        labels, tested = labels_of(data.train), labels_of(data.test)
+        guess = majority_class(labels, data.n_outputs)  # type: ignore[arg-type]  # images with classes
+        share, metric, n_images = 100 * float(np.mean(labels == guess)), data.task.metrics[0], n_train
+        risks = {metric: np.where(tested == guess, 0, 100).astype(np.float32)}
+        name = data.train.classes[guess]  # type: ignore[union-attr]
+        words = {metric: f"the most frequent class, {name!r}, of {share:.3g} % of the training images"}
+    seconds = time.monotonic() - began_s
+    report = {"constants": words, "n_images": n_images, "n_train": n_train, "seconds": seconds}
+    return Trained(risks=risks, examples=examples, report=report)
