@@ -160,17 +160,12 @@ def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) 
         ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,1k"), "A regime of 1,000 images was asked for"),
         ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,20"), "each once"),
         ((ENCODER, SHAPES, "--task", "depth", "--seeds", "0"), "Got --seeds '0'"),
-        ((ENCODER, SHAPES, "--task", "depth", "--metric", "rmse"), "no metric of the task named 'rmse'"),
         ((ENCODER, SHAPES, "--task", "depth", "--learning-rates", "fast"), "Got the learning rates 'fast'"),
         ((ENCODER, SHAPES, "--task", "depth", "--set", "least_step=3"), "did you mean least_steps"),
         ((ENCODER, SHAPES, "--task", "depth", "--set", "patience=long"), "Got --set patience=long"),
         ((ENCODER, SHAPES, "--task", "depth", "--epochs", "2", "--set", "epochs=3"), "expected it once"),
         ((ENCODER, SHAPES, "--task", "depth", "--batch-size", "0"), "batch_size=0"),
         ((ENCODER, SHAPES, "--task", "depth", "--device", "abacus"), "The device 'abacus' cannot be used here"),
-        (
-            (ENCODER, SHAPES, "--task", "normals", "--maximal", "1", "--metric", "normals_angular_error"),
-            "expected normals_l1_error, which the recorded risk is of",
-        ),
         ((ENCODER, SHAPES, "--task", "classification", "--regimes", "2,all"), "has no image of the class"),
         (("dino_rn50", SHAPES, "--task", "classification", "--regimes", "2,all"), "no image of the class"),  # unfetched
         (

@@ -39,7 +39,6 @@ from .options import encoder_names, refuse_idle
 from .output import json_option, print_json, print_notes, print_table, say, wrapped
 
 if TYPE_CHECKING:
-    from ..datasets.images import Copies
     from ..evaluation.bootstrap import Interval
     from ..evaluation.curves.curve import CalibratedCurve
     from ..evaluation.curves.data import TransferData
@@ -95,19 +94,11 @@ _WHAT = (
         metavar="RISK",
         help="Risk of maximal supervision, instead of training it: percent of a classification, or the L1 error.",
     ),
-    click.option(
-        "--metric",
-        "metrics",
-        multiple=True,
-        metavar="METRIC",
-        help="Show this metric of the task.  [default: all of them]",
-    ),
 )
 _TRAINING = (
     click.option("--learning-rates", metavar="LIST", help="By comma; the best on the validation part is taken."),
     click.option("--epochs", type=float, help="Passes over the labels."),
     click.option("--batch-size", type=int, help="Images a step of the optimizer."),
-    click.option("--accumulate", type=int, help="Forward passes a step, where the memory is small."),
     click.option("--precision", metavar="NAME", help="Of the forward pass: float32, bfloat16 or float16."),
     click.option(
         "--set",
@@ -137,7 +128,7 @@ _WORKERS = (
     *PROCESS_OPTIONS,
     CPUS_OPTION,
 )
-_NAMED = ("epochs", "batch_size", "accumulate", "precision")
+_NAMED = ("epochs", "batch_size", "precision")
 
 
 _EPILOG = """\b
@@ -175,12 +166,9 @@ def curve_command(
     """
     refuse_idle_source(record=record)
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    from ..evaluation.curves.data import task_of
     from ..evaluation.curves.runs import Unfinished
 
-    task = task_of(spec) if options["task"] is None else options["task"]
-    metrics = _metrics_of(task, options["metrics"], maximal=options["maximal"])
-    data = _data_of(spec, task, options, record=record)
+    data = _data_of(spec, options, record=record)
     try:
         report = _measured(ids, data, options)
     except Unfinished as unfinished:
@@ -194,11 +182,11 @@ def curve_command(
     plain_name = re.sub(r"[^\w.+-]", "_", data.name)
     out = folder or cache_folder() / "curves" / "figures" / f"{plain_name}-{data.task.name}"
     if not as_json:  # before anything can go wrong with figures and results
-        for metric in metrics:
-            print_curves([curve for curve in report.curves if curve.metric == metric])
-    problems, written, recorded, copies = [], list[Path](), None, _copies(data)
+        for curves in _by_metric(report):
+            print_curves(curves)
+    problems, written, recorded = [], list[Path](), None
     try:
-        written = write_figures(report, metrics, out)
+        written = write_figures(report, out)
     except ZooError as error:
         problems.append(str(error))
     if record:
@@ -208,15 +196,14 @@ def curve_command(
         problems += [recorded.problem] * bool(recorded.problem)
     if as_json:
         extra = {
-            "copies": copies_document(copies),
+            "copies": _about_images(data)[0],
             "files": [str(path) for path in written],
             "recorded": recorded.document if recorded else None,
             "problems": problems,
         }
-        print_json(document_of(report, metrics) | extra)
+        print_json(document_of(report) | extra)
     else:
-        notes = notes_of([curve for curve in report.curves if curve.metric in metrics])
-        notes += [*report.notes, *copies_notes(copies), *_groups_notes(data)]
+        notes = [*notes_of(report.curves), *report.notes, *_about_images(data)[1]]
         files = ", ".join(path.name for path in written if path.suffix != ".svg")
         files_notes = [f"wrote {files} into {out}; the figures are there as svg too"] * bool(written)
         print_notes([*files_notes, *(recorded.notes if recorded else ()), *notes], _READING)
@@ -225,11 +212,12 @@ def curve_command(
         raise click.ClickException(" ".join(problems))
 
 
-def _data_of(spec: str, task: str, options: dict[str, Any], *, record: bool) -> TransferData:
+def _data_of(spec: str, options: dict[str, Any], *, record: bool) -> TransferData:
     """The data that the arguments name; refuses options without effect, and other images than were recorded."""
-    from ..evaluation.curves.data import images_of, transfer_data
+    from ..evaluation.curves.data import images_of, task_of, transfer_data
     from ..results.recording import require_same_images
 
+    task = task_of(spec) if options["task"] is None else options["task"]
     if task in ("depth", "normals"):
         idle = (*COLUMN_OPTIONS, "fold_labels", *TABLE_OPTIONS)
         refuse_idle(idle, f"{spec!r} is no data set of classes, and has no columns")
@@ -298,8 +286,8 @@ def _engine_of(options: Mapping[str, Any], *, is_auto: bool) -> Engine:
             f"Got --to {where}, expected a folder, for workers keep there how far a training is; name one that all "
             "of them reach."
         )
-    given = {name: options[name] for name in ("on", "part", "cpus_each", "gpus_each", "mixed_versions")}
-    engine = Engine(where=folder, stored="float32", **given)
+    names = ("on", "part", "cpus_each", "gpus_each", "mixed_versions")
+    engine = Engine(where=folder, stored="float32", **{name: options[name] for name in names})
     if not engine.is_used:
         refuse_idle(OF_WORKERS, "no engine is asked for", remedy=", or add --on")
     else:
@@ -356,22 +344,6 @@ def seeds_of(text: str) -> tuple[int, ...]:
             "0,1,2."
         )
     return seeds
-
-
-def _metrics_of(task: str, given: Sequence[str], *, maximal: float | None) -> tuple[str, ...]:
-    """Metrics of the task to show; with ``--maximal`` only the first, which that risk is of."""
-    from ..evaluation.curves.recipe import task_named
-
-    known = task_named(task).metrics
-    for name in given:
-        if name not in known:
-            raise UnknownName("metric of the task", name, known, hint=f"It has {' and '.join(known)}.")
-    chosen = tuple(name for name in known if name in given) or known
-    if maximal is not None and chosen[0] != known[0]:
-        raise QueryError(
-            f"Got --maximal with --metric {chosen[0]}, expected {known[0]}, which the recorded risk is of."
-        )
-    return chosen if maximal is None else chosen[:1]
 
 
 _READING = (
@@ -462,8 +434,13 @@ def notes_of(curves: Sequence[CalibratedCurve]) -> list[str]:
     return [note if len(names) == n else f"{', '.join(names)}: {note}" for note, names in by_note.items()]
 
 
-def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
-    """The report as JSON; curves of the shown metrics only."""
+def _by_metric(report: CurveReport) -> list[list[CalibratedCurve]]:
+    metrics = dict.fromkeys(curve.metric for curve in report.curves)
+    return [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
+
+
+def document_of(report: CurveReport) -> dict[str, Any]:
+    """The report as JSON."""
     return {
         "dataset": report.data.name,
         "task": report.data.task.name,
@@ -472,7 +449,7 @@ def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
         "recipe": asdict(report.request.recipe),
         "maximal": report.request.maximal,
         "notes": list(report.notes),
-        "curves": [_json_of(curve.as_dict()) for curve in report.curves if curve.metric in metrics],
+        "curves": [_json_of(curve.as_dict()) for curve in report.curves],
         "runs": [
             {
                 "encoder": name,
@@ -489,15 +466,12 @@ def document_of(report: CurveReport, metrics: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> list[Path]:
-    """Writes the curves of each metric and the strip of a dense task as PNG and SVG, and all numbers as
-    ``curves.json``.
-    """
+def write_figures(report: CurveReport, folder: Path) -> list[Path]:
+    """Writes the curves and the strip of a dense task as PNG and SVG, and all numbers as ``curves.json``."""
     from ..evaluation.curves.figures import curves_figure, strip_figure, strip_of
     from ..evaluation.drawing import save, style
 
-    by_metric = [[curve for curve in report.curves if curve.metric == metric] for metric in metrics]
-    figures = [curves_figure(curves) for curves in by_metric if curves]
+    figures = [curves_figure(curves) for curves in _by_metric(report)]
     names = [one.name for one in report.candidates]
     strip = strip_of(report.data, report.runs, encoders=names, preprocess=report.candidates[0].preprocess)
     if strip is not None:
@@ -508,7 +482,7 @@ def write_figures(report: CurveReport, metrics: Sequence[str], folder: Path) -> 
         with style():
             for figure in figures:
                 paths += save(figure.draw(), folder / figure.name)
-        text = json.dumps(document_of(report, metrics) | {"figures": captions}, indent=1, ensure_ascii=False)
+        text = json.dumps(document_of(report) | {"figures": captions}, indent=1, ensure_ascii=False)
         with replaced(folder / "curves.json") as file:
             file.write((text + "\n").encode())
     except OSError as error:
@@ -528,23 +502,18 @@ def _json_of(value: Any) -> Any:
     return None if isinstance(value, float) and value - value != 0 else value
 
 
-def _copies(data: TransferData) -> Copies | None:
-    from ..datasets.images import copies_of
+def _about_images(data: TransferData) -> tuple[dict[str, Any] | None, list[str]]:
+    """Copies among the images as JSON, and notes on copies and groups."""
+    from ..datasets.images import copies_of, shared_groups
     from ..evaluation.curves.data import images_of
 
     train, test = images_of(data.train), images_of(data.test)
-    return copies_of(train.contents, train.labels, test.contents, test.labels)
-
-
-def _groups_notes(data: TransferData) -> list[str]:
-    from ..datasets.images import shared_groups
-    from ..evaluation.curves.data import images_of
-
-    groups = shared_groups(images_of(data.train).groups, images_of(data.test).groups)
-    if groups is None:
-        return []
-    over = f"intervals are over images, not over the {groups.n_test:,} groups of test images, and may be too short"
-    return [over, *groups.notes()]
+    copies = copies_of(train.contents, train.labels, test.contents, test.labels)
+    groups, notes = shared_groups(train.groups, test.groups), copies_notes(copies)
+    if groups is not None:
+        over = f"intervals are over images, not over the {groups.n_test:,} groups of test images, and may be too short"
+        notes = [over, *groups.notes(), *notes]
+    return copies_document(copies), notes
 
 
 class Shown:

@@ -24,11 +24,11 @@ from zoo.evaluation.curves.data import (
     HeldInputs,
     Inputs,
     StreamedInputs,
+    bytes_of_image,
     cuts_of,
     forget_inputs,
     inputs_of,
     least_images,
-    n_bytes_of,
     regime_subset,
     task_of,
 )
@@ -119,8 +119,6 @@ def test_memory_and_reading_anew_give_the_same_batches(task: str, n_workers: int
     assert isinstance(held, HeldInputs) and isinstance(streamed, StreamedInputs)
     cuts = [np.array([4, 0]), np.array([1, 2, 3])]
     assert all(equal(*both) for both in zip(held.batches(cuts), streamed.batches(cuts), strict=True))
-    for one, other in zip(held.targets(cuts[1]), streamed.targets(cuts[1]), strict=True):
-        assert one is other is None or torch.equal(one, other)  # type: ignore[arg-type]
 
 
 def test_a_batch_is_what_the_preprocessing_and_the_alignment_make() -> None:
@@ -158,13 +156,13 @@ def counted(fingerprint: str, bad: int = -1) -> tuple[ImageSet, Reads]:
 
 def test_the_runs_of_a_process_decode_an_image_once_and_give_memory_up_for_others() -> None:
     (part, reads), (other, _) = counted("one"), counted("other")
-    room = n_bytes_of(part, len(part), small_preprocess().crop_px) * 3 // 2  # for one set, and half of another
+    room = 60 * bytes_of_image(part, small_preprocess().crop_px)
     one_of(part, np.arange(10), memory_bytes=room)
     one_of(part, np.arange(5, 20), memory_bytes=room)
-    assert reads.n == 20, "ten of them were there"
+    assert reads.n == 20, "five of them were there"
     wanted = [(part, np.arange(20)), (other, np.arange(20)), (other, np.arange(20, 60))]
     held, few, many = inputs_of(wanted, small_preprocess(), memory_bytes=room)
-    assert reads.n == 20 and isinstance(held, HeldInputs) and isinstance(few, HeldInputs), "if not the whole set"
+    assert reads.n == 20 and isinstance(held, HeldInputs) and isinstance(few, HeldInputs)
     assert isinstance(many, StreamedInputs), "what the same run uses is not given up"
     one_of(other, np.arange(60), memory_bytes=room)
     one_of(part, np.arange(4), memory_bytes=room)

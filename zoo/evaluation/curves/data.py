@@ -21,14 +21,13 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from ...cards.schema import Preprocess
 from ...datasets import ImageData, ImageSet, open_dense, open_images
 from ...datasets.dense import IMAGE_FOLDERS, MAP_FOLDERS, DenseData, MapSet, aligned
 from ...datasets.images import digest
 from ...datasets.opening import DENSE_KINDS
-from ...datasets.rgb import Scale
 from ...datasets.subsets import checked_seed, raw_draws
 from ...encoders.preprocess import build_preprocess
 from ...errors import DataError, QueryError
@@ -43,6 +42,8 @@ with requires_extra("models", needed_for="Training a transfer"):
 
 TransferSet: TypeAlias = ImageSet | MapSet
 Regime: TypeAlias = int | Literal["all"]
+
+_DENSE_OPTIONS = ("name", "val_share", "seed", "scale", "background")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,23 +62,7 @@ class TransferData:
         return len(images_of(self.train).classes) if self.task.n_channels is None else self.task.n_channels
 
 
-def transfer_data(
-    spec: str | os.PathLike[str] | ImageData | DenseData,
-    task: str,
-    *,
-    name: str | None = None,
-    val_share: float | None = None,
-    seed: int = 0,
-    image_column: str | None = None,
-    label_column: str | None = None,
-    label_columns: Sequence[str] = (),
-    split_column: str | None = None,
-    group: str | None = None,
-    multi_label: bool = False,
-    fold_labels: bool = False,
-    scale: Scale | None = None,
-    background: str = "white",
-) -> TransferData:
+def transfer_data(spec: str | os.PathLike[str] | ImageData | DenseData, task: str, **options: Any) -> TransferData:
     """The data of a task.
 
     Parameters
@@ -87,10 +72,8 @@ def transfer_data(
         :func:`zoo.datasets.open_dense` takes; or what they return.
     task : str
         One of :data:`~zoo.evaluation.curves.recipe.TASKS`.
-    name, val_share, seed, scale, background
-        As for these functions.
-    image_column, label_column, label_columns, split_column, group, multi_label, fold_labels
-        As for :func:`zoo.datasets.open_images`.
+    **options
+        Of these functions, such as ``name``, ``val_share``, ``seed`` or ``scale``.
 
     Raises
     ------
@@ -101,25 +84,9 @@ def transfer_data(
     if isinstance(spec, ImageData | DenseData):
         data: ImageData | DenseData = spec
     elif about.is_dense:
-        data = open_dense(
-            spec, task=task, name=name, val_share=val_share, seed=seed, scale=scale, background=background
-        )
+        data = open_dense(spec, task=task, **{name: options[name] for name in _DENSE_OPTIONS if name in options})
     else:
-        data = open_images(
-            spec,
-            name=name,
-            val_share=val_share,
-            seed=seed,
-            image_column=image_column,
-            label_column=label_column,
-            label_columns=label_columns,
-            split_column=split_column,
-            group=group,
-            multi_label=multi_label,
-            fold_labels=fold_labels,
-            scale=scale,
-            background=background,
-        )
+        data = open_images(spec, **options)
     task_of_data = data.task if isinstance(data, DenseData) else "classification"
     if task_of_data != task:
         raise QueryError(
@@ -318,29 +285,25 @@ class _Reading:
         self.transform = build_preprocess(preprocess) if with_images else None
 
     def __getitem__(self, positions: Sequence[int]) -> Batch | DataError:  # which data loaders would garble if raised
-        images = images_of(self.part)
+        part, images = self.part, images_of(self.part)
         try:
             pixels = torch.empty(len(positions), 0)
             if self.transform is not None:
                 pixels = torch.stack([self.transform(images[position][0]) for position in positions])  # (b, 3, px, px)
-            return Batch(pixels, *targets_of(self.part, positions, self.preprocess))
+            if not isinstance(part, MapSet):
+                return Batch(pixels, torch.from_numpy(part.labels[np.asarray(positions, np.int64)]), None)
+            maps = [aligned(*part.maps[position], self.preprocess) for position in positions]  # (c, px, px), (px, px)
         except DataError as error:
             return error
-
-
-def targets_of(part: TransferSet, positions: Sequence[int], preprocess: Preprocess) -> tuple[Tensor, Tensor | None]:
-    """Target and valid pixels of some images, as :class:`Batch` has them; no image is decoded."""
-    if not isinstance(part, MapSet):
-        return torch.from_numpy(part.labels[np.asarray(positions, np.int64)]), None
-    maps = [aligned(*part.maps[position], preprocess) for position in positions]  # (c, px, px), (px, px)
-    for position, (_, valid) in zip(positions, maps, strict=True):
-        if not valid.any():
-            raise DataError(
-                f"The map of {part.images.names[position]!r} of {part.name!r} ({part.split}) has no valid pixel in the "
-                f"{preprocess.crop_px} px that the encoder sees; expected at least one, so leave this image out."
-            )
-    target, is_valid = (np.stack(arrays) for arrays in zip(*maps, strict=True))
-    return torch.from_numpy(target), torch.from_numpy(is_valid)
+        for position, (_, valid) in zip(positions, maps, strict=True):
+            if not valid.any():
+                return DataError(
+                    f"The map of {part.images.names[position]!r} of {part.name!r} ({part.split}) has no valid pixel in "
+                    f"the {self.preprocess.crop_px} px that the encoder sees; expected at least one, so leave this "
+                    "image out."
+                )
+        target, is_valid = (np.stack(arrays) for arrays in zip(*maps, strict=True))
+        return Batch(pixels, torch.from_numpy(target), torch.from_numpy(is_valid))
 
 
 def read_batches(
@@ -371,26 +334,20 @@ def read_targets(
 
 @dataclass(frozen=True, eq=False)
 class HeldInputs:
-    """Inputs in memory: the images at ``rows``, int64 (n,), of tensors as :class:`Batch` has them."""
+    """Inputs in memory, each a batch of one image."""
 
-    held: Batch
-    rows: np.ndarray
+    items: Sequence[Batch]
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.items)
 
     def batches(self, cuts: Iterable[np.ndarray]) -> Generator[Batch, None, None]:
         """A batch for each int64 array of positions, from 0 to the number of images; close it when done early."""
-        held = self.held
         for cut in cuts:
-            rows = torch.from_numpy(self.rows[cut]).to(held.images.device)
-            yield Batch(held.images[rows], held.target[rows], None if held.valid is None else held.valid[rows])
-
-    def targets(self, positions: np.ndarray) -> tuple[Tensor, Tensor | None]:
-        """Targets and valid pixels of some images, on the CPU."""
-        rows = torch.from_numpy(self.rows[positions]).to(self.held.target.device)
-        valid = self.held.valid
-        return self.held.target[rows].cpu(), None if valid is None else valid[rows].cpu()
+            items = [self.items[position] for position in cut]
+            valid = [item.valid for item in items if item.valid is not None]
+            images, target = (torch.cat([getattr(item, name) for item in items]) for name in ("images", "target"))
+            yield Batch(images, target, torch.cat(valid) if valid else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,46 +368,10 @@ class StreamedInputs:
         chosen = [self.indices[cut].tolist() for cut in cuts]
         return read_batches(self.part, chosen, self.preprocess, n_workers=self.n_workers, pin=self.pin)
 
-    def targets(self, positions: np.ndarray) -> tuple[Tensor, Tensor | None]:
-        """As :meth:`HeldInputs.targets`."""
-        return targets_of(self.part, self.indices[positions].tolist(), self.preprocess)
-
 
 Inputs: TypeAlias = HeldInputs | StreamedInputs
-
-
-class _Held:
-    """Memory for a part of the data, filled as far as it was needed."""
-
-    def __init__(self, part: TransferSet, chosen: np.ndarray, px: int, device: torch.device) -> None:
-        n = len(chosen)
-        self.first = np.full(len(part), -1)  # position -> row
-        self.first[chosen] = np.arange(n)
-        images = torch.empty((n, 3, px, px), device=device)
-        if isinstance(part, MapSet):
-            target = torch.empty((n, int(TASKS[part.task].n_channels or 1), px, px), device=device)
-            self.batch = Batch(images, target, torch.empty((n, px, px), dtype=torch.bool, device=device))
-        else:
-            self.batch = Batch(images, torch.empty(n, dtype=torch.int64, device=device), None)
-        self.is_filled = np.zeros(n, bool)
-        self.n_bytes = n_bytes_of(part, n, px)
-
-    def fill(self, part: TransferSet, indices: np.ndarray, preprocess: Preprocess, *, n_workers: int) -> None:
-        """Reads the images that are not in memory yet."""
-        missing = np.sort(indices[~self.is_filled[self.first[indices]]])  # sorted, so that a disk reads forwards
-        cuts = [missing[cut] for cut in cuts_of(len(missing), _READ_BATCH)]
-        with closing(read_batches(part, [cut.tolist() for cut in cuts], preprocess, n_workers=n_workers)) as batches:
-            for batch, cut in zip(batches, cuts, strict=True):
-                rows = self.first[cut]
-                at = torch.from_numpy(rows).to(self.batch.images.device)
-                self.batch.images[at] = batch.images.to(at.device)
-                self.batch.target[at] = batch.target.to(at.device)
-                if self.batch.valid is not None and batch.valid is not None:
-                    self.batch.valid[at] = batch.valid.to(at.device)
-                self.is_filled[rows] = True
-
-
-_in_memory: dict[tuple[str, str, str, str], _Held] = {}  # of the last runs of this process
+_Key: TypeAlias = tuple[str, str, str, int]  # fingerprint, preprocessing, device, bytes of an image
+_in_memory: dict[_Key, dict[int, Batch]] = {}  # images of the last runs of this process, by position
 
 
 def inputs_of(
@@ -461,36 +382,41 @@ def inputs_of(
     n_workers: int = 0,
     device: torch.device | None = None,
 ) -> list[Inputs]:
-    """The inputs of a run: images of parts of the data by positions, in memory if there is room.
+    """The inputs of a run: images of parts of the data by positions, in memory if they fit into ``memory_bytes``.
 
-    Runs of one process share what is in memory. A whole part is held if it fits into ``memory_bytes`` beside the others
-    of this run, or else the images of the run, or else they are read at each pass. On a GPU they are in its memory, if
-    they take no more than a quarter of what is free there.
+    Runs of one process share what is in memory. On a GPU images are in its memory, if they take no more than a quarter
+    of what is free there.
     """
     gpu = device if device is not None and device.type == "cuda" else None
+    needed: dict[_Key, set[int]] = {}
+    keys: list[tuple[_Key, torch.device] | None] = []  # None: streamed
+    for part, indices in wanted:
+        n_bytes = bytes_of_image(part, preprocess.crop_px)
+        fits_gpu = gpu is not None and n_bytes * len(indices) <= torch.cuda.mem_get_info(gpu)[0] // 4
+        place = gpu if gpu is not None and fits_gpu else torch.device("cpu")
+        key = part.fingerprint, repr(preprocess), str(place), n_bytes
+        fits = sum(one[-1] * len(some) for one, some in needed.items()) + n_bytes * len(indices) <= memory_bytes
+        keys.append((key, place) if fits else None)
+        if fits:
+            needed.setdefault(key, set()).update(indices.tolist())
+    everything = {key: needed.get(key, set()) | _in_memory.get(key, {}).keys() for key in {*needed, *_in_memory}}
+    if sum(key[-1] * len(positions) for key, positions in everything.items()) > memory_bytes:
+        for key in list(_in_memory):  # what this run has no use for
+            _in_memory[key] = {at: item for at, item in _in_memory[key].items() if at in needed.get(key, ())}
     inputs: list[Inputs] = []
-    used: set[tuple[str, str, str, str]] = set()
-    for part, positions in wanted:
-        indices = np.asarray(positions, np.int64)
-        for chosen in (np.arange(len(part)), indices):  # the whole part, which other runs have a use for too
-            key = part.fingerprint, digest([chosen.astype("<i8")]), repr(preprocess), str(gpu)
-            needed = n_bytes_of(part, len(chosen), preprocess.crop_px)
-            if sum(_in_memory[other].n_bytes for other in used - {key}) + needed > memory_bytes:
-                continue
-            if key not in _in_memory:
-                for other in [other for other in _in_memory if other not in used]:
-                    if sum(held.n_bytes for held in _in_memory.values()) + needed > memory_bytes:
-                        del _in_memory[other]
-                fits_gpu = gpu is not None and needed <= torch.cuda.mem_get_info(gpu)[0] // 4
-                at = gpu if gpu is not None and fits_gpu else torch.device("cpu")
-                _in_memory[key] = _Held(part, chosen, preprocess.crop_px, at)
-            used.add(key)
-            held = _in_memory[key]
-            held.fill(part, indices, preprocess, n_workers=n_workers)
-            inputs.append(HeldInputs(held.batch, held.first[indices]))
-            break
-        else:
-            inputs.append(StreamedInputs(part, indices, preprocess, n_workers, pin=gpu is not None))
+    for (part, indices), found in zip(wanted, keys, strict=True):
+        if found is None:
+            inputs.append(StreamedInputs(part, np.asarray(indices, np.int64), preprocess, n_workers, gpu is not None))
+            continue
+        key, place = found
+        held = _in_memory.setdefault(key, {})
+        missing = np.array(sorted(set(indices.tolist()) - held.keys()), np.int64)  # so that a disk reads forwards
+        cuts = [missing[cut].tolist() for cut in cuts_of(len(missing), _READ_BATCH)]
+        with closing(read_batches(part, cuts, preprocess, n_workers=n_workers)) as batches:
+            for batch, cut in zip(batches, cuts, strict=True):
+                batch = batch.to(place, torch.contiguous_format)
+                held |= {position: batch.part(row, row + 1) for row, position in enumerate(cut)}
+        inputs.append(HeldInputs([held[position] for position in indices.tolist()]))
     return inputs
 
 
@@ -508,7 +434,6 @@ def cuts_of(n: int, size: int) -> list[np.ndarray]:
     return [np.arange(start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def n_bytes_of(part: TransferSet, n: int, px: int) -> int:
-    """Memory that n images of a part take with their targets."""
-    n_target = px**2 * (4 * int(TASKS[part.task].n_channels or 1) + 1) if isinstance(part, MapSet) else 8
-    return n * (4 * 3 * px**2 + n_target)
+def bytes_of_image(part: TransferSet, px: int) -> int:
+    """Memory that an image of a part takes with its target."""
+    return px**2 * (12 + 4 * int(TASKS[part.task].n_channels or 1) + 1) if isinstance(part, MapSet) else 12 * px**2 + 8

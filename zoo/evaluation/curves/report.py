@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -166,10 +165,7 @@ def spread(low: int, high: int, *, count: int) -> tuple[int, ...]:
     return tuple(chosen)
 
 
-_PERCENT = (0.0, 100.0)
-
 RunsByKey: TypeAlias = Mapping[str, CurveRun]
-Keys: TypeAlias = tuple[str, ...]  # of the runs behind a mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,15 +175,13 @@ class CurveRequest:
     Attributes
     ----------
     regimes : tuple of int or "all", or None
-        Numbers of labelled images; None to search for them, which costs some more runs of the scratch control.
+        Numbers of labelled images; None to search for ``count`` of them, which costs some more runs of scratch.
     seeds : tuple of int
         For subsets, random weights and the order of the images.
     recipe : Recipe
     maximal : float or None
         Risk of maximal supervision by the first metric of the task, if it was recorded elsewhere; the curves are then
         of that metric alone.
-    count : int
-        Number of regimes to search for.
     n_draws, seed : int
         Of the bootstrap.
     """
@@ -251,26 +245,19 @@ def learning_curves(
     data : TransferData
     request : CurveRequest
     folder : Path, optional
-        Cache of finished runs; ``curves`` of the zoo's cache by default. Other measurements, and several commands at
-        once, may share it.
+        Cache of finished runs; ``curves`` of the zoo's cache by default. Other measurements may share it.
     how : Training, optional
         Device, processes and memory, which move no number.
     n_processes : int
         That train at the same time, on this machine.
-    executor : Executor, optional
-        Does the runs instead, on machines that reach the folder; of a :class:`~zoo.execution.part.PartOf`, those of the
-        part.
-    resources : Resources, optional
-        What each run takes of them.
+    executor, resources : Executor, Resources, optional
+        Does the runs instead, on machines that reach the folder, and what each run takes of them; of a
+        :class:`~zoo.execution.part.PartOf`, those of the part.
     progress : CurveProgress, optional
         Called as runs go on.
     train : callable
-        Trains and tests one network, called as :func:`zoo.evaluation.curves.tuning.train_run`; for another recipe,
+        Trains and tests one network, called as :func:`zoo.evaluation.curves.training.train_run`; for another recipe,
         which then needs another folder.
-
-    Returns
-    -------
-    CurveReport
 
     Raises
     ------
@@ -288,47 +275,47 @@ def learning_curves(
     names = [candidate.name for candidate in candidates]
     if not names or len(set(names)) != len(names):
         raise QueryError(f"Learning curves of {names} were asked for; expected at least one encoder, each named once.")
-    _check_classes(data)
+    train_labels, test_labels = labels_of(data.train), labels_of(data.test)
+    if train_labels is not None and test_labels is not None:
+        unknown = np.setdiff1d(test_labels, train_labels)
+        if unknown.size:
+            n, name = int((test_labels == unknown[0]).sum()), images_of(data.test).classes[int(unknown[0])]
+            raise DataError(
+                f"{n:,} test images of {data.name!r} have the class {name!r}, which no training image has; expected "
+                "every class in both."
+            )
     work = Workload(data=data, recipe=request.recipe, has_maximal=request.maximal is None)
     notes: tuple[str, ...] = ()
     if request.regimes is not None:
         regimes = resolved_regimes(request.regimes, work.n_all, name=data.name)
         all_jobs(work, candidates, regimes, request.seeds)  # refuses regimes that are too small at once
-    for each in {candidate.control_hash: candidate for candidate in candidates}.values():
-        _require_decodable(each, data, request.recipe)
+    controls = list({candidate.control_hash: candidate for candidate in reversed(candidates)}.values())[::-1]
+    for each in controls:  # refused before any run, not when the other encoders are done
+        try:
+            n_outputs, px, frozen = data.n_outputs, each.preprocess.crop_px, request.recipe.frozen
+            transfer_model(each.untrained(0), data.task, n_outputs=n_outputs, px=px, frozen=frozen, seed=0)
+        except QueryError as error:
+            raise QueryError(f"{each.name}: {error}") from error
+
+    def require_scale(runs: RunsByKey) -> None:
+        """Refuses to go on once it is known that maximal supervision is no better than the blind guess."""
+        for candidate in controls:
+            for metric in _metrics(data, request):
+                blind, maximal = _ends_of_scale(work, candidate, runs, request, metric)
+                if blind is not None and maximal is not None and maximal >= blind:
+                    where = f" ({metric} on {data.name}, architecture of {candidate.name})"
+                    raise DataError(no_scale(blind=blind, maximal=maximal, where=where))
+
     cache = cache_folder() / "curves" if folder is None else folder
     setup = Setup(data=data, recipe=request.recipe, folder=cache, how=how or Training(), train=train)
-    watch = partial(_require_scale, work, candidates, request)
     with Runner(
-        setup, n_processes=n_processes, executor=executor, resources=resources, progress=progress, watch=watch
+        setup, n_processes=n_processes, executor=executor, resources=resources, progress=progress, watch=require_scale
     ) as runner:
         if request.regimes is None:
-            regimes, notes = _searched_regimes(runner, work, candidates, request)
+            regimes, notes = _searched_regimes(runner, work, controls, request)
         runner.do(all_jobs(work, candidates, regimes, request.seeds))
         notes = (*notes, *notes_on([images_of(data.train), images_of(data.test)]))
         return _report(work, candidates, request, runner.runs, regimes, notes)
-
-
-def _require_decodable(candidate: Candidate, data: TransferData, recipe: Recipe) -> None:
-    """Refuses an encoder without what the task needs before any run, not when the other encoders are done."""
-    px = candidate.preprocess.crop_px
-    try:
-        transfer_model(candidate.untrained(0), data.task, n_outputs=data.n_outputs, px=px, frozen=recipe.frozen, seed=0)
-    except QueryError as error:
-        raise QueryError(f"{candidate.name}: {error}") from error
-
-
-def _check_classes(data: TransferData) -> None:
-    train, test = labels_of(data.train), labels_of(data.test)
-    if train is None or test is None:
-        return
-    unknown = np.setdiff1d(test, train)
-    if unknown.size:
-        n, name = int((test == unknown[0]).sum()), images_of(data.test).classes[int(unknown[0])]
-        raise DataError(
-            f"{n:,} test images of {data.name!r} have the class {name!r}, which no training image has; expected every "
-            "class in both."
-        )
 
 
 def _metrics(data: TransferData, request: CurveRequest) -> tuple[str, ...]:
@@ -336,74 +323,50 @@ def _metrics(data: TransferData, request: CurveRequest) -> tuple[str, ...]:
     return data.task.metrics if request.maximal is None else data.task.metrics[:1]
 
 
-def _maximal_jobs(work: Workload, candidate: Candidate, seeds: Sequence[int]) -> tuple[Job, ...]:
-    """The runs behind maximal supervision; none, if its risk was recorded."""
-    return tuple(work.scratch(candidate, work.n_all, seed) for seed in seeds) if work.has_maximal else ()
-
-
-def _maximal_risk(work: Workload, candidate: Candidate, runs: RunsByKey, request: CurveRequest, metric: str) -> float:
-    """The recorded risk of maximal supervision, or the mean over seeds of the measured one."""
-    if request.maximal is not None:
-        return request.maximal
-    jobs = _maximal_jobs(work, candidate, request.seeds)
-    return sum(runs[job.key].risk(metric) for job in jobs) / len(jobs)
-
-
-def _require_scale(work: Workload, candidates: Sequence[Candidate], request: CurveRequest, runs: RunsByKey) -> None:
-    """Refuses to go on once it is known that maximal supervision is no better than the blind guess."""
-    for candidate in candidates:
-        blind = work.blind(candidate)
-        if any(job.key not in runs for job in (blind, *_maximal_jobs(work, candidate, request.seeds))):
-            continue
-        for metric in _metrics(work.data, request):
-            low = _maximal_risk(work, candidate, runs, request, metric)
-            high = runs[blind.key].risk(metric)
-            if low >= high:
-                where = f" ({metric} on {work.data.name}, architecture of {candidate.name})"
-                raise DataError(no_scale(blind=high, maximal=low, where=where))
+def _ends_of_scale(
+    work: Workload, candidate: Candidate, runs: RunsByKey, request: CurveRequest, metric: str
+) -> tuple[float | None, float | None]:
+    """Risks of the blind guess and of maximal supervision, as recorded or as the mean over seeds; None if unknown."""
+    blind = runs.get(work.blind(candidate).key)
+    jobs = [work.scratch(candidate, work.n_all, seed) for seed in request.seeds]
+    maximal = request.maximal
+    if maximal is None and all(job.key in runs for job in jobs):
+        maximal = sum(runs[job.key].risk(metric) for job in jobs) / len(jobs)
+    return None if blind is None else blind.risk(metric), maximal
 
 
 def _searched_regimes(
-    runner: Runner, work: Workload, candidates: Sequence[Candidate], request: CurveRequest
+    runner: Runner, work: Workload, controls: Sequence[Candidate], request: CurveRequest
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Numbers of images, ascending, and notes on what they do not cover.
 
-    By scratch with the first seed, by the first metric of the task, on rungs of a ladder; all these runs are runs of
-    the curve too. Where candidates have several scratch controls, the regimes reach from the first that is near the
-    blind guess to the last that is near maximal supervision.
+    By scratch with the first seed, by the first metric of the task, on rungs of a ladder. Regimes reach from the first
+    control that is near the blind guess to the last that is near maximal supervision.
     """
-    rungs = ladder(least_images(work.data.train), work.n_all)
-    runner.do(ends_of_scale(work, candidates, request.seeds))
-    controls = list({candidate.control_hash: candidate for candidate in reversed(candidates)}.values())[::-1]
+    metric, rungs = work.data.task.metrics[0], ladder(least_images(work.data.train), work.n_all)
+    runner.do(ends_of_scale(work, controls, request.seeds))
     while True:
-        every = [_ends(runner.runs, work, candidate, rungs, request) for candidate in controls]
-        pilots = [
-            work.scratch(candidate, n, request.seeds[0])
-            for candidate, ends_so_far in zip(controls, every, strict=True)
-            for n in ends_so_far.untried
-        ]
+        found, pilots = [], []
+        for candidate in controls:
+            blind, maximal = _ends_of_scale(work, candidate, runner.runs, request, metric)
+            jobs = {n: work.scratch(candidate, n, request.seeds[0]) for n in rungs}
+            risks = {n: runner.runs[job.key].risk(metric) for n, job in jobs.items() if job.key in runner.runs}
+            if work.has_maximal:
+                risks[work.n_all] = maximal or 0.0  # by construction, whatever the risk of a single seed is
+            scale: dict[str, Any] = {"blind": blind, "maximal": maximal}
+            one = ends(rungs, {n: float(calibrated_risk(risk, **scale)) for n, risk in risks.items()})
+            found.append(one)
+            pilots += [jobs[n] for n in one.untried]
         if not pilots:
             break
         runner.do(distinct(pilots))
-    low, high = min(each.low for each in every), max(each.high for each in every)
+    low, high = min(one.low for one in found), max(one.high for one in found)
     notes = [
         f"{candidate.name}: {note}" if len(controls) > 1 else note
-        for candidate, each in zip(controls, every, strict=True)
-        for note in each.notes
+        for candidate, one in zip(controls, found, strict=True)
+        for note in one.notes
     ]
     return spread(low, high, count=request.count), tuple(notes)
-
-
-def _ends(runs: RunsByKey, work: Workload, candidate: Candidate, rungs: Sequence[int], request: CurveRequest) -> Ends:
-    metric = work.data.task.metrics[0]
-    blind = runs[work.blind(candidate).key].risk(metric)
-    maximal = _maximal_risk(work, candidate, runs, request, metric)
-    jobs = {n: work.scratch(candidate, n, request.seeds[0]) for n in rungs}
-    risks = {n: runs[job.key].risk(metric) for n, job in jobs.items() if job.key in runs}
-    if work.has_maximal:
-        risks[work.n_all] = maximal  # by construction, whatever the risk of a single seed is
-    calibrated = {n: float(calibrated_risk(risk, blind=blind, maximal=maximal)) for n, risk in risks.items()}
-    return ends(rungs, calibrated)
 
 
 def _report(
@@ -414,46 +377,44 @@ def _report(
     regimes: tuple[int, ...],
     notes: tuple[str, ...],
 ) -> CurveReport:
-    """Curves of every candidate by every metric, from runs that have all that :func:`all_jobs` names.
-
-    Single runs have intervals by every metric of the task. The bootstrap draws the same test images for all runs.
-    """
+    """Curves of every candidate by every metric; the bootstrap draws the same test images for all runs."""
     data, seeds = work.data, request.seeds
-    by_role: dict[tuple[str, Control], tuple[tuple[Job, ...], ...]] = {}  # a tuple of seeds a regime
-    for candidate in candidates:
-        name = candidate.name
-        by_role[name, "blind"] = ((work.blind(candidate),),)
-        by_role[name, "maximal"] = (jobs,) if (jobs := _maximal_jobs(work, candidate, seeds)) else ()
-        by_role[name, "scratch"] = tuple(tuple(work.scratch(candidate, n, seed) for seed in seeds) for n in regimes)
-        by_role[name, "encoder"] = tuple(tuple(work.encoder(candidate, n, seed) for seed in seeds) for n in regimes)
-    keys = list(dict.fromkeys(job.key for groups in by_role.values() for jobs in groups for job in jobs))
+    groups: dict[tuple[str, Control], list[list[Job]]] = {}  # a list of seeds a regime
+    for one in candidates:
+        groups[one.name, "blind"] = [[work.blind(one)]]
+        groups[one.name, "maximal"] = [[work.scratch(one, work.n_all, seed) for seed in seeds]] * work.has_maximal
+        groups[one.name, "scratch"] = [[work.scratch(one, n, seed) for seed in seeds] for n in regimes]
+        groups[one.name, "encoder"] = [[work.encoder(one, n, seed) for seed in seeds] for n in regimes]
+    flat = {role: [job for jobs in some for job in jobs] for role, some in groups.items()}
+    keys = list(dict.fromkeys(job.key for jobs in flat.values() for job in jobs))
     place = {key: number for number, key in enumerate(keys)}
-    members = {_keys(jobs): [place[job.key] for job in jobs] for groups in by_role.values() for jobs in groups}
-    pools = {  # by how many labels they had; all of them are too few networks to stand by themselves
-        _keys(jobs): min(jobs[0].n, max(regimes))
-        for role, groups in by_role.items()
-        for jobs in groups
-        if role[1] != "blind"
-    }
-    drawn: dict[str, Resampled[Keys]] = {
+    members, pools = {}, {}
+    for (_, control), some in groups.items():
+        for jobs in some:
+            means = tuple(job.key for job in jobs)
+            members[means] = [place[key] for key in means]
+            if control != "blind":  # by how many labels they had; all of them are too few networks by themselves
+                pools[means] = min(jobs[0].n, max(regimes))
+    drawn: dict[str, Resampled[tuple[str, ...]]] = {
         metric: resampled(
             [runs[key].risks[metric] for key in keys],
             members,
             pools=pools,
             n_draws=request.n_draws,
             seed=request.seed,
-            bounds=_PERCENT if METRICS[metric].unit == "percent" else None,
+            bounds=(0.0, 100.0) if METRICS[metric].unit == "percent" else None,
         )
         for metric in data.task.metrics
     }
-
-    def curve(candidate: Candidate, metric: str) -> CalibratedCurve:
-        def means(control: Control) -> list[Drawn]:
-            return [drawn[metric].means[_keys(jobs)] for jobs in by_role[candidate.name, control]]
-
+    curves = []
+    for name, metric in ((one.name, metric) for one in candidates for metric in _metrics(data, request)):
+        risks: dict[Control, list[Drawn]] = {
+            control: [drawn[metric].means[tuple(job.key for job in jobs)] for jobs in groups[name, control]]
+            for control in ("encoder", *CONTROLS)
+        }
         recorded = request.maximal
-        return calibrated_curve(
-            encoder=candidate.name,
+        curve = calibrated_curve(
+            encoder=name,
             task=data.task.name,
             metric=metric,
             unit=METRICS[metric].unit,
@@ -461,23 +422,21 @@ def _report(
             protocol=protocol_of(data.task, request.recipe),
             frozen=request.recipe.frozen,
             regimes=[(n, n) for n in regimes],
-            risks=means("encoder"),
-            scratch=means("scratch"),
-            blind=means("blind")[0],
-            maximal=means("maximal")[0] if recorded is None else constant_draws(recorded, n_draws=request.n_draws),
+            risks=risks["encoder"],
+            scratch=risks["scratch"],
+            blind=risks["blind"][0],
+            maximal=risks["maximal"][0] if recorded is None else constant_draws(recorded, n_draws=request.n_draws),
             n_seeds=[len(seeds)] * len(regimes),
             n_test=len(data.test),
             maximal_n=work.n_all if recorded is None else None,
         )
-
-    flat = {role: tuple(job for jobs in groups for job in jobs) for role, groups in by_role.items()}
-    roles: tuple[Control, ...] = ("encoder", *CONTROLS)
+        curves.append(curve)
     return CurveReport(
         data=data,
         request=request,
         candidates=tuple(candidates),
         regimes=regimes,
-        curves=tuple(curve(candidate, metric) for candidate in candidates for metric in _metrics(data, request)),
+        curves=tuple(curves),
         runs={
             role: tuple(replace(runs[job.key], control=role[1], n_requested=job.n) for job in jobs)
             for role, jobs in flat.items()
@@ -487,34 +446,25 @@ def _report(
             for role, jobs in flat.items()
             for metric in data.task.metrics
         },
-        protocols={name: protocol_of(data.task, request.recipe, control=name) for name in roles},
+        protocols={name: protocol_of(data.task, request.recipe, control=name) for name in ("encoder", *CONTROLS)},
         notes=notes,
     )
 
 
-def _keys(jobs: Sequence[Job]) -> Keys:
-    return tuple(job.key for job in jobs)
-
-
 SOURCE = "measured"
-_ALL = "train -> val"
-_NOT_RECORDED = ("seconds",)  # which differ from one time to the next
-
-Rows = dict[Measurement, dict[str, Any]]
+Rows: TypeAlias = dict[Measurement, dict[str, Any]]
 
 
 def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """Measurements with their provenance, for :func:`zoo.results.recording.record`: one row a run and metric.
 
     The controls are there for every encoder, under its name, and say in their protocol which they are. A recorded risk
-    of maximal supervision is a row without seed and interval. ``source`` is who measured, ``day`` today by default. An
-    encoder without a card is refused, for no row could name it.
+    of maximal supervision is a row without seed and interval. An encoder without a card is refused.
     """
-    cards, rows, data = catalogue(), Rows(), report.data
-    today = (day or date.today()).isoformat()
+    rows, data, recipe, n_all = Rows(), report.data, report.request.recipe, len(report.data.train)
     for candidate in report.candidates:
         name = candidate.name
-        if name not in cards:
+        if name not in catalogue():
             raise QueryError(
                 f"The encoder {name!r} has no card, so that its results cannot be recorded; register it with zoo "
                 "register, and measure it by the id that it has then."
@@ -526,16 +476,18 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
             for run, interval in zip(report.runs[name, control], report.intervals[name, control, metric], strict=True)
         ]
         if report.request.maximal is not None:
+            about = {"recorded_elsewhere": True}
+            run = CurveRun(control="maximal", n_requested=n_all, n_actual=n_all, seed=None, risks={}, report=about)
             interval = Interval(value=report.request.maximal, ci_low=None, ci_high=None)
-            every.append((data.task.metrics[0], _recorded_run(len(data.train)), interval))
+            every.append((data.task.metrics[0], run, interval))
         hashed = preprocess_hash(build_preprocess(candidate.preprocess))
         for metric, run, interval in every:
-            split = _ALL if run.n_requested == len(data.train) else f"train {run.n_requested} images -> val"
+            is_encoder = run.control == "encoder"
             row = Measurement(
                 encoder=name,
                 metric=metric,
                 dataset=data.name,
-                split=split,
+                split="train -> val" if run.n_requested == n_all else f"train {run.n_requested} images -> val",
                 n_train=None if run.report.get("recorded_elsewhere") else run.n_actual,
                 seed=run.seed,
                 value=interval.value,
@@ -544,41 +496,21 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
                 ci_high=interval.ci_high,
                 protocol=report.protocols[run.control],
                 source=source,
-                date=today,
+                date=(day or date.today()).isoformat(),
             )
-            rows[row] = _provenance(report, candidate, run, hashed)
+            settings = recipe_dict(recipe if is_encoder else recipe.of_controls)
+            found: dict[str, Any] = {"control": run.control, "task": data.task.name}
+            found |= {"n_requested": run.n_requested, "n_actual": run.n_actual, **run.report}
+            found.pop("seconds", None)  # which differ from one time to the next
+            rows[row] = {
+                "weights_hash": candidate.weights_hash if is_encoder else None,
+                "preprocess_hash": hashed,
+                "images_hash": {"train": data.train.fingerprint, "val": data.test.fingerprint},
+                "data_hash": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint},
+                "features_hash": None,
+                "subset_hash": run.report.get("subset_hash"),
+                "code_version": code_version(),
+                "settings": settings | {"digest": recipe_digest(data.task)},
+                "report": found,
+            }
     return rows
-
-
-def _recorded_run(n_all: int) -> CurveRun:
-    """Maximal supervision whose risk was recorded elsewhere."""
-    return CurveRun(
-        control="maximal",
-        n_requested=n_all,
-        n_actual=n_all,
-        seed=None,
-        risks={},
-        report={"recorded_elsewhere": True},
-    )
-
-
-def _provenance(report: CurveReport, candidate: Candidate, run: CurveRun, hash_of_preprocess: str) -> dict[str, Any]:
-    data, recipe = report.data, report.request.recipe
-    is_encoder = run.control == "encoder"
-    about = {
-        "control": run.control,
-        "task": data.task.name,
-        "n_requested": run.n_requested,
-        "n_actual": run.n_actual,
-    }
-    return {
-        "weights_hash": candidate.weights_hash if is_encoder else None,
-        "preprocess_hash": hash_of_preprocess,
-        "images_hash": {"train": data.train.fingerprint, "val": data.test.fingerprint},
-        "data_hash": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint},
-        "features_hash": None,
-        "subset_hash": run.report.get("subset_hash"),
-        "code_version": code_version(),
-        "settings": recipe_dict(recipe if is_encoder else recipe.of_controls) | {"digest": recipe_digest(data.task)},
-        "report": about | {key: value for key, value in run.report.items() if key not in _NOT_RECORDED},
-    }

@@ -57,13 +57,7 @@ _TOLD_S = 0.2  # between two steps that are told
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CurveRun:
-    """What one trained network, or one control, got wrong on the test images; its job has its name and key.
-
-    ``risks`` has for each metric a float32 array of shape (n_test,), in the unit of the metric; lower is better, and an
-    error in percent is 0 or 100. ``examples``, of dense tasks, are predictions for the first test images, float16
-    (n_examples, n_outputs, px, px). ``report`` is what JSON holds: learning rate that was chosen, steps, validation
-    history, hash of the subset, seconds.
-    """
+    """A :class:`~zoo.evaluation.curves.training.Trained` network, or a control, of a regime."""
 
     control: Control
     n_requested: int  # labelled images, the validation part included
@@ -92,10 +86,8 @@ class Job:
     @property
     def label(self) -> str:
         """In words."""
-        if self.control == "blind":
-            return "blind guess"
-        who = {"encoder": self.candidate.name, "scratch": "scratch", "maximal": "maximal supervision"}[self.control]
-        return f"{who}, {self.n:,} images, seed {self.seed}"
+        who = {"encoder": self.candidate.name, "maximal": "maximal supervision", "blind": "blind guess"}
+        return who.get(self.control, "scratch") + f", {self.n:,} images, seed {self.seed}" * (self.seed is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,11 +153,7 @@ def ends_of_scale(work: Workload, candidates: Sequence[Candidate], seeds: Sequen
 def all_jobs(
     work: Workload, candidates: Sequence[Candidate], regimes: Sequence[int], seeds: Sequence[int]
 ) -> tuple[Job, ...]:
-    """Every run, each once, in an order that soon gives a curve to look at.
-
-    First the ends of the scale, then the regimes from small to large, and in each of them all candidates with one seed
-    after the other.
-    """
+    """Every run, each once: the ends of the scale, then the regimes from small to large."""
     jobs = list(ends_of_scale(work, candidates, seeds))
     for n in sorted(regimes):
         for seed in seeds:
@@ -437,17 +425,7 @@ class Runner:
 
 
 class Unfinished(ZooError):
-    """The runs of a part of the work are done, and those of other parts are not, which no report can do without.
-
-    Attributes
-    ----------
-    part : (int, int)
-        k and n.
-    n_done, n_jobs : int
-        Runs that are finished, and all.
-    at : Path
-        Folder of the finished ones.
-    """
+    """The runs of part k of n of the work are done, ``n_done`` of all ``n_jobs``, and those of other parts are not."""
 
     def __init__(self, *, part: tuple[int, int], n_jobs: int, n_done: int, at: Path) -> None:
         self.part, self.n_jobs, self.n_done, self.at = part, n_jobs, n_done, at

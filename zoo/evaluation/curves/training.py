@@ -53,7 +53,6 @@ State: TypeAlias = dict[str, Any]  # tensors, numbers, texts, lists, dicts: what
 
 N_EXAMPLES = 8  # first test images, whose predictions are stored to look at
 _MOST_SCALED = 1 << 24  # numbers of maps that give their scale, of evenly spaced images
-_READ_BATCH = 64  # images, while the scale of maps is computed
 _LARGEST_HALF = float(np.finfo(np.float16).max)
 _ORDER_STREAM, _NOISE_STREAM = 7_004, 7_005  # of a seed: order of the images, and what a network draws in training
 _MOST_IMAGES = 256  # of a forward pass without gradient, ...
@@ -420,7 +419,7 @@ def train_run(
     """
     began_s = time.monotonic()
     data, preprocess, recipe = transfer.data, transfer.preprocess, transfer.recipe
-    train, validation = np.asarray(transfer.train, np.int64), np.asarray(transfer.validation, np.int64)
+    train, validation = transfer.train, transfer.validation
     if len(train) < 2 or not len(validation):
         raise DataError(
             f"There are {len(train)} images of {data.name!r} to train on and {len(validation)} to validate on; "
@@ -451,7 +450,7 @@ def train_run(
             task=data.task,
             recipe=recipe,
             seed=transfer.seed,
-            scale=_scale(data, of_train, preprocess.crop_px),
+            scale=_scale(transfer),
             train=of_train,
             validation=of_validation,
             device=device,
@@ -464,8 +463,8 @@ def train_run(
             network = model.head
             context = replace(
                 context,
-                train=_features(context, model, context.train, encoder.dim),
-                validation=_features(context, model, context.validation, encoder.dim),
+                train=_features(context, model, of_train),
+                validation=_features(context, model, of_validation),
             )
         fitting, trials, earlier_s = _fitted(context, network, stored, on_step, began_s=began_s)
         if fitting is None:
@@ -593,33 +592,32 @@ def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
         raise died(str(error)) from error
 
 
-def _scale(data: TransferData, train: Inputs, px: int) -> TargetScale:
+def _scale(transfer: Transfer) -> TargetScale:
     """The scale of maps, from the training part; classes have none."""
+    data, px = transfer.data, transfer.preprocess.crop_px
     if not data.task.is_dense:
         return TargetScale()
-    n_images = min(len(train), max(1, _MOST_SCALED // (data.n_outputs * px**2)))
-    positions = np.unique(np.linspace(0, len(train) - 1, n_images).astype(np.int64))
+    n_images = min(len(transfer.train), max(1, _MOST_SCALED // (data.n_outputs * px**2)))
+    chosen = np.unique(np.linspace(0, len(transfer.train) - 1, n_images).astype(np.int64))
     values = []
-    for cut in cuts_of(n_images, _READ_BATCH):
-        target, valid = train.targets(positions[cut])
-        numbers = target.movedim(1, -1)  # (n, px, px, c)
-        values.append((numbers.flatten(0, 2) if valid is None else numbers[valid]).numpy())
+    with closing(read_targets(data.train, transfer.train[chosen], transfer.preprocess)) as batches:
+        for batch in batches:
+            numbers = batch.target.movedim(1, -1)  # (n, px, px, c)
+            values.append((numbers.flatten(0, 2) if batch.valid is None else numbers[batch.valid]).numpy())
     return scale_of(np.concatenate(values), what=f"the {data.task.name} maps of {n_images:,} images of {data.name!r}")
 
 
-def _features(context: FitContext, model: TransferModel, inputs: Inputs, dim: int) -> HeldInputs:
+def _features(context: FitContext, model: TransferModel, inputs: Inputs) -> HeldInputs:
     """Features of a frozen encoder, computed once for all steps."""
-    features, positions = torch.empty((len(inputs), dim), device=context.device), np.arange(len(inputs))
-    done = 0
+    items: list[Batch] = []
     model.eval()
     with closing(inputs.batches(context.evaluation_cuts(len(inputs)))) as batches:
         for batch in batches:
-            images = batch.to(context.device, context.layout).images
+            batch = batch.to(context.device, context.layout)
             with torch.no_grad(), context.autocast():
-                features[done : done + len(batch)] = model.encoder_features(images).float()
-            done += len(batch)
-    target, _ = inputs.targets(positions)
-    return HeldInputs(Batch(features, target.to(context.device), None), positions)
+                seen = Batch(model.encoder_features(batch.images).float(), batch.target, None)
+            items += [seen.part(row, row + 1) for row in range(len(batch))]
+    return HeldInputs(items)
 
 
 def _identity(encoder: Encoder, transfer: Transfer, device: torch.device) -> dict[str, Any]:
