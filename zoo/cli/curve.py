@@ -282,10 +282,7 @@ def _engine_of(options: Mapping[str, Any], *, is_auto: bool) -> Engine:
     where = options["runs_folder"]
     folder = cache_folder() / "curves" if where is None else local_folder(where)
     if folder is None:
-        raise QueryError(
-            f"Got --to {where}, expected a folder, for workers keep there how far a training is; name one that all "
-            "of them reach."
-        )
+        raise QueryError(f"Got --to {where}, expected a folder for finished runs; name one that all workers reach.")
     names = ("on", "part", "cpus_each", "gpus_each", "mixed_versions")
     engine = Engine(where=folder, stored="float32", **{name: options[name] for name in names})
     if not engine.is_used:

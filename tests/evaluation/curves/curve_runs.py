@@ -82,7 +82,6 @@ def planted_train(
     encoder: Encoder,
     transfer: Transfer,
     how: Training,
-    state: Path | None = None,
     on_step: OnStep | None = None,
     *,
     log: Path | None = None,
@@ -107,9 +106,6 @@ def planted_train(
     if log is not None:
         with open(log, "a") as file:
             file.write(f"{os.getpid()} {needs:g} {n} {seed}\n")
-    if state is not None:
-        state.mkdir(parents=True, exist_ok=True)
-        (state / "training.pt").write_bytes(b"half way")
     if on_step is not None:
         on_step(Step(step=5, n_steps=10, validation_risk=None))
     if seed in fails:

@@ -80,7 +80,7 @@ def calibrated_risk(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) ->
 
 
 def calibrated_risk_draws(risk: ArrayLike, *, blind: ArrayLike, maximal: ArrayLike) -> Floats:
-    """:func:`calibrated_risk` of bootstrap draws, (n_draws,) each; NaN for a draw without a scale, or that holds a NaN.
+    """:func:`calibrated_risk` of bootstrap draws, (n_draws,) each; NaN for a draw without a scale, or with a NaN.
 
     >>> calibrated_risk_draws([5.0, 5.0], blind=[9.0, 4.0], maximal=[1.0, 4.0])
     array([0.5, nan])
@@ -117,21 +117,13 @@ def cumulative_improvement(calibrated: ArrayLike, calibrated_scratch: ArrayLike)
     The curve has the calibrated risk of scratch as x and that of the encoder as y, from the fewest labels to the most,
     straight between regimes. x - y is integrated over the measured range of x; where x goes up again (scratch gets
     worse with more labels) the integral is taken back, and the part at x < 0 (scratch better than maximal supervision)
-    is cut off.
-
-    0 is worth as much as random weights, 1 reaches maximal supervision throughout, below 0 pre-training does harm, and
-    above 1 the encoder is better than maximal supervision.
+    is cut off. 0 is worth as much as random weights, 1 reaches maximal supervision throughout, below 0 pre-training
+    does harm, and above 1 the encoder is better than maximal supervision.
 
     Parameters
     ----------
-    calibrated : float array, shape (n_regimes,)
-        Calibrated risk of the encoder, in the order of the number of labels; lower is better.
-    calibrated_scratch : float array, shape (n_regimes,)
-        That of scratch in the same regimes.
-
-    Returns
-    -------
-    Improvement
+    calibrated, calibrated_scratch : float array, shape (n_regimes,)
+        Calibrated risks of the encoder and of scratch, in the order of the number of labels; lower is better.
 
     Raises
     ------
@@ -146,10 +138,8 @@ def cumulative_improvement(calibrated: ArrayLike, calibrated_scratch: ArrayLike)
 
     Examples
     --------
-    >>> cumulative_improvement([0.45, 0.25, 0.05], [0.9, 0.5, 0.1]).value  # half the risk of scratch in every regime
-    0.5
-    >>> cumulative_improvement([0.0, 0.0], [0.9, 0.1])
-    Improvement(value=1.0, from_scratch=0.9, to_scratch=0.1, n_regimes=2)
+    >>> cumulative_improvement([0.45, 0.25, 0.05], [0.9, 0.5, 0.1])  # half the risk of scratch in every regime
+    Improvement(value=0.5, from_scratch=0.9, to_scratch=0.1, n_regimes=3)
     """
     y = finite_numbers(calibrated, name="The calibrated risk", n_axes=1)
     x = finite_numbers(calibrated_scratch, name="The calibrated risk of scratch", n_axes=1)
@@ -240,33 +230,21 @@ def labels_saved(
     ----------
     n : int array, shape (n_regimes,)
         Labels, rising.
-    risk : float array, shape (n_regimes,)
-        Of the encoder with so many labels, any unit; lower is better.
-    risk_scratch : float array, shape (n_regimes,)
-        Of scratch with as many, in the same unit.
+    risk, risk_scratch : float array, shape (n_regimes,)
+        Of the encoder and of scratch with so many labels, any unit; lower is better.
     maximal : (int, float), optional
-        Labels and risk of maximal supervision, if it is scratch with more labels than the last regime: one more point
-        of the curve of scratch.
-
-    Returns
-    -------
-    LabelsSaved
+        Labels and risk of maximal supervision, if it is scratch with more labels than the last regime.
 
     Raises
     ------
     DataError
-        If there is no regime, the shapes differ, a value is not finite, or the numbers of labels are not whole,
-        positive and rising, that of maximal supervision included.
+        If the shapes differ, a value is not finite, or the numbers of labels are not whole, positive and rising.
 
     Examples
     --------
     >>> saved = labels_saved([100, 400, 1600], risk=[30.0, 20.0, 5.0], risk_scratch=[60.0, 40.0, 20.0])
-    >>> round(saved.scratch_n[0]), saved.scratch_n[1], saved.scratch_n[2]
-    (800, 1600.0, None)
-    >>> saved.bound, saved.limit[2]  # scratch needs more than 1600 labels to err on 5 %
-    (('=', '=', '>'), 1600.0)
-    >>> saved.share_saved[1]
-    0.75
+    >>> round(saved.scratch_n[0]), saved.scratch_n[1:], saved.bound, saved.limit[2], saved.share_saved[1]
+    (800, (1600.0, None), ('=', '=', '>'), 1600.0, 0.75)
     """
     labels = finite_numbers(n, name="The number of labels", n_axes=1)
     risks = finite_numbers(risk, name="The risk", n_axes=1)
@@ -295,12 +273,10 @@ def labels_saved(
 
 
 def labels_of_scratch(n: ArrayLike, risk: ArrayLike, risk_scratch: ArrayLike) -> Floats:
-    """How many labels scratch needs for a risk, in every bootstrap draw, for an interval of :func:`labels_saved`.
+    """Labels with which scratch has a risk, in every bootstrap draw; 0 and infinity for fewer and more than in ``n``.
 
-    ``n`` are the labels with which scratch was measured, rising, (n_points,); ``risk`` is the one to reach, (n_draws,);
-    row i of ``risk_scratch``, (n_draws, n_points), is of the same draw as entry i of it. The result, (n_draws,), is 0
-    where scratch needs fewer labels than the first of ``n``, infinity where it needs more than the last, and NaN for a
-    draw that holds a NaN.
+    ``n`` (n_points,) are the labels of scratch, rising; ``risk`` (n_draws,) is to be reached by ``risk_scratch``
+    (n_draws, n_points), row by row. NaN for a draw that holds a NaN.
 
     >>> labels_of_scratch([100, 400], risk=[30.0, 50.0, 10.0], risk_scratch=[[40.0, 20.0]] * 3)
     array([200.,   0.,  inf])
@@ -351,31 +327,13 @@ def majority_class(labels: ArrayLike, n_classes: int) -> int:
 def pixelwise_median(maps: ArrayLike, valid: ArrayLike | None = None) -> Floats:
     """The median of every pixel, which has the lowest mean absolute error of all constant maps.
 
-    A pixel that is valid in no map gets the median of all valid pixels of its channel.
+    Of maps (n, channels, h, w) in any unit, shape (channels, h, w) in the same. ``valid``, bool (n, h, w), says which
+    pixels are known; others are never read. A pixel that is valid in no map gets the median of all valid pixels of its
+    channel. DataError if nothing is valid, a valid pixel is not finite, or the maps are equal wherever they are valid.
 
-    Parameters
-    ----------
-    maps : float array, shape (n, channels, h, w)
-        Any unit.
-    valid : bool array, shape (n, h, w), optional
-        Pixels whose value is known; all by default. What is elsewhere is never read, NaN included.
-
-    Returns
-    -------
-    float array, shape (channels, h, w), in the unit of the maps
-
-    Raises
-    ------
-    DataError
-        If no pixel is valid, a valid one is not finite, or the maps are equal wherever they are valid.
-
-    Examples
-    --------
     >>> maps = np.array([1.0, 2.0, 9.0]).reshape(3, 1, 1, 1)
-    >>> pixelwise_median(maps).item()
-    2.0
-    >>> pixelwise_median(maps, valid=np.array([True, False, True]).reshape(3, 1, 1)).item()
-    5.0
+    >>> pixelwise_median(maps).item(), pixelwise_median(maps, valid=np.array([[[True]], [[False]], [[True]]])).item()
+    (2.0, 5.0)
     """
     values, mask = _maps(maps, valid)
     medians = np.empty(values.shape[1:])
@@ -403,33 +361,10 @@ def pixelwise_median(maps: ArrayLike, valid: ArrayLike | None = None) -> Floats:
 def pixelwise_direction(normals: ArrayLike, valid: ArrayLike | None = None) -> Floats:
     """The direction of every pixel with the least mean angle to its normals: their median on the sphere.
 
-    A pixel that is valid in no map gets the best direction for the valid normals of all pixels, or for 20,000 of them
-    in even steps.
+    Of normals (n, 3, h, w) of any length above 0, unit vectors, shape (3, h, w). ``valid`` and errors are as for
+    :func:`pixelwise_median`; a pixel that is valid in no map gets the best direction for the valid normals of all
+    pixels, or for 20,000 of them in even steps.
 
-    Parameters
-    ----------
-    normals : float array, shape (n, 3, h, w)
-        Of any length above 0; only the direction counts.
-    valid : bool array, shape (n, h, w), optional
-        Pixels whose normal is known; all by default. What is elsewhere is never read, NaN included.
-
-    Returns
-    -------
-    float array, shape (3, h, w)
-        Unit vectors.
-
-    Raises
-    ------
-    DataError
-        If no pixel is valid, a valid normal is zero or not finite, or the normals are equal wherever they are valid.
-
-    References
-    ----------
-    P. T. Fletcher, S. Venkatasubramanian and S. Joshi 2008, Robust statistics on Riemannian manifolds via the geometric
-    median.
-
-    Examples
-    --------
     >>> towards, right = [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]
     >>> pixelwise_direction(np.array([towards, right, towards]).reshape(3, 3, 1, 1)).ravel()
     array([0., 0., 1.])

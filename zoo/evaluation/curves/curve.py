@@ -51,41 +51,20 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibratedCurve:
-    """What an encoder is worth on a task, over several data regimes.
-
-    Attributes
-    ----------
-    encoder, task, metric, unit, dataset, protocol : str
-        The unit is that of the risks.
-    frozen : bool
-        Whether the encoder stayed as it was while its decoder was trained.
-    blind, maximal : Interval
-        Risks of the controls.
-    points : tuple of CurvePoint
-        The regimes, from the fewest labels to the most.
-    improvement : Interval or None
-        Calibrated cumulative improvement; higher is better, 0 is worth nothing, 1 is maximal supervision throughout.
-        None where it is not identified; a note says why.
-    improvement_range : (float, float) or None
-        Calibrated risks of scratch between which it is measured, that with the fewest labels first.
-    n_test : int or None
-        Test images.
-    notes : tuple of str
-        Sentences on negative values, on the range that is covered, on seeds and intervals.
-    """
+    """What an encoder is worth on a task, over several data regimes."""
 
     encoder: str
     task: str
     metric: str
-    unit: str
+    unit: str  # of the risks
     dataset: str
     protocol: str
-    frozen: bool
-    blind: Interval
+    frozen: bool  # the encoder stayed as it was while its decoder was trained
+    blind: Interval  # risks of the controls
     maximal: Interval
-    points: tuple[CurvePoint, ...]
-    improvement: Interval | None
-    improvement_range: tuple[float, float] | None
+    points: tuple[CurvePoint, ...]  # from the fewest labels to the most
+    improvement: Interval | None  # calibrated cumulative improvement; None where a note says why
+    improvement_range: tuple[float, float] | None  # calibrated risks of scratch that it is measured between
     n_test: int | None
     notes: tuple[str, ...]
 
@@ -127,10 +106,6 @@ def calibrated_curve(
 
     Parameters
     ----------
-    encoder, task, metric, unit, dataset, protocol : str
-        What was measured; they go into the result as they are.
-    frozen : bool
-        Whether the encoder stayed as it was.
     regimes : sequence of (int, int)
         Labels that were asked for and that were used, both from the fewest to the most.
     risks, scratch : sequence of Drawn, one a regime
@@ -139,14 +114,8 @@ def calibrated_curve(
         Risks of the controls, in ``unit``.
     n_seeds : sequence of int, one a regime
         Runs behind each mean.
-    n_test : int, optional
-        Test images.
     maximal_n : int, optional
         Labels of maximal supervision, if it is scratch with all labels; None for a recorded risk.
-
-    Returns
-    -------
-    CalibratedCurve
 
     Raises
     ------
@@ -164,8 +133,6 @@ def calibrated_curve(
     ... )
     >>> [point.calibrated.value for point in curve.points], round(curve.points[1].scratch_n)
     ([0.5, 0.125], 1131)
-    >>> curve.improvement_range, round(curve.improvement.value, 3)
-    ((1.0, 0.25), 0.5)
     """
     if not regimes or not len(regimes) == len(risks) == len(scratch) == len(n_seeds):
         raise DataError(
@@ -322,12 +289,7 @@ def label_of(curve: CalibratedCurve) -> str:
 
 
 def improvement_text(improvement: Interval | None) -> str:
-    """A calibrated cumulative improvement with its interval, for figures and tables.
-
-    >>> from zoo.evaluation.bootstrap import Interval
-    >>> improvement_text(Interval(value=0.42, ci_low=0.3, ci_high=0.55)), improvement_text(None)
-    ('0.42 [0.30, 0.55]', 'not identified')
-    """
+    """A calibrated cumulative improvement with its interval, as 0.42 [0.30, 0.55], for figures and tables."""
     if improvement is None:
         return "not identified"
     text = f"{improvement.value:z.2f}"
@@ -337,18 +299,10 @@ def improvement_text(improvement: Interval | None) -> str:
 
 
 def words_of(name: str) -> str:
-    """The name of a metric as words.
-
-    >>> words_of("depth_l1_error")
-    'depth L1 error'
-    """
+    """The name of a metric as words: depth L1 error."""
     return " ".join("L1" if word == "l1" else word for word in name.split("_"))
 
 
 def in_unit(unit: str) -> str:
-    """The unit of a metric behind its name.
-
-    >>> in_unit("degrees"), in_unit("dimensionless")
-    (' in degrees', '')
-    """
+    """The unit of a metric behind its name: `` in degrees``, or nothing."""
     return "" if unit == "dimensionless" else f" in {unit}"

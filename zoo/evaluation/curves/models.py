@@ -102,8 +102,6 @@ def pyramid(strides: Sequence[int]) -> tuple[list[float], list[int]]:
     end at stride 1. A stage joins at the first level as fine as its stride, and finer than that of the stage below; or
     else at the last.
 
-    >>> pyramid([1, 2, 4, 8, 16, 32])  # a ResNet
-    ([32.0, 16.0, 8.0, 4.0, 2.0, 1.0], [5, 4, 3, 2, 1, 0])
     >>> pyramid([1, 16, 16, 16, 16])  # a transformer
     ([16.0, 8.0, 4.0, 2.0, 1.0], [4, 3, 2, 1, 0])
     """
@@ -199,29 +197,14 @@ def transfer_model(encoder: Encoder, task: Task, *, n_outputs: int, px: int, fro
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """An encoder that can be made again and again, in other processes too.
+    """An encoder that can be made again and again, in other processes too."""
 
-    Attributes
-    ----------
-    name : str
-        Id of its card, or the user's name for it.
-    preprocess : Preprocess
-        From an image of the data to its input; ``preprocess.crop_px`` is the height and width of its input.
-    weights_hash : str
-    architecture_hash : str
-        Candidates that share it, and the preprocessing, share their controls.
-    pretrained : callable
-        () -> Encoder on the CPU, with its weights.
-    untrained : callable
-        (seed) -> Encoder on the CPU, with random weights.
-    """
-
-    name: str
+    name: str  # id of its card, or the user's name for it
     preprocess: Preprocess
     weights_hash: str
-    architecture_hash: str
-    pretrained: Callable[[], Encoder]
-    untrained: Callable[[int], Encoder]
+    architecture_hash: str  # candidates that share it, and the preprocessing, share their controls
+    pretrained: Callable[[], Encoder]  # on the CPU, with its weights
+    untrained: Callable[[int], Encoder]  # by seed, on the CPU, with random weights
 
     @property
     def control_hash(self) -> str:
@@ -261,14 +244,9 @@ def own_candidate(
         For reports and figures; rows of results need a card.
     preprocess : Preprocess
         ``zoo.card(...).preprocess`` of one with the same input, or a new one.
-    pretrained : callable
-        () -> :class:`zoo.encoders.Encoder` on the CPU. A function of a module, if runs are to go to several processes.
-    untrained : callable
-        (seed) -> the same architecture with random weights.
-
-    Returns
-    -------
-    Candidate
+    pretrained, untrained : callable
+        () and (seed) -> :class:`zoo.encoders.Encoder` of one architecture on the CPU, with trained and random weights.
+        Functions of a module, if runs are to go to several processes.
 
     Raises
     ------
@@ -318,13 +296,7 @@ def _hash(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TargetScale:
-    """Where the numbers of a map lie; a network predicts ``(target - centre) / spread``.
-
-    One spread for all channels, so that the loss is the same but for a factor.
-
-    >>> TargetScale((10.0,), 2.0).in_units(TargetScale((10.0,), 2.0).standardised(torch.tensor([[[14.0]]]))).item()
-    14.0
-    """
+    """Where the numbers of a map lie: a network predicts ``(target - centre) / spread``."""
 
     centre: tuple[float, ...] = ()  # of each channel; none: numbers are as they are
     spread: float = 1.0
@@ -401,9 +373,6 @@ def angles(one: Tensor, other: Tensor) -> Tensor:
     """Degrees between vectors of any length, shape (n, 3, ...) -> (n, ...); 90 if one has length 0.
 
     By the tangent of half the angle, which unlike the inverse cosine is exact near 0 and 180 degrees.
-
-    >>> round(angles(torch.tensor([[0.0, 0.0, 2.0]]), torch.tensor([[0.0, 1e-4, 1.0]])).item(), 5)
-    0.00573
     """
     a, b = functional.normalize(one, dim=1), functional.normalize(other, dim=1)
     return torch.rad2deg(2 * torch.atan2((a - b).norm(dim=1), (a + b).norm(dim=1)))

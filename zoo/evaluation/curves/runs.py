@@ -7,13 +7,12 @@ finished run is one file of that name, so that no run is done twice, and another
 find no file.
 
 A run that fails does not stop the others; what went wrong is raised at the end. When the command ends or is killed, its
-processes end too: finished runs stay, and a training continues from its last state.
+processes end too; finished runs stay.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import time
 import zipfile
 import zlib
@@ -45,7 +44,7 @@ with requires_extra("evaluate", needed_for="A learning curve"):
 
 Control = Literal["encoder", "scratch", "maximal", "blind"]
 CONTROLS: tuple[Control, ...] = ("blind", "maximal", "scratch")
-Train: TypeAlias = Callable[[Encoder, Transfer, Training, Path | None, OnStep | None], Trained]
+Train: TypeAlias = Callable[[Encoder, Transfer, Training, OnStep | None], Trained]
 """Trains one network and tests it, as :func:`zoo.evaluation.curves.training.train_run` does."""
 
 _FORMAT = "zoo-curve-run-1"
@@ -170,56 +169,28 @@ def distinct(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(first.values())
 
 
-class RunCache:
-    """Finished runs in a folder, one file each; the folder is made with the first run."""
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-
-    def find(self, job: Job, *, n_test: int) -> CurveRun | None:
-        """The run of a job, or None; a file that is not whole counts as none, for the run can be repeated."""
-        try:
-            with np.load(self._path(job), allow_pickle=False) as arrays:
-                about = json.loads(bytes(arrays["about"]))
-                risks = {name.removeprefix(_RISK): arrays[name] for name in arrays.files if name.startswith(_RISK)}
-                examples = arrays["examples"] if "examples" in arrays.files else None
-            is_whole = about["format"] == _FORMAT and about["key"] == job.key and bool(risks)
-            if not is_whole or any(each.shape != (n_test,) for each in risks.values()):
-                return None
-            n_actual, report = int(about["n_actual"]), dict(about["report"])
-        except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
+def found_run(folder: Path, job: Job, *, n_test: int) -> CurveRun | None:
+    """The finished run of a job, or None; a file that is not whole counts as none, for the run can be repeated."""
+    try:
+        with np.load(folder / f"{job.key}.npz", allow_pickle=False) as arrays:
+            about = json.loads(bytes(arrays["about"]))
+            risks = {name.removeprefix(_RISK): arrays[name] for name in arrays.files if name.startswith(_RISK)}
+            examples = arrays["examples"] if "examples" in arrays.files else None
+        is_whole = about["format"] == _FORMAT and about["key"] == job.key and bool(risks)
+        if not is_whole or any(each.shape != (n_test,) for each in risks.values()):
             return None
-        return CurveRun(
-            control=job.control,
-            n_requested=job.n,
-            n_actual=n_actual,
-            seed=job.seed,
-            risks=risks,
-            examples=examples,
-            report=report,
-        )
-
-    def store(self, job: Job, run: CurveRun) -> None:
-        """Writes a run, whole or not at all, and removes the state of its training."""
-        about = {"format": _FORMAT, "key": job.key, "n_actual": run.n_actual, "report": dict(run.report)}
-        arrays = {_RISK + metric: np.asarray(risks, np.float32) for metric, risks in run.risks.items()}
-        arrays |= {} if run.examples is None else {"examples": run.examples}
-        try:
-            with replaced(self._path(job)) as file:
-                np.savez(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
-            shutil.rmtree(self.state_folder(job), ignore_errors=True)  # what is left of it does no harm
-        except OSError as error:
-            raise StoreError(
-                f"The run {job.label!r} could not be written to {self._path(job)} ({error.strerror or error}); what "
-                "was finished before stays, make room or name another folder."
-            ) from error
-
-    def state_folder(self, job: Job) -> Path:
-        """Where a training may store how far it is."""
-        return self.folder / f"{job.key}.fit"
-
-    def _path(self, job: Job) -> Path:
-        return self.folder / f"{job.key}.npz"
+        n_actual, report = int(about["n_actual"]), dict(about["report"])
+    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
+        return None
+    return CurveRun(
+        control=job.control,
+        n_requested=job.n,
+        n_actual=n_actual,
+        seed=job.seed,
+        risks=risks,
+        examples=examples,
+        report=report,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -234,7 +205,7 @@ class Setup:
 
 
 def perform(setup: Setup, job: Job) -> bool | Failure:
-    """Does a job, whose run is in the cache afterwards: what a worker does."""
+    """Does a job, whose run is a file of the folder afterwards: what a worker does."""
     last_s = 0.0
 
     def on_step(step: Step) -> None:
@@ -244,13 +215,23 @@ def perform(setup: Setup, job: Job) -> bool | Failure:
             tell((job.key, step))
 
     try:
-        RunCache(setup.folder).store(job, _done(setup, job, on_step))
+        trained = _trained(setup, job, on_step)
     except ZooError as error:
         return Failure.of(error)
+    path = setup.folder / f"{job.key}.npz"
+    about = {"format": _FORMAT, "key": job.key, "n_actual": job.n, "report": trained.report}
+    arrays = {_RISK + metric: risks for metric, risks in trained.risks.items()}
+    arrays |= {} if trained.examples is None else {"examples": trained.examples}
+    try:
+        with replaced(path) as file:
+            np.savez(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        text = f"The run {job.label!r} could not be written to {path} ({error.strerror}); make room or name another "
+        return Failure.of(StoreError(f"{text}folder."))
     return True
 
 
-def _done(setup: Setup, job: Job, on_step: OnStep) -> CurveRun:
+def _trained(setup: Setup, job: Job, on_step: OnStep) -> Trained:
     began_s, data, preprocess = time.monotonic(), setup.data, job.candidate.preprocess
     about: dict[str, Any] = {"subset_hash": None, "n_train": len(data.train), "n_validation": 0}
     if job.seed is None:
@@ -267,13 +248,12 @@ def _done(setup: Setup, job: Job, on_step: OnStep) -> CurveRun:
             seed=job.seed,
         )
         encoder = job.candidate.pretrained() if is_encoder else job.candidate.untrained(job.seed)
-        trained = setup.train(encoder, transfer, setup.how, RunCache(setup.folder).state_folder(job), on_step)
+        trained = setup.train(encoder, transfer, setup.how, on_step)
         about = {
             "subset_hash": subset.fingerprint,
             "n_train": len(subset.train),
             "n_validation": len(subset.validation),
         }
-    facts = {"seconds": time.monotonic() - began_s, **trained.report, **about}  # a training knows of earlier processes
     risks = {metric: np.asarray(each, np.float32) for metric, each in trained.risks.items()}
     for metric in data.task.metrics:
         if metric not in risks or risks[metric].shape != (len(data.test),) or not np.isfinite(risks[metric]).all():
@@ -281,15 +261,8 @@ def _done(setup: Setup, job: Job, on_step: OnStep) -> CurveRun:
                 f"The run {job.label!r} gave no finite {metric} for each of {len(data.test):,} test images; lower the "
                 "learning rates if the training diverged."
             )
-    return CurveRun(
-        control=job.control,
-        n_requested=job.n,
-        n_actual=job.n,
-        seed=job.seed,
-        risks=risks,
-        examples=trained.examples,
-        report=facts,
-    )
+    report = {"seconds": time.monotonic() - began_s, **trained.report, **about}
+    return Trained(risks=risks, examples=trained.examples, report=report)
 
 
 class CurveProgress:
@@ -347,7 +320,7 @@ class Runner:
         if isinstance(self._executor, Processes):
             self._executor.listen = self._listen
             setup = replace(setup, how=replace(setup.how, memory_bytes=setup.how.memory_bytes // n_workers))
-        self._setup, self._cache = setup, RunCache(setup.folder)
+        self._setup = setup
         self._progress = CurveProgress() if progress is None else progress
         self._watch = watch
         self._open: dict[str, Job] = {}  # handed out, by their keys
@@ -369,9 +342,9 @@ class Runner:
         wanted = distinct(jobs)
         k, n = self._part
         own = {job.key for job in wanted[k - 1 :: n]}
-        n_test = len(self._setup.data.test)
+        folder, n_test = self._setup.folder, len(self._setup.data.test)
         for job in wanted:
-            if job.key not in self.runs and (cached := self._cache.find(job, n_test=n_test)) is not None:
+            if job.key not in self.runs and (cached := found_run(folder, job, n_test=n_test)) is not None:
                 self.runs[job.key] = cached
         waiting = deque(job for job in wanted if job.key not in self.runs and job.key in own)
         self._progress.start(len(wanted), len(wanted) - len(waiting), n_steps=sum(job.n_steps for job in waiting))
@@ -389,14 +362,14 @@ class Runner:
         with closing(outcomes):  # type: ignore[type-var]
             for outcome in outcomes:
                 job, failure = self._open.pop(outcome.work.key), outcome.value
-                if failure is True and (run := self._cache.find(job, n_test=n_test)) is not None:
+                if failure is True and (run := found_run(folder, job, n_test=n_test)) is not None:
                     self.runs[job.key] = run
                     self._progress.ended(job, run)
                     self._watch(self.runs)
                     continue
                 if failure is True:
                     raise StoreError(
-                        f"The run {job.label!r} was finished by {outcome.worker} and is not in {self._cache.folder} "
+                        f"The run {job.label!r} was finished by {outcome.worker} and is not in {folder} "
                         "here; name a folder of runs that all machines reach."
                     )
                 if not isinstance(failure, Failure):
@@ -412,11 +385,11 @@ class Runner:
             hint = "; go on with fewer processes if memory is short" if first.kind == DIED else ""
             text = (
                 f"{first.text.removesuffix('.')}{hint} (in the run {job.label!r}{rest}; {n_done} of {len(wanted)} runs "
-                f"are finished and kept in {self._cache.folder})."
+                f"are finished and kept in {folder})."
             )
             raise replace(first, text=text).error()
         if n_done < len(wanted):
-            raise Unfinished(part=self._part, n_jobs=len(wanted), n_done=n_done, at=self._cache.folder)
+            raise Unfinished(part=self._part, n_jobs=len(wanted), n_done=n_done, at=folder)
 
     def _listen(self, told: tuple[str, Step]) -> None:
         key, step = told

@@ -5,15 +5,12 @@ learning rates go the first quarter of the steps, and the one with the lowest va
 is, so that a run is the same as if its learning rate had been known from the start.
 
 A run is determined by its seed, on a processor to the last bit with one number of threads, on a GPU as far as its
-convolutions are: order of the images and noise of a step depend on the seed and the number of the step alone, so that a
-run that was stopped continues from its last stored state and ends as one that was not.
+convolutions are: order of the images and noise of a step depend on the seed and the number of the step alone.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -21,25 +18,20 @@ from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...cards.schema import Preprocess
 from ...datasets.dense import MapSet
-from ...datasets.images import digest
 from ...datasets.subsets import raw_draws
 from ...drift import full_precision
-from ...errors import DataError, QueryError, StoreError
+from ...errors import DataError, QueryError
 from ...features.computing import PRECISIONS, device_for
 from ...features.decoding import died, is_death
-from ...features.store import weights_hash
-from ...files import replaced
 from ...optional import requires_extra
-from ...version import __version__
 from .calibration import majority_class, pixelwise_direction, pixelwise_median
 from .data import Batch, HeldInputs, Inputs, TransferData, cuts_of, inputs_of, labels_of, read_targets
 from .models import TargetScale, TransferModel, loss_of, n_terms, risks_of, scale_of, transfer_model
-from .recipe import Recipe, Task, recipe_digest
+from .recipe import Recipe, Task
 
 with requires_extra("models", needed_for="Training a transfer"):
     import numpy as np
@@ -49,7 +41,7 @@ with requires_extra("models", needed_for="Training a transfer"):
 if TYPE_CHECKING:
     from ...encoders import Encoder
 
-State: TypeAlias = dict[str, Any]  # tensors, numbers, texts, lists, dicts: what torch.load reads with weights_only
+State: TypeAlias = dict[str, Any]
 
 N_EXAMPLES = 8  # first test images, whose predictions are stored to look at
 _MOST_SCALED = 1 << 24  # numbers of maps that give their scale, of evenly spaced images
@@ -57,7 +49,6 @@ _LARGEST_HALF = float(np.finfo(np.float16).max)
 _ORDER_STREAM, _NOISE_STREAM = 7_004, 7_005  # of a seed: order of the images, and what a network draws in training
 _MOST_IMAGES = 256  # of a forward pass without gradient, ...
 _MOST_PIXELS = 1 << 20  # ... and so many pixels, unless training takes more
-_STATE = "training.pt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +58,6 @@ class Training:
     device: str | None = None  # None: a GPU where there is one
     n_workers: int = 0  # processes that decode and preprocess; with none, a thread does
     memory_bytes: int = 2 << 30  # for images and maps that are preprocessed once, in each process
-    state_seconds: float = 60.0  # between two states of a training, at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,45 +97,6 @@ class Trained:
     risks: dict[str, np.ndarray]
     examples: np.ndarray | None
     report: dict[str, Any]
-
-
-class StoredTraining:
-    """The file with the last state of one training, in a folder of its own; without a folder nothing is stored.
-
-    ``identity`` has everything that the result depends on: a state of something else is not used. Between two states
-    are at least ``every_s`` seconds.
-    """
-
-    def __init__(self, folder: Path | None, identity: dict[str, Any], *, every_s: float) -> None:
-        self._path = None if folder is None else folder / _STATE
-        self._identity = json.dumps(identity, sort_keys=True)
-        self._every_s, self._last_s = every_s, time.monotonic()
-
-    def load(self) -> State | None:
-        """The state to continue from; None if there is none, or it is of another training or damaged."""
-        if self._path is None:
-            return None
-        try:
-            content = torch.load(self._path, map_location="cpu", weights_only=True)
-        except (OSError, RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError):
-            return None
-        is_of_this = isinstance(content, dict) and content.get("identity") == self._identity
-        return content["state"] if is_of_this else None
-
-    def save(self, state: Callable[[], State]) -> None:
-        """Writes a state if the last one is old enough; if that fails, the last one is still there."""
-        if self._path is None or time.monotonic() - self._last_s < self._every_s:
-            return
-        try:
-            with replaced(self._path) as file:
-                torch.save({"identity": self._identity, "state": state()}, file)
-        except (OSError, RuntimeError) as error:  # torch makes a RuntimeError of a disk that is full
-            reason = error.__context__ if isinstance(error.__context__, OSError) else error
-            raise StoreError(
-                f"The state of a training could not be written to {self._path.parent} ({reason}); the one before it is "
-                "whole, so make room and run the same again to go on from there."
-            ) from error
-        self._last_s = time.monotonic()
 
 
 def copied(value: Any) -> Any:
@@ -321,7 +272,6 @@ class Fitting:
     def state(self) -> State:
         """All of it; shares memory with the training."""
         return {
-            "learning_rate": self.learning_rate,
             "step": self.step,
             "history": self.history,
             "best": self.best,
@@ -362,7 +312,7 @@ class Fitting:
         self._schedule.step()
 
     def _seed(self) -> None:
-        """Seeds dropout and dropped paths by the number of the step, so that no state of a generator is stored."""
+        """Seeds dropout and dropped paths by the number of the step."""
         noise = int(raw_draws((self.context.seed, _NOISE_STREAM, self.step), 1)[0] >> np.uint64(1))
         torch.default_generator.manual_seed(noise)  # torch.manual_seed would note every call for all accelerators
         if self.context.device.type == "cuda":
@@ -409,14 +359,8 @@ def rate_factor(step: int, *, n_steps: int) -> float:
 # --- a run -----------------------------------------------------------------------------------------------------------
 
 
-def train_run(
-    encoder: Encoder, transfer: Transfer, how: Training, state: Path | None = None, on_step: OnStep | None = None
-) -> Trained:
-    """Trains a copy of an encoder with a decoder, and tests it.
-
-    ``state`` is a folder for how far this run is, from time to time; started again with it, it continues from there.
-    It is for the caller to remove.
-    """
+def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnStep | None = None) -> Trained:
+    """Trains a copy of an encoder with a decoder, and tests it."""
     began_s = time.monotonic()
     data, preprocess, recipe = transfer.data, transfer.preprocess, transfer.recipe
     train, validation = transfer.train, transfer.validation
@@ -426,8 +370,6 @@ def train_run(
             "expected at least 2 and 1, so ask for more labels."
         )
     device = device_for(encoder, how.device)
-    identity = {} if state is None else _identity(encoder, transfer, device)
-    stored = StoredTraining(state, identity, every_s=how.state_seconds)
     model = transfer_model(
         deepcopy(encoder).float(),  # weights that are stored in half precision are too coarse for small steps
         data.task,
@@ -466,7 +408,7 @@ def train_run(
                 train=_features(context, model, of_train),
                 validation=_features(context, model, of_validation),
             )
-        fitting, trials, earlier_s = _fitted(context, network, stored, on_step, began_s=began_s)
+        fitting, trials = _fitted(context, network, on_step)
         if fitting is None:
             tried = ", ".join(f"{rate:g}" for rate in recipe.learning_rates)
             raise DataError(
@@ -495,47 +437,35 @@ def train_run(
         "scale": asdict(context.scale),
         "precision": recipe.precision,
         "device": device.type,
-        "seconds": earlier_s + time.monotonic() - began_s,
+        "seconds": time.monotonic() - began_s,
     }
     return Trained(risks=risks, examples=examples, report=report)
 
 
 def _fitted(
-    context: FitContext, network: nn.Module, stored: StoredTraining, on_step: OnStep | None, *, began_s: float
-) -> tuple[Fitting | None, list[dict[str, Any]], float]:
-    """Trains at all learning rates, and to the end at the best: it, the trials, and seconds of earlier processes.
+    context: FitContext, network: nn.Module, on_step: OnStep | None
+) -> tuple[Fitting | None, list[dict[str, Any]]]:
+    """Trains at all learning rates, and to the end at the best; None if no learning rate gives finite losses.
 
-    The network has the weights to begin with, on the device, and those of the last step afterwards. None if no learning
-    rate gives finite losses.
+    The network has the weights to begin with, on the device, and those of the last step afterwards.
     """
     rates, n_tuning = context.recipe.learning_rates, context.n_tuning
     first = copied(trained_weights(network)) if len(rates) > 1 else {}
-    resumed = stored.load()
-    trials: list[dict[str, Any]] = [] if resumed is None else resumed["trials"]
-    leader: State | None = None if resumed is None else resumed["leader"]
-    earlier_s = 0.0 if resumed is None else resumed["seconds"]
+    trials: list[dict[str, Any]] = []
+    leader: State | None = None
 
     def advance(fitting: Fitting, until: int, *, before: int) -> None:
         """Trains to a step; ``before`` steps were done at learning rates that are no longer trained."""
 
-        def state() -> State:
-            seconds = earlier_s + time.monotonic() - began_s
-            return {"trials": trials, "leader": leader, "fitting": fitting.state(), "seconds": seconds}
-
         def after(risk: float | None) -> None:
-            stored.save(state)
             if on_step is not None:
                 on_step(Step(before + fitting.step, (len(rates) - 1) * n_tuning + context.n_steps, risk))
 
         fitting.advance(until, after)
 
-    fitting: Fitting | None = None
-    for number in range(len(trials), len(rates)):
+    for number, rate in enumerate(rates):
         network.load_state_dict(first, strict=False)
-        fitting = Fitting(context, network, rates[number])
-        if resumed is not None:
-            fitting.load(resumed["fitting"])
-            resumed = None
+        fitting = Fitting(context, network, rate)
         advance(fitting, n_tuning, before=number * n_tuning)
         step, risk, loss = fitting.history[-1]
         is_finite = not fitting.diverged
@@ -551,16 +481,13 @@ def _fitted(
             leader = copied(fitting.state())
     best = _best(trials)
     if best is None:
-        return None, trials, earlier_s
-    if fitting is None or best + 1 < len(rates):
+        return None, trials
+    if best + 1 < len(rates) and leader is not None:
         fitting = Fitting(context, network, rates[best])
-        if leader is not None:
-            fitting.load(leader)
-    if resumed is not None:  # of the training after the choice
-        fitting.load(resumed["fitting"])
+        fitting.load(leader)
     leader = None
     advance(fitting, context.n_steps, before=(len(rates) - 1) * n_tuning)
-    return fitting, trials, earlier_s
+    return fitting, trials
 
 
 def _best(trials: Sequence[dict[str, Any]]) -> int | None:
@@ -618,22 +545,6 @@ def _features(context: FitContext, model: TransferModel, inputs: Inputs) -> Held
                 seen = Batch(model.encoder_features(batch.images).float(), batch.target, None)
             items += [seen.part(row, row + 1) for row in range(len(batch))]
     return HeldInputs(items)
-
-
-def _identity(encoder: Encoder, transfer: Transfer, device: torch.device) -> dict[str, Any]:
-    """All that a training depends on."""
-    data, images = transfer.data, [np.asarray(part).astype("<i8") for part in (transfer.train, transfer.validation)]
-    return {
-        "format": "zoo-curve-training-1",
-        "versions": [__version__, torch.__version__, np.__version__],
-        "encoder": [str(encoder), weights_hash(encoder)],
-        "data": [data.name, data.train.fingerprint, data.test.fingerprint, data.n_outputs],
-        "images": digest(images),
-        "preprocess": asdict(transfer.preprocess),
-        "recipe": [recipe_digest(data.task), asdict(transfer.recipe)],
-        "seed": transfer.seed,
-        "device": device.type,
-    }
 
 
 def _as_examples(predictions: np.ndarray) -> np.ndarray:
