@@ -61,20 +61,15 @@ def encoder_that_needs(needs: float, seed: int = 0) -> Encoder:
     return encoder
 
 
-def untrained(seed: int) -> Encoder:
-    """The same with random weights."""
-    return encoder_that_needs(SCRATCH_NEEDS, seed)
-
-
-def planted_candidate(name: str = "planted", *, needs: float = PRETRAINED_NEEDS, architecture: str = "a") -> Candidate:
-    """Candidates with one letter have one architecture."""
+def planted_candidate(name: str = "planted", *, needs: float = PRETRAINED_NEEDS) -> Candidate:
+    """All of one architecture."""
     return Candidate(
         name=name,
         preprocess=PREPROCESS,
         weights_hash=f"w{needs}",
-        architecture_hash=architecture,
+        architecture_hash="a",
         pretrained=partial(encoder_that_needs, needs),
-        untrained=untrained,
+        untrained=partial(encoder_that_needs, SCRATCH_NEEDS),
     )
 
 
@@ -88,16 +83,9 @@ def planted_train(
     stop_after: int | None = None,
     fails: tuple[int, ...] = (),
 ) -> Trained:
-    """Gets wrong what is planted, and notes that it was called.
+    """Gets wrong what is planted; notes process, labels an encoder needs, images and seed in the ``log``.
 
-    Parameters
-    ----------
-    log : Path
-        A line a call: the process, the labels an encoder needs, images, seed.
-    stop_after : int
-        Calls in the log, after which the keyboard interrupts.
-    fails : tuple of int
-        Seeds whose runs fail.
+    The keyboard interrupts after ``stop_after`` calls, and runs of the seeds ``fails`` fail.
     """
     data, seed = transfer.data, transfer.seed
     needs, n = float(encoder.needs), len(transfer.train) + len(transfer.validation)
@@ -148,10 +136,8 @@ def numbers(report: CurveReport) -> list[Any]:
 
 
 def slow_encoder() -> Any:
-    """Says that its process has begun, and then takes longer than anybody waits."""
-    Path(os.environ["ZOO_HOME"], f"begun.{os.getpid()}").touch()
+    """Takes longer than anybody waits."""
     time.sleep(600)
-    return encoder_that_needs(1)
 
 
 def dying_encoder() -> Encoder:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from tests.evaluation.curves.curve_training import small_data, small_preprocess
-from zoo.datasets.dense import Maps, MapSet, aligned
+from zoo.datasets.dense import MapSet, aligned
 from zoo.errors import DataError
 from zoo.evaluation.curves.calibration import (
     directions_of_least_angle,
@@ -51,15 +49,6 @@ def least_angle_by_search(given: Any, seed: int) -> float:
 def as_maps(given: Any) -> Any:
     """Directions of one pixel, shape (n, 3), as maps."""
     return np.asarray(given)[:, :, None, None]
-
-
-def test_no_class_errs_less_than_the_majority_class() -> None:
-    random = np.random.default_rng(0)
-    for _ in range(20):
-        n_classes = int(random.integers(2, 9))
-        labels = np.append(random.integers(0, n_classes, int(random.integers(1, 30))), [0, 1])
-        errors = [float(np.mean(labels != guess)) for guess in range(n_classes)]
-        assert majority_class(labels, n_classes) == int(np.argmin(errors))  # of equals the first
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
@@ -123,34 +112,26 @@ def test_the_median_direction_turns_with_the_directions_and_knows_no_length() ->
     assert np.allclose(pixelwise_direction(turned).ravel(), rotation @ found, atol=1e-6)
 
 
+NOTHING = [np.ones((3, 3, 2, 2)), np.ones((3, 2, 2)), np.ones((0, 3, 2, 2)), np.full((2, 3, 1, 1), "a")]
+BOTH = (pixelwise_median, pixelwise_direction)
+
+
 @pytest.mark.parametrize(
-    ("guess", "arguments"),
+    ("guess", "given", "valid"),
     [
-        (majority_class, ([], 5)),
-        (majority_class, ([4, 4, 4], 5)),
-        (majority_class, ([0, 5], 5)),
-        (majority_class, ([0.0, 1.0], 5)),
+        *((majority_class, labels, 5) for labels in ([], [4, 4, 4], [0, 5], [0.0, 1.0])),
+        *((guess, maps, None) for guess in BOTH for maps in NOTHING),
+        *((guess, np.ones((2, 3, 2, 2)), mask) for guess in BOTH for mask in (np.zeros((2, 2, 2), bool), np.ones(2))),
+        *((guess, np.array([1.0, np.nan] * 6).reshape(2, 3, 2, 1), None) for guess in BOTH),
         *(
-            (guess, arguments)
-            for guess in (pixelwise_median, pixelwise_direction)
-            for arguments in (
-                (np.ones((3, 3, 2, 2)),),
-                (np.ones((3, 2, 2)),),
-                (np.ones((0, 3, 2, 2)),),
-                (np.full((2, 3, 1, 1), "a"),),
-                (np.ones((2, 3, 2, 2)), np.zeros((2, 2, 2), dtype=bool)),
-                (np.ones((2, 3, 2, 2)), np.ones((2, 2, 2))),
-                (np.array([1.0, np.nan] * 6).reshape(2, 3, 2, 1),),
-            )
+            (pixelwise_direction, maps, None)
+            for maps in (as_maps([X, 0 * X]), as_maps([X, 2 * X]), np.ones((2, 1, 2, 2)))
         ),
-        (pixelwise_direction, (as_maps([X, 0 * X]),)),
-        (pixelwise_direction, (np.ones((2, 1, 2, 2)),)),
-        (pixelwise_direction, (as_maps([X, 2 * X]),)),
     ],
 )
-def test_what_leaves_nothing_to_guess_is_refused(guess: Any, arguments: Any) -> None:
+def test_what_leaves_nothing_to_guess_is_refused(guess: Any, given: Any, valid: Any) -> None:
     with pytest.raises(DataError, match="expected"):
-        guess(*arguments)
+        guess(given, valid)
 
 
 def blind(task: str, *, memory_bytes: int = 1 << 24) -> Trained:
@@ -187,16 +168,3 @@ def test_each_metric_of_normals_has_its_own_constant() -> None:
     cosine = np.clip((test * pixelwise_direction(train)).sum(axis=1), -1, 1)
     degrees = np.degrees(np.arccos(cosine)).mean(axis=(1, 2))
     np.testing.assert_allclose(run.risks["normals_angular_error"], degrees, rtol=1e-2)
-
-
-def _flat(read: Any, number: int) -> tuple[np.ndarray, np.ndarray]:
-    values, valid = read(number)
-    return np.full_like(values, 3.0), valid
-
-
-def test_maps_that_are_all_the_same_are_refused() -> None:
-    data = small_data("depth")
-    assert isinstance(data.train, MapSet)
-    flat = replace(data.train, maps=Maps(partial(_flat, data.train.maps.read), data.train.maps.indices))
-    with pytest.raises(DataError, match="equal wherever they are valid"):
-        blind_run(replace(data, train=flat), small_preprocess(), memory_bytes=1 << 24)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoo.errors import DataError
-from zoo.evaluation.bootstrap import constant_draws, error_draws, image_draws, interval, resampled
+from zoo.evaluation.bootstrap import constant_draws, error_draws, interval, resampled
 
 N_TEST = 120
 
@@ -91,12 +91,6 @@ def test_means_of_the_same_risks_are_moved_alike_and_those_of_others_are_not() -
     assert np.array_equal(found["one"].draws, found["same"].draws)
     above = [found[name].draws > found[name].value for name in ("one", "other")]
     assert 0.4 < np.mean(above[0] == above[1]) < 0.6  # variances are shared, and heavy-tailed; directions are not
-    runs = [np.zeros(N_TEST) for _ in range(4)]
-    for run, n_wrong, start in zip(runs, (20, 60, 20, 60), (0, 0, 60, 60), strict=True):
-        run[start : start + n_wrong] = 100.0  # equally many images, and others
-    chance = resampled(runs, {"one": [0, 1], "other": [2, 3]}, bounds=(0.0, 100.0)).means
-    above = [chance[name].draws > chance[name].value for name in ("one", "other")]
-    assert chance["one"].value == chance["other"].value and np.mean(above[0] == above[1]) < 0.6
 
 
 def test_a_difference_of_runs_has_the_interval_of_the_difference_alone_and_an_affine_change_changes_it_alike() -> None:
@@ -118,14 +112,6 @@ def test_with_bounds_a_single_error_has_the_interval_of_a_proportion() -> None:
     assert np.allclose(np.percentile(draws, [2.5, 50, 97.5]), np.percentile(known, [2.5, 50, 97.5]), atol=0.1)
     nothing = resampled([np.zeros(100)], {"one": [0]}, bounds=(0, 100), n_draws=4_000).runs[0]
     assert nothing.ci_low == 0.0 and 1.5 < float(nothing.ci_high or 0) < 4.0
-
-
-def test_draws_are_those_of_their_seed_in_blocks_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = np.stack(losses(3), axis=1)
-    whole, other = (image_draws(table, bounds=None, n_draws=100, random=np.random.default_rng(seed)) for seed in (1, 2))
-    monkeypatch.setattr("zoo.evaluation.bootstrap._WEIGHTS_AT_A_TIME", 7 * N_TEST)
-    again = image_draws(table, bounds=None, n_draws=100, random=np.random.default_rng(1))
-    assert np.allclose(again, whole) and not np.allclose(other, whole)
 
 
 @pytest.mark.parametrize("runs", [[], [np.zeros(3), np.zeros(4)], [np.zeros(3), np.array([0, 1, np.nan])]])

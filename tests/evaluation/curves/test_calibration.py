@@ -57,27 +57,6 @@ def test_a_share_of_the_risk_of_scratch_is_one_minus_it_over_any_range(x: list[f
     assert cumulative_improvement(share * np.array(x), x).value == pytest.approx(1 - share, abs=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("y", "x", "area"),
-    [
-        ([1.0, 0.0, 0.0], [1.0, 0.5, 0.0], 0.5),  # straight down, and along the axis
-        ([0.0, 1.0], [1.0, 0.0], 0.0),  # as much below the diagonal as above it
-        ([-0.1, -0.1], [1.0, 0.0], 1.2),
-        ([1.0, 1.0], [1.0, 0.0], -1.0),
-        ([0.2, 0.2, 0.2], [0.9, 0.7, 0.3], 1 - 0.2 * 0.6 / ((0.9**2 - 0.3**2) / 2)),
-        ([0.37, 0.16], [0.9, 0.2], 1 - (0.1 * 0.7 + 0.3 * (0.9**2 - 0.2**2) / 2) / ((0.9**2 - 0.2**2) / 2)),
-    ],
-)
-def test_an_area_in_closed_form(y: list[float], x: list[float], area: float) -> None:
-    assert cumulative_improvement(y, x).value == pytest.approx(area)
-
-
-def test_a_way_back_along_the_same_line_cancels() -> None:
-    detour = [0.9, 0.4, 0.95, 0.1, 0.5, 0.2]
-    there, back = (cumulative_improvement(0.1 + 0.3 * np.array(x), x).value for x in ([0.9, 0.2], detour))
-    assert there == pytest.approx(back)
-
-
 def test_what_lies_left_of_zero_is_cut_off_where_the_curve_crosses_it() -> None:
     cut = cumulative_improvement([0.6, 0.2, 0.1], [1.0, 0.4, 0.0])
     found = cumulative_improvement([0.6, 0.2, 0.0, -5.0], [1.0, 0.4, -0.4, -0.9])
@@ -86,15 +65,6 @@ def test_what_lies_left_of_zero_is_cut_off_where_the_curve_crosses_it() -> None:
     again = cumulative_improvement([0.6, 0.2, 0.0, 0.3], [1.0, 0.4, -0.4, 0.4])  # and comes back at y = 0.15
     way_back = ((0 - 0.15) + (0.4 - 0.3)) / 2 * (0 - 0.4)
     assert again.value * (1 - 0.4**2) / 2 == pytest.approx(cut.value / 2 + way_back)
-
-
-def test_the_area_is_that_of_a_fine_riemann_sum() -> None:
-    random = np.random.default_rng(0)
-    y, x = random.uniform(-0.2, 1, 7), np.sort(random.uniform(0.05, 1.1, 7))[::-1]
-    at = np.linspace(x[0], x[-1], 200_001)
-    middle = (at[:-1] + at[1:]) / 2
-    expected = (middle - np.interp(middle, x[::-1], y[::-1])).sum() / middle.sum()
-    assert cumulative_improvement(y, x).value == pytest.approx(expected, abs=1e-8)
 
 
 def test_functions_of_draws_equal_those_of_one_value_or_are_nan() -> None:

@@ -155,13 +155,6 @@ def test_draws_in_which_scratch_is_too_good_or_does_not_improve_are_counted() ->
     assert told(found, "scratch does not improve", "left out")
 
 
-def test_an_end_beyond_what_was_measured_is_open() -> None:
-    given = with_draws()
-    given["encoder"][3] = drawn(0.1, spread=0.02, seed=3)
-    last = curve(**(given | {"maximal_n": None})).points[3]
-    assert (last.scratch_bound, last.scratch_n, last.scratch_limit, last.scratch_n_high) == (">", None, 3200, None)
-
-
 @pytest.mark.parametrize("n_lost", [0, 120, 200])
 def test_an_interval_holds_95_percent_of_all_draws_those_that_are_lost_included(n_lost: int) -> None:
     draws = np.random.default_rng(0).normal(size=4000)

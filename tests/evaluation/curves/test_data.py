@@ -77,30 +77,6 @@ def test_a_seed_decides_and_nothing_else_does() -> None:
     assert one.fingerprint != regime_subset(labelled(BALANCED, split="val"), 50, seed=0).fingerprint
 
 
-@pytest.mark.parametrize(
-    ("labels", "n", "error", "told"),
-    [
-        (UNBALANCED, 10, DataError, r"no image of the class 'class 3'; ask for at least 24\."),
-        (BALANCED, 3, DataError, r"and of \d more classes"),
-        (BALANCED, 10, DataError, "spared to validate on; ask for at least 11"),
-        (np.arange(5), "all", DataError, "5 training images"),
-        (np.array([0, 0]), "all", DataError, "2 training images"),
-        (BALANCED, 201, QueryError, "200 training images"),
-        *((BALANCED, n, QueryError, "whole number from 1, or all") for n in (0, 1.5, True, "some")),
-    ],
-)
-def test_a_regime_that_cannot_be_is_refused(labels: np.ndarray, n: Any, error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
-        regime_subset(labelled(labels), n, seed=0)
-
-
-def test_images_with_maps_are_drawn_by_rank_alone() -> None:
-    part = small_data("depth").train
-    sets = [regime_subset(part, n, seed=0) for n in (3, 10, 25, 60)]
-    assert [(len(one.train), len(one.validation)) for one in sets] == [(2, 1), (8, 2), (20, 5), (48, 12)]
-    assert all(np.isin(one.indices, other.indices).all() for one, other in itertools.pairwise(sets))
-
-
 def one_of(part: Any, positions: Any, preprocess: Any = None, **options: Any) -> Inputs:
     (found,) = inputs_of([(part, np.asarray(positions))], preprocess or small_preprocess(), **options)
     return found
