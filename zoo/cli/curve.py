@@ -17,6 +17,7 @@ import click
 from ..cards.catalogue import catalogue
 from ..datasets.opening import DENSE_KINDS, KINDS, help_on
 from ..errors import QueryError, StoreError, UnknownName, ZooError
+from ..evaluation.curves.recipe import TASKS, Recipe
 from ..files import cache_folder, local_folder, replaced
 from .engine_options import CPUS_OPTION, OF_WORKERS, PROCESS_OPTIONS, Engine
 from .measure_options import (
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
     from ..evaluation.curves.curve import CalibratedCurve
     from ..evaluation.curves.data import TransferData
-    from ..evaluation.curves.recipe import Recipe
     from ..evaluation.curves.report import CurveReport
     from ..evaluation.curves.runs import CurveRun, Job
     from ..evaluation.curves.training import Step
@@ -56,19 +56,8 @@ and for depth or normals one of
 _MOST_SEEDS = 1000
 
 
-def _task_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from ..evaluation.curves.recipe import TASKS
-
-    return [name for name in TASKS if name.startswith(incomplete)]
-
-
 _WHAT = (
-    click.option(
-        "--task",
-        metavar="TASK",
-        shell_complete=_task_names,
-        help="classification, depth or normals; may be left out where the data allow one only.",
-    ),
+    click.option("--task", type=click.Choice(list(TASKS)), help="May be left out where the data allow one only."),
     click.option(
         "--regimes",
         default="auto",
@@ -299,8 +288,6 @@ def _engine_of(options: Mapping[str, Any], *, is_auto: bool) -> Engine:
 
 def _recipe_of(options: dict[str, Any]) -> Recipe:
     """How networks are to be trained; refuses settings that do not exist or are given twice."""
-    from ..evaluation.curves.recipe import Recipe
-
     given: dict[str, Any] = {name: options[name] for name in _NAMED if options[name] is not None}
     if options["learning_rates"] is not None:
         given["learning_rates"] = _rates_of(options["learning_rates"])

@@ -252,7 +252,7 @@ def _on_uncertainty(
     if fewest < _ENOUGH_SEEDS:
         few = [point for point in points if point.n_seeds == fewest]
         runs, known = ("is one run", "nothing") if fewest == 1 else (f"are {fewest} runs", "little")
-        yield f"{_at(few)} there {runs}, which say {known} about the spread over seeds: use {_ENOUGH_SEEDS} or more."
+        yield f"{_at(few)} there {runs}: {known} is known of the spread over seeds; use {_ENOUGH_SEEDS} or more."
     if not all(len(each.draws) for each in calibrated):
         yield "The uncertainty of some risks is unknown, so that some calibrated risks have no interval."
     everywhere = max(map(n_lost, calibrated))  # alike in all, for it lies with the controls
