@@ -58,16 +58,6 @@ _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 _STEPS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), tuple(1.0 + 0.1 * i for i in range(90)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """Where the regimes begin and end, as far as it is known."""
-
-    low: int  # images
-    high: int
-    untried: tuple[int, ...]  # rungs to try next; empty when the ends are known
-    notes: tuple[str, ...] = ()  # what the range does not reach
-
-
 def parse_regimes(text: str) -> tuple[Regime, ...]:
     """Regimes from text: numbers of images by comma, with k or m for thousands and millions, or "all".
 
@@ -115,35 +105,23 @@ def ladder(n_least: int, n_all: int, *, fineness: int = 0) -> tuple[int, ...]:
     return tuple(sorted({n_least, n_all} | {n for n in between if n_least < n < n_all}))
 
 
-def ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> Ends:
+def ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> tuple[int, int, list[int]]:
     """Where the range from near blind to near maximal begins and ends, and which rungs of the ladder to try next.
 
-    ``calibrated`` has the calibrated risk of scratch on those rungs that were tried.
+    ``calibrated`` has the calibrated risk of scratch on those rungs that were tried. No rung is left to try when the
+    ends are known.
     """
     last = len(rungs) - 1
     tried = {number: calibrated[n] for number, n in enumerate(rungs) if n in calibrated}
-    missing = tuple(rungs[number] for number in sorted({0, last}) if number not in tried)
-    if missing:
-        return Ends(low=rungs[0], high=rungs[-1], untried=missing)
+    if not {0, last} <= tried.keys():
+        return rungs[0], rungs[-1], [rungs[number] for number in sorted({0, last} - tried.keys())]
     learnt = min((number for number, risk in tried.items() if risk < NEAR_BLIND), default=0)  # the first that is
     low = max((number for number in tried if number < learnt), default=0)
     high = min((number for number, risk in tried.items() if number > low and risk <= NEAR_MAXIMAL), default=last)
     short = max((number for number in tried if number < high), default=0)  # the last that is not near maximal yet
     halves = {(low + learnt) // 2} if low < learnt else set()
     halves |= {(short + high) // 2} if tried[high] <= NEAR_MAXIMAL else set()
-    untried = tuple(rungs[number] for number in sorted(halves) if number not in tried)
-    notes = []
-    if tried[low] < NEAR_BLIND:
-        notes.append(
-            f"Scratch is far from the blind guess already at {rungs[low]:,} images, the least that were tried "
-            f"(calibrated risk {tried[low]:.2f}): the regimes do not cover the range up to {NEAR_BLIND}."
-        )
-    if tried[high] > NEAR_MAXIMAL:
-        notes.append(
-            f"Scratch is not near maximal supervision even at {rungs[high]:,} images, the most that were tried "
-            f"(calibrated risk {tried[high]:.2f}): the regimes do not cover the range down to {NEAR_MAXIMAL}."
-        )
-    return Ends(low=rungs[low], high=rungs[high], untried=untried, notes=tuple(notes))
+    return rungs[low], rungs[high], [rungs[number] for number in sorted(halves - tried.keys())]
 
 
 def spread(low: int, high: int, *, count: int) -> tuple[int, ...]:
@@ -221,7 +199,7 @@ class CurveReport:
     intervals: Mapping[tuple[str, Control, str], tuple[Interval, ...]]
     """By candidate, control and metric: risks of the same runs, with 95 % intervals over test images."""
     protocols: Mapping[Control, str]  # names of how the runs were done
-    notes: tuple[str, ...] = ()  # what the search for regimes did not reach, and how images are read
+    notes: tuple[str, ...] = ()  # how images are read
 
 
 def learning_curves(
@@ -285,7 +263,6 @@ def learning_curves(
                 "every class in both."
             )
     work = Workload(data=data, recipe=request.recipe, has_maximal=request.maximal is None)
-    notes: tuple[str, ...] = ()
     if request.regimes is not None:
         regimes = resolved_regimes(request.regimes, work.n_all, name=data.name)
         all_jobs(work, candidates, regimes, request.seeds)  # refuses regimes that are too small at once
@@ -312,10 +289,9 @@ def learning_curves(
         setup, n_processes=n_processes, executor=executor, resources=resources, progress=progress, watch=require_scale
     ) as runner:
         if request.regimes is None:
-            regimes, notes = _searched_regimes(runner, work, controls, request)
+            regimes = _searched_regimes(runner, work, controls, request)
         runner.do(all_jobs(work, candidates, regimes, request.seeds))
-        notes = (*notes, *notes_on([images_of(data.train), images_of(data.test)]))
-        return _report(work, candidates, request, runner.runs, regimes, notes)
+        return _report(work, candidates, request, runner.runs, regimes)
 
 
 def _metrics(data: TransferData, request: CurveRequest) -> tuple[str, ...]:
@@ -337,16 +313,16 @@ def _ends_of_scale(
 
 def _searched_regimes(
     runner: Runner, work: Workload, controls: Sequence[Candidate], request: CurveRequest
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Numbers of images, ascending, and notes on what they do not cover.
+) -> tuple[int, ...]:
+    """Numbers of images, ascending, by scratch with the first seed and the first metric, on rungs of a ladder.
 
-    By scratch with the first seed, by the first metric of the task, on rungs of a ladder. Regimes reach from the first
-    control that is near the blind guess to the last that is near maximal supervision.
+    They reach from the first control that is near the blind guess to the last that is near maximal supervision.
     """
     metric, rungs = work.data.task.metrics[0], ladder(least_images(work.data.train), work.n_all)
-    runner.do(ends_of_scale(work, controls, request.seeds))
-    while True:
-        found, pilots = [], []
+    pilots = ends_of_scale(work, controls, request.seeds)
+    while pilots:
+        runner.do(pilots)
+        found, untried = [], []
         for candidate in controls:
             blind, maximal = _ends_of_scale(work, candidate, runner.runs, request, metric)
             jobs = {n: work.scratch(candidate, n, request.seeds[0]) for n in rungs}
@@ -354,19 +330,11 @@ def _searched_regimes(
             if work.has_maximal:
                 risks[work.n_all] = maximal or 0.0  # by construction, whatever the risk of a single seed is
             scale: dict[str, Any] = {"blind": blind, "maximal": maximal}
-            one = ends(rungs, {n: float(calibrated_risk(risk, **scale)) for n, risk in risks.items()})
-            found.append(one)
-            pilots += [jobs[n] for n in one.untried]
-        if not pilots:
-            break
-        runner.do(distinct(pilots))
-    low, high = min(one.low for one in found), max(one.high for one in found)
-    notes = [
-        f"{candidate.name}: {note}" if len(controls) > 1 else note
-        for candidate, one in zip(controls, found, strict=True)
-        for note in one.notes
-    ]
-    return spread(low, high, count=request.count), tuple(notes)
+            low, high, more = ends(rungs, {n: float(calibrated_risk(risk, **scale)) for n, risk in risks.items()})
+            found.append((low, high))
+            untried += [jobs[n] for n in more]
+        pilots = distinct(untried)
+    return spread(min(low for low, _ in found), max(high for _, high in found), count=request.count)
 
 
 def _report(
@@ -375,7 +343,6 @@ def _report(
     request: CurveRequest,
     runs: RunsByKey,
     regimes: tuple[int, ...],
-    notes: tuple[str, ...],
 ) -> CurveReport:
     """Curves of every candidate by every metric; the bootstrap draws the same test images for all runs."""
     data, seeds = work.data, request.seeds
@@ -447,7 +414,7 @@ def _report(
             for metric in data.task.metrics
         },
         protocols={name: protocol_of(data.task, request.recipe, control=name) for name in ("encoder", *CONTROLS)},
-        notes=notes,
+        notes=tuple(notes_on([images_of(data.train), images_of(data.test)])),
     )
 
 
