@@ -24,9 +24,7 @@ def uninterrupted(task: str) -> Trained:
     return small_run(task)
 
 
-@pytest.mark.parametrize(
-    ("task", "rates"), [("classification", (3e-3, 1e-7)), ("classification", (1e-7, 3e-3)), ("normals", (1e-3, 4e-3))]
-)
+@pytest.mark.parametrize(("task", "rates"), [("classification", (3e-3, 1e-7)), ("depth", (1e-7, 3e-3))])
 def test_the_winner_is_as_if_its_learning_rate_had_been_known(task: str, rates: tuple[float, ...]) -> None:
     tuned = small_run(task, recipe=replace(RECIPE, learning_rates=rates))
     alone = small_run(task, recipe=replace(RECIPE, learning_rates=(tuned.report["learning_rate"],)))
@@ -109,10 +107,9 @@ def test_parts_of_a_batch_memory_and_precision_train_nearly_the_same_network() -
     np.testing.assert_allclose(*losses, rtol=1e-4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for precision in ("bfloat16", "float16"):
-            run = small_run("depth", recipe=replace(RECIPE, precision=precision))
-            full = uninterrupted("depth").report["validation"][-1]["risk"]
-            assert run.report["validation"][-1]["risk"] == pytest.approx(full, rel=0.1)
+        run = small_run("depth", recipe=replace(RECIPE, precision="bfloat16"))
+    full = uninterrupted("depth").report["validation"][-1]["risk"]
+    assert run.report["validation"][-1]["risk"] == pytest.approx(full, rel=0.1)
 
 
 def test_training_beats_not_looking_and_a_linear_head_has_a_learning_rate_of_its_own() -> None:
