@@ -17,10 +17,10 @@ import argparse
 import time
 from pathlib import Path
 
-from zoo.evaluation.curves.inputs import transfer_data
+from zoo.evaluation.curves.data import transfer_data
 from zoo.evaluation.curves.models import candidate
 from zoo.evaluation.curves.report import CurveRequest, learning_curves, rows_of_curves
-from zoo.evaluation.curves.tuning import Training
+from zoo.evaluation.curves.training import Training
 from zoo.files import cache_folder, content_folder
 from zoo.results.recording import record
 

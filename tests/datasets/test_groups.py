@@ -23,7 +23,7 @@ from zoo.datasets.images import (
 )
 from zoo.datasets.subsets import hash_split, stratified_split
 from zoo.errors import DataError
-from zoo.evaluation.curves.regimes import regime_subset
+from zoo.evaluation.curves.data import regime_subset
 from zoo.evaluation.measuring import divide, label_setting
 from zoo.evaluation.risk import decompose
 

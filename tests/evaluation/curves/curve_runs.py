@@ -17,11 +17,11 @@ from zoo.datasets.images import ImageSet, array_images
 from zoo.datasets.subsets import uniform_draws
 from zoo.encoders import Encoder
 from zoo.errors import UnknownName
-from zoo.evaluation.curves.inputs import TransferData
+from zoo.evaluation.curves.data import TransferData
 from zoo.evaluation.curves.models import Candidate
 from zoo.evaluation.curves.recipe import TASKS
 from zoo.evaluation.curves.report import CurveReport, CurveRequest, learning_curves
-from zoo.evaluation.curves.tuning import OnStep, Step, Trained, Training, Transfer
+from zoo.evaluation.curves.training import OnStep, Step, Trained, Training, Transfer
 
 PREPROCESS = Preprocess(resize_px=8, crop_px=8, interpolation="bilinear", mean=(0.5,) * 3, std=(0.25,) * 3)
 HOW = Training(device="cpu")
@@ -61,20 +61,15 @@ def encoder_that_needs(needs: float, seed: int = 0) -> Encoder:
     return encoder
 
 
-def untrained(seed: int) -> Encoder:
-    """The same with random weights."""
-    return encoder_that_needs(SCRATCH_NEEDS, seed)
-
-
-def planted_candidate(name: str = "planted", *, needs: float = PRETRAINED_NEEDS, architecture: str = "a") -> Candidate:
-    """Candidates with one letter have one architecture."""
+def planted_candidate(name: str = "planted", *, needs: float = PRETRAINED_NEEDS) -> Candidate:
+    """All of one architecture."""
     return Candidate(
         name=name,
         preprocess=PREPROCESS,
         weights_hash=f"w{needs}",
-        architecture_hash=architecture,
+        architecture_hash="a",
         pretrained=partial(encoder_that_needs, needs),
-        untrained=untrained,
+        untrained=partial(encoder_that_needs, SCRATCH_NEEDS),
     )
 
 
@@ -82,23 +77,15 @@ def planted_train(
     encoder: Encoder,
     transfer: Transfer,
     how: Training,
-    state: Path | None = None,
     on_step: OnStep | None = None,
     *,
     log: Path | None = None,
     stop_after: int | None = None,
     fails: tuple[int, ...] = (),
 ) -> Trained:
-    """Gets wrong what is planted, and notes that it was called.
+    """Gets wrong what is planted; notes process, labels an encoder needs, images and seed in the ``log``.
 
-    Parameters
-    ----------
-    log : Path
-        A line a call: the process, the labels an encoder needs, images, seed.
-    stop_after : int
-        Calls in the log, after which the keyboard interrupts.
-    fails : tuple of int
-        Seeds whose runs fail.
+    The keyboard interrupts after ``stop_after`` calls, and runs of the seeds ``fails`` fail.
     """
     data, seed = transfer.data, transfer.seed
     needs, n = float(encoder.needs), len(transfer.train) + len(transfer.validation)
@@ -107,9 +94,6 @@ def planted_train(
     if log is not None:
         with open(log, "a") as file:
             file.write(f"{os.getpid()} {needs:g} {n} {seed}\n")
-    if state is not None:
-        state.mkdir(parents=True, exist_ok=True)
-        (state / "training.pt").write_bytes(b"half way")
     if on_step is not None:
         on_step(Step(step=5, n_steps=10, validation_risk=None))
     if seed in fails:
@@ -152,10 +136,8 @@ def numbers(report: CurveReport) -> list[Any]:
 
 
 def slow_encoder() -> Any:
-    """Says that its process has begun, and then takes longer than anybody waits."""
-    Path(os.environ["ZOO_HOME"], f"begun.{os.getpid()}").touch()
+    """Takes longer than anybody waits."""
     time.sleep(600)
-    return encoder_that_needs(1)
 
 
 def dying_encoder() -> Encoder:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from zoo.cards.schema import Preprocess
 from zoo.encoders import Encoder
-from zoo.evaluation.curves.inputs import TransferData, transfer_data
+from zoo.evaluation.curves.data import TransferData, transfer_data
 from zoo.evaluation.curves.models import Candidate, candidate
 from zoo.evaluation.curves.recipe import Recipe
-from zoo.evaluation.curves.tuning import OnStep, Trained, Training, Transfer, train_run
+from zoo.evaluation.curves.training import OnStep, Trained, Training, Transfer, train_run
 
 RECIPE = Recipe(learning_rates=(1e-3, 4e-3), batch_size=8, epochs=1.0, least_steps=16, evaluations=8, head_rate=1.0)
 """Two learning rates of 4 and of 16 steps: 20 in all, and a look after every other one."""
 
-ON_CPU = Training(device="cpu", state_seconds=0)
+ON_CPU = Training(device="cpu")
 
 
 @cache
@@ -51,7 +50,6 @@ def small_run(
     seed: int = 0,
     n_train: int = 30,
     how: Training = ON_CPU,
-    state: Path | None = None,
     on_step: OnStep | None = None,
     name: str = "pocket_sup_rn_shapes",
     **changed: Any,
@@ -64,7 +62,7 @@ def small_run(
         "preprocess": small_preprocess() if name == "pocket_sup_rn_shapes" else pocket(name).preprocess,
     }
     encoder = changed.pop("encoder", None) or _encoder(name)
-    return train_run(encoder, Transfer(**(what | changed), recipe=recipe, seed=seed), how, state, on_step)
+    return train_run(encoder, Transfer(**(what | changed), recipe=recipe, seed=seed), how, on_step)
 
 
 def same(one: Trained, other: Trained) -> bool:

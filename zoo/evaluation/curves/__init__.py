@@ -21,34 +21,39 @@ from ...optional import lazy
 
 if TYPE_CHECKING:
     from ..bootstrap import Drawn as Drawn
-    from .blind import majority_class as majority_class
-    from .blind import mean_target as mean_target
-    from .blind import pixelwise_direction as pixelwise_direction
-    from .blind import pixelwise_median as pixelwise_median
     from .calibration import calibrated_risk as calibrated_risk
     from .calibration import cumulative_improvement as cumulative_improvement
     from .calibration import labels_saved as labels_saved
+    from .calibration import majority_class as majority_class
+    from .calibration import pixelwise_direction as pixelwise_direction
+    from .calibration import pixelwise_median as pixelwise_median
     from .curve import CalibratedCurve as CalibratedCurve
     from .curve import calibrated_curve as calibrated_curve
-    from .inputs import transfer_data as transfer_data
+    from .data import transfer_data as transfer_data
     from .models import Candidate as Candidate
     from .models import candidate as candidate
     from .models import own_candidate as own_candidate
     from .recipe import Recipe as Recipe
     from .report import CurveRequest as CurveRequest
     from .report import learning_curves as learning_curves
-    from .tuning import Training as Training
+    from .training import Training as Training
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
-            "blind": ["majority_class", "mean_target", "pixelwise_direction", "pixelwise_median"],
-            "calibration": ["calibrated_risk", "cumulative_improvement", "labels_saved"],
+            "calibration": [
+                "calibrated_risk",
+                "cumulative_improvement",
+                "labels_saved",
+                "majority_class",
+                "pixelwise_direction",
+                "pixelwise_median",
+            ],
             "curve": ["CalibratedCurve", "Drawn", "calibrated_curve"],
-            "inputs": ["transfer_data"],
+            "data": ["transfer_data"],
             "models": ["Candidate", "candidate", "own_candidate"],
             "recipe": ["Recipe"],
             "report": ["CurveRequest", "learning_curves"],
-            "tuning": ["Training"],
+            "training": ["Training"],
         },
     )

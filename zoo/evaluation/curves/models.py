@@ -1,4 +1,4 @@
-"""Networks of a transfer: an encoder with the decoder that a task needs, and the candidates that are measured.
+"""Networks of a transfer: an encoder with the decoder that a task needs, its losses, and candidates.
 
 A candidate is an encoder of the zoo or of the user's, with its architecture at random weights for the controls. The
 decoder is a linear head for classes and a U-Net for maps, trained with the encoder or alone.
@@ -12,26 +12,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...cards.catalogue import catalogue
-from ...cards.schema import EncoderCard, Preprocess
-from ...errors import QueryError
+from ...cards.schema import Preprocess
+from ...errors import DataError, QueryError
 from ...features.store import code_hash, weights_hash
 from ...optional import requires_extra
 from .recipe import Task
 
 with requires_extra("models", needed_for="A decoder"):
+    import numpy as np
     import torch
-    import torch.nn.functional as F  # noqa: N812
     from torch import Tensor, nn
+    from torch.nn import functional
     from torchvision.ops import Conv2dNormActivation
 
-    from ...encoders import Encoder
+    from ...encoders import Encoder, build_encoder
     from ...encoders.encoder import QuantisedProjection, StageReader, stage_reader
-
-if TYPE_CHECKING:
-    from ...encoders import Encoder
 
 MOST_CHANNELS = 256  # of the decoder's deepest map
 LEAST_CHANNELS = 8  # of any of its maps
@@ -55,17 +53,9 @@ class UNetDecoder(nn.Module):
     """Blocks that double the resolution, from the deepest stage of an encoder to its images, with skip connections.
 
     A block enlarges the map that comes from below, bilinearly, adds the stages of the new resolution and convolves,
-    with half as many channels for the next block; the last one adds the image itself. There are as many blocks as
-    halvings between the image and the deepest stage, five for a ResNet-50, behind a convolution of the deepest stage.
-    Where sizes are no powers of two (255 px, patches of 14 px), whatever joins at a level is brought to its size.
-
-    Of stages of one stride, as the depths of a transformer are, the last one has its own place and each earlier one the
-    level above: a pyramid with the shallowest stage the finest, as in Ranftl et al. 2021.
-
-    Every stage is projected to the channels of its level and normalised before it is added, so that neither the scale
-    nor the width of an encoder's maps decides how fast a decoder learns; what is added costs half of what is
-    concatenated. Norms are over groups of channels of one image: statistics of a batch would mean little for a handful
-    of images, differ between training and testing, and change with the images a forward pass.
+    with half as many channels for the next block; the last one adds the image itself. Of stages of one stride, as the
+    depths of a transformer are, each earlier one joins a level higher. Every stage is projected to the channels of its
+    level and normalised before it is added; norms are over groups of channels of one image.
 
     ``channels`` and ``strides`` are those of the stages, shallow first, as in
     :class:`zoo.encoders.encoder.StageReader`; images are ``px`` high and wide.
@@ -112,8 +102,6 @@ def pyramid(strides: Sequence[int]) -> tuple[list[float], list[int]]:
     end at stride 1. A stage joins at the first level as fine as its stride, and finer than that of the stage below; or
     else at the last.
 
-    >>> pyramid([1, 2, 4, 8, 16, 32])  # a ResNet
-    ([32.0, 16.0, 8.0, 4.0, 2.0, 1.0], [5, 4, 3, 2, 1, 0])
     >>> pyramid([1, 16, 16, 16, 16])  # a transformer
     ([16.0, 8.0, 4.0, 2.0, 1.0], [4, 3, 2, 1, 0])
     """
@@ -128,12 +116,9 @@ def pyramid(strides: Sequence[int]) -> tuple[list[float], list[int]]:
 
 
 def _convolution(n_in: int, n_out: int, *, kernel_px: int = 3) -> nn.Module:
-    block: nn.Module = Conv2dNormActivation(n_in, n_out, kernel_px, norm_layer=_group_norm)
+    norm = partial(nn.GroupNorm, n_out // CHANNELS_PER_GROUP)
+    block: nn.Module = Conv2dNormActivation(n_in, n_out, kernel_px, norm_layer=norm)
     return block
-
-
-def _group_norm(n_channels: int) -> nn.Module:
-    return nn.GroupNorm(n_channels // CHANNELS_PER_GROUP, n_channels)
 
 
 def _width(n_channels: int) -> int:
@@ -143,7 +128,7 @@ def _width(n_channels: int) -> int:
 def _resized(x: Tensor, px: int) -> Tensor:
     if x.shape[-2:] == (px, px):
         return x
-    return F.interpolate(x, size=(px, px), mode="bilinear", align_corners=False)
+    return functional.interpolate(x, size=(px, px), mode="bilinear", align_corners=False)
 
 
 class TransferModel(nn.Module):
@@ -193,7 +178,8 @@ def transfer_model(encoder: Encoder, task: Task, *, n_outputs: int, px: int, fro
     size, and training an encoder through features that it rounds.
     """
     reader = stage_reader(encoder, px=px) if task.is_dense else None
-    if reader is None and not frozen and _rounds(encoder):
+    rounds = isinstance(encoder.pooling, QuantisedProjection) and encoder.pooling.instead is None
+    if reader is None and not frozen and rounds:
         raise QueryError(
             "The features of this encoder are rounded, so that no gradient reaches its weights; expected it frozen, or "
             "other features of it, such as NAME@cls."
@@ -209,35 +195,16 @@ def transfer_model(encoder: Encoder, task: Task, *, n_outputs: int, px: int, fro
     return TransferModel(encoder, head.to(device), reader=reader, frozen=frozen).train()
 
 
-def _rounds(encoder: Encoder) -> bool:
-    return isinstance(encoder.pooling, QuantisedProjection) and encoder.pooling.instead is None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """An encoder that can be made again and again, in other processes too.
+    """An encoder that can be made again and again, in other processes too."""
 
-    Attributes
-    ----------
-    name : str
-        Id of its card, or the user's name for it.
-    preprocess : Preprocess
-        From an image of the data to its input; ``preprocess.crop_px`` is the height and width of its input.
-    weights_hash : str
-    architecture_hash : str
-        Candidates that share it, and the preprocessing, share their controls.
-    pretrained : callable
-        () -> Encoder on the CPU, with its weights.
-    untrained : callable
-        (seed) -> Encoder on the CPU, with random weights.
-    """
-
-    name: str
+    name: str  # id of its card, or the user's name for it
     preprocess: Preprocess
     weights_hash: str
-    architecture_hash: str
-    pretrained: Callable[[], Encoder]
-    untrained: Callable[[int], Encoder]
+    architecture_hash: str  # candidates that share it, and the preprocessing, share their controls
+    pretrained: Callable[[], Encoder]  # on the CPU, with its weights
+    untrained: Callable[[int], Encoder]  # by seed, on the CPU, with random weights
 
     @property
     def control_hash(self) -> str:
@@ -246,21 +213,9 @@ class Candidate:
 
 
 def candidate(name: str) -> Candidate:
-    """An encoder of the catalogue, the user's cards included; its weights are fetched, for their hash.
+    """An encoder of the catalogue, by the id of its card; its weights are fetched, for their hash.
 
-    Parameters
-    ----------
-    name : str
-        Id of its card.
-
-    Returns
-    -------
-    Candidate
-
-    Raises
-    ------
-    UnknownName, WeightsUnavailable, WeightsRefused, BuildError, StoreError, MissingExtra
-        As :func:`zoo.load`.
+    Raises as :func:`zoo.load`.
     """
     card = catalogue()[name]
     about = card.architecture
@@ -289,30 +244,22 @@ def own_candidate(
         For reports and figures; rows of results need a card.
     preprocess : Preprocess
         ``zoo.card(...).preprocess`` of one with the same input, or a new one.
-    pretrained : callable
-        () -> :class:`zoo.encoders.Encoder` on the CPU. A function of a module, if runs are to go to several processes.
-    untrained : callable
-        (seed) -> the same architecture with random weights.
-
-    Returns
-    -------
-    Candidate
+    pretrained, untrained : callable
+        () and (seed) -> :class:`zoo.encoders.Encoder` of one architecture on the CPU, with trained and random weights.
+        Functions of a module, if runs are to go to several processes.
 
     Raises
     ------
     QueryError
         If one of them returns no :class:`zoo.encoders.Encoder`, or the two are not of one architecture.
     """
-    from ...encoders import Encoder
-
     one, other = pretrained(), untrained(0)
-    returned: tuple[object, ...] = (one, other)  # whatever the functions promise
-    wrong = next((each for each in returned if not isinstance(each, Encoder)), None)
-    if wrong is not None:
-        raise QueryError(
-            f"What gives {name!r} gave a {type(wrong).__name__}; expected a zoo.encoders.Encoder: put a network into "
-            "Encoder(network, pooling, dim=...), where pooling makes features of network and images."
-        )
+    for made in (one, other):
+        if not isinstance(made, Encoder):
+            raise QueryError(
+                f"What gives {name!r} gave a {type(made).__name__}; expected a zoo.encoders.Encoder: put a network "
+                "into Encoder(network, pooling, dim=...), where pooling makes features of network and images."
+            )
     shapes, random = ({key: tuple(value.shape) for key, value in each.state_dict().items()} for each in (one, other))
     if shapes != random:
         odd = sorted(shapes.items() ^ random.items())[0][0]
@@ -337,11 +284,95 @@ def _loaded(name: str) -> Encoder:
 
 
 def _untrained(name: str, seed: int) -> Encoder:
-    from ...encoders import build_encoder
-
-    card: EncoderCard = catalogue()[name]
-    return build_encoder(card, seed=seed, device="cpu")
+    return build_encoder(catalogue()[name], seed=seed, device="cpu")
 
 
 def _hash(value: object) -> str:
     return blake2b(json.dumps(value, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+
+
+# --- losses ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TargetScale:
+    """Where the numbers of a map lie: a network predicts ``(target - centre) / spread``."""
+
+    centre: tuple[float, ...] = ()  # of each channel; none: numbers are as they are
+    spread: float = 1.0
+
+    def standardised(self, target: Tensor) -> Tensor:
+        """From the unit of the data to that of training, shape (n, c, ...); classes stay what they are."""
+        return (target - self._centre(target)) / self.spread if self.centre else target
+
+    def in_units(self, prediction: Tensor) -> Tensor:
+        """From the unit of training to that of the data."""
+        return prediction * self.spread + self._centre(prediction) if self.centre else prediction
+
+    def _centre(self, like: Tensor) -> Tensor:
+        return like.new_tensor(self.centre).view(-1, *(1,) * (like.dim() - 2))  # (c, 1, 1)
+
+
+def scale_of(values: np.ndarray, *, what: str) -> TargetScale:
+    """Median of each channel of float32 values (n, c), and mean absolute deviation from it over all channels.
+
+    Refuses values that are all the same; ``what`` says of what they are.
+
+    >>> scale_of(np.float32([[1], [2], [6]]), what="three depths")
+    TargetScale(centre=(2.0,), spread=1.6666666666666667)
+    """
+    centre = np.median(values, axis=0).astype(np.float64)  # (c,)
+    spread = float(np.mean(np.abs(values.astype(np.float64) - centre)))
+    if not spread:
+        constant = ", ".join(f"{number:g}" for number in centre)
+        raise DataError(f"All of {what} are {constant}; expected a target that varies, for there is nothing to learn.")
+    return TargetScale(tuple(centre.tolist()), spread)
+
+
+def loss_of(task: Task, prediction: Tensor, target: Tensor, valid: Tensor | None) -> Tensor:
+    """Mean of the task's loss over the images, or over the valid numbers of their maps; float32 (), lower is better.
+
+    The cross-entropy of logits (n, n_outputs) and classes, int64 (n,); or the mean absolute error of maps, float32
+    (n, n_outputs, px, px), both in the unit of training and finite everywhere, over the pixels of ``valid``, bool
+    (n, px, px), of which there is at least one.
+    """
+    if valid is None:
+        return functional.cross_entropy(prediction, target)
+    wrong = (prediction - target).abs() * valid.unsqueeze(1)  # (n, c, px, px)
+    return wrong.sum() / n_terms(task, target, valid)
+
+
+def n_terms(task: Task, target: Tensor, valid: Tensor | None) -> Tensor | int:
+    """Numbers that :func:`loss_of` is the mean of, by which means over parts of a batch are weighted."""
+    return len(target) if valid is None else valid.sum() * int(task.n_channels or 1)
+
+
+def risks_of(
+    task: Task, prediction: Tensor, target: Tensor, valid: Tensor | None, *, scale: TargetScale
+) -> dict[str, Tensor]:
+    """How wrong the prediction is for each image, by every metric of the task: float32 (n,), lower is better.
+
+    Prediction, target and valid pixels are as in :func:`loss_of`, but that the target is in the unit of the data and
+    each image has a valid pixel. ``transfer_error``: 0 or 100 %. ``*_l1_error``: mean absolute error over the valid
+    pixels (and the components), in the unit of the data. ``normals_angular_error``: mean angle in degrees between the
+    predicted and the true direction; a prediction of length 0 has none, and is wrong by 90.
+    """
+    if valid is None:
+        wrong = prediction.argmax(dim=1) != target
+        return {task.metrics[0]: 100.0 * wrong.float()}
+    prediction = scale.in_units(prediction)
+    weight = valid.float() / valid.sum(dim=(1, 2), keepdim=True)  # (n, px, px), sums to 1 an image
+    absolute = (prediction - target).abs().mean(dim=1)  # (n, px, px)
+    risks = {task.metrics[0]: (absolute * weight).sum(dim=(1, 2))}
+    for metric in task.metrics[1:]:  # of normals, the angle
+        risks[metric] = (angles(prediction, target) * weight).sum(dim=(1, 2))
+    return risks
+
+
+def angles(one: Tensor, other: Tensor) -> Tensor:
+    """Degrees between vectors of any length, shape (n, 3, ...) -> (n, ...); 90 if one has length 0.
+
+    By the tangent of half the angle, which unlike the inverse cosine is exact near 0 and 180 degrees.
+    """
+    a, b = functional.normalize(one, dim=1), functional.normalize(other, dim=1)
+    return torch.rad2deg(2 * torch.atan2((a - b).norm(dim=1), (a + b).norm(dim=1)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -106,29 +106,27 @@ class Recipe:
     precision: str = "float32"  # of the forward pass: float32, bfloat16 or float16
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "accumulate", "least_steps", "most_steps", "evaluations", "patience"):
-            value = getattr(self, name)
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            self._require(is_whole and value >= 1, name, "a whole number from 1 on")
-        for name in ("epochs", "clip_norm", "head_rate"):
-            value = getattr(self, name)
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            self._require(is_number and 0 < value < math.inf, name, "a number above 0")
-        self._require(0 <= self.weight_decay < math.inf, "weight_decay", "a number from 0 on")
-        self._require(0 < self.validation_share < 1, "validation_share", "a share between 0 and 1")
+        whole = {"batch_size", "accumulate", "least_steps", "most_steps", "evaluations", "patience"}
+        for name in (*whole, "epochs", "clip_norm", "head_rate", "weight_decay", "validation_share"):
+            value, least = getattr(self, name), 1 if name in whole else 0
+            kinds = int if name in whole else int | float
+            is_valid = isinstance(value, kinds) and not isinstance(value, bool) and least <= value < math.inf
+            if not is_valid or (value == 0 and name != "weight_decay") or (name == "validation_share" and value >= 1):
+                expected = "a whole number from 1 on" if name in whole else "a number above 0"
+                expected = {"weight_decay": "a number from 0 on", "validation_share": "between 0 and 1"}.get(
+                    name, expected
+                )
+                raise QueryError(f"The recipe has {name}={value!r}; expected {expected}.")
         rates = self.learning_rates
-        self._require(bool(rates) and all(0 < rate < math.inf for rate in rates), "learning_rates", "numbers above 0")
+        if not rates or not all(0 < rate < math.inf for rate in rates):
+            raise QueryError(f"The recipe has learning_rates={rates!r}; expected numbers above 0.")
         if self.accumulate > self.batch_size:
             raise QueryError(
                 f"The recipe has accumulate={self.accumulate} with batch_size={self.batch_size}; expected at most one "
                 "forward pass an image."
             )
-        known = ("float32", "bfloat16", "float16")
-        self._require(self.precision in known, "precision", "float32, bfloat16 or float16")
-
-    def _require(self, is_valid: bool, name: str, expected: str) -> None:
-        if not is_valid:
-            raise QueryError(f"The recipe has {name}={getattr(self, name)!r}; expected {expected}.")
+        if self.precision not in ("float32", "bfloat16", "float16"):
+            raise QueryError(f"The recipe has precision={self.precision!r}; expected float32, bfloat16 or float16.")
 
     @property
     def of_controls(self) -> Recipe:
@@ -156,18 +154,15 @@ def protocol_of(task: Task, recipe: Recipe, *, control: str = "encoder") -> str:
     """
     named: dict[str, Any] = {} if control == "encoder" else {"control": control}
     if control != "blind":  # which trains nothing
-        named |= _changed(recipe if control == "encoder" else recipe.of_controls)
-    options = ", ".join(f"{name}={_short(value)}" for name, value in sorted(named.items()))
+        used = asdict(recipe if control == "encoder" else recipe.of_controls)
+        named |= {name: value for name, value in used.items() if value != getattr(Recipe(), name)}
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in named.items()}
+    options = ", ".join(f"{name}={text}" for name, text in sorted(texts.items()))
     return base_protocol(task) + (f" ({options})" if options else "")
 
 
 def base_protocol(task: Task) -> str:
-    """Name of the protocol of a task with its defaults.
-
-    >>> from zoo.evaluation.curves.recipe import TASKS
-    >>> base_protocol(TASKS["normals"])
-    'zoo-curve-normals-1'
-    """
+    """Name of the protocol of a task with its defaults, as zoo-curve-normals-1."""
     return f"zoo-curve-{task.name}-1"
 
 
@@ -181,16 +176,3 @@ def recipe_digest(task: Task) -> str:
 def recipe_dict(recipe: Recipe) -> dict[str, Any]:
     """Options and rules, for the provenance of a row."""
     return {**asdict(recipe), "rules": dict(_RULES)}
-
-
-def _changed(recipe: Recipe) -> dict[str, Any]:
-    default = Recipe()
-    return {
-        field.name: getattr(recipe, field.name)
-        for field in fields(recipe)
-        if getattr(recipe, field.name) != getattr(default, field.name)
-    }
-
-
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -1,21 +1,21 @@
-"""Calibrated learning curves of encoders on a task: their runs, curves, rows of results and example predictions.
+"""Calibrated learning curves of encoders on a task: the search for regimes, the curves, and rows of results.
 
-:func:`learning_curves` searches for the regimes if none are given, has all runs done or read from the cache, and makes
-the curves of them: means over seeds with intervals, each encoder calibrated by the controls of its architecture.
+A curve says most between the numbers of labels with which a network trained from scratch is no better than a blind
+guess, and as good as maximal supervision. The search for these ends tries scratch with one seed on rungs of a ladder,
+from both ends and then halving what lies between; regimes are spread evenly over the logarithm of n.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...cards.catalogue import catalogue
-from ...cards.schema import Preprocess
-from ...datasets.dense import MapSet, aligned
 from ...datasets.imagefiles import notes_on
 from ...encoders.preprocess import build_preprocess
 from ...errors import DataError, QueryError
@@ -26,16 +26,15 @@ from ...optional import requires_extra
 from ...results.rows import Measurement
 from ...results.vocabulary import METRICS
 from ..bootstrap import N_DRAWS, Drawn, Interval, Resampled, constant_draws, resampled
-from .calibration import calibrated_risk, no_scale
+from .calibration import NEAR_BLIND, NEAR_MAXIMAL, calibrated_risk, no_scale
 from .curve import CalibratedCurve, calibrated_curve
-from .inputs import TransferData, images_of, labels_of
+from .data import Regime, TransferData, checked_regime, images_of, labels_of, least_images
 from .models import Candidate, transfer_model
-from .progress import CurveProgress
 from .recipe import Recipe, protocol_of, recipe_dict, recipe_digest
-from .regimes import Ends, Regime, ends, ladder, least_images, resolved_regimes, spread
 from .runs import (
     CONTROLS,
     Control,
+    CurveProgress,
     CurveRun,
     Job,
     Runner,
@@ -46,19 +45,105 @@ from .runs import (
     distinct,
     ends_of_scale,
 )
-from .tuning import Training, train_run
+from .training import Training, train_run
 
 with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
 
 if TYPE_CHECKING:
     from ...execution.executor import Executor, Resources
-    from .figures import Strip
 
-_PERCENT = (0.0, 100.0)
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([km]?)", re.ASCII)
+_FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
+_STEPS = ((1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), tuple(1.0 + 0.1 * i for i in range(90)))
 
-RunsByKey = Mapping[str, CurveRun]
-Keys = tuple[str, ...]  # of the runs behind a mean
+
+def parse_regimes(text: str) -> tuple[Regime, ...]:
+    """Regimes from text: numbers of images by comma, with k or m for thousands and millions, or "all".
+
+    >>> parse_regimes("50, 200, 1k, all")
+    (50, 200, 1000, 'all')
+    """
+    regimes: list[Regime] = []
+    for part in (part.strip().lower() for part in text.split(",")):
+        match = _NUMBER.fullmatch(part)
+        number = float(match[1]) * _FACTORS[match[2]] if match else 0.0
+        if part != "all" and (number < 1 or not number.is_integer()):
+            raise QueryError(
+                f"The regime {part!r} is no number of images; expected whole numbers from 1, with k or m for thousands "
+                "and millions, or all, with commas between them, such as 50,200,1k,all."
+            )
+        regimes.append("all" if part == "all" else int(number))
+    return tuple(regimes)
+
+
+def resolved_regimes(regimes: Sequence[Regime], n_all: int, *, name: str = "the data") -> tuple[int, ...]:
+    """Numbers of images, ascending; refuses none at all, more than there are, and the same twice.
+
+    >>> resolved_regimes(("all", 50), 200)
+    (50, 200)
+    """
+    numbers = tuple(sorted(checked_regime(n, n_all, name=name) for n in regimes))
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise QueryError(
+            f"The regimes {', '.join(map(str, regimes)) or '(none)'} were asked for; expected different numbers of "
+            "images, each once, such as 50,200,1k,all."
+        )
+    return numbers
+
+
+def ladder(n_least: int, n_all: int, *, fineness: int = 0) -> tuple[int, ...]:
+    """Numbers of images from the least possible to all, in steps of 1, 2, 5, 10 or finer ones, and both ends.
+
+    >>> ladder(11, 1346)
+    (11, 20, 50, 100, 200, 500, 1000, 1346)
+    """
+    if n_least > n_all:
+        raise DataError(f"Regimes start at {n_least:,} images, but there are {n_all:,}; add images.")
+    powers = range(len(str(n_all)))
+    between = {round(step * 10**power) for power in powers for step in _STEPS[fineness]}
+    return tuple(sorted({n_least, n_all} | {n for n in between if n_least < n < n_all}))
+
+
+def ends(rungs: Sequence[int], calibrated: Mapping[int, float]) -> tuple[int, int, list[int]]:
+    """Where the range from near blind to near maximal begins and ends, and which rungs of the ladder to try next.
+
+    ``calibrated`` has the calibrated risk of scratch on those rungs that were tried. No rung is left to try when the
+    ends are known.
+    """
+    last = len(rungs) - 1
+    tried = {number: calibrated[n] for number, n in enumerate(rungs) if n in calibrated}
+    if not {0, last} <= tried.keys():
+        return rungs[0], rungs[-1], [rungs[number] for number in sorted({0, last} - tried.keys())]
+    learnt = min((number for number, risk in tried.items() if risk < NEAR_BLIND), default=0)  # the first that is
+    low = max((number for number in tried if number < learnt), default=0)
+    high = min((number for number, risk in tried.items() if number > low and risk <= NEAR_MAXIMAL), default=last)
+    short = max((number for number in tried if number < high), default=0)  # the last that is not near maximal yet
+    halves = {(low + learnt) // 2} if low < learnt else set()
+    halves |= {(short + high) // 2} if tried[high] <= NEAR_MAXIMAL else set()
+    return rungs[low], rungs[high], [rungs[number] for number in sorted(halves - tried.keys())]
+
+
+def spread(low: int, high: int, *, count: int) -> tuple[int, ...]:
+    """Round numbers from ``low`` to ``high``, both among them, as evenly over their logarithm as there are.
+
+    >>> spread(11, 1346, count=5), spread(3, 5, count=5)
+    ((11, 50, 100, 500, 1346), (3, 4, 5))
+    """
+    if high - low < count:
+        return tuple(range(low, high + 1))
+    ladders = (ladder(low, high, fineness=fineness) for fineness in range(len(_STEPS)))
+    known = next((rungs for rungs in ladders if len(rungs) >= count), tuple(range(low, high + 1)))
+    wanted = np.linspace(math.log(low), math.log(high), count)
+    chosen: list[int] = []
+    for number, place in enumerate(wanted):
+        first = known.index(chosen[-1]) + 1 if chosen else 0
+        free = known[first : len(known) - (count - 1 - number)]  # so that enough are left for those to come
+        chosen.append(min(free, key=lambda n: (abs(math.log(n) - place), n)))
+    return tuple(chosen)
+
+
+RunsByKey: TypeAlias = Mapping[str, CurveRun]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +153,13 @@ class CurveRequest:
     Attributes
     ----------
     regimes : tuple of int or "all", or None
-        Numbers of labelled images; None to search for them, which costs some more runs of the scratch control.
+        Numbers of labelled images; None to search for ``count`` of them, which costs some more runs of scratch.
     seeds : tuple of int
         For subsets, random weights and the order of the images.
     recipe : Recipe
     maximal : float or None
         Risk of maximal supervision by the first metric of the task, if it was recorded elsewhere; the curves are then
         of that metric alone.
-    count : int
-        Number of regimes to search for.
     n_draws, seed : int
         Of the bootstrap.
     """
@@ -116,7 +199,7 @@ class CurveReport:
     intervals: Mapping[tuple[str, Control, str], tuple[Interval, ...]]
     """By candidate, control and metric: risks of the same runs, with 95 % intervals over test images."""
     protocols: Mapping[Control, str]  # names of how the runs were done
-    notes: tuple[str, ...] = ()  # what the search for regimes did not reach, and how images are read
+    notes: tuple[str, ...] = ()  # how images are read
 
 
 def learning_curves(
@@ -140,26 +223,19 @@ def learning_curves(
     data : TransferData
     request : CurveRequest
     folder : Path, optional
-        Cache of finished runs; ``curves`` of the zoo's cache by default. Other measurements, and several commands at
-        once, may share it.
+        Cache of finished runs; ``curves`` of the zoo's cache by default. Other measurements may share it.
     how : Training, optional
         Device, processes and memory, which move no number.
     n_processes : int
         That train at the same time, on this machine.
-    executor : Executor, optional
-        Does the runs instead, on machines that reach the folder; of a :class:`~zoo.execution.part.PartOf`, those of the
-        part.
-    resources : Resources, optional
-        What each run takes of them.
+    executor, resources : Executor, Resources, optional
+        Does the runs instead, on machines that reach the folder, and what each run takes of them; of a
+        :class:`~zoo.execution.part.PartOf`, those of the part.
     progress : CurveProgress, optional
         Called as runs go on.
     train : callable
-        Trains and tests one network, called as :func:`zoo.evaluation.curves.tuning.train_run`; for another recipe,
+        Trains and tests one network, called as :func:`zoo.evaluation.curves.training.train_run`; for another recipe,
         which then needs another folder.
-
-    Returns
-    -------
-    CurveReport
 
     Raises
     ------
@@ -177,47 +253,45 @@ def learning_curves(
     names = [candidate.name for candidate in candidates]
     if not names or len(set(names)) != len(names):
         raise QueryError(f"Learning curves of {names} were asked for; expected at least one encoder, each named once.")
-    _check_classes(data)
+    train_labels, test_labels = labels_of(data.train), labels_of(data.test)
+    if train_labels is not None and test_labels is not None:
+        unknown = np.setdiff1d(test_labels, train_labels)
+        if unknown.size:
+            n, name = int((test_labels == unknown[0]).sum()), images_of(data.test).classes[int(unknown[0])]
+            raise DataError(
+                f"{n:,} test images of {data.name!r} have the class {name!r}, which no training image has; expected "
+                "every class in both."
+            )
     work = Workload(data=data, recipe=request.recipe, has_maximal=request.maximal is None)
-    notes: tuple[str, ...] = ()
     if request.regimes is not None:
         regimes = resolved_regimes(request.regimes, work.n_all, name=data.name)
         all_jobs(work, candidates, regimes, request.seeds)  # refuses regimes that are too small at once
-    for each in {candidate.control_hash: candidate for candidate in candidates}.values():
-        _require_decodable(each, data, request.recipe)
+    controls = list({candidate.control_hash: candidate for candidate in reversed(candidates)}.values())[::-1]
+    for each in controls:  # refused before any run, not when the other encoders are done
+        try:
+            n_outputs, px, frozen = data.n_outputs, each.preprocess.crop_px, request.recipe.frozen
+            transfer_model(each.untrained(0), data.task, n_outputs=n_outputs, px=px, frozen=frozen, seed=0)
+        except QueryError as error:
+            raise QueryError(f"{each.name}: {error}") from error
+
+    def require_scale(runs: RunsByKey) -> None:
+        """Refuses to go on once it is known that maximal supervision is no better than the blind guess."""
+        for candidate in controls:
+            for metric in _metrics(data, request):
+                blind, maximal = _ends_of_scale(work, candidate, runs, request, metric)
+                if blind is not None and maximal is not None and maximal >= blind:
+                    where = f" ({metric} on {data.name}, architecture of {candidate.name})"
+                    raise DataError(no_scale(blind=blind, maximal=maximal, where=where))
+
     cache = cache_folder() / "curves" if folder is None else folder
     setup = Setup(data=data, recipe=request.recipe, folder=cache, how=how or Training(), train=train)
-    watch = partial(_require_scale, work, candidates, request)
     with Runner(
-        setup, n_processes=n_processes, executor=executor, resources=resources, progress=progress, watch=watch
+        setup, n_processes=n_processes, executor=executor, resources=resources, progress=progress, watch=require_scale
     ) as runner:
         if request.regimes is None:
-            regimes, notes = _searched_regimes(runner, work, candidates, request)
+            regimes = _searched_regimes(runner, work, controls, request)
         runner.do(all_jobs(work, candidates, regimes, request.seeds))
-        notes = (*notes, *notes_on([images_of(data.train), images_of(data.test)]))
-        return _report(work, candidates, request, runner.runs, regimes, notes)
-
-
-def _require_decodable(candidate: Candidate, data: TransferData, recipe: Recipe) -> None:
-    """Refuses an encoder without what the task needs before any run, not when the other encoders are done."""
-    px = candidate.preprocess.crop_px
-    try:
-        transfer_model(candidate.untrained(0), data.task, n_outputs=data.n_outputs, px=px, frozen=recipe.frozen, seed=0)
-    except QueryError as error:
-        raise QueryError(f"{candidate.name}: {error}") from error
-
-
-def _check_classes(data: TransferData) -> None:
-    train, test = labels_of(data.train), labels_of(data.test)
-    if train is None or test is None:
-        return
-    unknown = np.setdiff1d(test, train)
-    if unknown.size:
-        n, name = int((test == unknown[0]).sum()), images_of(data.test).classes[int(unknown[0])]
-        raise DataError(
-            f"{n:,} test images of {data.name!r} have the class {name!r}, which no training image has; expected every "
-            "class in both."
-        )
+        return _report(work, candidates, request, runner.runs, regimes)
 
 
 def _metrics(data: TransferData, request: CurveRequest) -> tuple[str, ...]:
@@ -225,74 +299,42 @@ def _metrics(data: TransferData, request: CurveRequest) -> tuple[str, ...]:
     return data.task.metrics if request.maximal is None else data.task.metrics[:1]
 
 
-def _maximal_jobs(work: Workload, candidate: Candidate, seeds: Sequence[int]) -> tuple[Job, ...]:
-    """The runs behind maximal supervision; none, if its risk was recorded."""
-    return tuple(work.scratch(candidate, work.n_all, seed) for seed in seeds) if work.has_maximal else ()
-
-
-def _maximal_risk(work: Workload, candidate: Candidate, runs: RunsByKey, request: CurveRequest, metric: str) -> float:
-    """The recorded risk of maximal supervision, or the mean over seeds of the measured one."""
-    if request.maximal is not None:
-        return request.maximal
-    jobs = _maximal_jobs(work, candidate, request.seeds)
-    return sum(runs[job.key].risk(metric) for job in jobs) / len(jobs)
-
-
-def _require_scale(work: Workload, candidates: Sequence[Candidate], request: CurveRequest, runs: RunsByKey) -> None:
-    """Refuses to go on once it is known that maximal supervision is no better than the blind guess."""
-    for candidate in candidates:
-        blind = work.blind(candidate)
-        if any(job.key not in runs for job in (blind, *_maximal_jobs(work, candidate, request.seeds))):
-            continue
-        for metric in _metrics(work.data, request):
-            low = _maximal_risk(work, candidate, runs, request, metric)
-            high = runs[blind.key].risk(metric)
-            if low >= high:
-                where = f" ({metric} on {work.data.name}, architecture of {candidate.name})"
-                raise DataError(no_scale(blind=high, maximal=low, where=where))
+def _ends_of_scale(
+    work: Workload, candidate: Candidate, runs: RunsByKey, request: CurveRequest, metric: str
+) -> tuple[float | None, float | None]:
+    """Risks of the blind guess and of maximal supervision, as recorded or as the mean over seeds; None if unknown."""
+    blind = runs.get(work.blind(candidate).key)
+    jobs = [work.scratch(candidate, work.n_all, seed) for seed in request.seeds]
+    maximal = request.maximal
+    if maximal is None and all(job.key in runs for job in jobs):
+        maximal = sum(runs[job.key].risk(metric) for job in jobs) / len(jobs)
+    return None if blind is None else blind.risk(metric), maximal
 
 
 def _searched_regimes(
-    runner: Runner, work: Workload, candidates: Sequence[Candidate], request: CurveRequest
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Numbers of images, ascending, and notes on what they do not cover.
+    runner: Runner, work: Workload, controls: Sequence[Candidate], request: CurveRequest
+) -> tuple[int, ...]:
+    """Numbers of images, ascending, by scratch with the first seed and the first metric, on rungs of a ladder.
 
-    By scratch with the first seed, by the first metric of the task, on rungs of a ladder; all these runs are runs of
-    the curve too. Where candidates have several scratch controls, the regimes reach from the first that is near the
-    blind guess to the last that is near maximal supervision.
+    They reach from the first control that is near the blind guess to the last that is near maximal supervision.
     """
-    rungs = ladder(least_images(work.data.train), work.n_all)
-    runner.do(ends_of_scale(work, candidates, request.seeds))
-    controls = list({candidate.control_hash: candidate for candidate in reversed(candidates)}.values())[::-1]
-    while True:
-        every = [_ends(runner.runs, work, candidate, rungs, request) for candidate in controls]
-        pilots = [
-            work.scratch(candidate, n, request.seeds[0])
-            for candidate, ends_so_far in zip(controls, every, strict=True)
-            for n in ends_so_far.untried
-        ]
-        if not pilots:
-            break
-        runner.do(distinct(pilots))
-    low, high = min(each.low for each in every), max(each.high for each in every)
-    notes = [
-        f"{candidate.name}: {note}" if len(controls) > 1 else note
-        for candidate, each in zip(controls, every, strict=True)
-        for note in each.notes
-    ]
-    return spread(low, high, count=request.count), tuple(notes)
-
-
-def _ends(runs: RunsByKey, work: Workload, candidate: Candidate, rungs: Sequence[int], request: CurveRequest) -> Ends:
-    metric = work.data.task.metrics[0]
-    blind = runs[work.blind(candidate).key].risk(metric)
-    maximal = _maximal_risk(work, candidate, runs, request, metric)
-    jobs = {n: work.scratch(candidate, n, request.seeds[0]) for n in rungs}
-    risks = {n: runs[job.key].risk(metric) for n, job in jobs.items() if job.key in runs}
-    if work.has_maximal:
-        risks[work.n_all] = maximal  # by construction, whatever the risk of a single seed is
-    calibrated = {n: float(calibrated_risk(risk, blind=blind, maximal=maximal)) for n, risk in risks.items()}
-    return ends(rungs, calibrated)
+    metric, rungs = work.data.task.metrics[0], ladder(least_images(work.data.train), work.n_all)
+    pilots = ends_of_scale(work, controls, request.seeds)
+    while pilots:
+        runner.do(pilots)
+        found, untried = [], []
+        for candidate in controls:
+            blind, maximal = _ends_of_scale(work, candidate, runner.runs, request, metric)
+            jobs = {n: work.scratch(candidate, n, request.seeds[0]) for n in rungs}
+            risks = {n: runner.runs[job.key].risk(metric) for n, job in jobs.items() if job.key in runner.runs}
+            if work.has_maximal:
+                risks[work.n_all] = maximal or 0.0  # by construction, whatever the risk of a single seed is
+            scale: dict[str, Any] = {"blind": blind, "maximal": maximal}
+            low, high, more = ends(rungs, {n: float(calibrated_risk(risk, **scale)) for n, risk in risks.items()})
+            found.append((low, high))
+            untried += [jobs[n] for n in more]
+        pilots = distinct(untried)
+    return spread(min(low for low, _ in found), max(high for _, high in found), count=request.count)
 
 
 def _report(
@@ -301,48 +343,45 @@ def _report(
     request: CurveRequest,
     runs: RunsByKey,
     regimes: tuple[int, ...],
-    notes: tuple[str, ...],
 ) -> CurveReport:
-    """Curves of every candidate by every metric, from runs that have all that :func:`all_jobs` names.
-
-    Single runs have intervals by every metric of the task. The bootstrap draws the same test images for all runs.
-    """
+    """Curves of every candidate by every metric; the bootstrap draws the same test images for all runs."""
     data, seeds = work.data, request.seeds
-    by_role: dict[tuple[str, Control], tuple[tuple[Job, ...], ...]] = {}  # a tuple of seeds a regime
-    for candidate in candidates:
-        name = candidate.name
-        by_role[name, "blind"] = ((work.blind(candidate),),)
-        by_role[name, "maximal"] = (jobs,) if (jobs := _maximal_jobs(work, candidate, seeds)) else ()
-        by_role[name, "scratch"] = tuple(tuple(work.scratch(candidate, n, seed) for seed in seeds) for n in regimes)
-        by_role[name, "encoder"] = tuple(tuple(work.encoder(candidate, n, seed) for seed in seeds) for n in regimes)
-    keys = list(dict.fromkeys(job.key for groups in by_role.values() for jobs in groups for job in jobs))
+    groups: dict[tuple[str, Control], list[list[Job]]] = {}  # a list of seeds a regime
+    for one in candidates:
+        groups[one.name, "blind"] = [[work.blind(one)]]
+        groups[one.name, "maximal"] = [[work.scratch(one, work.n_all, seed) for seed in seeds]] * work.has_maximal
+        groups[one.name, "scratch"] = [[work.scratch(one, n, seed) for seed in seeds] for n in regimes]
+        groups[one.name, "encoder"] = [[work.encoder(one, n, seed) for seed in seeds] for n in regimes]
+    flat = {role: [job for jobs in some for job in jobs] for role, some in groups.items()}
+    keys = list(dict.fromkeys(job.key for jobs in flat.values() for job in jobs))
     place = {key: number for number, key in enumerate(keys)}
-    members = {_keys(jobs): [place[job.key] for job in jobs] for groups in by_role.values() for jobs in groups}
-    pools = {  # by how many labels they had; all of them are too few networks to stand by themselves
-        _keys(jobs): min(jobs[0].n, max(regimes))
-        for role, groups in by_role.items()
-        for jobs in groups
-        if role[1] != "blind"
-    }
-    drawn: dict[str, Resampled[Keys]] = {
+    members, pools = {}, {}
+    for (_, control), some in groups.items():
+        for jobs in some:
+            means = tuple(job.key for job in jobs)
+            members[means] = [place[key] for key in means]
+            if control != "blind":  # by how many labels they had; all of them are too few networks by themselves
+                pools[means] = min(jobs[0].n, max(regimes))
+    drawn: dict[str, Resampled[tuple[str, ...]]] = {
         metric: resampled(
             [runs[key].risks[metric] for key in keys],
             members,
             pools=pools,
             n_draws=request.n_draws,
             seed=request.seed,
-            bounds=_PERCENT if METRICS[metric].unit == "percent" else None,
+            bounds=(0.0, 100.0) if METRICS[metric].unit == "percent" else None,
         )
         for metric in data.task.metrics
     }
-
-    def curve(candidate: Candidate, metric: str) -> CalibratedCurve:
-        def means(control: Control) -> list[Drawn]:
-            return [drawn[metric].means[_keys(jobs)] for jobs in by_role[candidate.name, control]]
-
+    curves = []
+    for name, metric in ((one.name, metric) for one in candidates for metric in _metrics(data, request)):
+        risks: dict[Control, list[Drawn]] = {
+            control: [drawn[metric].means[tuple(job.key for job in jobs)] for jobs in groups[name, control]]
+            for control in ("encoder", *CONTROLS)
+        }
         recorded = request.maximal
-        return calibrated_curve(
-            encoder=candidate.name,
+        curve = calibrated_curve(
+            encoder=name,
             task=data.task.name,
             metric=metric,
             unit=METRICS[metric].unit,
@@ -350,23 +389,21 @@ def _report(
             protocol=protocol_of(data.task, request.recipe),
             frozen=request.recipe.frozen,
             regimes=[(n, n) for n in regimes],
-            risks=means("encoder"),
-            scratch=means("scratch"),
-            blind=means("blind")[0],
-            maximal=means("maximal")[0] if recorded is None else constant_draws(recorded, n_draws=request.n_draws),
+            risks=risks["encoder"],
+            scratch=risks["scratch"],
+            blind=risks["blind"][0],
+            maximal=risks["maximal"][0] if recorded is None else constant_draws(recorded, n_draws=request.n_draws),
             n_seeds=[len(seeds)] * len(regimes),
             n_test=len(data.test),
             maximal_n=work.n_all if recorded is None else None,
         )
-
-    flat = {role: tuple(job for jobs in groups for job in jobs) for role, groups in by_role.items()}
-    roles: tuple[Control, ...] = ("encoder", *CONTROLS)
+        curves.append(curve)
     return CurveReport(
         data=data,
         request=request,
         candidates=tuple(candidates),
         regimes=regimes,
-        curves=tuple(curve(candidate, metric) for candidate in candidates for metric in _metrics(data, request)),
+        curves=tuple(curves),
         runs={
             role: tuple(replace(runs[job.key], control=role[1], n_requested=job.n) for job in jobs)
             for role, jobs in flat.items()
@@ -376,34 +413,25 @@ def _report(
             for role, jobs in flat.items()
             for metric in data.task.metrics
         },
-        protocols={name: protocol_of(data.task, request.recipe, control=name) for name in roles},
-        notes=notes,
+        protocols={name: protocol_of(data.task, request.recipe, control=name) for name in ("encoder", *CONTROLS)},
+        notes=tuple(notes_on([images_of(data.train), images_of(data.test)])),
     )
 
 
-def _keys(jobs: Sequence[Job]) -> Keys:
-    return tuple(job.key for job in jobs)
-
-
 SOURCE = "measured"
-_ALL = "train -> val"
-_NOT_RECORDED = ("seconds",)  # which differ from one time to the next
-
-Rows = dict[Measurement, dict[str, Any]]
+Rows: TypeAlias = dict[Measurement, dict[str, Any]]
 
 
 def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | None = None) -> Rows:
     """Measurements with their provenance, for :func:`zoo.results.recording.record`: one row a run and metric.
 
     The controls are there for every encoder, under its name, and say in their protocol which they are. A recorded risk
-    of maximal supervision is a row without seed and interval. ``source`` is who measured, ``day`` today by default. An
-    encoder without a card is refused, for no row could name it.
+    of maximal supervision is a row without seed and interval. An encoder without a card is refused.
     """
-    cards, rows, data = catalogue(), Rows(), report.data
-    today = (day or date.today()).isoformat()
+    rows, data, recipe, n_all = Rows(), report.data, report.request.recipe, len(report.data.train)
     for candidate in report.candidates:
         name = candidate.name
-        if name not in cards:
+        if name not in catalogue():
             raise QueryError(
                 f"The encoder {name!r} has no card, so that its results cannot be recorded; register it with zoo "
                 "register, and measure it by the id that it has then."
@@ -415,16 +443,18 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
             for run, interval in zip(report.runs[name, control], report.intervals[name, control, metric], strict=True)
         ]
         if report.request.maximal is not None:
+            about = {"recorded_elsewhere": True}
+            run = CurveRun(control="maximal", n_requested=n_all, n_actual=n_all, seed=None, risks={}, report=about)
             interval = Interval(value=report.request.maximal, ci_low=None, ci_high=None)
-            every.append((data.task.metrics[0], _recorded_run(len(data.train)), interval))
+            every.append((data.task.metrics[0], run, interval))
         hashed = preprocess_hash(build_preprocess(candidate.preprocess))
         for metric, run, interval in every:
-            split = _ALL if run.n_requested == len(data.train) else f"train {run.n_requested} images -> val"
+            is_encoder = run.control == "encoder"
             row = Measurement(
                 encoder=name,
                 metric=metric,
                 dataset=data.name,
-                split=split,
+                split="train -> val" if run.n_requested == n_all else f"train {run.n_requested} images -> val",
                 n_train=None if run.report.get("recorded_elsewhere") else run.n_actual,
                 seed=run.seed,
                 value=interval.value,
@@ -433,149 +463,21 @@ def rows_of_curves(report: CurveReport, *, source: str = SOURCE, day: date | Non
                 ci_high=interval.ci_high,
                 protocol=report.protocols[run.control],
                 source=source,
-                date=today,
+                date=(day or date.today()).isoformat(),
             )
-            rows[row] = _provenance(report, candidate, run, hashed)
+            settings = recipe_dict(recipe if is_encoder else recipe.of_controls)
+            found: dict[str, Any] = {"control": run.control, "task": data.task.name}
+            found |= {"n_requested": run.n_requested, "n_actual": run.n_actual, **run.report}
+            found.pop("seconds", None)  # which differ from one time to the next
+            rows[row] = {
+                "weights_hash": candidate.weights_hash if is_encoder else None,
+                "preprocess_hash": hashed,
+                "images_hash": {"train": data.train.fingerprint, "val": data.test.fingerprint},
+                "data_hash": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint},
+                "features_hash": None,
+                "subset_hash": run.report.get("subset_hash"),
+                "code_version": code_version(),
+                "settings": settings | {"digest": recipe_digest(data.task)},
+                "report": found,
+            }
     return rows
-
-
-def _recorded_run(n_all: int) -> CurveRun:
-    """Maximal supervision whose risk was recorded elsewhere."""
-    return CurveRun(
-        control="maximal",
-        n_requested=n_all,
-        n_actual=n_all,
-        seed=None,
-        risks={},
-        report={"recorded_elsewhere": True},
-    )
-
-
-def _provenance(report: CurveReport, candidate: Candidate, run: CurveRun, hash_of_preprocess: str) -> dict[str, Any]:
-    data, recipe = report.data, report.request.recipe
-    is_encoder = run.control == "encoder"
-    about = {
-        "control": run.control,
-        "task": data.task.name,
-        "n_requested": run.n_requested,
-        "n_actual": run.n_actual,
-    }
-    return {
-        "weights_hash": candidate.weights_hash if is_encoder else None,
-        "preprocess_hash": hash_of_preprocess,
-        "images_hash": {"train": data.train.fingerprint, "val": data.test.fingerprint},
-        "data_hash": {"train": images_of(data.train).fingerprint, "val": images_of(data.test).fingerprint},
-        "features_hash": None,
-        "subset_hash": run.report.get("subset_hash"),
-        "code_version": code_version(),
-        "settings": recipe_dict(recipe if is_encoder else recipe.of_controls) | {"digest": recipe_digest(data.task)},
-        "report": about | {key: value for key, value in run.report.items() if key not in _NOT_RECORDED},
-    }
-
-
-RunsByRole = Mapping[tuple[str, Control], Sequence[CurveRun]]
-
-
-def strip_of(
-    data: TransferData,
-    runs: RunsByRole,
-    *,
-    encoders: Sequence[str],
-    preprocess: Preprocess,
-    frozen: bool = False,
-    n_images: int = 3,
-) -> Strip | None:
-    """The first test images with what the runs of a report predicted of them; None where the task is not dense.
-
-    ``runs`` are those of :attr:`CurveReport.runs`, of which the first seed is shown for each number of labels, and
-    ``encoders`` the columns, in this order. ``preprocess`` is that of image and truth. There are at most ``n_images``,
-    as many as have predictions.
-    """
-    from .figures import Column, Strip
-
-    if not isinstance(data.test, MapSet):
-        return None
-    every = [run.examples for group in runs.values() for run in group if run.examples is not None]
-    n_images = min([n_images, *map(len, every)])
-    of_encoders = {name: _by_n(runs.get((name, "encoder"), ())) for name in encoders}
-    of_scratch = _scratches(runs, encoders)
-    named = of_scratch | {f"{name} (frozen)" if frozen else name: by_n for name, by_n in of_encoders.items()}
-    columns = [
-        Column(name=name, n=by_n[n].n_actual, maps=_maps(by_n[n], n_images))
-        for n in _chosen(sorted({n for by_n in of_encoders.values() for n in by_n}), len(named))
-        for name, by_n in named.items()
-        if n in by_n
-    ]
-    truth, valid = zip(*(_target(data.test, number, preprocess) for number in range(n_images)), strict=True)
-    images = [_image(data.test, number, preprocess) for number in range(n_images)]
-    return Strip(
-        task=data.task.name,
-        dataset=data.name,
-        unit=data.test.unit,
-        images=np.stack(images),
-        truth=np.stack(truth),
-        valid=np.stack(valid),
-        blind=_control(runs, encoders, "blind", n_images),
-        maximal=_control(runs, encoders, "maximal", n_images),
-        columns=columns,
-    )
-
-
-def _by_n(runs: Sequence[CurveRun]) -> dict[int, CurveRun]:
-    """The run of the first seed for each number of labels that was asked for."""
-    first: dict[int, CurveRun] = {}
-    for run in sorted(runs, key=lambda run: (run.n_requested, run.seed or 0)):
-        if run.examples is not None:
-            first.setdefault(run.n_requested, run)
-    return first
-
-
-def _scratches(runs: RunsByRole, encoders: Sequence[str]) -> dict[str, dict[int, CurveRun]]:
-    """Each scratch once: encoders of one architecture share theirs."""
-    different: dict[str, dict[int, CurveRun]] = {}
-    for name in encoders:
-        by_n = _by_n(runs.get((name, "scratch"), ()))
-        if by_n and not any(_alike(by_n, other) for other in different.values()):
-            different[name] = by_n
-    if len(different) == 1:
-        return {"scratch": next(iter(different.values()))}
-    return {f"scratch for {name}": by_n for name, by_n in different.items()}
-
-
-def _alike(one: Mapping[int, CurveRun], other: Mapping[int, CurveRun]) -> bool:
-    return one.keys() == other.keys() and all(
-        np.array_equal(one[n].risks[metric], other[n].risks[metric]) for n in one for metric in one[n].risks
-    )
-
-
-def _chosen(every: Sequence[int], n_columns: int) -> list[int]:
-    """Two to four of the numbers of labels, evenly, the fewer the more columns each of them has."""
-    most = 4 if n_columns <= 3 else 3 if n_columns <= 5 else 2
-    if len(every) <= most:
-        return list(every)
-    places = np.linspace(0, len(every) - 1, most).round().astype(int)
-    return [every[place] for place in places]
-
-
-def _control(runs: RunsByRole, encoders: Sequence[str], control: Control, n_images: int) -> np.ndarray | None:
-    for name in encoders:
-        for run in runs.get((name, control), ()):
-            if run.examples is not None:
-                return _maps(run, n_images)
-    return None
-
-
-def _maps(run: CurveRun, n_images: int) -> np.ndarray:
-    return np.asarray(run.examples, dtype=np.float32)[:n_images]
-
-
-def _target(part: MapSet, number: int, preprocess: Preprocess) -> tuple[np.ndarray, np.ndarray]:
-    values, valid = part.maps[number]
-    return aligned(values, valid, preprocess)
-
-
-def _image(part: MapSet, number: int, preprocess: Preprocess) -> np.ndarray:
-    """The input of the encoder with its normalisation undone, float32 (px, px, 3) in [0, 1]."""
-    normalised = build_preprocess(preprocess)(part.images.images[number]).numpy().transpose(1, 2, 0)
-    pixels = normalised * np.array(preprocess.std) + np.array(preprocess.mean)
-    return np.asarray(np.clip(pixels, 0, 1), dtype=np.float32)

@@ -7,21 +7,18 @@ finished run is one file of that name, so that no run is done twice, and another
 find no file.
 
 A run that fails does not stop the others; what went wrong is raised at the end. When the command ends or is killed, its
-processes end too: finished runs stay, and a training continues from its last state. Two commands with one folder share
-the work, for a run that one of them is at is not begun by the other.
+processes end too; finished runs stay.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import shutil
 import time
 import zipfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
@@ -31,17 +28,15 @@ from typing import Any, Literal, TypeAlias
 
 from ...encoders import Encoder
 from ...errors import DataError, QueryError, StoreError, ZooError
-from ...execution.executor import DIED, WAIT, Executor, Failure, Resources, Wait, n_cores
+from ...execution.executor import DIED, Executor, Failure, Resources, n_cores
 from ...execution.part import PartOf
 from ...execution.processes import Processes, tell
-from ...files import locked, replaced
+from ...files import replaced
 from ...optional import requires_extra
-from .inputs import TransferData, forget_inputs
+from .data import RegimeSubset, TransferData, forget_inputs, regime_subset
 from .models import Candidate
-from .progress import CurveProgress
 from .recipe import Recipe, recipe_digest
-from .regimes import RegimeSubset, regime_subset
-from .tuning import OnStep, Step, Trained, Training, Transfer, blind_run, train_run
+from .training import OnStep, Step, Trained, Training, Transfer, blind_run, train_run
 
 with requires_extra("evaluate", needed_for="A learning curve"):
     import numpy as np
@@ -49,17 +44,19 @@ with requires_extra("evaluate", needed_for="A learning curve"):
 
 Control = Literal["encoder", "scratch", "maximal", "blind"]
 CONTROLS: tuple[Control, ...] = ("blind", "maximal", "scratch")
+Train: TypeAlias = Callable[[Encoder, Transfer, Training, OnStep | None], Trained]
+"""Trains one network and tests it, as :func:`zoo.evaluation.curves.training.train_run` does."""
+
+_FORMAT = "zoo-curve-run-1"
+_RISK = "risk "  # before the name of a metric
+_FATAL = ("StoreError", "MissingExtra")  # kinds of errors that the other runs would meet too
+_BLIND_BYTES = 1 << 30  # of maps for the blind guess; fixed, for where there are more it moves the number
+_TOLD_S = 0.2  # between two steps that are told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CurveRun:
-    """What one trained network, or one control, got wrong on the test images; its job has its name and key.
-
-    ``risks`` has for each metric a float32 array of shape (n_test,), in the unit of the metric; lower is better, and an
-    error in percent is 0 or 100. ``examples``, of dense tasks, are predictions for the first test images, float16
-    (n_examples, n_outputs, px, px). ``report`` is what JSON holds: learning rate that was chosen, steps, validation
-    history, hash of the subset, seconds.
-    """
+    """A :class:`~zoo.evaluation.curves.training.Trained` network, or a control, of a regime."""
 
     control: Control
     n_requested: int  # labelled images, the validation part included
@@ -88,10 +85,8 @@ class Job:
     @property
     def label(self) -> str:
         """In words."""
-        if self.control == "blind":
-            return "blind guess"
-        who = {"encoder": self.candidate.name, "scratch": "scratch", "maximal": "maximal supervision"}[self.control]
-        return f"{who}, {self.n:,} images, seed {self.seed}"
+        who = {"encoder": self.candidate.name, "maximal": "maximal supervision", "blind": "blind guess"}
+        return who.get(self.control, "scratch") + f", {self.n:,} images, seed {self.seed}" * (self.seed is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -157,11 +152,7 @@ def ends_of_scale(work: Workload, candidates: Sequence[Candidate], seeds: Sequen
 def all_jobs(
     work: Workload, candidates: Sequence[Candidate], regimes: Sequence[int], seeds: Sequence[int]
 ) -> tuple[Job, ...]:
-    """Every run, each once, in an order that soon gives a curve to look at.
-
-    First the ends of the scale, then the regimes from small to large, and in each of them all candidates with one seed
-    after the other.
-    """
+    """Every run, each once: the ends of the scale, then the regimes from small to large."""
     jobs = list(ends_of_scale(work, candidates, seeds))
     for n in sorted(regimes):
         for seed in seeds:
@@ -178,97 +169,28 @@ def distinct(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(first.values())
 
 
-_FORMAT = "zoo-curve-run-1"
-_RISK = "risk "  # before the name of a metric
-
-
-class RunCache:
-    """Finished runs in a folder, one file each; the folder is made with the first run."""
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-
-    def find(self, job: Job, *, n_test: int) -> CurveRun | None:
-        """The run of a job, or None; a file that is not whole counts as none, for the run can be repeated."""
-        path = self._path(job)
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
+def found_run(folder: Path, job: Job, *, n_test: int) -> CurveRun | None:
+    """The finished run of a job, or None; a file that is not whole counts as none, for the run can be repeated."""
+    try:
+        with np.load(folder / f"{job.key}.npz", allow_pickle=False) as arrays:
+            about = json.loads(bytes(arrays["about"]))
+            risks = {name.removeprefix(_RISK): arrays[name] for name in arrays.files if name.startswith(_RISK)}
+            examples = arrays["examples"] if "examples" in arrays.files else None
+        is_whole = about["format"] == _FORMAT and about["key"] == job.key and bool(risks)
+        if not is_whole or any(each.shape != (n_test,) for each in risks.values()):
             return None
-        except OSError as error:
-            raise DataError(f"The cached run {path} cannot be read ({error}); make it readable.") from error
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-                about = json.loads(bytes(arrays["about"]))
-                risks = {name.removeprefix(_RISK): arrays[name] for name in arrays.files if name.startswith(_RISK)}
-                examples = arrays["examples"] if "examples" in arrays.files else None
-            is_whole = about["format"] == _FORMAT and about["key"] == job.key and bool(risks)
-            if not is_whole or any(each.shape != (n_test,) for each in risks.values()):
-                return None
-            n_actual, report = int(about["n_actual"]), dict(about["report"])
-        except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
-            return None
-        return CurveRun(
-            control=job.control,
-            n_requested=job.n,
-            n_actual=n_actual,
-            seed=job.seed,
-            risks=risks,
-            examples=examples,
-            report=report,
-        )
-
-    def store(self, job: Job, run: CurveRun) -> None:
-        """Writes a run, whole or not at all, and removes the state of its training."""
-        about = {"format": _FORMAT, "key": job.key, "n_actual": run.n_actual, "report": dict(run.report)}
-        arrays = {_RISK + metric: np.asarray(risks, np.float32) for metric, risks in run.risks.items()}
-        if run.examples is not None:
-            arrays["examples"] = run.examples
-        content = io.BytesIO()
-        np.savez(content, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
-        try:
-            with replaced(self._path(job)) as file:
-                file.write(content.getbuffer())
-            shutil.rmtree(self.state_folder(job), ignore_errors=True)  # what is left of it does no harm
-        except OSError as error:
-            raise StoreError(
-                f"The run {job.label!r} could not be written to {self._path(job)} ({error.strerror or error}); what "
-                "was finished before stays, make room or name another folder."
-            ) from error
-
-    def state_folder(self, job: Job) -> Path:
-        """Where a training may store how far it is."""
-        return self.folder / f"{job.key}.fit"
-
-    @contextmanager
-    def turn(self, job: Job) -> Iterator[bool]:
-        """True if no other process is at the same job, which then waits for the end of the block."""
-        path = self.folder / f"{job.key}.lock"
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(locked(path, patience_s=0))
-            except StoreError:  # another process is at it
-                yield False
-                return
-            except OSError as error:
-                raise StoreError(
-                    f"The folder {self.folder} of finished runs cannot be written to ({error.strerror or error}); make "
-                    "it writable or name another one."
-                ) from error
-            yield True
-            if self._path(job).exists():  # a process that gets the lock from now on finds the run
-                with suppress(OSError):  # Windows removes nothing that is open
-                    path.unlink()
-
-    def _path(self, job: Job) -> Path:
-        return self.folder / f"{job.key}.npz"
-
-
-_FATAL = ("StoreError", "MissingExtra")  # kinds of errors that the other runs would meet too
-_BLIND_BYTES = 1 << 30  # of maps for the blind guess; fixed, for where there are more it moves the number
-
-Train: TypeAlias = Callable[[Encoder, Transfer, Training, Path | None, OnStep | None], Trained]
-"""Trains one network and tests it, as :func:`zoo.evaluation.curves.tuning.train_run` does."""
+        n_actual, report = int(about["n_actual"]), dict(about["report"])
+    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
+        return None
+    return CurveRun(
+        control=job.control,
+        n_requested=job.n,
+        n_actual=n_actual,
+        seed=job.seed,
+        risks=risks,
+        examples=examples,
+        report=report,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -282,89 +204,96 @@ class Setup:
     train: Train = train_run
 
 
-def perform(job: Job, setup: Setup, *, on_step: OnStep | None = None) -> CurveRun | Failure | None:
-    """Does a job unless its run is in the cache, where it is afterwards; None if another process is at the same job."""
-    cache = RunCache(setup.folder)
+def perform(setup: Setup, job: Job) -> bool | Failure:
+    """Does a job, whose run is a file of the folder afterwards: what a worker does."""
+    last_s = 0.0
+
+    def on_step(step: Step) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= _TOLD_S:
+            last_s = time.monotonic()
+            tell((job.key, step))
+
     try:
-        with cache.turn(job) as is_ours:
-            if not is_ours:
-                return None
-            cached = cache.find(job, n_test=len(setup.data.test))  # another process may just have ended it
-            return _done(job, setup, cache, on_step) if cached is None else cached
+        trained = _trained(setup, job, on_step)
     except ZooError as error:
         return Failure.of(error)
+    path = setup.folder / f"{job.key}.npz"
+    about = {"format": _FORMAT, "key": job.key, "n_actual": job.n, "report": trained.report}
+    arrays = {_RISK + metric: risks for metric, risks in trained.risks.items()}
+    arrays |= {} if trained.examples is None else {"examples": trained.examples}
+    try:
+        with replaced(path) as file:
+            np.savez(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+    except OSError as error:
+        text = f"The run {job.label!r} could not be written to {path} ({error.strerror}); make room or name another "
+        return Failure.of(StoreError(f"{text}folder."))
+    return True
 
 
-def _done(job: Job, setup: Setup, cache: RunCache, on_step: OnStep | None) -> CurveRun:
-    begun_s = time.monotonic()
-    trained, about = _trained(job, setup, cache.state_folder(job), on_step)
-    facts = {"seconds": time.monotonic() - begun_s, **trained.report, **about}  # a training knows of earlier processes
-    run = CurveRun(
-        control=job.control,
-        n_requested=job.n,
-        n_actual=job.n,
-        seed=job.seed,
-        risks={metric: np.asarray(risks, np.float32) for metric, risks in trained.risks.items()},
-        examples=trained.examples,
-        report=json.loads(json.dumps(facts)),  # as the cache gives it back
-    )
-    _check(job, run, setup.data)
-    cache.store(job, run)
-    return run
-
-
-def _trained(job: Job, setup: Setup, state: Path, on_step: OnStep | None) -> tuple[Trained, dict[str, Any]]:
-    """What came out, and which images went in."""
-    data, preprocess = setup.data, job.candidate.preprocess
+def _trained(setup: Setup, job: Job, on_step: OnStep) -> Trained:
+    began_s, data, preprocess = time.monotonic(), setup.data, job.candidate.preprocess
+    about: dict[str, Any] = {"subset_hash": None, "n_train": len(data.train), "n_validation": 0}
     if job.seed is None:
-        everything = np.arange(len(data.train), dtype=np.int64)
-        guessed = blind_run(
-            data, preprocess, train=everything, memory_bytes=_BLIND_BYTES, n_workers=setup.how.n_workers
+        trained = blind_run(data, preprocess, memory_bytes=_BLIND_BYTES, n_workers=setup.how.n_workers)
+    else:
+        subset = Workload(data=data, recipe=setup.recipe).subset(job.n, job.seed)
+        is_encoder = job.control == "encoder"
+        transfer = Transfer(
+            data=data,
+            train=subset.train,
+            validation=subset.validation,
+            preprocess=preprocess,
+            recipe=setup.recipe if is_encoder else setup.recipe.of_controls,
+            seed=job.seed,
         )
-        return guessed, {"subset_hash": None, "n_train": len(everything), "n_validation": 0}
-    subset = Workload(data=data, recipe=setup.recipe).subset(job.n, job.seed)
-    is_encoder = job.control == "encoder"
-    transfer = Transfer(
-        data=data,
-        train=subset.train,
-        validation=subset.validation,
-        preprocess=preprocess,
-        recipe=setup.recipe if is_encoder else setup.recipe.of_controls,
-        seed=job.seed,
-    )
-    encoder = job.candidate.pretrained() if is_encoder else job.candidate.untrained(job.seed)
-    trained = setup.train(encoder, transfer, setup.how, state, on_step)
-    n_train, n_validation = len(subset.train), len(subset.validation)
-    return trained, {"subset_hash": subset.fingerprint, "n_train": n_train, "n_validation": n_validation}
-
-
-def _check(job: Job, run: CurveRun, data: TransferData) -> None:
-    """Refuses risks of other metrics, images or values than expected, before they are in the cache."""
-    if set(run.risks) != set(data.task.metrics):
-        raise DataError(
-            f"The run {job.label!r} gave the risks {', '.join(sorted(run.risks)) or 'of nothing'}; expected those of "
-            f"{data.task.name}: {', '.join(data.task.metrics)}."
-        )
-    for metric, risks in run.risks.items():
-        if risks.shape != (len(data.test),) or not np.isfinite(risks).all():
+        encoder = job.candidate.pretrained() if is_encoder else job.candidate.untrained(job.seed)
+        trained = setup.train(encoder, transfer, setup.how, on_step)
+        about = {
+            "subset_hash": subset.fingerprint,
+            "n_train": len(subset.train),
+            "n_validation": len(subset.validation),
+        }
+    risks = {metric: np.asarray(each, np.float32) for metric, each in trained.risks.items()}
+    for metric in data.task.metrics:
+        if metric not in risks or risks[metric].shape != (len(data.test),) or not np.isfinite(risks[metric]).all():
             raise DataError(
-                f"The run {job.label!r} gave {metric} of shape {risks.shape}, {int((~np.isfinite(risks)).sum())} of "
-                f"them not finite; expected a finite number for each of {len(data.test):,} test images: lower the "
+                f"The run {job.label!r} gave no finite {metric} for each of {len(data.test):,} test images; lower the "
                 "learning rates if the training diverged."
             )
+    report = {"seconds": time.monotonic() - began_s, **trained.report, **about}
+    return Trained(risks=risks, examples=trained.examples, report=report)
 
 
-_POLL_S = 0.2  # between two looks at what another command is at, and two steps that are told
-_DONE, _BUSY = "done", "busy"  # what becomes of a job, but for failures; the run itself is in the cache
+class CurveProgress:
+    """Called as runs go on; this one shows nothing."""
+
+    def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
+        """Runs begin, ``n_done`` of which were done before; the others take ``n_steps`` steps in all, at most.
+
+        Called again when it is known what else is to be done.
+        """
+
+    def began(self, job: Job) -> None:
+        """A run begins."""
+
+    def step(self, job: Job, step: Step) -> None:
+        """A run has done a step."""
+
+    def ended(self, job: Job, run: CurveRun | None) -> None:
+        """A run is done and in the cache; None if it failed."""
+
+    def end(self) -> None:
+        """No more will come, whether all are done or not."""
 
 
 class Runner:
     """Does jobs on workers; used as a context, at whose end processes that it started are gone.
 
     ``runs`` has the runs that are done, by the key of their job. ``watch`` is called with them before the first job and
-    after each that ends; what it raises ends the rest. ``executor`` does the jobs, on machines that reach the folder,
-    ``n_cpus`` and ``n_gpus`` for each; without it they are done here or in ``n_processes``. Of a part of the work it
-    does the jobs of that part, and :class:`Unfinished` is raised if others are left.
+    after each that ends; what it raises ends the rest. ``executor`` does the jobs, on machines that reach the folder;
+    without it they are done here or in ``n_processes``. Of a part of the work it does the jobs of that part, and
+    :class:`Unfinished` is raised if others are left.
     """
 
     def __init__(
@@ -375,7 +304,7 @@ class Runner:
         executor: Executor | None = None,
         resources: Resources | None = None,
         progress: CurveProgress | None = None,
-        watch: Callable[[Mapping[str, CurveRun]], None] | None = None,
+        watch: Callable[[Mapping[str, CurveRun]], None] = lambda runs: None,
     ) -> None:
         if isinstance(n_processes, bool) or n_processes < 1:
             raise QueryError(f"Asked for {n_processes} processes; expected at least 1.")
@@ -391,11 +320,10 @@ class Runner:
         if isinstance(self._executor, Processes):
             self._executor.listen = self._listen
             setup = replace(setup, how=replace(setup.how, memory_bytes=setup.how.memory_bytes // n_workers))
-        self._setup, self._perform = setup, partial(_perform_and_tell, setup)
+        self._setup = setup
         self._progress = CurveProgress() if progress is None else progress
-        self._watch = watch or (lambda runs: None)
+        self._watch = watch
         self._open: dict[str, Job] = {}  # handed out, by their keys
-        self._waiting = deque[tuple[float, Job]]()  # jobs, and seconds of the clock before which they are not due
 
     def __enter__(self) -> Runner:
         return self
@@ -414,56 +342,54 @@ class Runner:
         wanted = distinct(jobs)
         k, n = self._part
         own = {job.key for job in wanted[k - 1 :: n]}
-        cache, n_test = RunCache(self._setup.folder), len(self._setup.data.test)
+        folder, n_test = self._setup.folder, len(self._setup.data.test)
         for job in wanted:
-            if job.key not in self.runs and (cached := cache.find(job, n_test=n_test)) is not None:
+            if job.key not in self.runs and (cached := found_run(folder, job, n_test=n_test)) is not None:
                 self.runs[job.key] = cached
-        missing = [job for job in wanted if job.key not in self.runs and job.key in own]
-        self._progress.start(len(wanted), len(wanted) - len(missing), n_steps=sum(job.n_steps for job in missing))
+        waiting = deque(job for job in wanted if job.key not in self.runs and job.key in own)
+        self._progress.start(len(wanted), len(wanted) - len(waiting), n_steps=sum(job.n_steps for job in waiting))
         self._watch(self.runs)
-        failures = self._done(missing, cache, n_test)
+        failures: list[tuple[Job, Failure]] = []
+
+        def handed_out() -> Iterator[Job]:
+            while waiting:
+                job = waiting.popleft()
+                self._open[job.key] = job
+                self._progress.began(job)
+                yield job
+
+        outcomes = self._executor.map_unordered(partial(perform, self._setup), handed_out(), self._resources)
+        with closing(outcomes):  # type: ignore[type-var]
+            for outcome in outcomes:
+                job, failure = self._open.pop(outcome.work.key), outcome.value
+                if failure is True and (run := found_run(folder, job, n_test=n_test)) is not None:
+                    self.runs[job.key] = run
+                    self._progress.ended(job, run)
+                    self._watch(self.runs)
+                    continue
+                if failure is True:
+                    raise StoreError(
+                        f"The run {job.label!r} was finished by {outcome.worker} and is not in {folder} "
+                        "here; name a folder of runs that all machines reach."
+                    )
+                if not isinstance(failure, Failure):
+                    failure = outcome.failures[-1]
+                failures.append((job, failure))
+                self._progress.ended(job, None)
+                if failure.kind in _FATAL or job.control == "blind":  # without which there is no curve at all
+                    waiting.clear()
         n_done = sum(job.key in self.runs for job in wanted)
         if failures:
-            raise _refusal(failures, n_jobs=len(wanted), n_done=n_done, at=cache)
+            job, first = failures[0]
+            rest = f", and {len(failures) - 1} more failed" if len(failures) > 1 else ""
+            hint = "; go on with fewer processes if memory is short" if first.kind == DIED else ""
+            text = (
+                f"{first.text.removesuffix('.')}{hint} (in the run {job.label!r}{rest}; {n_done} of {len(wanted)} runs "
+                f"are finished and kept in {folder})."
+            )
+            raise replace(first, text=text).error()
         if n_done < len(wanted):
-            raise Unfinished(part=self._part, n_jobs=len(wanted), n_done=n_done, at=cache.folder)
-
-    def _done(self, jobs: Sequence[Job], cache: RunCache, n_test: int) -> list[tuple[Job, Failure]]:
-        failures: list[tuple[Job, Failure]] = []
-        self._waiting.extend((0.0, job) for job in jobs)
-        try:
-            outcomes = self._executor.map_unordered(self._perform, self._work(), self._resources)
-            with closing(outcomes):  # type: ignore[type-var]
-                for outcome in outcomes:
-                    job = self._open.pop(outcome.work.key)
-                    if outcome.value == _BUSY:
-                        self._waiting.append((time.monotonic() + _POLL_S, job))
-                    elif outcome.value == _DONE:
-                        self.runs[job.key] = _found(job, cache, n_test, outcome.worker)
-                        self._progress.ended(job, self.runs[job.key])
-                        self._watch(self.runs)
-                    else:
-                        failure = outcome.value if isinstance(outcome.value, Failure) else _of_tries(outcome.failures)
-                        failures.append((job, failure))
-                        self._progress.ended(job, None)
-                        if failure.kind in _FATAL or job.control == "blind":  # without which there is no curve at all
-                            self._waiting.clear()
-        finally:
-            self._open.clear()
-            self._waiting.clear()
-        return failures
-
-    def _work(self) -> Iterator[Job | Literal[Wait.WAIT]]:
-        """The jobs; again those that another command was at, after a while."""
-        while self._waiting or self._open:
-            if not self._waiting:
-                yield WAIT
-                continue
-            not_before_s, job = self._waiting.popleft()
-            time.sleep(max(0.0, not_before_s - time.monotonic()))
-            self._open[job.key] = job
-            self._progress.began(job)
-            yield job
+            raise Unfinished(part=self._part, n_jobs=len(wanted), n_done=n_done, at=folder)
 
     def _listen(self, told: tuple[str, Step]) -> None:
         key, step = told
@@ -472,17 +398,7 @@ class Runner:
 
 
 class Unfinished(ZooError):
-    """The runs of a part of the work are done, and those of other parts are not, which no report can do without.
-
-    Attributes
-    ----------
-    part : (int, int)
-        k and n.
-    n_done, n_jobs : int
-        Runs that are finished, and all.
-    at : Path
-        Folder of the finished ones.
-    """
+    """The runs of part k of n of the work are done, ``n_done`` of all ``n_jobs``, and those of other parts are not."""
 
     def __init__(self, *, part: tuple[int, int], n_jobs: int, n_done: int, at: Path) -> None:
         self.part, self.n_jobs, self.n_done, self.at = part, n_jobs, n_done, at
@@ -490,47 +406,3 @@ class Unfinished(ZooError):
             f"Part {part[0]}/{part[1]} is done; {n_done} of {n_jobs} runs are finished and kept in {at}, and the "
             "report can be had when the other parts are done, too."
         )
-
-
-def _perform_and_tell(setup: Setup, job: Job) -> str | Failure:
-    """What a worker does: the run goes into the cache, what became of it to whoever asked."""
-    last_s = 0.0
-
-    def on_step(step: Step) -> None:
-        nonlocal last_s
-        if time.monotonic() - last_s >= _POLL_S:
-            last_s = time.monotonic()
-            tell((job.key, step))
-
-    outcome = perform(job, setup, on_step=on_step)
-    if isinstance(outcome, Failure):
-        return outcome
-    return _BUSY if outcome is None else _DONE
-
-
-def _found(job: Job, cache: RunCache, n_test: int, worker: str) -> CurveRun:
-    """The run that a worker has finished."""
-    run = cache.find(job, n_test=n_test)
-    if run is None:
-        raise StoreError(
-            f"The run {job.label!r} was finished by {worker} and is not in {cache.folder} here; name a folder of runs "
-            "that all machines reach."
-        )
-    return run
-
-
-def _of_tries(failures: Sequence[Failure]) -> Failure:
-    """Why no try of a run came to an end."""
-    last = failures[-1]
-    if last.kind != DIED:
-        return last
-    text = f"{last.text.removesuffix('.')}, as {len(failures)} in all did at it, for want of memory or of a device; go "
-    return replace(last, text=f"{text}on with fewer processes.")
-
-
-def _refusal(failures: list[tuple[Job, Failure]], *, n_jobs: int, n_done: int, at: RunCache) -> ZooError:
-    job, first = failures[0]
-    rest = f", and {len(failures) - 1} more failed" if len(failures) > 1 else ""
-    text = first.text.removesuffix(".")
-    text = f"{text} (in the run {job.label!r}{rest}; {n_done} of {n_jobs} runs are finished and kept in {at.folder})."
-    return replace(first, text=text).error()

@@ -1,31 +1,36 @@
-"""Training a network at one learning rate: steps, evaluations, the best weights, and the state it can continue from.
+"""One run: choosing the learning rate, training a network to its best weights, and testing it; or a blind guess.
 
-The optimizer is AdamW; the learning rate rises over the first tenth of the steps and falls by half a cosine. Order of
-the images and the noise of a step depend on the seed and the number of the step alone, so that a training that
-continues from a stored state ends as one that was never interrupted.
+The optimizer is AdamW; the learning rate rises over the first tenth of the steps and falls by half a cosine. All
+learning rates go the first quarter of the steps, and the one with the lowest validation risk continues from where it
+is, so that a run is the same as if its learning rate had been known from the start.
+
+A run is determined by its seed, on a processor to the last bit with one number of threads, on a GPU as far as its
+convolutions are: order of the images and noise of a step depend on the seed and the number of the step alone.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...cards.schema import Preprocess
+from ...datasets.dense import MapSet
 from ...datasets.subsets import raw_draws
-from ...errors import StoreError
-from ...features.computing import PRECISIONS
-from ...files import replaced
+from ...drift import full_precision
+from ...errors import DataError, QueryError
+from ...features.computing import PRECISIONS, device_for
+from ...features.decoding import died, is_death
 from ...optional import requires_extra
-from .inputs import Batch, Inputs, cuts_of
-from .losses import TargetScale, loss_of, n_terms, risks_of
+from .calibration import majority_class, pixelwise_direction, pixelwise_median
+from .data import Batch, HeldInputs, Inputs, TransferData, cuts_of, inputs_of, labels_of, read_targets
+from .models import TargetScale, TransferModel, loss_of, n_terms, risks_of, scale_of, transfer_model
 from .recipe import Recipe, Task
 
 with requires_extra("models", needed_for="Training a transfer"):
@@ -33,61 +38,65 @@ with requires_extra("models", needed_for="Training a transfer"):
     import torch
     from torch import Tensor, nn
 
-State: TypeAlias = dict[str, Any]  # tensors, numbers, texts, lists, dicts: what torch.load reads with weights_only
+if TYPE_CHECKING:
+    from ...encoders import Encoder
 
-_NAME = "training.pt"
-_REST = 20  # times what writing a state took, until the next
+State: TypeAlias = dict[str, Any]
+
+N_EXAMPLES = 8  # first test images, whose predictions are stored to look at
+_MOST_SCALED = 1 << 24  # numbers of maps that give their scale, of evenly spaced images
+_LARGEST_HALF = float(np.finfo(np.float16).max)
+_ORDER_STREAM, _NOISE_STREAM = 7_004, 7_005  # of a seed: order of the images, and what a network draws in training
+_MOST_IMAGES = 256  # of a forward pass without gradient, ...
+_MOST_PIXELS = 1 << 20  # ... and so many pixels, unless training takes more
 
 
-class StoredTraining:
-    """The file with the last state of one training, in a folder of its own; without a folder nothing is stored.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How a run is computed; moves no number beyond rounding."""
 
-    ``identity`` has everything that the result depends on, as JSON holds it: a state of something else is not used.
-    Between two states are at least ``every_s`` seconds; more, up to 20 times as many, where writing one takes over a
-    twentieth of them.
+    device: str | None = None  # None: a GPU where there is one
+    n_workers: int = 0  # processes that decode and preprocess; with none, a thread does
+    memory_bytes: int = 2 << 30  # for images and maps that are preprocessed once, in each process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Transfer:
+    """What an encoder is trained and tested on, and how: all that decides the result of a run but the encoder."""
+
+    data: TransferData
+    train: np.ndarray  # int64, at least two images of ``data.train`` to train on, ...
+    validation: np.ndarray  # ... and at least one to choose learning rate and weights by
+    preprocess: Preprocess
+    recipe: Recipe
+    seed: int  # of the decoder's first weights and the order of the images
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a run is."""
+
+    step: int  # steps done, those at learning rates that were given up included
+    n_steps: int  # at most
+    validation_risk: float | None  # after this step, in the unit of the first metric; None without an evaluation
+
+
+OnStep: TypeAlias = Callable[[Step], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trained:
+    """Result of a run.
+
+    ``risks`` has for each metric a float32 array (n_test,), in the unit of the metric; lower is better. ``examples``,
+    of dense tasks, are predictions for the first test images, float16 (n_examples, c, px, px), in the unit of the data.
+    ``report`` is what JSON holds: the learning rate that was chosen, what all of them reached, the history of the
+    validation part, and the numbers of steps and images.
     """
 
-    def __init__(self, folder: Path | None, identity: dict[str, Any], *, every_s: float) -> None:
-        self._path = None if folder is None else folder / _NAME
-        self._identity = json.dumps(identity, sort_keys=True)
-        self._every_s, self._rest_s, self._last_s = every_s, every_s, time.monotonic()
-
-    def load(self) -> State | None:
-        """The state to continue from; None if there is none, or it is of another training or not whole."""
-        if self._path is None:
-            return None
-        try:
-            content = torch.load(self._path, map_location="cpu", weights_only=True)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StoreError(
-                f"The state of a training in {self._path} cannot be read ({error.strerror or error}); make it readable "
-                "or remove it."
-            ) from error
-        except (RuntimeError, ValueError, EOFError, KeyError, pickle.UnpicklingError):
-            return None  # a damaged file costs a repetition, and nothing else
-        is_of_this = isinstance(content, dict) and content.get("identity") == self._identity
-        return content["state"] if is_of_this else None
-
-    def save(self, state: Callable[[], State]) -> None:
-        """Writes a state if the last one is old enough; if that fails, the last one is still there."""
-        began_s = time.monotonic()
-        if self._path is None or began_s - self._last_s < self._rest_s:
-            return
-        content = {"identity": self._identity, "state": state()}
-        try:
-            with replaced(self._path) as file:
-                torch.save(content, file)
-        except (OSError, RuntimeError) as error:  # torch makes a RuntimeError of a disk that is full
-            reason = error.__context__ if isinstance(error.__context__, OSError) else error
-            raise StoreError(
-                f"The state of a training could not be written to {self._path.parent} ({reason}); the one before it is "
-                "whole, so make room and run the same again to go on from there."
-            ) from error
-        self._last_s = time.monotonic()
-        cost_s = self._last_s - began_s  # gigabytes to a slow disk would else take half of the time
-        self._rest_s = max(self._every_s, _REST * min(cost_s, self._every_s))
+    risks: dict[str, np.ndarray]
+    examples: np.ndarray | None
+    report: dict[str, Any]
 
 
 def copied(value: Any) -> Any:
@@ -99,11 +108,6 @@ def copied(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(copied(each) for each in value)
     return value
-
-
-_ORDER_STREAM, _NOISE_STREAM = 7_004, 7_005  # of a seed: order of the images, and what a network draws in training
-_MOST_IMAGES = 256  # of a forward pass without gradient, ...
-_MOST_PIXELS = 1 << 20  # ... and so many pixels, unless training takes more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -268,7 +272,6 @@ class Fitting:
     def state(self) -> State:
         """All of it; shares memory with the training."""
         return {
-            "learning_rate": self.learning_rate,
             "step": self.step,
             "history": self.history,
             "best": self.best,
@@ -309,7 +312,7 @@ class Fitting:
         self._schedule.step()
 
     def _seed(self) -> None:
-        """Seeds dropout and dropped paths by the number of the step, so that no state of a generator is stored."""
+        """Seeds dropout and dropped paths by the number of the step."""
         noise = int(raw_draws((self.context.seed, _NOISE_STREAM, self.step), 1)[0] >> np.uint64(1))
         torch.default_generator.manual_seed(noise)  # torch.manual_seed would note every call for all accelerators
         if self.context.device.type == "cuda":
@@ -351,3 +354,261 @@ def rate_factor(step: int, *, n_steps: int) -> float:
     if step < rising:
         return (step + 1) / rising
     return (1 + math.cos(math.pi * (step - rising) / max(1, n_steps - rising))) / 2
+
+
+# --- a run -----------------------------------------------------------------------------------------------------------
+
+
+def train_run(encoder: Encoder, transfer: Transfer, how: Training, on_step: OnStep | None = None) -> Trained:
+    """Trains a copy of an encoder with a decoder, and tests it."""
+    began_s = time.monotonic()
+    data, preprocess, recipe = transfer.data, transfer.preprocess, transfer.recipe
+    train, validation = transfer.train, transfer.validation
+    if len(train) < 2 or not len(validation):
+        raise DataError(
+            f"There are {len(train)} images of {data.name!r} to train on and {len(validation)} to validate on; "
+            "expected at least 2 and 1, so ask for more labels."
+        )
+    device = device_for(encoder, how.device)
+    model = transfer_model(
+        deepcopy(encoder).float(),  # weights that are stored in half precision are too coarse for small steps
+        data.task,
+        n_outputs=data.n_outputs,
+        px=preprocess.crop_px,
+        frozen=recipe.frozen,
+        seed=transfer.seed,
+    )
+    norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.SyncBatchNorm)
+    if recipe.batch_size == 1 and any(isinstance(each, norms) and each.training for each in model.modules()):
+        raise QueryError(
+            "The recipe has batch_size=1, and the encoder has batch normalisation; expected at least two images a step."
+        )
+    with _computing(device, recipe):
+        wanted = [(data.train, train), (data.train, validation), (data.test, np.arange(len(data.test)))]
+        of_train, of_validation, of_test = inputs_of(
+            wanted, preprocess, memory_bytes=how.memory_bytes, n_workers=how.n_workers, device=device
+        )
+        context = FitContext(
+            task=data.task,
+            recipe=recipe,
+            seed=transfer.seed,
+            scale=_scale(transfer),
+            train=of_train,
+            validation=of_validation,
+            device=device,
+            px=preprocess.crop_px,
+        )
+        model.to(device).to(memory_format=context.layout)
+        network: nn.Module = model
+        n_bytes = 4 * encoder.dim * (len(train) + len(validation))
+        if recipe.frozen and not data.task.is_dense and n_bytes <= how.memory_bytes:
+            network = model.head
+            context = replace(
+                context,
+                train=_features(context, model, of_train),
+                validation=_features(context, model, of_validation),
+            )
+        fitting, trials = _fitted(context, network, on_step)
+        if fitting is None:
+            tried = ", ".join(f"{rate:g}" for rate in recipe.learning_rates)
+            raise DataError(
+                f"Training on {len(train):,} images of {data.name!r} in {recipe.precision} gives losses that are not "
+                f"finite, at every learning rate of the recipe ({tried}); expected finite ones, so check weights and "
+                "targets, or give it smaller learning rates."
+            )
+        fitting.load_best()
+        risks, _ = evaluated(context, model, of_test)
+        examples = None
+        if data.task.is_dense:
+            predictions = context.predictions(model, of_test, n=N_EXAMPLES)
+            maps = [context.scale.in_units(prediction) for prediction, _ in predictions]
+            examples = _as_examples(torch.cat(maps).cpu().numpy())
+    history = fitting.history[:-1] if fitting.diverged else fitting.history
+    report = {
+        "learning_rate": fitting.learning_rate,
+        "learning_rates": trials,
+        "n_train": len(train),
+        "n_validation": len(validation),
+        "n_steps": context.n_steps,
+        "n_steps_done": fitting.step,
+        "best_step": int(fitting.best[0]) if fitting.best else 0,
+        "diverged_at_step": fitting.step if fitting.diverged else None,
+        "validation": [{"step": int(step), "risk": risk, "loss": loss} for step, risk, loss in history],
+        "scale": asdict(context.scale),
+        "precision": recipe.precision,
+        "device": device.type,
+        "seconds": time.monotonic() - began_s,
+    }
+    return Trained(risks=risks, examples=examples, report=report)
+
+
+def _fitted(
+    context: FitContext, network: nn.Module, on_step: OnStep | None
+) -> tuple[Fitting | None, list[dict[str, Any]]]:
+    """Trains at all learning rates, and to the end at the best; None if no learning rate gives finite losses.
+
+    The network has the weights to begin with, on the device, and those of the last step afterwards.
+    """
+    rates, n_tuning = context.recipe.learning_rates, context.n_tuning
+    first = copied(trained_weights(network)) if len(rates) > 1 else {}
+    trials: list[dict[str, Any]] = []
+    leader: State | None = None
+
+    def advance(fitting: Fitting, until: int, *, before: int) -> None:
+        """Trains to a step; ``before`` steps were done at learning rates that are no longer trained."""
+
+        def after(risk: float | None) -> None:
+            if on_step is not None:
+                on_step(Step(before + fitting.step, (len(rates) - 1) * n_tuning + context.n_steps, risk))
+
+        fitting.advance(until, after)
+
+    for number, rate in enumerate(rates):
+        network.load_state_dict(first, strict=False)
+        fitting = Fitting(context, network, rate)
+        advance(fitting, n_tuning, before=number * n_tuning)
+        step, risk, loss = fitting.history[-1]
+        is_finite = not fitting.diverged
+        trials.append(
+            {
+                "learning_rate": fitting.learning_rate,
+                "validation_risk": risk if is_finite else None,
+                "validation_loss": loss if is_finite else None,
+                "diverged_at_step": None if is_finite else int(step),
+            }
+        )
+        if _best(trials) == number and number + 1 < len(rates):
+            leader = copied(fitting.state())
+    best = _best(trials)
+    if best is None:
+        return None, trials
+    if best + 1 < len(rates) and leader is not None:
+        fitting = Fitting(context, network, rates[best])
+        fitting.load(leader)
+    leader = None
+    advance(fitting, context.n_steps, before=(len(rates) - 1) * n_tuning)
+    return fitting, trials
+
+
+def _best(trials: Sequence[dict[str, Any]]) -> int | None:
+    """The number of the best; of equals the first."""
+    ranks = [
+        (trial["validation_risk"], trial["validation_loss"], number)
+        for number, trial in enumerate(trials)
+        if trial["diverged_at_step"] is None
+    ]
+    return min(ranks)[2] if ranks else None
+
+
+@contextmanager
+def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
+    """Full precision, and the user's random state as it was; errors of torch become sentences that say what to do."""
+    gpu = [device] if device.type == "cuda" else []
+    on_gpu: AbstractContextManager[Any] = torch.cuda.device(device) if gpu else nullcontext()  # else the first too
+    try:
+        with on_gpu, torch.random.fork_rng(devices=gpu), full_precision():
+            yield
+    except torch.OutOfMemoryError as error:
+        raise QueryError(
+            f"A step of {recipe.batch_size} images in {recipe.accumulate} forward passes does not fit into the memory "
+            f"of {str(device)!r}; expected a recipe with more of them (accumulate), or smaller batches."
+        ) from error
+    except RuntimeError as error:
+        if not is_death(error):
+            raise
+        raise died(str(error)) from error
+
+
+def _scale(transfer: Transfer) -> TargetScale:
+    """The scale of maps, from the training part; classes have none."""
+    data, px = transfer.data, transfer.preprocess.crop_px
+    if not data.task.is_dense:
+        return TargetScale()
+    n_images = min(len(transfer.train), max(1, _MOST_SCALED // (data.n_outputs * px**2)))
+    chosen = np.unique(np.linspace(0, len(transfer.train) - 1, n_images).astype(np.int64))
+    values = []
+    with closing(read_targets(data.train, transfer.train[chosen], transfer.preprocess)) as batches:
+        for batch in batches:
+            numbers = batch.target.movedim(1, -1)  # (n, px, px, c)
+            values.append((numbers.flatten(0, 2) if batch.valid is None else numbers[batch.valid]).numpy())
+    return scale_of(np.concatenate(values), what=f"the {data.task.name} maps of {n_images:,} images of {data.name!r}")
+
+
+def _features(context: FitContext, model: TransferModel, inputs: Inputs) -> HeldInputs:
+    """Features of a frozen encoder, computed once for all steps."""
+    items: list[Batch] = []
+    model.eval()
+    with closing(inputs.batches(context.evaluation_cuts(len(inputs)))) as batches:
+        for batch in batches:
+            batch = batch.to(context.device, context.layout)
+            with torch.no_grad(), context.autocast():
+                seen = Batch(model.encoder_features(batch.images).float(), batch.target, None)
+            items += [seen.part(row, row + 1) for row in range(len(batch))]
+    return HeldInputs(items)
+
+
+def _as_examples(predictions: np.ndarray) -> np.ndarray:
+    """Predictions as they are stored to look at, float16."""
+    examples: np.ndarray = np.clip(predictions, -_LARGEST_HALF, _LARGEST_HALF).astype(np.float16)
+    return examples
+
+
+# --- a blind guess ---------------------------------------------------------------------------------------------------
+
+_CONSTANTS = {  # the blind guess with the lowest risk by a metric of maps, and its name
+    "depth_l1_error": (pixelwise_median, "the pixel-wise median"),
+    "normals_l1_error": (pixelwise_median, "the pixel-wise median of each component"),
+    "normals_angular_error": (pixelwise_direction, "the pixel-wise direction with the least mean angle"),
+}
+
+
+def blind_run(data: TransferData, preprocess: Preprocess, *, memory_bytes: int, n_workers: int = 0) -> Trained:
+    """The constant with the lowest risk on the training images, tested; each metric has its own.
+
+    Maps are cropped as the images of the encoders are that it is compared with. If they take more than
+    ``memory_bytes``, evenly spaced ones that fit stand for all. ``examples`` repeat the constant of the first metric.
+
+    >>> from zoo.cards.catalogue import catalogue
+    >>> from zoo.evaluation.curves.data import transfer_data
+    >>> data = transfer_data("shapes:classes=4,train=40,val=20", "classification")
+    >>> blind = blind_run(data, catalogue()["pocket_sup_rn_shapes"].preprocess, memory_bytes=1 << 20)
+    >>> float(blind.risks["transfer_error"].mean())
+    75.0
+    """
+    began_s = time.monotonic()
+    n_train, examples = len(data.train), None
+    if isinstance(data.train, MapSet) and isinstance(data.test, MapSet):
+        px, n_channels = preprocess.crop_px, int(data.task.n_channels or 1)
+        n_images = min(max(1, memory_bytes // (px**2 * (4 * n_channels + 1))), n_train)
+        chosen = np.linspace(0, n_train - 1, n_images).astype(np.int64)
+        maps = np.empty((n_images, n_channels, px, px), np.float32)
+        valid = np.empty((n_images, px, px), bool)
+        done = 0
+        with closing(read_targets(data.train, chosen, preprocess, n_workers=n_workers)) as batches:
+            for batch in batches:
+                maps[done : done + len(batch)] = batch.target.numpy()
+                valid[done : done + len(batch)] = True if batch.valid is None else batch.valid.numpy()
+                done += len(batch)
+        constants = {metric: _CONSTANTS[metric][0](maps, valid).astype(np.float32) for metric in data.task.metrics}
+        parts: dict[str, list[Tensor]] = {metric: [] for metric in constants}
+        with closing(read_targets(data.test, np.arange(len(data.test)), preprocess, n_workers=n_workers)) as batches:
+            for batch in batches:
+                for metric, constant in constants.items():
+                    prediction = torch.from_numpy(constant).expand(len(batch), *constant.shape)
+                    of_batch = risks_of(data.task, prediction, batch.target, batch.valid, scale=TargetScale())
+                    parts[metric].append(of_batch[metric])
+        risks = {metric: torch.cat(each).numpy() for metric, each in parts.items()}
+        first = constants[data.task.metrics[0]]
+        examples = _as_examples(np.repeat(first[None], min(N_EXAMPLES, len(data.test)), axis=0))
+        some = f"{n_images:,} evenly spaced of the {n_train:,}" if n_images < n_train else f"the {n_train:,}"
+        words = {metric: f"{_CONSTANTS[metric][1]} of {some} training images" for metric in constants}
+    else:
+        labels, tested = labels_of(data.train), labels_of(data.test)
+        guess = majority_class(labels, data.n_outputs)  # type: ignore[arg-type]  # images with classes
+        share, metric, n_images = 100 * float(np.mean(labels == guess)), data.task.metrics[0], n_train
+        risks = {metric: np.where(tested == guess, 0, 100).astype(np.float32)}
+        name = data.train.classes[guess]  # type: ignore[union-attr]
+        words = {metric: f"the most frequent class, {name!r}, of {share:.3g} % of the training images"}
+    seconds = time.monotonic() - began_s
+    report = {"constants": words, "n_images": n_images, "n_train": n_train, "seconds": seconds}
+    return Trained(risks=risks, examples=examples, report=report)
