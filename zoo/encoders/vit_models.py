@@ -218,9 +218,5 @@ def _timm_model(name: str, **options: Any) -> tuple[Any, int]:
 
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
-    "zoo:vit_post_norm": vit_post_norm,
-    "zoo:vit_of_clips": vit_of_clips,
-    "zoo:capi": capi,
-    "zoo:dinov2": dinov2,
-    "zoo:vit_small": vit_small,
+    f"zoo:{constructor.__name__}": constructor for constructor in (vit_post_norm, vit_of_clips, capi, dinov2, vit_small)
 }

@@ -27,8 +27,8 @@ from tests.sources.resnet_forward import Draw, Shape, State, assert_same, resnet
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders import resnet as resnets
-from zoo.encoders.early import lightness
 from zoo.encoders.layouts import convert, fingerprints, layout_named
+from zoo.encoders.resnet import lightness
 from zoo.errors import WeightsRefused
 
 IMAGES = exact_images(2, 64)
