@@ -12,7 +12,6 @@ from torch import Tensor
 
 from tests.encoder_checks import exact_images
 from tests.encoders.layouts.served import load_served
-from tests.sources import saved
 from tests.sources.haiku import NETWORK, Modules, byol_experiment, byol_features, byol_file, byol_tensors
 from tests.sources.resnet_forward import (
     SHAPES,
@@ -60,45 +59,11 @@ def test_an_encoder_of_byol_has_the_features_that_haiku_computes() -> None:
     assert largest_difference(found, padded_alike) > 0.1  # here 0.42: torchvision's padding is another network
 
 
-@SLIM
-@torch.no_grad()
-def test_what_others_have_converted_gives_the_same_encoder() -> None:
-    """A flat file of torchvision's names, with the classifier and without counts of batches."""
-    weights = {
-        name: tensor
-        for name, tensor in resnet_tensors(SHAPES["resnet50 slim"], Draw()).items()
-        if not name.endswith("num_batches_tracked")
-    }
-    found = load_served(CARD.id, saved(weights | Draw().linear("fc", 2048, 1000), legacy=True), crop_px=64)[0].double()(
-        IMAGES
-    )
-    parameters, state = as_haiku(weights)
-    assert_same(found, byol_features(parameters, state, IMAGES))
-
-
-def as_haiku(weights: State) -> tuple[Modules, Modules]:
-    """Weights under torchvision's names as modules of Haiku."""
-    parts = {"weight": "scale", "bias": "offset", "running_mean": "mean_ema", "running_var": "var_ema"}
-    parameters: Modules = {}
-    state: Modules = {}
-    for name, tensor in weights.items():
-        *module, part = name.split(".")
-        at = NETWORK
-        if module[0].startswith("layer"):
-            at += f"block_group_{int(module[0][-1]) - 1}/~/block_{module[1]}/~/"
-            module = module[2:]
-        if module[0] == "downsample":
-            at += "shortcut_conv" if module[1] == "0" else "shortcut_batchnorm"
-        else:
-            number = "initial_{}" if at == NETWORK else "{}_" + str(int(module[0][-1]) - 1)
-            at += number.format("conv" if module[0].startswith("conv") else "batchnorm")
-        if tensor.ndim == 4:
-            parameters[at] = {"w": tensor.permute(2, 3, 1, 0)}
-        elif part.startswith("running"):
-            state[f"{at}/~/{parts[part]}"] = {"average": tensor}
-        else:
-            parameters.setdefault(at, {})[parts[part]] = tensor
-    return parameters, state
+def test_a_flat_file_of_torchvisions_names_without_counters_is_taken_as_it_is() -> None:
+    weights = resnet_tensors(SHAPES["resnet50 slim"], Draw())
+    weights = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
+    found = layout_named("byol").convert(weights | Draw().linear("fc", 2048, 1000), target={})
+    assert found == weights
 
 
 BYOL_CARDS = [card for card in catalogue().values() if card.weights.converter == "byol"]

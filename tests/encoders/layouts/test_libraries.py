@@ -27,7 +27,7 @@ from tests.sources.resnet_forward import (
     resnet_features,
     resnet_tensors,
 )
-from tests.sources.vit_forward import cls, cls_by_average, four_cls, vit
+from tests.sources.vit_forward import cls_by_average, four_cls, vit
 from tests.sources.vit_names import REDUCED, SMALL, Size, filled, vit_shapes, without_memory
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
@@ -55,15 +55,6 @@ def test_torchvisions_resnet50_has_the_features_that_its_weights_give() -> None:
     weights = resnet_tensors(SHAPES["resnet50 slim"], Draw())
     encoder, _ = load_served("sup_rn50", saved(weights | classifier("fc", 2048), legacy=True), crop_px=64)
     assert_same(encoder.double()(IMAGES), resnet_features(weights, IMAGES))
-
-
-@torch.no_grad()
-def test_timms_small_transformer_has_the_features_that_its_weights_give() -> None:
-    weights = filled(vit_shapes(replace(SMALL, depth=5)), seed=0)
-    options = catalogue()["sup_vitS16"].architecture.options | {"depth": 5}
-    file = save(weights | classifier("head", 384))
-    encoder, _ = load_served("sup_vitS16", file, filename="model.safetensors", architecture={"options": options})
-    assert relative_difference(cls(vit(weights, IMAGES, n_heads=6)), encoder.double()(IMAGES)) < SAME
 
 
 @torch.no_grad()

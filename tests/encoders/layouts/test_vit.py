@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -28,8 +28,7 @@ from tests.sources.vit_checkpoints import (
     under,
 )
 from tests.sources.vit_forward import cls, cls_by_average, four_cls, vit
-from tests.sources.vit_names import REDUCED, SMALL, Size, State, filled, vit_shapes
-from zoo.cards.catalogue import catalogue
+from tests.sources.vit_names import REDUCED, Size, State, filled, vit_shapes
 from zoo.encoders import Encoder
 from zoo.encoders.layouts import layout_named
 from zoo.errors import WeightsRefused
@@ -161,23 +160,6 @@ def test_msn_with_small_patches_gives_the_features_of_its_source(patch_px: int, 
     encoder = load_reduced("MSN", layer, weights, size=size)
     reference = FEATURES[layer](vit(weights, images, n_heads=size.n_heads))
     assert relative_difference(reference, encoder(images)) < SAME
-
-
-@for_each([("DINO training", "4xcls", 6), ("MSN", "cls", 6), ("MoCo v3", "cls", 12)], arguments=3)
-def test_small_transformers_as_wide_as_they_are_give_the_features_of_their_sources(
-    name: str, layer: str, n_heads: int
-) -> None:
-    """With five of their blocks; heads and the rest are those of the card."""
-    file, like, size = FILES[name], LIKE[FILES[name].layout, layer], replace(SMALL, depth=5)
-    weights = filled(vit_shapes(size), seed=4)
-    options = catalogue()[like].architecture.options | {"depth": size.depth}
-    encoder, _ = load_served(like, file.written(weights, WEIGHTS, size), architecture={"options": options})
-    image = IMAGES[:1]
-    reference = FEATURES[layer](vit(weights, image, n_heads=n_heads))
-    assert relative_difference(reference, encoder.double()(image)) < SAME
-    if file.layout == "mocov3":
-        six_heads = FEATURES[layer](vit(weights, image, n_heads=6))
-        assert relative_difference(six_heads, encoder(image)) > 0.3
 
 
 @for_each([name for name in FILES if "training" in name and "MAE" not in name] + ["MSN"])
