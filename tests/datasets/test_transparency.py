@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,11 @@ from tests.datasets.test_imagefiles import folder_of, stripes
 from tests.each import for_each
 from tests.image_files import png
 from tests.image_sources import encoded, made
-from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.imagefiles import notes_on
 from zoo.datasets.images import digest
-from zoo.datasets.rgb import RGB, to_rgb
-from zoo.encoders.preprocess import build_preprocess
+from zoo.datasets.rgb import to_rgb
 from zoo.evaluation import load_probe
-from zoo.features.store import preprocess_hash
 
 ENCODER = "pocket_simclr_rn_shapes"
 QUICK = ("--settings", "full", "--no-knn", "--no-record")
@@ -136,24 +132,6 @@ def test_sets_without_a_transparent_pixel_have_the_fingerprint_of_their_files(
     assert notes_on([found["white"]]) == [
         "1 image has transparent parts, shown over white (--background COLOUR, or drop)"
     ]
-
-
-def test_a_preprocessing_has_another_hash_only_for_another_background(
-    run_apart: Callable[..., CompletedProcess[str]],
-) -> None:
-    usual = catalogue()[ENCODER].preprocess
-    assert repr(RGB()) == repr(RGB(background="#fff")) == "RGB()"
-    step = RGB((0, 9), background="red")
-    assert repr(step) == "RGB(scale=(0.0, 9.0), background='#ff0000')"
-    hashes = {preprocess_hash(build_preprocess(usual, background=name)) for name in ("white", "black", "drop")}
-    assert len(hashes) == 3
-    script = (
-        "import pickle, sys, numpy\n"
-        "step = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
-        "print(step, numpy.asarray(step(numpy.zeros((1, 1, 4), numpy.uint8))).tolist())\n"
-    )
-    done = run_apart(script, pickle.dumps(RGB(background="red")).hex())
-    assert done.stdout.strip() == "RGB(background='#ff0000') [[[255, 0, 0]]]", done.stderr
 
 
 @for_each(["table", "npz", "parquet", "tar", "huggingface", "huggingface as RGB", "torchvision"])

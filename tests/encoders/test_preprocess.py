@@ -88,14 +88,11 @@ def test_shades_of_16_bits_and_of_floating_point_stay_what_they_are() -> None:
     grey = torch.full((3, 8, 8), 102 / 255)
     for image in (Image.new("I;16", (8, 8), 102 * 257), Image.new("F", (8, 8), 0.4), Image.new("L", (8, 8), 102)):
         assert torch.equal(build_preprocess(plain)(image), grey)
-    twelve = Image.new("I;16", (8, 8), 4095)
-    assert build_preprocess(plain, scale=(0, 4095))(twelve).min() == 1 > 0.06 > build_preprocess(plain)(twelve).max()
 
 
-def test_a_preprocessing_has_the_hash_it_has_always_had_unless_it_has_a_scale() -> None:
+def test_a_preprocessing_has_the_hash_it_has_always_had() -> None:
     preprocess = build_preprocess(USUAL)
     assert preprocess_hash(preprocess) == preprocess_hash(transforms.Compose([v2.RGB(), *preprocess.transforms[1:]]))
-    assert preprocess_hash(preprocess) != preprocess_hash(build_preprocess(USUAL, scale=(0, 4095)))
 
 
 def test_in_a_process_where_no_zoo_can_be_imported_it_preprocesses_the_same(

@@ -104,9 +104,9 @@ def without(state: State, *prefixes: str, endings: tuple[str, ...] = ()) -> Stat
     return {name: tensor for name, tensor in state.items() if not (name.startswith(prefixes) or name.endswith(endings))}
 
 
-def unwrapped(state: State, prefix: str = "module.") -> State:
-    """Without a prefix that all names have or none: whether DistributedDataParallel added it depends on the script."""
-    return below(state, prefix) if any(name.startswith(prefix) for name in state) else state
+def unwrapped(state: State) -> State:
+    """Without the prefix of DistributedDataParallel, which all names have or none."""
+    return below(state, "module.") if any(name.startswith("module.") for name in state) else state
 
 
 def renamed(state: State, *rules: tuple[str, str]) -> State:
