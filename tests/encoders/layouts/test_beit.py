@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -51,17 +52,15 @@ def class_token(weights: State) -> Tensor:
     return cls(beit(weights, IMAGES, n_heads=REDUCED.n_heads))
 
 
+@cache
 def target() -> State:
     with torch.device("meta"):
         model = timm.create_model("beit_base_patch16_224", num_classes=0, global_pool="", **reduced()["options"])
     return dict(model.state_dict())
 
 
-TARGET = target()
-
-
 def converted(weights: State) -> State:
-    return layout_named("beit").convert({"model": weights}, target=TARGET)
+    return layout_named("beit").convert({"model": weights}, target=target())
 
 
 @for_each(LIKE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -56,12 +57,12 @@ def halved(weights: State) -> State:
     return {name: tensor.half() for name, tensor in weights.items()}
 
 
-TOKENS = {
-    "quick": clip_vit(WEIGHTS, IMAGES, activation=quick_gelu, n_heads=N_HEADS),
-    "quick, half": clip_vit(HALF, IMAGES, activation=quick_gelu, n_heads=N_HEADS),
-    "quick, all half": clip_vit(halved(WEIGHTS), IMAGES, activation=quick_gelu, n_heads=N_HEADS),
-    "exact": clip_vit(WEIGHTS, IMAGES, activation=exact_gelu, n_heads=N_HEADS),
-}
+@cache
+def tokens_of(which: str) -> list[Tensor]:
+    weights = {"quick, half": HALF, "quick, all half": halved(WEIGHTS)}.get(which, WEIGHTS)
+    return clip_vit(weights, IMAGES, activation=exact_gelu if which == "exact" else quick_gelu, n_heads=N_HEADS)
+
+
 FEATURES: Mapping[str, Callable[[list[Tensor]], Tensor]] = {
     "cls": cls,
     "4xcls": four_cls,
@@ -116,7 +117,7 @@ OPENCLIP: Mapping[str, tuple[Callable[[], bytes], str]] = {
 @for_each(OPENAI)
 def test_every_file_of_openais_weights_gives_the_features_of_its_source(name: str) -> None:
     write, tokens, layer = OPENAI[name]
-    reference = FEATURES[layer](TOKENS[tokens])
+    reference = FEATURES[layer](tokens_of(tokens))
     encoder = load_reduced(LIKE["clip", layer], write(), backbone=QUICK, dim=reference.shape[1])
     assert relative_difference(reference, encoder(IMAGES)) < SAME
 
@@ -124,7 +125,7 @@ def test_every_file_of_openais_weights_gives_the_features_of_its_source(name: st
 @for_each(OPENCLIP)
 def test_every_file_of_openclip_gives_the_features_of_its_source(name: str) -> None:
     write, layer = OPENCLIP[name]
-    reference = FEATURES[layer](TOKENS["exact"])
+    reference = FEATURES[layer](tokens_of("exact"))
     encoder = load_reduced(LIKE["openclip", layer], write(), backbone=EXACT, dim=reference.shape[1])
     assert relative_difference(reference, encoder(IMAGES)) < SAME
 
@@ -133,7 +134,7 @@ def test_every_file_of_openclip_gives_the_features_of_its_source(name: str) -> N
 def test_lossyless_decodes_what_its_source_decodes(companion: str) -> None:
     write, tokens, _ = OPENAI[companion]
     rate = rate_file(N_PROJECTED, seed=6)
-    z = projected(cls(TOKENS[tokens]), HALF if "half" in tokens else WEIGHTS)
+    z = projected(cls(tokens_of(tokens)), HALF if "half" in tokens else WEIGHTS)
     steps = (z + rate["biasing"]) * rate["scaling"].exp() - rate["entropy_bottleneck.quantiles"][:, 0, 1]
     assert (steps - steps.floor() - 0.5).abs().min() > 1e-3, "so near a half, rounding may go either way"
     content = saved(rate, legacy=False)

@@ -92,7 +92,9 @@ def test_timms_convnext_pools_before_it_normalises() -> None:
     assert largest_difference(found, convnext_features(weights, IMAGES, size, names=TIMM)) > 0.1  # here 2.1
 
 
-NETWORK = resnet_tensors(SHAPES["resnet50 thin"], Draw()) | Draw(seed=1).linear("fc", 2048, 1000)
+@cache
+def network() -> State:
+    return resnet_tensors(SHAPES["resnet50 thin"], Draw()) | Draw(seed=1).linear("fc", 2048, 1000)
 
 
 @cache
@@ -103,7 +105,7 @@ def thin_encoder() -> Encoder:
 
 def converted(layout: str, changes: State, *, removed: str = "") -> State:
     """What a library's file of a thin ResNet-50 becomes; the zoo's has a prefix and no classifier."""
-    content = NETWORK | changes
+    content = network() | changes
     content.pop(removed, None)
     if layout == "zoo":
         content = {f"backbone.{name}": tensor for name, tensor in content.items() if not name.startswith("fc.")}
@@ -116,7 +118,7 @@ def converted(layout: str, changes: State, *, removed: str = "") -> State:
 def test_every_tensor_is_taken_as_it_is(layout: str) -> None:
     state = converted(layout, {})
     assert state.keys() == thin_encoder().state_dict().keys()
-    assert all(torch.equal(tensor, NETWORK[name.removeprefix("backbone.")]) for name, tensor in state.items())
+    assert all(torch.equal(tensor, network()[name.removeprefix("backbone.")]) for name, tensor in state.items())
 
 
 WRONG: list[tuple[str, Callable[..., Tensor | None], str]] = [
@@ -131,14 +133,14 @@ WRONG: list[tuple[str, Callable[..., Tensor | None], str]] = [
 def test_a_file_that_is_not_exactly_the_encoder_is_refused(
     layout: str, name: str, wrong: Callable[[Tensor | None], Tensor | None], message: str
 ) -> None:
-    tensor = wrong(NETWORK.get(name))
+    tensor = wrong(network().get(name))
     with pytest.raises(WeightsRefused, match=message):
         converted(layout, {} if tensor is None else {name: tensor}, removed=name if tensor is None else "")
 
 
 @for_each(["torchvision", "timm", "zoo"])
 def test_what_is_no_state_dict_of_a_library_is_refused(layout: str) -> None:
-    contents: list[Any] = [{}, {"model": NETWORK}, {"backbone.conv1.weight": torch.ones(1), "fc": 1}, None]
+    contents: list[Any] = [{}, {"model": network()}, {"backbone.conv1.weight": torch.ones(1), "fc": 1}, None]
     for content in contents:
         with pytest.raises(WeightsRefused, match=f"as files of the layout '{layout}' do"):
             convert([content], thin_encoder(), layout=layout, what="a file", untrained=dict)

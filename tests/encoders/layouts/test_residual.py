@@ -160,7 +160,11 @@ def test_the_sources_files_have_exactly_the_tensors_of_the_encoder(card: Encoder
                 assert tensor.dtype == target[name].dtype, (source.name, name)
 
 
-WEIGHTS = resnet_tensors(SHAPES["resnet50 thin"], Draw())
+@cache
+def thin() -> State:
+    return resnet_tensors(SHAPES["resnet50 thin"], Draw())
+
+
 WRAPPED = [source for source in SOURCES if source.prefix.startswith("module.")]
 OF_MMSELFSUP = [source for source in SOURCES if source.layout == "mmselfsup"]
 
@@ -194,13 +198,13 @@ def test_processes_wrap_all_of_a_network_or_none_of_it(source: Source) -> None:
         state[full.removeprefix("module.")] = state.pop(full)
 
     with pytest.raises(WeightsRefused, match=r"expected names that start with 'module\.'"):
-        converted(source, changed(source.content(WEIGHTS, Draw(seed=7)), source.path, unwrapped))
+        converted(source, changed(source.content(thin(), Draw(seed=7)), source.path, unwrapped))
 
 
 @for_each(OF_MMSELFSUP, name=lambda source: source.name)
 def test_a_network_on_sobel_filtered_images_is_refused_for_its_first_layer(source: Source) -> None:
-    sobel = {f"{source.prefix}conv1.weight": WEIGHTS["conv1.weight"][:, :2]}
-    content = changed(source.content(WEIGHTS, Draw(seed=7)), source.path, lambda state: state.update(sobel))
+    sobel = {f"{source.prefix}conv1.weight": thin()["conv1.weight"][:, :2]}
+    content = changed(source.content(thin(), Draw(seed=7)), source.path, lambda state: state.update(sobel))
     with pytest.raises(WeightsRefused, match="takes the 2 channels of a Sobel filter, expected the 3 channels"):
         converted(source, content)
 
@@ -208,18 +212,18 @@ def test_a_network_on_sobel_filtered_images_is_refused_for_its_first_layer(sourc
 @for_each(SOURCES, name=lambda source: source.name)
 def test_a_file_gives_its_network_and_one_that_is_not_exactly_it_is_refused(source: Source, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.pth"
-    path.write_bytes(source.file(WEIGHTS))
+    path.write_bytes(source.file(thin()))
     state = converted(source, read_checkpoint(path, what="a file").content)
     assert state.keys() == encoder().state_dict().keys()
-    for name, tensor in WEIGHTS.items():
+    for name, tensor in thin().items():
         if not name.endswith("num_batches_tracked"):
             assert torch.equal(state[f"backbone.{name}"], tensor)
-    content, prefix, norm = source.content(WEIGHTS, Draw(seed=7)), source.prefix, "layer2.0.bn1.weight"
+    content, prefix, norm = source.content(thin(), Draw(seed=7)), source.prefix, "layer2.0.bn1.weight"
     changes: list[tuple[Callable[[State], object], str]] = [
         (lambda state: state.pop(f"{prefix}layer1.0.downsample.0.weight"), r"downsample\.0\.weight' is missing"),
         (lambda state: state.update({f"{prefix}layer4.3.conv1.weight": torch.ones(8, 8, 1, 1)}), "is left over"),
         (lambda state: state.update({"stranger.weight": torch.ones(3)}), r"'stranger\.weight'"),
-        (lambda state: state.update({f"{prefix}{norm}": WEIGHTS[norm].half()}), f"'{norm}' is float16, expected"),
+        (lambda state: state.update({f"{prefix}{norm}": thin()[norm].half()}), f"'{norm}' is float16, expected"),
         (lambda state: state.update({f"{prefix}{norm}": torch.ones(2)}), f"'{norm}' is as it was before training"),
     ]
     for change, said in changes:

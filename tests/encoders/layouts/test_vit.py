@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save
+from torch import Tensor
 
 from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, relative_difference
@@ -124,7 +126,11 @@ def load_reduced(name: str, layer: str, weights: State, *, size: Size = REDUCED,
 
 WEIGHTS = filled(vit_shapes(REDUCED), seed=1)
 IMAGES = exact_images(2, 224)
-TOKENS = vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
+
+
+@cache
+def tokens() -> list[Tensor]:
+    return vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
 
 
 @for_each(
@@ -150,7 +156,7 @@ TOKENS = vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
 )
 def test_every_file_of_a_source_gives_the_features_of_its_source(name: str, layer: str) -> None:
     encoder = load_reduced(name, layer, WEIGHTS)
-    assert relative_difference(FEATURES[layer](TOKENS), encoder(IMAGES)) < SAME
+    assert relative_difference(FEATURES[layer](tokens()), encoder(IMAGES)) < SAME
 
 
 @for_each([(4, "4xcls"), (7, "cls+avg")], arguments=2)
