@@ -45,7 +45,8 @@ def test_a_folder_with_train_and_a_second_part_is_opened_and_links_are_followed(
         assert open_images(two_parts).val.fingerprint == data.val.fingerprint
     put(two_parts.parent / "elsewhere" / "9.png")
     (two_parts / "train" / "cat" / "more").symlink_to(two_parts.parent / "elsewhere", target_is_directory=True)
-    assert open_images(two_parts).train.names[3] == "cat/more/9.png"
+    (two_parts / "train" / "cat" / "self").symlink_to(".", target_is_directory=True)
+    assert open_images(two_parts).train.names[3:5] == ["cat/more/9.png", "dog/0.png"]
     assert data.name == "pets" and data.train.classes == data.val.classes == ("cat", "dog")
     assert data.train.names == ["cat/0.png", "cat/1.png", "cat/2.png", "dog/0.png", "dog/1.png", "dog/2.png"]
     assert data.train.labels.tolist() == [0, 0, 0, 1, 1, 1] and (data.train.split, data.val.split) == ("train", "val")

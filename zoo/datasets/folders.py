@@ -99,6 +99,8 @@ def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[s
         kinds: tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]] = [], []
         for entry in found:
             is_folder = entry.is_dir()
+            if is_folder and entry.is_symlink() and folder.resolve().is_relative_to(os.path.realpath(entry.path)):
+                continue  # a link back to a folder that it is in
             if skipped := skipped_as(entry.name, is_folder=is_folder):
                 left_out[skipped] += 1
             else:

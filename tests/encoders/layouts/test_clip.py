@@ -20,15 +20,17 @@ from tests.encoder_checks import SAME, exact_images, relative_difference
 from tests.encoders.layouts.served import load_served
 from tests.sources import saved
 from tests.sources.clip_checkpoints import (
+    clip_resnet,
     clip_resnet_shapes,
     clip_text_shapes,
     clip_vit_shapes,
     in_half,
     openclip_training,
+    projected,
+    quantised,
     rate_file,
     torchscript_archive,
 )
-from tests.sources.clip_forward import clip_resnet, projected, quantised
 from tests.sources.vit_forward import (
     clip_vit,
     cls,

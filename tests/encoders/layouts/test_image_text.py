@@ -15,8 +15,7 @@ from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, relative_difference
 from tests.encoders.layouts.served import load_served
 from tests.sources import in_double, saved
-from tests.sources.clip_checkpoints import clip_resnet_shapes
-from tests.sources.clip_forward import clip_resnet
+from tests.sources.clip_checkpoints import clip_resnet, clip_resnet_shapes
 from tests.sources.image_text import (
     TEXT,
     as_imagebind,

@@ -17,9 +17,8 @@ from tests.each import for_each
 from tests.encoder_checks import exact_images
 from tests.encoders.layouts.served import load_served
 from tests.sources import saved
-from tests.sources.residual import Source
+from tests.sources.residual import SOURCES, Source, last_block, last_block_tensors
 from tests.sources.residual_convnext import SIZES, convnext_features, convnext_tensors
-from tests.sources.residual_files import SOURCES, last_block, last_block_tensors
 from tests.sources.resnet_forward import (
     SHAPES,
     Draw,
