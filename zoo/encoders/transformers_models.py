@@ -14,7 +14,6 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from logging import CRITICAL
 from typing import Any, cast
 
@@ -23,6 +22,7 @@ from torch import Tensor, nn
 
 from ..cards.schema import NOT_APPLICABLE
 from ..optional import requires_extra
+from .blocks import watched
 from .layouts.steps import Misfit, require_none
 
 with requires_extra("transformers", needed_for="Building an encoder of transformers"):
@@ -271,13 +271,9 @@ class TokenNetwork(nn.Module):
 
     def _watched(self, images: Tensor, blocks: Iterable[int]) -> tuple[Any, dict[int, Tensor]]:
         """The output of the network, and of blocks by their numbers."""
-        seen: dict[int, Tensor] = {}
-        hooks = [self._layers[i].register_forward_hook(partial(_keep, seen, i)) for i in blocks]
-        try:
+        numbers, seen = list(blocks), dict[int, Tensor]()
+        with watched([self._layers[i] for i in numbers], lambda at, output: seen.update({numbers[at]: output})):
             return self._output(images), seen
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _output(self, images: Tensor) -> Any:
         more = {"interpolate_pos_encoding": True} if self.interpolates_positions else {}
@@ -290,10 +286,6 @@ class TokenNetwork(nn.Module):
 
     def _final_norm(self, tokens: Tensor) -> Tensor:
         return cast(Tensor, self.network.get_submodule(self._kind.norm)(tokens)) if self._kind.norm else tokens
-
-
-def _keep(seen: dict[int, Tensor], number: int, module: nn.Module, args: Any, output: Any) -> None:
-    seen[number] = output[0] if isinstance(output, tuple) else output
 
 
 def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
