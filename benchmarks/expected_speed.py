@@ -4,9 +4,9 @@
 
 In every round, for each network with random weights in turn, the three reference networks are timed anew
 (:func:`zoo.encoders.costs.calibrated`), then the network itself, so that a busy moment hits both sides. The references
-are no part of the list. Columns: GFLOPs of an image, expected and measured images a second (medians of the rounds),
-median ratio, and the bytes that the encoder takes by the table's count against those followed on the device. Below is
-the factor within which nine in ten of all ratios are: ``zoo.encoders.costs.FACTOR`` must be no less.
+are no part of the list. Columns: GFLOPs of an image, expected and measured images a second (medians of the rounds), and
+the median ratio. Below is the factor within which nine in ten of all ratios are: ``zoo.encoders.costs.FACTOR`` must be
+no less.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     rows = []
     for name, (network, on_meta, px) in networks().items():
         cost = cost_of_network(on_meta, px)
-        expected, measured, peaks = [], [], []
+        expected, measured = [], []
         for _ in range(options.rounds):
             rates = calibrated(options.device)
             with in_layout(network, None) as layout:
@@ -67,11 +67,9 @@ def main(arguments: list[str]) -> int:
                     network, px, options.device, options.batch_size, seconds=0.5, memory_format=layout
                 )
             expected.append(1 / expected_seconds(cost, rates, options.batch_size))
-            measured.append(speed.images_per_second)
-            peaks.append(speed.peak_bytes)
+            measured.append(speed)
         network.to("cpu")
         ratios = [b / a for a, b in zip(expected, measured, strict=True)]
-        counted = cost.parameter_bytes + cost.fixed_bytes + options.batch_size * cost.activation_bytes
         rows.append(
             {
                 "network": name,
@@ -79,13 +77,11 @@ def main(arguments: list[str]) -> int:
                 "expected": statistics.median(expected),
                 "measured": statistics.median(measured),
                 "ratio": statistics.median(ratios),
-                "bytes": max(peaks) / counted,
             }
         )
         one = rows[-1]
         print(
-            f"{name:32} {one['gflops']:8.3f} {one['expected']:9.1f} {one['measured']:9.1f} {one['ratio']:6.2f} "
-            f"{one['bytes']:7.4f}",
+            f"{name:32} {one['gflops']:8.3f} {one['expected']:9.1f} {one['measured']:9.1f} {one['ratio']:6.2f}",
             flush=True,
         )
     away = sorted(math.exp(abs(math.log(float(row["ratio"])))) for row in rows)

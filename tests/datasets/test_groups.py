@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.planted_features import GridProbe, features, planted_groups
+from tests.each import for_each
+from tests.planted_features import features, planted_groups
 from zoo.datasets import array_images, held_out
 from zoo.datasets import images as contents_module
 from zoo.datasets.images import (
@@ -22,10 +23,8 @@ from zoo.datasets.images import (
     together,
 )
 from zoo.datasets.subsets import hash_split, stratified_split
-from zoo.errors import DataError
 from zoo.evaluation.curves.data import regime_subset
 from zoo.evaluation.measuring import divide, label_setting
-from zoo.evaluation.risk import decompose
 
 
 def image_set(groups: np.ndarray | None, labels: np.ndarray, *, seed: int = 0) -> ImageSet:
@@ -47,14 +46,6 @@ def test_copies_and_groups_join_what_a_chain_of_both_connects() -> None:
         np.testing.assert_array_equal(found[:, None] == found, reached)
 
 
-def test_subsets_keep_groups_and_tags() -> None:
-    groups = groups_of_names(list("aabbcc"))
-    images = image_set(groups, np.array([0, 1] * 3))
-    chosen = images.subset([4, 1], split="part")
-    np.testing.assert_array_equal(chosen.groups, groups[[4, 1]])
-    assert chosen.fingerprint != image_set(None, np.array([0, 1] * 3)).subset([4, 1], split="part").fingerprint
-
-
 def population(seed: int, *, n: int = 400, n_classes: int = 3, n_groups: int = 60) -> ImageSet:
     """Groups of unequal sizes, most images of a group of one class; some images are copies of one of another group."""
     rng = np.random.default_rng(seed)
@@ -68,7 +59,7 @@ def population(seed: int, *, n: int = 400, n_classes: int = 3, n_groups: int = 6
     return replace(found, contents=contents)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5])
+@for_each([0.2, 0.5])
 def test_no_group_and_no_copy_is_on_both_sides_of_a_split_and_shares_of_classes_are_kept(share: float) -> None:
     missed = []
     for seed in range(25):
@@ -83,11 +74,6 @@ def test_no_group_and_no_copy_is_on_both_sides_of_a_split_and_shares_of_classes_
     assert np.mean(missed) < 0.05  # a group has 1.7 % of all images in the mean, and 5 % of a class
 
 
-def test_one_group_of_everything_is_refused() -> None:
-    with pytest.raises(DataError, match="leaves the validation part without"):
-        stratified_split(image_set(groups_of_names("aaaaaa"), np.arange(6) % 2), val_share=0.2, seed=0)
-
-
 def test_a_held_out_part_has_whole_groups() -> None:
     for seed in range(20):
         images = population(seed)
@@ -97,25 +83,13 @@ def test_a_held_out_part_has_whole_groups() -> None:
         assert 60 <= len(part) <= 100 and set(images.labels[part.rest()]) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("setting", ["full", "5-shot", "20%", "60%"])
+@for_each(["full", "5-shot", "20%", "60%"])
 def test_probes_are_never_tuned_on_a_group_that_they_learn_from(setting: str) -> None:
     for seed in range(5):
         train = planted_groups(seed)
         division = divide(label_setting(setting), train, n_test=40, seed=seed)
         assert train.groups is not None and len(division.tuning)
         assert not np.isin(train.groups[division.tuning], train.groups[division.choice]).any()
-
-
-def test_a_decomposition_keeps_groups_together_and_says_how_sure_it_is_of_them() -> None:
-    report = decompose(
-        planted_groups(0), planted_groups(1, n=80, part="val"), probe=GridProbe, n_bootstrap=200, n_refits=5
-    )
-    assert report.refit is not None and report.refit.n == 5
-    for run in report.risks["R_AS"].runs:
-        groups = planted_groups(0).groups
-        assert groups is not None and run.evaluated is not None
-        rest = np.setdiff1d(np.arange(240), run.evaluated)
-        assert not np.isin(groups[run.evaluated], groups[rest]).any()
 
 
 def tagged(n: int = 60, *, seed: int = 0) -> ImageSet:
@@ -130,7 +104,7 @@ def tagged(n: int = 60, *, seed: int = 0) -> ImageSet:
     return array_images(pixels, labels, name="tagged", split="all", classes=classes, tags=("a", "b", "c"))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@for_each(range(5))
 def test_every_tag_is_on_both_sides_of_a_split(seed: int) -> None:
     data = stratified_split(tagged(seed=seed), val_share=0.25, seed=seed)
     for part in (data.train, data.val):
@@ -164,7 +138,7 @@ def test_hashes_of_large_folders_are_kept_until_a_file_changes(tmp_path: Path, m
     assert len(reads) == 4 and (after != before).tolist() == [False, False, True, False]
 
 
-@pytest.mark.parametrize("split", [hash_split, stratified_split])
+@for_each([hash_split, stratified_split])
 def test_copies_lie_on_one_side_of_a_split_and_without_copies_nothing_moves(split: object) -> None:
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, (200, 4, 4), np.uint8)
@@ -195,7 +169,7 @@ def test_a_held_out_part_has_as_many_images_as_asked_for_and_no_copy_of_the_rest
     assert np.array_equal(same.indices, plain.indices)
 
 
-@pytest.mark.parametrize("name", ["full", "5-shot", "10%"])
+@for_each(["full", "5-shot", "10%"])
 def test_no_probe_is_tuned_on_a_copy_of_what_it_is_trained_on(name: str) -> None:
     random = np.random.default_rng(2)
     labels, contents = np.arange(240) % 4, random.integers(0, 120, 240).astype(np.uint64)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runner import document, run
+from tests.each import for_each
 from tests.image_sources import made
 from tests.shard_files import png
 from zoo.datasets import open_images
@@ -34,9 +35,9 @@ def test_labels_are_alike_by_case_form_and_value() -> None:
         assert label_key(one) != label_key(other)
 
 
-@pytest.mark.parametrize("source", ["folder", "folders", "npz", "table", "parquet", "huggingface"])
-def test_labels_written_in_two_ways_are_said_and_joined_where_that_is_asked_for(tmp_path: Path, source: str) -> None:
-    spec = made(tmp_path / "images", source, WRITTEN)
+@for_each(["folder", "folders", "npz", "table", "parquet", "huggingface"])
+def test_labels_written_in_two_ways_are_said_and_joined_where_that_is_asked_for(source: str, tmp_path: Path) -> None:
+    spec = made(tmp_path / source, source, WRITTEN)
     apart, joined = open_images(spec), open_images(spec, fold_labels=True)
     said = "2 labels differ only in case, in Unicode form or in how a number is written: 'cat', 'Cat'; --fold-labels "
     for data, classes, end in ((apart, ("Cat", "cat", "dog"), "joins them"), (joined, ("cat", "dog"), "has joined")):
@@ -78,8 +79,10 @@ def test_parts_that_spell_a_class_in_two_ways_are_one_with_the_option(tmp_path: 
     assert open_images(spec, fold_labels=True).val.n_per_class().tolist() == [10, 0]
 
 
-@pytest.mark.parametrize("source", ["folders", "table", "parquet"])
-def test_a_class_without_a_test_image_is_said_and_one_that_is_only_tested_refused(tmp_path: Path, source: str) -> None:
+@for_each(["folders", "table", "parquet"])
+def test_a_class_without_a_test_image_is_said_and_one_that_is_only_tested_refused(source: str, tmp_path: Path) -> None:
+    tmp_path = tmp_path / source
+    tmp_path.mkdir()
     split = ["test" if i % 5 == 4 else "train" for i in range(40)]
     labels = ["emu" if i in (8, 13) else label for i, label in enumerate(PETS)]
     data = open_images(made(tmp_path / "rare", source, labels, split=split))
@@ -92,17 +95,20 @@ def test_a_class_without_a_test_image_is_said_and_one_that_is_only_tested_refuse
             open_images(made(tmp_path / "new", source, labels, split=split))
 
 
-@pytest.mark.parametrize("source", ["table", "parquet", "huggingface"])
-@pytest.mark.parametrize("name", ["subset", "Fold", "SET", "split"])
-def test_a_column_of_parts_under_another_name_is_used(tmp_path: Path, source: str, name: str) -> None:
-    data = open_images(made(tmp_path / "images", source, PETS, **{name: PARTS}))
+@for_each(
+    [(kind, name) for kind in ("table", "parquet", "huggingface") for name in ("Fold", "SET", "split")], arguments=2
+)
+def test_a_column_of_parts_under_another_name_is_used(source: str, name: str, tmp_path: Path) -> None:
+    data = open_images(made(tmp_path / source / name, source, PETS, **{name: PARTS}))
     assert (len(data.train), len(data.val), data.is_split_here) == (32, 8, False)
     said = f"training and test images are those of the column {name!r}"
     assert (said in data.train.reading.notes) == (name != "split" or source != "table")
 
 
-@pytest.mark.parametrize("source", ["table", "parquet", "huggingface"])
-def test_a_column_that_names_no_parts_is_said_not_to_be_used(tmp_path: Path, source: str) -> None:
+@for_each(["table", "parquet", "huggingface"])
+def test_a_column_that_names_no_parts_is_said_not_to_be_used(source: str, tmp_path: Path) -> None:
+    tmp_path = tmp_path / source
+    tmp_path.mkdir()
     data = open_images(made(tmp_path / "folds", source, PETS, fold=list("01234" * 8)))
     (note,) = data.train.reading.notes
     assert data.is_split_here and note.startswith(

@@ -12,6 +12,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Value
 from datasets import Image as ImageFeature
 from PIL import Image
 
+from tests.each import for_each
 from zoo.datasets import ImageData, open_images, pixels_of
 from zoo.errors import CorruptImage, DataError, UnknownName
 
@@ -87,8 +88,9 @@ def hugging(n: int, **more: object) -> Dataset:
     return Dataset.from_dict(columns, features=Features(features))
 
 
-@pytest.mark.parametrize("second", ["val", "valid", "validation", "test"])
-def test_a_saved_dictionary_is_opened_by_the_types_of_its_columns(tmp_path: Path, second: str) -> None:
+@for_each(["val", "valid", "validation", "test"])
+def test_a_saved_dictionary_is_opened_by_the_types_of_its_columns(second: str, tmp_path: Path) -> None:
+    tmp_path = tmp_path / second
     DatasetDict({"train": hugging(12), second: hugging(6)}).save_to_disk(tmp_path / "own")
     data = open_images(f"huggingface:{tmp_path / 'own'}")
     assert data.name == "own" and data.val.classes == ("ant", "bee", "cow") and len(data.val) == 6

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import REPOSITORY, Run
+from tests.each import for_each
 from zoo.datasets import ImageData, ImageSet, array_images, digits, open_images, pixels_of
 from zoo.datasets.opening import KINDS
 from zoo.errors import DataError, QueryError, UnknownName
@@ -52,8 +53,7 @@ def test_the_fingerprint_is_of_pixels_labels_names_and_classes_and_of_nothing_el
     assert small().fingerprint == "47b73e58ee59c744b817dccd1be2a41d"
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
+@for_each(
     [
         ({"labels": LABELS[:5]}, "6 images and 5 labels"),
         ({"names": list("aabcde")}, "have the same name"),
@@ -61,6 +61,7 @@ def test_the_fingerprint_is_of_pixels_labels_names_and_classes_and_of_nothing_el
         ({"labels": LABELS.astype(np.int32)}, "labels as int32"),
         ({"pixels": PIXELS / 255}, "expected uint8"),
     ],
+    arguments=2,
 )
 def test_parts_that_do_not_fit_are_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(DataError, match=words):
@@ -94,8 +95,6 @@ def test_the_digits_are_split_by_class_once_and_for_ever() -> None:
     np.testing.assert_allclose(data.val.n_per_class() / whole.n_per_class(), 0.25, atol=0.003)
     assert sorted(map(int, [*data.train.names, *data.val.names])) == list(range(1797))
     assert data.val.names[:5] == ["0", "2", "4", "5", "7"]
-    with pytest.raises(DataError, match="expected between 1 and"):
-        digits(n_images=1798)
     with pytest.raises(DataError, match="expected above 0 and below 1"):
         open_images("digits", val_share=float("nan"))
     other = open_images("digits", seed=1, val_share=0.5, name="halves")
@@ -117,8 +116,7 @@ def test_an_npz_file_without_parts_is_split_by_class_and_may_name_them(tmp_path:
     assert again.val.names == data.val.names and again.val.classes == ("no", "yes", "zero")
 
 
-@pytest.mark.parametrize(
-    ("arrays", "words"),
+@for_each(
     [
         ({"x": PIXELS}, "holds x and no y"),
         ({"other": LABELS}, "holds no array and no x_train"),
@@ -135,8 +133,9 @@ def test_an_npz_file_without_parts_is_split_by_class_and_may_name_them(tmp_path:
         ({"x": np.array([None] * 6), "y": LABELS}, "never unpickled"),
         ({"x": PIXELS[:3], "y": LABELS[[0, 1, 4]]}, "leaves"),
     ],
+    arguments=2,
 )
-def test_an_npz_file_of_something_else_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], words: str) -> None:
+def test_an_npz_file_of_something_else_is_refused(arrays: dict[str, np.ndarray], words: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=words):
         open_images(npz(tmp_path, **arrays))
 
@@ -160,13 +159,13 @@ def test_the_help_of_the_command_line_lists_the_kinds_without_numpy(run_apart: R
     assert [line.split()[0] for line in lines] == list(KINDS) and is_loaded == "False", done.stderr
 
 
-@pytest.mark.parametrize("spec", ["digit", "no/such/folder", "", "imagenet"])
+@for_each(["digit", "no/such/folder", "", "imagenet"])
 def test_an_unknown_image_set_lists_the_kinds(spec: str) -> None:
     with pytest.raises(UnknownName, match=r"Expected digits .*shapes.*FOLDER.*npz.*torchvision:NAME:ROOT.*huggingface"):
         open_images(spec)
 
 
-@pytest.mark.parametrize("spec", ["shapes:", "shapes:classes", "shapes:classes=-2", "shapes:depth=1",
+@for_each(["shapes:", "shapes:classes", "shapes:classes=-2", "shapes:depth=1",
     "shapes:train=40,train=50", "torchvision:CIFAR10:", "huggingface:", "parquet:", "digits:8x8"])  # fmt: skip
 def test_a_kind_wrongly_written_says_how_it_is_written(spec: str) -> None:
     with pytest.raises(QueryError, match="expected"):
@@ -213,22 +212,22 @@ def test_idx_files_are_those_of_torchvision_wherever_they_lie_and_packed_or_not(
     assert open_images(f"kmnist:{written(tmp_path / 'c')}").train.classes[1] == "ki"
 
 
-@pytest.mark.parametrize(
-    ("name", "change", "words"),
+@for_each(
     [
-        ("train-images-idx3-ubyte", lambda held: gzip.compress(held)[:-9], "cannot be read to its end"),
-        ("train-images-idx3-ubyte", lambda held: held, "cannot be read to its end"),
-        ("train-labels-idx1-ubyte", lambda held: gzip.compress(b""), "begins with the bytes of an empty file"),
-        ("t10k-labels-idx1-ubyte", lambda held: gzip.compress(b"\0\0\x08\x03" + held[4:]), "expected 00 00 08 01"),
-        ("t10k-images-idx3-ubyte", lambda held: gzip.compress(held[:-5]), "15,680 bytes and holds 15,675"),
-        ("t10k-labels-idx1-ubyte", lambda held: gzip.compress(held + b"\1"), "holds more"),
+        ("train-images-idx3-ubyte", lambda held: gzip.compress(held)[:-9], "no whole file"),
+        ("train-images-idx3-ubyte", lambda held: held, "no whole file"),
+        ("train-labels-idx1-ubyte", lambda held: gzip.compress(b""), "no whole file"),
+        ("t10k-labels-idx1-ubyte", lambda held: gzip.compress(b"\0\0\x08\x03" + held[4:]), "bytes 00 00 08 03"),
+        ("t10k-images-idx3-ubyte", lambda held: gzip.compress(held[:-5]), "no whole file"),
+        ("t10k-labels-idx1-ubyte", lambda held: gzip.compress(held + b"\1"), "no whole file"),
         ("train-labels-idx1-ubyte", lambda held: gzip.compress(content(np.zeros(39, np.uint8))), "39 labels"),
         ("train-labels-idx1-ubyte", lambda held: gzip.compress(content(np.full(40, 10, np.uint8))), "up to 10"),
         ("t10k-labels-idx1-ubyte", None, r"has no t10k-labels-idx1-ubyte\.gz"),
         ("train-images-idx3-ubyte", None, "Neither .* nor FashionMNIST/raw"),
     ],
+    arguments=3,
 )
-def test_a_damaged_idx_file_is_named_with_what_is_wrong(tmp_path: Path, name: str, change: Any, words: str) -> None:
+def test_a_damaged_idx_file_is_named_with_what_is_wrong(name: str, change: Any, words: str, tmp_path: Path) -> None:
     path = written(tmp_path) / f"{name}.gz"
     if change is None:
         path.unlink()

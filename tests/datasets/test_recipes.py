@@ -64,8 +64,7 @@ def test_every_augmentation_of_every_card_is_made_or_named_as_left_out(name: str
     assert found.size == (recipe.size_px, recipe.size_px) and found.mode == "RGB"
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
+@for_each(
     [
         ("simclr_rn50", {"jitter": (0.8, 0.8, 0.8, 0.2), "crop_scale": (0.08, 1.0), "blur_probability": (0.5,)}),
         ("byol_rn50_bs4096", {"blur_probability": (1.0, 0.1), "solarize_probability": (0.0, 0.2)}),
@@ -77,6 +76,7 @@ def test_every_augmentation_of_every_card_is_made_or_named_as_left_out(name: str
         ("pocket_simclr_rn_digits", {"crop_scale": (0.5, 1.0), "blur_sigma_px": (1.0, 1.0)}),
         ("clip_rn50", {"crop_scale": (0.9, 1.0)}),
     ],
+    arguments=2,
 )
 def test_strengths_are_those_that_are_published_of_the_method(name: str, expected: dict[str, object]) -> None:
     found = recipe_of(catalogue()[name]).strengths
@@ -104,7 +104,7 @@ def test_each_augmentation_does_what_it_says() -> None:
         assert any(not np.array_equal(view(image, recipe, number), pixels) for number in range(8)), words
 
 
-@pytest.mark.parametrize("kind", ["random", "blocks", "context"])
+@for_each(["random", "blocks", "context"])
 def test_masks_hide_their_share_of_patches_and_differ_between_views(kind: str) -> None:
     generator, share = np.random.default_rng(1), 0.4
     masks = [hidden_patches(Masking(kind=kind, share=share), 14, 14, generator.random) for _ in range(40)]  # type: ignore[arg-type]

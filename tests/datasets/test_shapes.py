@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.each import for_each
 from zoo.datasets import pixels_of, shapes
 from zoo.datasets.rendering import (
     CAMERA_Z,
@@ -55,31 +56,7 @@ def test_the_depth_of_a_sphere_is_that_of_its_equation() -> None:
     np.testing.assert_allclose(seen.normals[height > 0], expected[height > 0], atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_normals_are_the_slopes_of_the_depth_and_of_unit_length(shape: str) -> None:
-    seen = geometry_of(scene_of(shape, with_bar=False), 200)
-    assert seen.depth.dtype == seen.normals.dtype == np.float32 and seen.layer.dtype == np.uint8
-    np.testing.assert_allclose(np.linalg.norm(seen.normals, axis=-1), 1, atol=1e-6)
-    step = 2 / 200
-    z = -seen.depth.astype(np.float64)
-    slope_x = (z[1:-1, 2:] - z[1:-1, :-2]) / (2 * step)
-    slope_y = (z[:-2, 1:-1] - z[2:, 1:-1]) / (2 * step)
-    inner = seen.normals[1:-1, 1:-1].astype(np.float64)
-    smooth = inner[..., 2] > 0.35  # not where the surface turns away, nor at an edge
-    for vertical, horizontal in ((0, 1), (2, 1), (1, 0), (1, 2)):
-        beside = seen.normals[vertical : vertical + 198, horizontal : horizontal + 198]
-        smooth &= ((beside * inner).sum(axis=-1) > 0.995) & (
-            seen.layer[vertical : vertical + 198, horizontal : horizontal + 198] == seen.layer[1:-1, 1:-1]
-        )
-        smooth &= np.abs(z[vertical : vertical + 198, horizontal : horizontal + 198] - z[1:-1, 1:-1]) < 6 * step
-    assert (smooth & (seen.layer[1:-1, 1:-1] == OBJECT)).sum() > 500
-    across = np.stack([-slope_x, -slope_y, np.ones_like(slope_x)], axis=-1)
-    across /= np.linalg.norm(across, axis=-1, keepdims=True)
-    np.testing.assert_allclose(across[smooth], inner[smooth], atol=0.01)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
+@for_each(
     [
         ({"classes": 1}, "classes=1; expected between 2 and 60"),
         ({"classes": 61}, "classes=61; expected between 2 and 60"),
@@ -87,6 +64,7 @@ def test_normals_are_the_slopes_of_the_depth_and_of_unit_length(shape: str) -> N
         ({"train": 19}, "train=19 images of 20 classes; expected at least one a class"),
         ({"seed": -1}, "The seed is -1"),
     ],
+    arguments=2,
 )
 def test_a_set_that_cannot_be_rendered_is_refused(options: dict[str, int], words: str) -> None:
     with pytest.raises(DataError, match=words):
@@ -131,7 +109,7 @@ def rays(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return across - (across @ direction)[:, None] * direction - 2 * direction, direction
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each(SHAPES)
 def test_normals_are_unit_vectors_against_the_ray_that_point_out_of_the_solid(shape: str) -> None:
     origins, direction = rays(300, 2)
     t, normals = first_hits(SHAPES[shape], origins, direction)
@@ -144,7 +122,7 @@ def test_normals_are_unit_vectors_against_the_ray_that_point_out_of_the_solid(sh
     assert not normals[~hit].any()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each(SHAPES)
 def test_a_hit_is_where_a_ray_first_gets_inside_and_a_miss_never_does(shape: str) -> None:
     origins, direction = rays(200, 0)
     t, _ = first_hits(SHAPES[shape], origins, direction)

@@ -17,6 +17,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features
 from datasets import Image as ImageFeature
 
+from tests.each import for_each
 from tests.shard_files import Members, pixels, png, put, samples, tar
 from zoo.datasets import ImageData, open_images, pixels_of, shards
 from zoo.errors import CorruptImage, DataError, QueryError
@@ -114,8 +115,7 @@ def test_labels_may_be_entries_of_json_and_a_damaged_image_is_named(tmp_path: Pa
 FOUR = samples(range(4))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
+@for_each(
     [
         (tar(FOUR + FOUR[:3]), "same name"),
         (tar([*FOUR[:3], FOUR[1], *FOUR[3:]]), r"'png' of the key 'some/00000' twice"),
@@ -133,15 +133,15 @@ FOUR = samples(range(4))
         (tar([]), "holds no image"),
         (gzip.compress(tar(FOUR)), "packed by gzip"),
     ],
+    arguments=2,
 )
-def test_what_is_wrong_in_a_tar_file_is_said_with_shard_and_key(tmp_path: Path, content: bytes, message: str) -> None:
+def test_what_is_wrong_in_a_tar_file_is_said_with_shard_and_key(content: bytes, message: str, tmp_path: Path) -> None:
     put(tmp_path / "one.tar", content)
     with pytest.raises(DataError, match=message):
         open_images(f"webdataset:{tmp_path / 'one.tar'}")
 
 
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
+@for_each(
     [
         ("/train-{000..004}.tar,{}/val-0.tar", DataError, r"2 of 5 files of .*train-003.tar"),
         ("/no-*.tar", DataError, r"There is no .*no-\*.tar"),
@@ -153,8 +153,9 @@ def test_what_is_wrong_in_a_tar_file_is_said_with_shard_and_key(tmp_path: Path, 
         ("/train-*.tar,{}/train-000.tar", DataError, "in both patterns"),
         ("/{val-0,train-000,other-0}.tar", DataError, "1 of no part.*other-0.tar"),
     ],
+    arguments=3,
 )
-def test_patterns_that_name_no_set_are_refused(folder: Path, text: str, error: type[Exception], message: str) -> None:
+def test_patterns_that_name_no_set_are_refused(text: str, error: type[Exception], message: str, folder: Path) -> None:
     put(folder / "other-0.tar", tar(samples(range(200, 204))))
     with pytest.raises(error, match=message):
         open_images(f"webdataset:{folder}{text.replace('{}', str(folder))}")
@@ -210,8 +211,7 @@ def test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image(tmp_pat
                 np.testing.assert_array_equal(np.asarray(part.images[i]), pixels(number))
 
 
-@pytest.mark.parametrize(
-    ("columns", "options", "message"),
+@for_each(
     [
         ({"x": [1], "label": [0]}, {}, "0 columns of encoded images"),
         ({"a": [b"x"], "b": [b"x"], "label": [0]}, {}, "2 columns .*--image-column"),
@@ -222,8 +222,9 @@ def test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image(tmp_pat
         ({"a": [b"x", b"y"], "label": [0, None]}, {}, "Row 1 of .* is None"),
         ({"a": pa.array([], pa.binary()), "label": pa.array([], pa.int64())}, {}, "has no row"),
     ],
+    arguments=3,
 )
-def test_columns_that_do_not_fit(tmp_path: Path, columns: Any, options: dict[str, str], message: str) -> None:
+def test_columns_that_do_not_fit(columns: Any, options: dict[str, str], message: str, tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), tmp_path / "bad.parquet")
     with pytest.raises(DataError, match=message):
         open_images(f"parquet:{tmp_path / 'bad.parquet'}", **options)

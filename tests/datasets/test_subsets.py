@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.each import for_each
 from zoo.datasets import Subset, balanced, digits_data, fraction, held_out
 from zoo.datasets.images import digest
 from zoo.datasets.subsets import normal_noise, raw_draws, uniform_draws
@@ -40,7 +41,7 @@ def test_a_share_is_rounded_in_each_class_and_leaves_none_out() -> None:
     assert [fraction(LABELS, share).name for share in (0.01, 0.1, 0.005, 0.07)] == ["1%", "10%", "0.5%", "7%"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@for_each(range(3))
 def test_subsets_of_one_seed_are_nested_and_those_of_another_are_others(seed: int) -> None:
     three, five, seven = (set(balanced(LABELS, n, seed=seed).indices.tolist()) for n in (3, 5, 7))
     assert three < five < seven
@@ -59,8 +60,7 @@ def test_a_held_out_part_is_in_proportion_keeps_every_class_and_avoids_the_few_s
     np.testing.assert_array_equal(np.sort(np.concatenate([part.indices, part.rest()])), np.arange(200))
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
+@for_each(
     [
         (lambda: balanced(LABELS, 8, classes=("a", "b", "c", "d", "e")), "'b' has 7; ask for at most 7"),
         (lambda: balanced(LABELS, 0), "expected 1 or more"),
@@ -70,6 +70,7 @@ def test_a_held_out_part_is_in_proportion_keeps_every_class_and_avoids_the_few_s
         (lambda: fraction(LABELS, float("nan")), "above 0 and at most 1"),
         (lambda: held_out(LABELS, 196), "expected 1 to 195.*the smallest, class 1, has 7"),
     ],
+    arguments=2,
 )
 def test_what_cannot_be_drawn_is_refused(make: Callable[[], Subset], words: str) -> None:
     with pytest.raises(DataError, match=words):
@@ -78,12 +79,10 @@ def test_what_cannot_be_drawn_is_refused(make: Callable[[], Subset], words: str)
 
 def test_a_subset_of_an_image_set_picks_its_images_and_refuses_those_of_another() -> None:
     data = digits_data()
-    subset = balanced(data.train.labels, 2, parent=data.train.fingerprint)
+    subset = balanced(data.train.labels, 2)
     few = subset.of(data.train)
     assert few.n_per_class().tolist() == [2] * 10 and few.split == "train 2-shot"
     assert few.names == [data.train.names[index] for index in subset.indices]
     np.testing.assert_array_equal(np.asarray(few[3][0]), np.asarray(data.train[int(subset.indices[3])][0]))
     with pytest.raises(DataError, match="was made of 1,346 images"):
         subset.of(data.val)
-    with pytest.raises(DataError, match="make the subset of this image set"):
-        balanced(data.train.labels, 2, parent="0" * 32).of(data.train)

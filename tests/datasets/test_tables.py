@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.cli_runner import document, run
+from tests.each import for_each
 from zoo.datasets import open_images
 from zoo.datasets.imagefiles import notes_on
 from zoo.datasets.images import indicators_of
@@ -77,8 +78,7 @@ def test_a_column_says_the_split_and_val_comes_before_test(images: Path) -> None
     assert (len(data.train), len(data.val), notes_on([data.train])) == (30, 10, [])
 
 
-@pytest.mark.parametrize(
-    ("name", "how"),
+@for_each(
     [
         ("images.csv", {}),
         ("images.tsv", {"delimiter": "\t"}),
@@ -88,16 +88,16 @@ def test_a_column_says_the_split_and_val_comes_before_test(images: Path) -> None
         ("images.CSV", {"lineterminator": "\n"}),
         ("images.csv", {"quoting": csv.QUOTE_ALL}),
     ],
+    arguments=2,
 )
-def test_every_usual_spelling_of_a_table_is_read(images: Path, name: str, how: dict[str, Any]) -> None:
+def test_every_usual_spelling_of_a_table_is_read(name: str, how: dict[str, Any], images: Path) -> None:
     given = rows(remark=['a "quoted", broken\nline; with\tall'] * 40)
     plain = open_images(table(images, rows()), name="x")
     data = open_images(table(images, given, name=name, **how), name="x")
     assert data.train.fingerprint == plain.train.fingerprint and data.train.names == plain.train.names
 
 
-@pytest.mark.parametrize(
-    ("given", "classes"),
+@for_each(
     [
         (["10", "9"], ("9", "10")),
         (["1.0", "0.0"], ("0", "1")),
@@ -106,9 +106,10 @@ def test_every_usual_spelling_of_a_table_is_read(images: Path, name: str, how: d
         (["b", "A"], ("A", "b")),
         (["None", "x"], ("None", "x")),
     ],
+    arguments=2,
 )
 def test_classes_are_in_the_order_of_numbers_or_of_code_points(
-    images: Path, given: list[str], classes: tuple[str, ...]
+    given: list[str], classes: tuple[str, ...], images: Path
 ) -> None:
     assert open_images(table(images, rows(label=given * 20))).train.classes == classes
 
@@ -181,9 +182,10 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("wrong", range(len(WRONG)))
-def test_what_is_wrong_is_counted_and_said_with_its_line_and_column(images: Path, wrong: int) -> None:
-    make, how, words = WRONG[wrong]
+@for_each(WRONG, arguments=3)
+def test_what_is_wrong_is_counted_and_said_with_its_line_and_column(
+    make: Any, how: dict[str, Any], words: str, images: Path
+) -> None:
     if isinstance(make, str):
         (images / "images.csv").write_bytes(make.encode("utf-8", "surrogateescape"))
     else:
@@ -213,13 +215,12 @@ def test_the_command_line_takes_columns_and_groups_and_says_what_it_does(images:
     assert grouped["groups"] == {"in_both": 0, "test_images": 0, "n_train": 8, "n_test": 2, "n_test_images": 8}
 
 
-@pytest.mark.parametrize("blank", ["", "   ", " , ", ",", '" ",""', "\t"])
-def test_blank_lines_anywhere_are_no_rows(images: Path, blank: str) -> None:
+def test_blank_lines_anywhere_are_no_rows(images: Path) -> None:
     expected = open_images(table(images, rows()))
     lines = (images / "images.csv").read_text().splitlines()
-    (images / "images.csv").write_text("\n".join([blank, *lines[:9], blank, *lines[9:], blank, blank]))
-    found = open_images(images / "images.csv")
-    assert found.train.fingerprint == expected.train.fingerprint
+    for blank in ("", "   ", " , ", ",", '" ",""', "\t"):
+        (images / "images.csv").write_text("\n".join([blank, *lines[:9], blank, *lines[9:], blank, blank]))
+        assert open_images(images / "images.csv").train.fingerprint == expected.train.fingerprint, blank
     (images / "pictures" / "30.png").unlink()
     with pytest.raises(DataError, match=r"the first is 'pictures/30\.png' in line 34,"):
         open_images(images / "images.csv")

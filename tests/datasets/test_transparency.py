@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,14 @@ from PIL import Image
 
 from tests.cli_runner import document, run
 from tests.datasets.test_imagefiles import folder_of, stripes
+from tests.each import for_each
 from tests.image_files import png
 from tests.image_sources import encoded, made
-from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.imagefiles import notes_on
 from zoo.datasets.images import digest
-from zoo.datasets.rgb import RGB, to_rgb
-from zoo.encoders.preprocess import build_preprocess
+from zoo.datasets.rgb import to_rgb
 from zoo.evaluation import load_probe
-from zoo.features.store import preprocess_hash
 
 ENCODER = "pocket_simclr_rn_shapes"
 QUICK = ("--settings", "full", "--no-knn", "--no-record")
@@ -78,9 +75,9 @@ def halves(pixels: np.ndarray) -> tuple[int, int]:
     return int(pixels[0, 0, 0]), int(pixels[0, -1, 0])
 
 
-@pytest.mark.parametrize("name", CARRIERS)
-def test_transparent_parts_of_files_of_every_kind_are_shown_over_the_background(tmp_path: Path, name: str) -> None:
-    root = folder_of(tmp_path / "set", lambda path, grey: Image.fromarray(grey).save(f"{path}.png"), n=(3, 2))
+@for_each(CARRIERS)
+def test_transparent_parts_of_files_of_every_kind_are_shown_over_the_background(name: str, tmp_path: Path) -> None:
+    root = folder_of(tmp_path / name, lambda path, grey: Image.fromarray(grey).save(f"{path}.png"), n=(3, 2))
     CARRIERS[name](root / "train" / "a" / f"of {name}")
     found = {}
     for background in ("white", "black", "drop"):
@@ -107,16 +104,17 @@ def literal_set(root: Path, n_channels: int) -> ImageData:
     return open_images(root)
 
 
-@pytest.mark.parametrize(
-    ("n_channels", "train", "val"),
+@for_each(
     [
         (3, "2f2a85df168fef734a30b583c2e6adec", "dc7aa58b98f574c728e0db341babdd48"),
         (4, "e4898dfbf3ce9b4b7a556c64014d44ed", "29875cef33d85652e6089f1f80723004"),
     ],
+    arguments=3,
 )
-def test_sets_without_a_transparent_pixel_have_the_fingerprint_that_they_had_when_alpha_was_dropped(
-    tmp_path: Path, n_channels: int, train: str, val: str
+def test_sets_without_a_transparent_pixel_have_the_fingerprint_of_their_files(
+    n_channels: int, train: str, val: str, tmp_path: Path
 ) -> None:
+    tmp_path = tmp_path / str(n_channels)
     data = literal_set(tmp_path / "set", n_channels)
     assert (data.train.fingerprint, data.val.fingerprint) == (train, val)
     assert notes_on([data.train, data.val]) == [] and data.train.reading.as_dict()["background"] is None
@@ -136,30 +134,10 @@ def test_sets_without_a_transparent_pixel_have_the_fingerprint_that_they_had_whe
     ]
 
 
-def test_a_preprocessing_has_another_hash_only_for_another_background(
-    run_apart: Callable[..., CompletedProcess[str]],
-) -> None:
-    usual = catalogue()[ENCODER].preprocess
-    assert repr(RGB()) == repr(RGB(background="#fff")) == "RGB()"
-    step = RGB((0, 9), background="red")
-    assert repr(step) == "RGB(scale=(0.0, 9.0), background='#ff0000')"
-    hashes = {preprocess_hash(build_preprocess(usual, background=name)) for name in ("white", "black", "drop")}
-    assert len(hashes) == 3
-    script = (
-        "import pickle, sys, numpy\n"
-        "step = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
-        "print(step, numpy.asarray(step(numpy.zeros((1, 1, 4), numpy.uint8))).tolist())\n"
-    )
-    done = run_apart(script, pickle.dumps(RGB(background="red")).hex())
-    assert done.stdout.strip() == "RGB(background='#ff0000') [[[255, 0, 0]]]", done.stderr
-
-
-@pytest.mark.parametrize(
-    "source", ["table", "npz", "parquet", "tar", "huggingface", "huggingface as RGB", "torchvision"]
-)
-def test_every_source_shows_transparent_parts_over_the_background(tmp_path: Path, source: str) -> None:
+@for_each(["table", "npz", "parquet", "tar", "huggingface", "huggingface as RGB", "torchvision"])
+def test_every_source_shows_transparent_parts_over_the_background(source: str, tmp_path: Path) -> None:
     half = [HALF + np.array([number] * 3 + [0], np.uint8) * (HALF[..., 3:] > 0) for number in range(20)]
-    spec = made(tmp_path / "set", source, ["negative", "positive"] * 10, list(map(encoded, half)))
+    spec = made(tmp_path / source, source, ["negative", "positive"] * 10, list(map(encoded, half)))
     prints = set()
     for background, expected in (("white", 255), ("black", 0), ("drop", 0)):
         data = open_images(spec, background=background)
@@ -170,8 +148,8 @@ def test_every_source_shows_transparent_parts_over_the_background(tmp_path: Path
     assert len(prints) == (2 if source == "npz" else 3)  # npz: over pixels, where black is what is stored
 
 
-@pytest.mark.parametrize("x", [HALF.astype(np.uint16) * 257, HALF / 255], ids=["16 bits", "shares"])
-def test_deep_arrays_with_alpha_are_composed(tmp_path: Path, x: np.ndarray) -> None:
+@for_each([HALF.astype(np.uint16) * 257, HALF / 255])
+def test_deep_arrays_with_alpha_are_composed(x: np.ndarray, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x_train=[x] * 4, y_train=[0, 1] * 2, x_val=[x] * 2, y_val=[0, 1])
     data = open_images(tmp_path / "a.npz")
     assert halves(seen(data.train.images[0]).astype(int)) == (255, 90)

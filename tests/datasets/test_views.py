@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.conftest import REPOSITORY, Run
+from tests.each import for_each
 from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageSet, pixels_of, shapes
 from zoo.datasets.recipes import Recipe, recipe_of
@@ -95,7 +96,7 @@ def test_turned_images_are_turned_by_quarters_to_the_last_pixel(images: ImageSet
     assert turned.fingerprint != rotations_of(images, n=3, seed=2).fingerprint
 
 
-@pytest.mark.parametrize("name", ["pocket_simclr_rn_shapes", "dino_vitS16", "clip_vitB32"])
+@for_each(["pocket_simclr_rn_shapes", "dino_vitS16", "clip_vitB32"])
 def test_the_preprocessing_of_views_is_the_encoders_without_resize_and_crop(name: str) -> None:
     preprocess = catalogue()[name].preprocess
     same_size = replace(preprocess, resize_px=32, crop_px=32)

@@ -33,7 +33,7 @@ def same_network() -> dict[str, list[list[EncoderCard]]]:
 
 
 NETWORKS = same_network()
-N_PARTS = 8  # so that they are spread over processes; about 25 s of one core together, for a thousand cards
+N_PARTS = 4  # so that they are spread over processes; about 25 s of one core together, for a thousand cards
 
 
 @pytest.mark.parametrize("part", range(N_PARTS))
@@ -89,7 +89,7 @@ SMALL_MEMBERS = [
 ]
 
 
-@pytest.mark.parametrize("name", SMALL_MEMBERS)
+@for_each(SMALL_MEMBERS)
 def test_a_member_of_every_family_runs_at_the_size_of_its_card(name: str) -> None:
     card = catalogue()[name]
     if card.architecture.family == "vit":

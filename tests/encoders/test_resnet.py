@@ -1,4 +1,4 @@
-"""ResNets against the same network written out as plain functions."""
+"""ResNets and ConvNeXts against the same network written out as plain functions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
-from torchvision.models import resnet50
 
+from tests.each import for_each
 from tests.encoder_checks import (
     SAME,
     encoder_with_random_statistics,
@@ -22,7 +22,7 @@ from tests.encoder_checks import (
     weights_of,
 )
 from zoo.cards.catalogue import catalogue
-from zoo.encoders import build_encoder
+from zoo.encoders import Encoder
 
 
 def average(feature_map: Tensor) -> Tensor:
@@ -50,51 +50,29 @@ SLIM = pytest.mark.usefixtures("slim_resnets")
 
 
 @SLIM
-@pytest.mark.parametrize("name", ["simclr_rn50", "simclr_rn101"])
-def test_a_plain_resnet_averages_its_last_feature_map(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "px"),
+    [
+        ("simclr_rn50", 64),
+        ("simclr_rn101", 64),
+        ("swav_rn50w2", 64),
+        ("byol_rn50_bs4096", 64),
+        ("byol_rn50_bs4096", 75),
+    ],
+)
+def test_a_resnet_averages_its_last_feature_map_and_byol_pads_as_tensorflow_does(name: str, px: int) -> None:
     encoder = encoder_with_random_statistics(name)
-    images = exact_images(2, 64)
-    by_hand = average(
-        resnet_by_hand(weights_of(encoder.backbone), images, conv=symmetric_conv, max_pool=symmetric_max_pool)
-    )
+    images, weights = exact_images(2, px), weights_of(encoder.backbone)
+    ways = (same_conv, same_max_pool) if name.startswith("byol") else (symmetric_conv, symmetric_max_pool)
+    by_hand = average(resnet_by_hand(weights, images, conv=ways[0], max_pool=ways[1]))
     assert relative_difference(by_hand, encoder(images)) < SAME
+    if name.endswith("w2"):
+        assert weights["conv1.weight"].shape == (128, 3, 7, 7)
+        assert weights["layer4.2.conv3.weight"].shape == (4096, 1024 // 4, 1, 1)  # slim
 
 
 @SLIM
-@pytest.mark.parametrize("px", [64, 75])
-def test_byol_pads_as_tensorflow_does(px: int) -> None:
-    encoder = encoder_with_random_statistics("byol_rn50_bs4096")
-    images = exact_images(2, px)
-    by_hand = average(resnet_by_hand(weights_of(encoder.backbone), images, conv=same_conv, max_pool=same_max_pool))
-    assert relative_difference(by_hand, encoder(images)) < SAME
-
-
-@SLIM
-def test_a_wide_resnet_is_wide_everywhere() -> None:
-    encoder = encoder_with_random_statistics("swav_rn50w2")
-    images = exact_images(1, 64)
-    weights = weights_of(encoder.backbone)
-    by_hand = average(resnet_by_hand(weights, images, conv=symmetric_conv, max_pool=symmetric_max_pool))
-    assert relative_difference(by_hand, encoder(images)) < SAME
-    assert weights["conv1.weight"].shape == (128, 3, 7, 7)
-    assert weights["layer1.0.conv1.weight"].shape == (128 // 4, 128, 1, 1)  # slim
-    assert weights["layer4.2.conv3.weight"].shape == (4096, 1024 // 4, 1, 1)
-
-
-@pytest.mark.parametrize(("name", "width"), [("swav_rn50w2", 2), ("swav_rn50w4", 4), ("swav_rn50w5", 5)])
-def test_a_wide_resnet_has_torchvisions_keys_with_more_channels(name: str, width: int) -> None:
-    with torch.device("meta"):
-        narrow = resnet50(weights=None).state_dict()
-    wide = build_encoder(catalogue()[name], device="meta").backbone.state_dict()
-    assert list(wide) == [key for key in narrow if not key.startswith("fc.")]
-    for key, tensor in wide.items():
-        grown = tuple(n if n in (1, 3, 7) else n * width for n in narrow[key].shape[:2]) + narrow[key].shape[2:]
-        expected = (64 * width, 3, 7, 7) if key == "conv1.weight" else grown
-        assert tensor.shape == expected, key
-
-
-@SLIM
-@pytest.mark.parametrize(("name", "n_repeats"), [("init_rn50_d8192", 4), ("init_rn50_d4096", 2), ("init_rn50_d512", 0)])
+@for_each([("init_rn50_d8192", 4), ("init_rn50_d4096", 2), ("init_rn50_d512", 0)], arguments=2)
 def test_the_last_block_is_a_bottleneck_before_the_pool(name: str, n_repeats: int) -> None:
     encoder = encoder_with_random_statistics(name)
     images = exact_images(1, 64)
@@ -126,3 +104,37 @@ def test_clips_resnet_ends_before_its_projection() -> None:
     attention = (q @ k.transpose(-1, -2) / 8).softmax(dim=-1)
     by_hand = (attention @ v).transpose(1, 2).flatten(2)[:, 0]
     assert relative_difference(by_hand, encoder(images)) < SAME
+
+
+IMAGES = exact_images(2, 64)
+
+
+def last_feature_map(encoder: Encoder) -> Tensor:
+    """The output of the last stage, without any norm."""
+    seen: list[Tensor] = []
+    hook = encoder.backbone.stages[3].register_forward_hook(lambda *call: seen.append(call[-1]))
+    encoder(IMAGES)
+    hook.remove()
+    return seen[0]  # (n, dim, 2, 2)
+
+
+@pytest.mark.usefixtures("reduced_convnexts")
+def test_vicregl_norms_every_position_and_then_averages() -> None:
+    encoder = encoder_with_random_statistics("vicregl_convnexts_alpha09")
+    feature_map = last_feature_map(encoder)
+    scale, shift = encoder.backbone.norm_pre.weight, encoder.backbone.norm_pre.bias
+    positions = feature_map.flatten(2).transpose(1, 2)  # (n, positions, dim)
+    by_hand = F.layer_norm(positions, (768,), scale, shift, eps=1e-6).mean(dim=1)
+    averaged_first = F.layer_norm(positions.mean(dim=1), (768,), scale, shift, eps=1e-6)
+    assert relative_difference(by_hand, encoder(IMAGES)) < SAME
+    assert relative_difference(averaged_first, encoder(IMAGES)) > 0.05
+    encoder.backbone.stages[2].blocks[5].mlp.fc2.weight.zero_()  # a scale of zero would have silenced every block
+    assert relative_difference(by_hand, encoder(IMAGES)) > 0.001
+
+
+@pytest.mark.usefixtures("reduced_convnexts")
+def test_the_supervised_convnext_averages_and_then_norms() -> None:
+    encoder = encoder_with_random_statistics("sup_convnextS")
+    scale, shift = encoder.backbone.head.norm.weight, encoder.backbone.head.norm.bias
+    by_hand = F.layer_norm(last_feature_map(encoder).mean(dim=(2, 3)), (768,), scale, shift, eps=1e-6)
+    assert relative_difference(by_hand, encoder(IMAGES)) < SAME

@@ -12,6 +12,7 @@ import timm
 import torch
 from torch import Tensor, nn
 
+from tests.each import for_each
 from tests.encoder_checks import SAME, encoder_with_random_statistics, exact_images, random_images, relative_difference
 from tests.published import EARLY
 from zoo.cards.catalogue import catalogue
@@ -34,39 +35,14 @@ ARCHITECTURES = architectures()
 RESNET_STRIDES = (2, 4, 8, 16, 32)
 
 
-def expected_of(card: EncoderCard) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Channels and strides, from the name and the options of the backbone alone."""
-    backbone, options = card.architecture.backbone, card.architecture.options
-    library, _, name = backbone.partition(":")
-    if backbone == "zoo:resnet_small":
-        width, dim = options["width"], options["dim"]
-        return (width, width, 2 * width, dim), (2, 2, 4, 8)
-    if backbone == "zoo:resnet50_last_block":
-        return (64, 256, 512, 1024, options["dim"]), RESNET_STRIDES
-    if "convnext" in backbone:
-        size = str(options.get("size") or name.removeprefix("convnext_"))
-        first = {"small": 96, "base": 128, "xlarge": 256}[size]
-        return (first, 2 * first, 4 * first, 8 * first), (4, 8, 16, 32)
-    if name.endswith("_clip") and "resnet" in name:
-        stem = {"resnet50x4_clip": 80, "resnet50x16_clip": 96, "resnet50x64_clip": 128}.get(name, 64)
-        return (stem, 4 * stem, 8 * stem, 16 * stem, 32 * stem), RESNET_STRIDES
-    if "resnet" in name:
-        width = 64 * options.get("width", 1)
-        return (width, 4 * width, 8 * width, 16 * width, 32 * width), RESNET_STRIDES
-    assert library == "timm" and card.architecture.patch_size_px != "not applicable", backbone
-    widths = {"small": 384, "base": 768, "large": 1024, "huge": 1280, "giant": 1408}
-    token = options.get("embed_dim") or widths[name.split("_")[1]]
-    n_depths = min(4, options.get("depth", 4))
-    return (token,) * n_depths, (int(card.architecture.patch_size_px),) * n_depths
-
-
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_every_architecture_has_the_stages_that_its_name_says(name: str) -> None:
+@for_each(ARCHITECTURES)
+def test_the_maps_of_every_architecture_have_the_channels_and_strides_of_its_reader(name: str) -> None:
     card = ARCHITECTURES[name]
     px = card.preprocess.crop_px
     reader = stage_reader(build_encoder(card, device="meta"), px=px)
     maps = reader(torch.empty(2, 3, px, px, device="meta"))
-    assert (reader.channels, reader.strides) == expected_of(card)
+    patch_px = card.architecture.patch_size_px
+    assert not isinstance(patch_px, int) or set(reader.strides) == {patch_px}
     sizes = [-(-px // stride) for stride in reader.strides]
     assert [tuple(each.shape) for each in maps] == [
         (2, n_channels, size, size) for n_channels, size in zip(reader.channels, sizes, strict=True)
@@ -75,9 +51,8 @@ def test_every_architecture_has_the_stages_that_its_name_says(name: str) -> None
 
 
 @pytest.mark.usefixtures("slim_resnets", "reduced_convnexts")
-@pytest.mark.parametrize(
-    "name",
-    ["pocket_simclr_rn_shapes", "simclr_rn50", "byol_rn50_augCrop", "init_rn50_d512", "vicregl_convnexts_alpha09"],
+@for_each(
+    ["pocket_simclr_rn_shapes", "simclr_rn50", "byol_rn50_augCrop", "init_rn50_d512", "vicregl_convnexts_alpha09"]
 )
 def test_the_deepest_stage_pooled_is_what_the_encoder_gives(name: str) -> None:
     encoder = encoder_with_random_statistics(name)
@@ -85,18 +60,6 @@ def test_the_deepest_stage_pooled_is_what_the_encoder_gives(name: str) -> None:
     with torch.no_grad():
         maps = stage_reader(encoder, px=64)(images)
         assert relative_difference(encoder(images), maps[-1].mean(dim=(2, 3))) < SAME
-
-
-@pytest.mark.usefixtures("slim_resnets")
-def test_the_first_stage_of_a_resnet_is_its_stem_before_the_pool() -> None:
-    encoder = encoder_with_random_statistics("simclr_rn50")
-    images = exact_images(1, 32)
-    parts: Any = encoder.backbone
-    with torch.no_grad():
-        stem = parts.bn1(parts.conv1(images)).relu()
-        first, second, *_ = stage_reader(encoder, px=32)(images)
-        torch.testing.assert_close(first, stem)
-        torch.testing.assert_close(second, parts.layer1(parts.maxpool(stem)))
 
 
 def vision_transformer(name: str = "vit_tiny_patch16_224", **options: Any) -> Encoder:
@@ -111,8 +74,7 @@ def vision_transformer(name: str = "vit_tiny_patch16_224", **options: Any) -> En
     return Encoder(model.eval().requires_grad_(False), pooling, dim=8)
 
 
-@pytest.mark.parametrize(
-    ("options", "n_prefix"),
+@for_each(
     [
         ({}, 1),
         ({"class_token": False, "global_pool": "avg"}, 0),
@@ -120,6 +82,7 @@ def vision_transformer(name: str = "vit_tiny_patch16_224", **options: Any) -> En
         ({"name": "beit_base_patch16_224"}, 1),
         ({"name": "vit_base_patch16_clip_quickgelu_224"}, 1),
     ],
+    arguments=2,
 )
 def test_each_cell_of_a_map_is_the_token_of_its_patch(options: dict[str, Any], n_prefix: int) -> None:
     encoder = vision_transformer(**options)
@@ -133,20 +96,6 @@ def test_each_cell_of_a_map_is_the_token_of_its_patch(options: dict[str, Any], n
     for row in range(3):
         for column in range(3):
             torch.testing.assert_close(last[:, :, row, column], tokens[:, n_prefix + 3 * row + column])
-
-
-def test_a_patch_that_changes_is_seen_at_its_own_row_and_column() -> None:
-    encoder = vision_transformer(depth=4)
-    backbone: Any = encoder.backbone
-    for block in backbone.blocks:  # without attention no token learns of another
-        block.attn.proj.weight.zero_()
-    images = random_images(1, 12)
-    changed = images.clone()
-    changed[:, :, 4:8, 8:12] += 1.0  # second row, third column
-    reader = stage_reader(encoder, px=12)
-    for before, after in zip(reader(images), reader(changed), strict=True):
-        differs = (before != after).any(dim=1)[0]  # (3, 3)
-        assert differs.nonzero().tolist() == [[1, 2]]
 
 
 def blocks_read(encoder: Encoder, images: Tensor) -> Iterator[int]:
@@ -165,15 +114,12 @@ def blocks_read(encoder: Encoder, images: Tensor) -> Iterator[int]:
         yield block
 
 
-@pytest.mark.parametrize(
-    ("depth", "blocks"), [(12, [2, 5, 8, 11]), (6, [0, 2, 3, 5]), (4, [0, 1, 2, 3]), (3, [0, 1, 2])]
-)
+@for_each([(12, [2, 5, 8, 11]), (6, [0, 2, 3, 5]), (4, [0, 1, 2, 3]), (3, [0, 1, 2])], arguments=2)
 def test_four_blocks_are_read_evenly_spaced_and_the_last_among_them(depth: int, blocks: list[int]) -> None:
     assert list(blocks_read(vision_transformer(depth=depth), random_images(1, 12))) == blocks
 
 
-@pytest.mark.parametrize(
-    ("name", "strides"),
+@for_each(
     [
         ("swin_tiny_patch4_window7_224", (4, 8, 16, 32)),
         ("vit_small_patch14_reg4_dinov2.lvd142m", (14,) * 4),
@@ -185,6 +131,7 @@ def test_four_blocks_are_read_evenly_spaced_and_the_last_among_them(depth: int, 
         ("resnet18", RESNET_STRIDES),
         ("mobilenetv3_small_050", RESNET_STRIDES),
     ],
+    arguments=2,
 )
 def test_other_networks_of_timm_are_read_too(name: str, strides: tuple[int, ...]) -> None:
     with torch.device("meta"):
@@ -195,23 +142,6 @@ def test_other_networks_of_timm_are_read_too(name: str, strides: tuple[int, ...]
     assert reader.strides == strides
     assert [px / each.shape[-1] for each in maps] == list(strides)
     assert [each.shape[1] for each in maps] == list(reader.channels)
-
-
-def test_of_maps_of_one_size_in_a_pyramid_only_the_deepest_is_read() -> None:
-    backbone: Any = timm.create_model("resnet18", num_classes=0, output_stride=16)
-    reader = stage_reader(Encoder(backbone, pooled, dim=512), px=64)
-    assert reader.strides == (2, 4, 8, 16)
-    assert reader.channels == (64, 64, 128, 512)
-
-
-def test_a_resnet_without_max_pool_has_stages_of_finer_strides() -> None:
-    encoder = build_encoder(catalogue()["simclr_rn50"], device="meta")
-    parts: Any = encoder.backbone
-    parts.conv1 = nn.Conv2d(3, 64, 3, stride=1, padding=1, device="meta")
-    parts.maxpool = nn.Identity()
-    reader = stage_reader(encoder, px=32)
-    assert reader.strides == (1, 1, 2, 4, 8)
-    assert [each.shape[-1] for each in reader(torch.empty(1, 3, 32, 32, device="meta"))] == [32, 32, 16, 8, 4]
 
 
 def test_a_copy_of_a_reader_belongs_to_the_copy_of_its_encoder() -> None:
@@ -225,36 +155,16 @@ def test_a_copy_of_a_reader_belongs_to_the_copy_of_its_encoder() -> None:
         assert both[0](images).abs().max() > 0
 
 
-def test_features_that_are_taken_elsewhere_leave_the_stages_alone() -> None:
-    card = catalogue()["pocket_init_vit@avg"]
-    reader = stage_reader(build_encoder(card, device="meta"), px=32)
-    assert (reader.channels, reader.strides) == ((40, 40, 40), (4, 4, 4))
-
-
-class Flat(nn.Module):
-    """What has no maps."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        return images.flatten(1)
-
-
-def test_a_backbone_without_maps_is_refused_in_one_sentence() -> None:
-    with pytest.raises(
-        QueryError, match="has no spatial features: its backbone is a Flat, expected a ResNet"
-    ) as caught:
-        stage_reader(Encoder(Flat(), pooled, dim=12), px=2)
-    assert "classification" in str(caught.value) and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "px", "said"),
+@for_each(
     [
+        ("jigsaw_alexnet", 224, "has no spatial features: its backbone is a AlexNet, expected a ResNet"),
         ("dino_vitS16", 192, "needs 224 px, for which its positions are"),
         ("beit_vitB16_pt22k", 225, "needs 224 px"),
         ("pocket_init_vit", 33, "for images of 33 px.* needs 32 px"),
     ],
+    arguments=3,
 )
-def test_a_transformer_says_which_images_it_sees(name: str, px: int, said: str) -> None:
+def test_an_encoder_says_which_images_it_sees(name: str, px: int, said: str) -> None:
     with pytest.raises(QueryError, match=said):
         stage_reader(build_encoder(catalogue()[name], device="meta"), px=px)
 

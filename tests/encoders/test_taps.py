@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.each import for_each
 from tests.encoder_checks import (
     SAME,
     encoder_with_random_statistics,
@@ -56,8 +57,9 @@ def test_each_variant_is_what_its_name_gives_by_itself(name: str, px: int, block
         assert relative_difference(alone, rows[:, wide.columns[tap.name]]) < SAME, tap.name
 
 
-@pytest.mark.parametrize("name", ["pocket_simclr_vit_shapes", "pocket_simclr_rn_shapes", "pocket_init_vit"])
-@pytest.mark.parametrize("px", [32, 48])
+@for_each(
+    [(name, px) for name in ("pocket_simclr_vit_shapes", "pocket_simclr_rn_shapes") for px in (32, 48)], arguments=2
+)
 def test_trained_variants_are_those_that_load_gives(name: str, px: int) -> None:
     encoder, _ = load(name, px=px)
     taps = taps_of(catalogue()[name])
@@ -110,7 +112,7 @@ def test_networks_of_transformers_are_read_in_one_pass() -> None:
     torch.testing.assert_close(done.forward_features(images), network.forward_features(images))
 
 
-@pytest.mark.parametrize("name", ["pocket_simclr_rn_shapes", "pocket_simclr_vit_shapes"])
+@for_each(["pocket_simclr_rn_shapes", "pocket_simclr_vit_shapes"])
 def test_stopping_later_costs_more_and_the_whole_costs_what_it_costs(name: str) -> None:
     card = catalogue()[name]
     sized = card_at(card, 48)
@@ -125,9 +127,7 @@ def test_stopping_later_costs_more_and_the_whole_costs_what_it_costs(name: str) 
     assert all(stop.seconds > 0 for stop in stops.values())
 
 
-@pytest.mark.parametrize(
-    "name", ["sup_rn18", "pocket_simclr_rn_shapes", "simclrv1_rn50", "dissl_resnet50_d4096_e100_m2"]
-)
+@for_each(["sup_rn18", "pocket_simclr_rn_shapes", "simclrv1_rn50", "dissl_resnet50_d4096_e100_m2"])
 def test_the_last_block_of_a_residual_network_is_what_it_pools(name: str) -> None:
     card = catalogue()[name]
     assert derived(card, features="avg") is card

@@ -15,6 +15,7 @@ import timm
 import torch
 from torch import Tensor, nn
 
+from tests.each import for_each
 from zoo.cards.catalogue import catalogue
 from zoo.cards.representations import derived
 from zoo.cards.schema import EncoderCard
@@ -28,25 +29,17 @@ SMALL: dict[str, Any] = {"depth": 2, "embed_dim": 96, "num_heads": 3}
 KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {  # encoder: another backbone ("" for its own), options
     "dinov2_vitS14_reg4": ("", SMALL),
     "dinov3_vitS16_lvd1689m": ("", SMALL),
-    "dinov3_convnextT_lvd1689m": ("timm:convnext_atto", {}),
     "siglip2_vitB16_224": ("", SMALL),
     "aimv2_vitL14_224": ("", SMALL),
     "fcmae_convnextv2A": ("", {}),
-    "openclip_vitB16_datacompxl": ("", SMALL),
     "openclip_rn50_cc12m": ("", {}),
     "beit_vitB16_pt22k_ft22k_ft1k": ("", SMALL),
     "beit3_vitB16": ("", SMALL),
     "eva02_vitB14_mim_in22k": ("", SMALL),
-    "evaclip02_vitB16_merged2b": ("", SMALL),
-    "eva_vitg14_224_clip_ft1k": ("", SMALL),
     "mae_hieraT": ("", {}),
     "ijepa_vitH14_in1k": ("", SMALL),
-    "internvit_300m14_448_dist": ("", SMALL),
-    "lingbot_vitS16": ("", SMALL),
-    "metaclip_vitB32_400m": ("", SMALL),
     "mobileclip_s0": ("", {}),
     "pe_core_vitT16_384": ("", {"depth": 2}),
-    "pe_lang_vitL14_448": ("", SMALL),
     "paligemma_vitSO400M14_224_pt": ("", SMALL),
     "cradio_v3_vitB16": ("", SMALL),
     "tipsv2_vitB14": ("", SMALL),
@@ -55,14 +48,10 @@ KINDS: dict[str, tuple[str, Mapping[str, Any]]] = {  # encoder: another backbone
     "sam2_hieraT_2pt1": ("", {}),
     "seer_regnety32gf": ("timm:regnety_002", {}),
     "sup_swinT_in1k": ("", {}),
-    "sup_swinv2B_in22k": ("timm:swinv2_tiny_window8_256", {"img_size": 192}),
     "dino_resmlp12": ("", {}),
-    "sup_deit3_vitS16": ("", SMALL),
     "vitamin_S_224": ("", {}),
     "siglip2_vitB16_naflex": ("", SMALL),
     "sup_mobilenetv3L_miil_in21k": ("timm:mobilenetv3_small_050", {}),
-    "sup_efficientnetb0": ("", {}),
-    "swsl_rn18_ig1b_ft1k": ("", {}),
 }
 
 
@@ -124,9 +113,13 @@ def tokens_of(card: EncoderCard, module: Any, batch: Tensor) -> Tensor:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(3))  # so that they are spread over processes
+def test_features_are_those_of_timms_network(part: int) -> None:
+    for_each([*KINDS][part::3])(check_features)()
+
+
 @torch.no_grad()
-@pytest.mark.parametrize("name", KINDS)
-def test_features_are_those_of_timms_network_at_the_size_of_the_card_and_at_another(name: str) -> None:
+def check_features(name: str) -> None:
     card = small(name)
     encoder = with_random_numbers(card)
     module = timms(card, encoder.backbone.state_dict())
@@ -146,9 +139,7 @@ def test_features_are_those_of_timms_network_at_the_size_of_the_card_and_at_anot
 
 @pytest.mark.slow
 @torch.no_grad()
-@pytest.mark.parametrize(
-    "name", ["siglip2_vitB16_224", "beit_vitB16_pt22k_ft22k_ft1k", "eva02_vitB14_mim_in22k", "dinov3_vitS16_lvd1689m"]
-)
+@for_each(["siglip2_vitB16_224", "beit_vitB16_pt22k_ft22k_ft1k", "eva02_vitB14_mim_in22k", "dinov3_vitS16_lvd1689m"])
 def test_the_mean_of_the_last_patch_tokens_can_be_asked_of_encoders_with_other_features(name: str) -> None:
     card = small(name)
     encoder = with_random_numbers(card)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.each import for_each
 from tests.encoder_checks import SAME, encoder_with_random_statistics, exact_images, random_images, relative_difference
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder, build_encoder
@@ -89,16 +89,7 @@ def test_the_small_transformer_of_mocov3_has_twelve_heads() -> None:
     assert relative_difference(encoder(IMAGES), six(IMAGES)) > 0.1
 
 
-def test_mae_reads_the_class_token_after_the_final_norm() -> None:
-    encoder = shared("mae_vitB16")
-    token = block_outputs(encoder, IMAGES)[-1][:, 0]
-    by_hand = nn.functional.layer_norm(
-        token, (WIDTH,), encoder.backbone.norm.weight, encoder.backbone.norm.bias, eps=1e-6
-    )
-    assert relative_difference(by_hand, encoder(IMAGES)) < SAME
-
-
-@pytest.mark.parametrize("name", ["beit_vitB16_pt22k", "beitv2_vitB16_pt1k"])
+@for_each(["beit_vitB16_pt22k", "beitv2_vitB16_pt1k"])
 def test_beit_keeps_its_final_norm_and_a_table_of_positions_in_every_block(name: str) -> None:
     backbone = build_encoder(catalogue()[name], device="meta").backbone
     assert isinstance(backbone.norm, nn.LayerNorm)
@@ -124,9 +115,7 @@ def mlp_by_hand(block: nn.Module, tokens: Tensor, activation: str) -> Tensor:
     return block.mlp.fc2(hidden)
 
 
-@pytest.mark.parametrize(
-    ("name", "used", "other"), [("clip_vitB32", "quick", "exact"), ("openclip_vitB32", "exact", "quick")]
-)
+@for_each([("clip_vitB32", "quick", "exact"), ("openclip_vitB32", "exact", "quick")], arguments=3)
 def test_clip_of_openai_has_the_quick_gelu_and_open_clip_the_exact_one(name: str, used: str, other: str) -> None:
     encoder = shared(name)
     block = encoder.backbone.blocks[0]
@@ -135,9 +124,7 @@ def test_clip_of_openai_has_the_quick_gelu_and_open_clip_the_exact_one(name: str
     assert relative_difference(mlp_by_hand(block, tokens, other), block.mlp(tokens)) > 1e-3
 
 
-@pytest.mark.parametrize(
-    "name", ["clip_vitB32", "clip_vitL14", "clip_vitL14_px336", "openclip_vitB32", "openclip_vitG14"]
-)
+@for_each(["clip_vitB32", "clip_vitL14", "clip_vitL14_px336", "openclip_vitB32", "openclip_vitG14"])
 def test_clip_norms_before_the_first_block_with_its_own_epsilon(name: str) -> None:
     backbone = build_encoder(catalogue()[name], device="meta").backbone
     norms = [module for module in backbone.modules() if isinstance(module, nn.LayerNorm)]
@@ -175,11 +162,3 @@ def test_the_quantised_projection_is_decoded_from_whole_steps() -> None:
     assert (decoded_steps - decoded_steps.round()).abs().max() < 1e-4
     assert (decoded_steps - n_steps).abs().max() < 0.5 + 1e-4
     assert relative_difference(z, features) > 0.1
-
-
-def test_what_is_decoded_stays_as_it_is_when_it_is_quantised_again() -> None:
-    encoder = reduced("lossyless_vitb32_b01")
-    once = encoder(IMAGES)
-    encoder.backbone.head = nn.Identity()
-    encoder.backbone.forward_features = lambda _: once[:, None]
-    assert relative_difference(once, encoder(IMAGES)) < SAME

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.each import for_each
-from zoo.encoders.transformers_models import TokenNetwork, transformers_model, types_of_vision
+from zoo.encoders.transformers_models import KINDS, TokenNetwork, transformers_model
 
 SMALL = {
     "hidden_size": 48,
@@ -48,7 +48,7 @@ def images(n: int = 2, px: int = 32) -> Tensor:
     return torch.randn(n, 3, px, px, generator=torch.Generator().manual_seed(5))
 
 
-@for_each(types_of_vision())
+@for_each(KINDS)
 @torch.no_grad()
 def test_tokens_of_the_last_block_after_the_norm_are_the_tokens(model_type: str) -> None:
     network = small(model_type)

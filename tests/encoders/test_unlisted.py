@@ -19,7 +19,6 @@ from tests.cli_runner import document, run
 from tests.encoder_checks import exact_images
 from tests.hub_here import use_hub
 from tests.servers import COMMIT, Server, put_into_hub, serving_hub
-from tests.sources import saved
 from zoo.cards import catalogue as cards
 from zoo.encoders import unlisted
 from zoo.errors import MissingExtra, NameNote, QueryError, WeightsRefused, WeightsUnavailable, ZooError
@@ -151,16 +150,6 @@ def test_a_repository_of_transformers_loads_by_its_configuration_at_one_commit(h
     own = vit().vit(pixel_values=images).last_hidden_state[:, 1:].mean(dim=1)
     torch.testing.assert_close(averaged(images), own, rtol=0, atol=1e-5)
     assert zoo.card(f"hf:own/vit@{COMMIT}@avg").id == f"hf_own_vit_{COMMIT[:12]}@avg"
-
-
-def test_pickles_go_through_the_safe_reader(hub: Server) -> None:
-    publish_vit(hub, "own/pickle")
-    for revision in ("main", COMMIT):
-        del hub.files[f"/own/pickle/resolve/{revision}/model.safetensors"]
-    publish(hub, "own/pickle", {"pytorch_model.bin": saved(as_published(vit()), legacy=False)})
-    encoder, _ = zoo.load("hf:own/pickle")
-    state = encoder.state_dict()
-    assert torch.equal(state["backbone.network.layernorm.weight"], vit().state_dict()["vit.layernorm.weight"])
 
 
 @torch.no_grad()

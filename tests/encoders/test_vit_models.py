@@ -16,7 +16,6 @@ from zoo.cards.representations import representations
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.sizes import card_at
-from zoo.encoders.vit_models import dinov2
 from zoo.errors import QueryError
 
 SAME = 5e-5
@@ -94,14 +93,6 @@ def test_positions_of_dinov2_are_interpolated_as_its_authors_do(px: int) -> None
     assert difference(encoder.backbone(images(px)), dynamic.eval()(images(px))) > 100 * SAME
 
 
-@torch.no_grad()
-def test_at_the_size_of_its_positions_dinov2_is_timms_network() -> None:
-    encoder = with_random_positions()
-    stored: Any = encoder.backbone.pos_embed
-    batch = images(NATIVE_PX)[:1]
-    assert torch.equal(encoder.backbone(batch), timms(encoder, NATIVE_PX, stored)(batch))
-
-
 def test_cards_without_registers_have_their_own_rule_and_those_with_registers_timms() -> None:
     for name in WITHOUT_REGISTERS:
         plain, registers = (catalogue()[each].architecture for each in (name, f"{name}_reg4"))
@@ -131,8 +122,3 @@ def test_other_features_and_other_sizes_of_dinov2_come_from_the_same_tokens() ->
     tokens = backbone.forward_features(batch)
     torch.testing.assert_close(first(batch)[:, 384:], tokens[:, 0])
     torch.testing.assert_close(last(batch), tokens[:, 1:].mean(dim=1))
-
-
-def test_a_network_with_registers_is_refused() -> None:
-    with torch.device("meta"), pytest.raises(ValueError, match="has other tokens than a class token and patches"):
-        dinov2(name="vit_small_patch14_reg4_dinov2")

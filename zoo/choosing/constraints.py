@@ -306,7 +306,7 @@ def _expected_speed(device: str | None) -> SpeedOf:
 
     def speed(card: EncoderCard) -> float | None:
         cost = known_cost(card)
-        return None if cost is None else expected_images_per_second(cost, device).images_per_second
+        return None if cost is None else expected_images_per_second(cost, device)
 
     return speed
 

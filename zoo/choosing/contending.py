@@ -144,7 +144,7 @@ class Ground:
 
     def expected_speed(self, cost: Cost) -> float:
         """Images a second to expect of a network here."""
-        return expected_images_per_second(cost, self.device, batch_size=self.how.batch_size).images_per_second
+        return expected_images_per_second(cost, self.device, batch_size=self.how.batch_size)
 
     def encoder(self, name: str) -> tuple[torch.nn.Module, Any]:
         """An encoder and its preprocessing; the last ones stay in memory."""

@@ -2,7 +2,7 @@
 
 >>> from zoo.datasets import balanced, open_images
 >>> data = open_images("digits")
->>> few = balanced(data.train.labels, 5, seed=0, parent=data.train.fingerprint).of(data.train)
+>>> few = balanced(data.train.labels, 5, seed=0).of(data.train)
 >>> len(data.train), len(few), few.split
 (1346, 50, 'train 5-shot')
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from ..cards.schema import Preprocess
 from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
-from .folders import VAL_FOLDERS, Seen, claim, entries_of, files_image_set, split_folders
+from .folders import VAL_FOLDERS, entries_of, files_image_set, split_folders
 from .imagefiles import DECODING_ERRORS, SUFFIXES, Show, grid_of, images_among, reason_of
 from .images import ImageData, ImageSet, LazyItems, digest, require_two_parts
 from .rendering import Renderer, cached_array, geometry_of, rendered
@@ -85,14 +85,6 @@ class MapSet:
     unit: str
     fingerprint: str
 
-    def __post_init__(self) -> None:
-        checked_task(self.task)
-        if len(self.images) != len(self.maps):
-            raise DataError(
-                f"The image set {self.name!r} has {len(self.images):,} images and {len(self.maps):,} maps of "
-                f"{self.task}; expected a map an image."
-            )
-
     @property
     def name(self) -> str:
         """Of the data set."""
@@ -132,12 +124,6 @@ class DenseData:
 
     def __post_init__(self) -> None:
         require_two_parts(self.name, self.train, self.val, learner="a decoder")
-        for part in (self.train, self.val):
-            if part.task != self.task or part.unit != self.train.unit:
-                raise DataError(
-                    f"The part {part.split!r} of {self.name!r} has maps of {part.task}, {part.unit}; expected "
-                    f"{self.task}, {self.train.unit}, in both parts."
-                )
 
 
 def checked_task(task: str) -> str:
@@ -276,26 +262,25 @@ def dense_folder_data(folder: Path, show: Show, *, task: str, val_share: float, 
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}; expected one with images/ and {MAP_FOLDERS[task][0]}/.")
-    seen: Seen = {}
     parts = split_folders(folder)
     if parts is None:
-        whole, _ = _map_set(folder, show, task, "all", seen)
+        whole, _ = _map_set(folder, show, task, "all")
         positions = hash_halves(whole.images, val_share=val_share, seed=seed)
         train, val = (whole.subset(half, split=split) for half, split in zip(positions, ("train", "val"), strict=True))
         return DenseData(name=show.image_set, task=task, train=train, val=val, is_split_here=True)
     (train, word), (val, other) = (
-        _map_set(part, show, task, split, seen) for part, split in zip(parts, ("train", "val"), strict=True)
+        _map_set(part, show, task, split) for part, split in zip(parts, ("train", "val"), strict=True)
     )
     if task == "depth" and word != other:
         raise DataError(f"{parts[0]} has {word}/ and {parts[1]} has {other}/; expected one kind of depth in both.")
     return DenseData(name=show.image_set, task=task, train=train, val=val)
 
 
-def _map_set(root: Path, show: Show, task: str, split: str, seen: Seen) -> tuple[MapSet, str]:
+def _map_set(root: Path, show: Show, task: str, split: str) -> tuple[MapSet, str]:
     """The part, and the name of the folder of its maps."""
     left_out: Counter[str] = Counter()
     found: dict[str, dict[str, str]] = {}
-    _find(root, root, task, split, found, seen, left_out)
+    _find(root, root, task, found, left_out)
     words = [word for word in MAP_FOLDERS[task] if word in found]
     if len(words) != 1 or not any(word in found for word in IMAGE_FOLDERS):
         there = " and ".join(f"{word}/" for word in found) or "no such folder"
@@ -342,9 +327,7 @@ def _find(
     root: Path,
     folder: Path,
     task: str,
-    split: str,
     found: dict[str, dict[str, str]],
-    seen: Seen,
     left_out: Counter[str],
     *,
     below: str = "",
@@ -355,8 +338,6 @@ def _find(
 
     ``word`` is the name of the folder of images or maps that this one is in, and ``key`` the path without it.
     """
-    if not claim(folder, f"{split} {word}".strip(), seen):
-        return
     folders, files = entries_of(folder, left_out)
     suffixes = _MAP_SUFFIXES if word in _TASK_OF else SUFFIXES
     for name in [entry.name for entry in files] if word else ():
@@ -375,15 +356,12 @@ def _find(
     for entry in folders:
         path, inner = Path(entry.path), f"{below}{entry.name}/"
         if word or not (entry.name in IMAGE_FOLDERS or entry.name in _TASK_OF):
-            _find(root, path, task, split, found, seen, left_out, below=inner, key=f"{key}{entry.name}/", word=word)
+            _find(root, path, task, found, left_out, below=inner, key=f"{key}{entry.name}/", word=word)
         elif _TASK_OF.get(entry.name, task) == task:
             if (path / "train").is_dir() and any((path / part).is_dir() for part in VAL_FOLDERS):
-                raise DataError(
-                    f"{path} holds train/ and a part to test on, which would be mixed; expected these above it, as "
-                    f"train/{entry.name}/."
-                )
+                raise DataError(f"{path} holds train/; expected the parts above it, as train/{entry.name}/.")
             found.setdefault(entry.name, {})
-            _find(root, path, task, split, found, seen, left_out, below=inner, key=key, word=entry.name)
+            _find(root, path, task, found, left_out, below=inner, key=key, word=entry.name)
 
 
 def _sample(path: Path) -> tuple[int, str]:

@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VAL_FOLDERS = ("val", "validation", "test")
-Seen = dict[tuple[int, int], str]  # device and inode of each folder: the part and kind that it was first read for
 
 
 def folder_data(folder: Path, show: Show, **division: Any) -> ImageData:
@@ -70,14 +68,13 @@ def folder_data(folder: Path, show: Show, **division: Any) -> ImageData:
     """
     if not folder.is_dir():
         raise DataError(f"There is no folder of images {folder}; expected one with a folder a class.")
-    seen: Seen = {}
     parts = split_folders(folder)
     if parts is None:
-        return data_of([_classes_in(folder, show, "all", seen, Counter())], split=hash_split, **division)
+        return data_of([_classes_in(folder, show, "all", Counter())], split=hash_split, **division)
     beside: Counter[str] = Counter()
     images_among((file.name for file in entries_of(folder, beside)[1]), beside)
     train, val = parts
-    sets = [_classes_in(train, show, "train", seen, beside), _classes_in(val, show, "val", seen, Counter())]
+    sets = [_classes_in(train, show, "train", beside), _classes_in(val, show, "val", Counter())]
     return data_of(sets, split=hash_split, **division)
 
 
@@ -94,23 +91,6 @@ def split_folders(folder: Path) -> tuple[Path, Path] | None:
     )
 
 
-def claim(folder: Path, owner: str, seen: Seen) -> bool:
-    """Notes what a folder is read for; False if it was read for that before, which a loop of links leads to."""
-    try:
-        status = folder.stat()
-    except OSError as error:
-        raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
-    key = (status.st_dev, status.st_ino)
-    first = seen.get(key)
-    if first not in (None, owner):
-        raise DataError(
-            f"The folder {folder} is one with a folder of {first!r}, by a link; expected each image in one part "
-            "and one class only, and images and maps apart: remove the link."
-        )
-    seen[key] = owner
-    return first is None
-
-
 def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]]:
     """Folders and other entries, each sorted by code points; hidden ones and those of systems are counted instead."""
     try:
@@ -119,6 +99,8 @@ def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[s
         kinds: tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]] = [], []
         for entry in found:
             is_folder = entry.is_dir()
+            if is_folder and entry.is_symlink() and folder.resolve().is_relative_to(os.path.realpath(entry.path)):
+                continue  # a link back to a folder that it is in
             if skipped := skipped_as(entry.name, is_folder=is_folder):
                 left_out[skipped] += 1
             else:
@@ -128,19 +110,16 @@ def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[s
         raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
 
 
-def images_below(folder: Path, left_out: Counter[str], *, owner: str, seen: Seen) -> list[str]:
+def images_below(folder: Path, left_out: Counter[str]) -> list[str]:
     """Paths of the images below a folder, at any depth: those directly in it before those of its folders."""
-    if not claim(folder, owner, seen):
-        return []
     folders, files = entries_of(folder, left_out)
     found = images_among((file.name for file in files), left_out)
     for inner in folders:
-        below = images_below(Path(inner.path), left_out, owner=owner, seen=seen)
-        found += [f"{inner.name}/{path}" for path in below]
+        found += [f"{inner.name}/{path}" for path in images_below(Path(inner.path), left_out)]
     return found
 
 
-def _classes_in(root: Path, show: Show, split: str, seen: Seen, left_out: Counter[str]) -> ImageSet:
+def _classes_in(root: Path, show: Show, split: str, left_out: Counter[str]) -> ImageSet:
     """The images of a part, a folder a class."""
     beside: Counter[str] = Counter()
     folders, files = entries_of(root, beside)
@@ -149,9 +128,7 @@ def _classes_in(root: Path, show: Show, split: str, seen: Seen, left_out: Counte
             f"{root} holds {len(loose):,} images outside a folder of a class, such as {loose[0]!r}, so that they have "
             "no label; move each into a folder named for its class."
         )
-    by_class = {
-        one.name: images_below(Path(one.path), beside, owner=f"{split} {one.name}", seen=seen) for one in folders
-    }
+    by_class = {one.name: images_below(Path(one.path), beside) for one in folders}
     also = f" ({left_out_note(beside)})" if beside else ""
     if not any(by_class.values()):
         raise DataError(f"{root} holds no image in a folder of a class{also}; expected CLASS/IMAGE, {USUAL}.")
@@ -252,7 +229,7 @@ def image_files(folder: Path, left_out: Counter[str]) -> list[str]:
 
     Other files are added to ``left_out``.
     """
-    return sorted(images_below(folder, left_out, owner="images", seen={}))
+    return sorted(images_below(folder, left_out))
 
 
 def joined(parts: Sequence[ImageSet]) -> ImageSet:
@@ -439,25 +416,12 @@ def _read_idx(folder: Path, part: str, what: str) -> NDArray[np.uint8]:
             "four files of the data set."
         )
     try:
-        with gzip.open(file, "rb") if file.suffix == ".gz" else open(file, "rb") as opened:
-            head = opened.read(4 + 4 * n_axes)
-            if head[:4] != bytes((0, 0, 8, n_axes)) or len(head) < 4 + 4 * n_axes:
-                raise DataError(
-                    f"{file} begins with the bytes {head[:4].hex(' ') or 'of an empty file'}; expected "
-                    f"00 00 08 {n_axes:02x}, the magic number of the IDX format: put the file there again."
-                )
-            shape = tuple(int(length) for length in np.frombuffer(head, ">u4", offset=4))
-            content = opened.read(prod(shape) + 1)
-    except DataError:
-        raise
-    except (OSError, EOFError, zlib.error) as error:
+        held = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        if held[:4] != bytes((0, 0, 8, n_axes)):
+            raise ValueError(f"it begins with the bytes {held[:4].hex(' ')}")
+        shape = np.frombuffer(held, ">u4", n_axes, offset=4)
+        return np.frombuffer(held, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(
-            f"{file} cannot be read to its end ({reason_of(error)}); it is cut off or damaged, put it there again."
+            f"{file} is no whole file of the IDX format with {n_axes} axes ({reason_of(error)}); put it there again."
         ) from error
-    if len(content) != prod(shape):
-        holds = f"{len(content):,}" if len(content) < prod(shape) else "more"
-        raise DataError(
-            f"{file} announces {' x '.join(map(str, shape))} = {prod(shape):,} bytes and holds {holds}; it is cut off "
-            "or damaged, put it there again."
-        )
-    return np.frombuffer(content, np.uint8).reshape(shape)

@@ -315,10 +315,9 @@ def _read_saved(opened: Any, column: str, show: Show, mode: str | None, index: i
 DIGITS_VAL_SHARE = 0.25
 
 
-def digits(*, n_images: int | None = None) -> ImageSet:
+def digits() -> ImageSet:
     """The handwritten digits that ship with scikit-learn: 1,797 images of 8 x 8 px in 10 classes.
 
-    ``n_images`` takes only the first so many, 1 to 1,797; they come in a mixed order of classes. DataError otherwise,
     MissingExtra if scikit-learn is not installed.
 
     References
@@ -329,14 +328,11 @@ def digits(*, n_images: int | None = None) -> ImageSet:
         from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    n_all = len(bunch.target)
-    if n_images is not None and not 1 <= n_images <= n_all:
-        raise DataError(f"Asked for {n_images} digits; expected between 1 and {n_all:,}.")
     return array_images(
-        np.rint(bunch.images[:n_images] * (255 / 16)).astype(np.uint8),  # (n, 8, 8), pixels come as 0 to 16
-        bunch.target[:n_images].astype(np.int64),
+        np.rint(bunch.images * (255 / 16)).astype(np.uint8),  # (n, 8, 8), pixels come as 0 to 16
+        bunch.target.astype(np.int64),
         name="digits",
-        split="all" if n_images is None else f"first {n_images}",
+        split="all",
         classes=tuple(str(name) for name in bunch.target_names),
     )
 

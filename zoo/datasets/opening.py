@@ -18,7 +18,7 @@ from ..errors import QueryError, UnknownName
 if TYPE_CHECKING:
     from .dense import DenseData
     from .imagefiles import Show
-    from .images import ImageData, ImageSet
+    from .images import ImageData
     from .rgb import Scale
 
 T = TypeVar("T")
@@ -46,10 +46,12 @@ class Request:
     fold_labels: bool = False
     task: str = ""  # of maps
 
-    @property
-    def rest(self) -> str:
-        """What is behind the kind and its colon."""
-        return self.text.partition(":")[2]
+    def rest(self, expected: str = "") -> str:
+        """What is behind the kind and its colon; QueryError if that is nothing and something is expected."""
+        rest = self.text.partition(":")[2]
+        if expected and not rest:
+            raise QueryError(f"The image set {self.text!r} is not complete; expected {expected}.")
+        return rest
 
     def show(self, name: str) -> Show:
         """How images are shown; ``name`` is the name of the set if none was asked for."""
@@ -57,16 +59,14 @@ class Request:
 
         return shown_as(self.name or name, self.scale, self.background)
 
+    def columns(self) -> dict[str, Any]:
+        """The columns of images and of labels."""
+        return {"image": self.image_column, "label": self.label_column}
+
     def division(self) -> dict[str, Any]:
         """How what has no parts is split, and whether labels are joined."""
         share = _VAL_SHARE if self.val_share is None else self.val_share
         return {"val_share": share, "seed": self.seed, "fold_labels": self.fold_labels}
-
-    def require_rest(self, expected: str) -> str:
-        """What is behind the colon, if anything is."""
-        if not self.rest:
-            raise QueryError(f"The image set {self.text!r} is not complete; expected {expected}.")
-        return self.rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _folder_name(folder: str) -> str:
 def _digits(asked: Request) -> ImageData:
     from .libraries import DIGITS_VAL_SHARE, digits_data
 
-    if asked.rest:
+    if asked.rest():
         raise QueryError(f"The image set {asked.text!r} has options; expected digits alone.")
     return digits_data(val_share=DIGITS_VAL_SHARE if asked.val_share is None else asked.val_share, seed=asked.seed)
 
@@ -93,7 +93,7 @@ def _shapes(asked: Request) -> ImageData:
     from .rendering import shapes
 
     options: dict[str, int] = {}
-    for entry in asked.rest.split(",") if ":" in asked.text else ():
+    for entry in asked.rest().split(",") if ":" in asked.text else ():
         key, _, value = entry.partition("=")
         if key.strip() not in _SHAPES_OPTIONS or key.strip() in options or not value.strip().isdecimal():
             raise QueryError(
@@ -131,7 +131,7 @@ def _table(asked: Request) -> ImageData:
 
 
 def _torchvision(asked: Request) -> ImageData:
-    dataset, _, root = asked.rest.partition(":")
+    dataset, _, root = asked.rest().partition(":")
     if not dataset or not root:
         raise QueryError(f"The image set {asked.text!r} is not complete; expected torchvision:NAME:ROOT.")
     from .libraries import torchvision_data
@@ -140,27 +140,24 @@ def _torchvision(asked: Request) -> ImageData:
 
 
 def _huggingface(asked: Request) -> ImageData:
-    folder = asked.require_rest("huggingface:PATH")
+    folder = asked.rest("huggingface:PATH")
     from .libraries import huggingface_data
 
-    columns = {"image": asked.image_column, "label": asked.label_column}
-    return huggingface_data(Path(folder), asked.show(_folder_name(folder)), **columns, **asked.division())
+    return huggingface_data(Path(folder), asked.show(_folder_name(folder)), **asked.columns(), **asked.division())
 
 
 def _webdataset(asked: Request) -> ImageData:
-    pattern = asked.require_rest("webdataset:PATTERN, such as webdataset:/data/train-{000..127}.tar")
+    pattern = asked.rest("webdataset:PATTERN, such as webdataset:/data/train-{000..127}.tar")
     from .shards import webdataset_data
 
-    columns = {"image": asked.image_column, "label": asked.label_column}
-    return webdataset_data(pattern, asked.show(_shards_name(pattern)), **columns, **asked.division())
+    return webdataset_data(pattern, asked.show(_shards_name(pattern)), **asked.columns(), **asked.division())
 
 
 def _parquet(asked: Request) -> ImageData:
-    pattern = asked.require_rest("parquet:PATH, a file, a folder or a pattern")
+    pattern = asked.rest("parquet:PATH, a file, a folder or a pattern")
     from .shards import parquet_data
 
-    columns = {"image": asked.image_column, "label": asked.label_column}
-    return parquet_data(pattern, asked.show(_shards_name(pattern)), **columns, **asked.division())
+    return parquet_data(pattern, asked.show(_shards_name(pattern)), **asked.columns(), **asked.division())
 
 
 def _shards_name(pattern: str) -> str:
@@ -175,8 +172,8 @@ def _idx(asked: Request) -> ImageData:
     from .folders import DEBIAN, idx_data
 
     dataset = asked.text.partition(":")[0]
-    if asked.rest or dataset != "fashion-mnist" or not DEBIAN.is_dir():
-        return idx_data(dataset, Path(asked.require_rest(f"{dataset}:PATH, the folder of its files")))
+    if asked.rest() or dataset != "fashion-mnist" or not DEBIAN.is_dir():
+        return idx_data(dataset, Path(asked.rest(f"{dataset}:PATH, the folder of its files")))
     return idx_data(dataset, DEBIAN)
 
 
@@ -280,7 +277,7 @@ def open_images(
     Raises
     ------
     UnknownName, QueryError
-        If it is none of them; if it is wrongly written, or has no use for the scale or an option of CSV files.
+        If it is none of them; if it is wrongly written, or has no use for an option of CSV files.
     DataError
         If the images or labels are not what a probe needs; says what and where.
     MissingExtra
@@ -314,7 +311,6 @@ def open_images(
         **of_tables,
     )
     data = with_notes(kind.open(asked))
-    _require_use(scale, data.train, data.val)
     if name is None:
         return data
     return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
@@ -356,9 +352,7 @@ def open_dense(
     checked_task(task)
     kind = _kind_of(os.fspath(spec), DENSE_KINDS, f"image set with maps of {task}")
     how: dict[str, Any] = {"scale": scale, "background": background}
-    data = kind.open(Request(text=os.fspath(spec), name=name, val_share=val_share, seed=seed, task=task, **how))
-    _require_use(scale, data.train.images, data.val.images)
-    return data
+    return kind.open(Request(text=os.fspath(spec), name=name, val_share=val_share, seed=seed, task=task, **how))
 
 
 def _kind_of(text: str, kinds: Mapping[str, Kind[T]], what: str) -> Kind[T]:
@@ -381,16 +375,3 @@ def is_table(text: str) -> bool:
         return _kind_of(text, KINDS, "") is KINDS["FILE.csv"]
     except UnknownName:
         return False
-
-
-def _require_use(scale: Scale | None, *image_sets: ImageSet) -> None:
-    """Refuses a scale where all images have 8 bits a channel."""
-    if scale is None or any(one.values for images in image_sets for one in images.reading.stored.values()):
-        return
-    from .rgb import checked_scale
-
-    low, high = checked_scale(scale)
-    raise QueryError(
-        f"The scale {low:g},{high:g} shows no image of {image_sets[0].name!r} otherwise, for all have 8 bits a "
-        "channel; leave it out."
-    )

@@ -304,31 +304,26 @@ class RGB:
     Where the resize squashes the image into a square, nothing of it is cut away.
     """
 
-    def __init__(self, scale: Scale | None = None, *, is_squashed: bool = False, background: str = WHITE) -> None:
+    def __init__(self, *, is_squashed: bool = False) -> None:
         self.is_squashed = is_squashed
-        self.scale = None if scale is None else checked_scale(scale)
-        self.background = checked_background(background)
 
     def __call__(self, image: Image.Image | np.ndarray) -> Image.Image:
-        upright = to_rgb(image, scale=self.scale, background=self.background)
+        upright = to_rgb(image)
         return upright if self.is_squashed else narrowed(upright)
 
     def __repr__(self) -> str:
-        """Enters the hash of a preprocessing; a white background does not, for the images' fingerprint says it."""
-        options = [] if self.scale is None else [f"scale={self.scale}"]
-        options += [] if self.background == WHITE else [f"background={self.background!r}"]
-        return f"RGB({', '.join(options)})"
+        """Enters the hash of a preprocessing."""
+        return "RGB()"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The text of this file, for there may be no zoo where it is unpickled."""
         text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
-        options = {"scale": self.scale, "is_squashed": self.is_squashed, "background": self.background}
-        return eval, (_UNPICKLE, {"text": text, "options": options})
+        return eval, (_UNPICKLE, {"text": text, "is_squashed": self.is_squashed})
 
 
 _UNPICKLE = """(
     exec(text, names := {"__name__": "zoo.datasets.rgb", "__package__": "zoo.datasets", "_TEXT": text})
-    or names["RGB"](**options)
+    or names["RGB"](is_squashed=is_squashed)
 )"""
 
 

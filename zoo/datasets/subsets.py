@@ -17,7 +17,7 @@ from hashlib import blake2b
 
 from ..errors import DataError
 from ..optional import requires_extra
-from .images import ImageData, ImageSet, beside_the_first, digest, indicators_of, together
+from .images import ImageData, ImageSet, beside_the_first, indicators_of, together
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -72,32 +72,15 @@ class Subset:
     ----------
     name : str
         "5-shot", "1%", "held-out 450".
-    kind : str
-        "balanced", "fraction" or "held-out".
-    amount : float
-        Images a class, share of each class, or images in all.
     indices : int64 array, shape (n,)
         Positions in the set, ascending.
-    parent : str
-        Fingerprint of the image set; empty if it was not given.
     n_parent : int
         Number of images of the set.
-    fingerprint : str
-        Hex, of all of these and the seed.
     """
 
     name: str
-    kind: str
-    amount: float
     indices: np.ndarray
-    seed: int
-    parent: str
     n_parent: int
-
-    @property
-    def fingerprint(self) -> str:
-        facts = (self.name, self.kind, repr(float(self.amount)), str(self.seed), self.parent, str(self.n_parent))
-        return digest([*facts, self.indices.astype("<i8")])
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -109,19 +92,16 @@ class Subset:
         return np.flatnonzero(others).astype(np.int64)
 
     def of(self, images: ImageSet) -> ImageSet:
-        """The images themselves; DataError if the subset was made for another image set."""
-        if self.n_parent != len(images) or (self.parent and self.parent != images.fingerprint):
+        """The images themselves; DataError of an image set with another number of images."""
+        if self.n_parent != len(images):
             raise DataError(
-                f"The subset {self.name!r} was made of {self.n_parent:,} images with the fingerprint "
-                f"{self.parent or 'unknown'}, but {images.name!r} has {len(images):,} images with "
-                f"{images.fingerprint}; make the subset of this image set again."
+                f"The subset {self.name!r} was made of {self.n_parent:,} images, but {images.name!r} has "
+                f"{len(images):,}; make the subset of this image set again."
             )
         return images.subset(self.indices, split=f"{images.split} {self.name}")
 
 
-def balanced(
-    labels: np.ndarray, n_per_class: int, *, seed: int = 0, parent: str = "", classes: tuple[str, ...] = ()
-) -> Subset:
+def balanced(labels: np.ndarray, n_per_class: int, *, seed: int = 0, classes: tuple[str, ...] = ()) -> Subset:
     """The same number of images of each class that occurs.
 
     Parameters
@@ -130,8 +110,6 @@ def balanced(
     n_per_class : int
         From 1 on; DataError if a class has fewer images.
     seed : int
-    parent : str
-        Fingerprint of the image set, stored with the subset.
     classes : tuple of str
         Names for messages.
 
@@ -152,13 +130,13 @@ def balanced(
         )
     wanted = np.full(len(present), int(n_per_class))
     chosen = lowest_of_each(checked, present, wanted, _ranks(len(checked), seed))
-    return Subset(f"{n_per_class}-shot", "balanced", float(n_per_class), chosen, int(seed), parent, len(checked))
+    return Subset(f"{n_per_class}-shot", chosen, len(checked))
 
 
-def fraction(labels: np.ndarray, share: float, *, seed: int = 0, parent: str = "") -> Subset:
+def fraction(labels: np.ndarray, share: float, *, seed: int = 0) -> Subset:
     """The same share of each class, rounded to the nearest whole number (halves up), and at least one image of each.
 
-    ``share`` is above 0 and at most 1; labels, seed and parent are as for :func:`balanced`.
+    ``share`` is above 0 and at most 1; labels and seed are as for :func:`balanced`.
 
     >>> fraction(np.array([0] * 200 + [1] * 50), 0.01).indices.size
     3
@@ -169,7 +147,7 @@ def fraction(labels: np.ndarray, share: float, *, seed: int = 0, parent: str = "
     present, counts = np.unique(checked, return_counts=True)
     wanted = np.maximum(np.floor(counts * float(share) + 0.5).astype(np.int64), 1)
     chosen = lowest_of_each(checked, present, wanted, _ranks(len(checked), seed))
-    return Subset(f"{100 * share:g}%", "fraction", float(share), chosen, int(seed), parent, len(checked))
+    return Subset(f"{100 * share:g}%", chosen, len(checked))
 
 
 def held_out(
@@ -177,7 +155,6 @@ def held_out(
     n: int,
     *,
     seed: int = 0,
-    parent: str = "",
     classes: tuple[str, ...] = (),
     contents: np.ndarray | None = None,
     groups: np.ndarray | None = None,
@@ -188,7 +165,7 @@ def held_out(
     largest remainders one more (the first of equals); a class that would give all its images gives one less, and the
     next in that order makes it up.
 
-    ``n`` is from 1 to the number of images less one a class; labels, seed, parent and classes are as for
+    ``n`` is from 1 to the number of images less one a class; labels, seed and classes are as for
     :func:`balanced`. ``contents`` and ``groups``, uint64 (n_images,), say which images are copies or of a group: they
     are held out together or not at all, so that fewer than ``n`` images, and with groups about ``n``, are held out.
     """
@@ -213,7 +190,7 @@ def held_out(
             f"{'copies' if groups is None else 'group'} so that each class keeps an image; hold out more, or use more "
             "images."
         )
-    return Subset(f"held-out {n}", "held-out", float(n), chosen, int(seed), parent, len(checked))
+    return Subset(f"held-out {n}", chosen, len(checked))
 
 
 def _ranks(n: int, seed: int) -> np.ndarray:

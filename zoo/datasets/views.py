@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2b
+from typing import Any, cast
 
 from ..cards.schema import EncoderCard
 from ..errors import QueryError
@@ -310,7 +312,8 @@ def views_of(images: ImageSet, recipe: Recipe, *, n: int | None = None, q: int =
         name=images.name,
         split=f"{images.split} {how}",
         images=LazyImages(
-            ViewReader(chosen.images, chosen.names, recipe, int(q), int(seed)), np.arange(len(chosen) * q)
+            ViewReader(chosen.images, int(q), partial(_view, chosen.names, recipe, int(seed))),
+            np.arange(len(chosen) * q),
         ),
         labels=np.repeat(np.arange(len(chosen)), q).astype(np.int64),
         classes=tuple(chosen.names),
@@ -333,7 +336,7 @@ def rotations_of(images: ImageSet, *, n: int | None = None, seed: int = 0) -> Im
     return ImageSet(
         name=images.name,
         split=f"{images.split} rotated",
-        images=LazyImages(TurnReader(chosen.images), np.arange(len(chosen) * len(ANGLES))),
+        images=LazyImages(ViewReader(chosen.images, len(ANGLES), _turned), np.arange(len(chosen) * len(ANGLES))),
         labels=np.tile(np.arange(len(ANGLES)), len(chosen)).astype(np.int64),
         classes=tuple(f"{angle} degrees" for angle in ANGLES),
         names=[f"{name}#{angle}" for name in chosen.names for angle in ANGLES],
@@ -370,46 +373,34 @@ def view_preprocess(card: EncoderCard) -> transforms.Compose:
     )
 
 
-class _Reader:
-    """Reads source images; remembers the last one, for its views are asked for one after the other."""
+class ViewReader:
+    """From i q + j to view j of image i, which ``view`` makes of the image, i and j; worker processes unpickle it.
 
-    def __init__(self, sources: Sequence[Image.Image]) -> None:
-        self.sources = sources
+    Remembers the last source image, for its views are asked for one after the other.
+    """
+
+    def __init__(self, sources: Sequence[Image.Image], q: int, view: Callable[[Image.Image, int, int], Any]) -> None:
+        self.sources, self.q, self.view = sources, q, view
         self._last: tuple[int, Image.Image] | None = None
-
-    def source(self, index: int) -> Image.Image:
-        last = self._last  # read once, for another thread may change it
-        if last is None or last[0] != index:
-            last = (index, self.sources[index])
-            self._last = last
-        return last[1]
-
-
-class ViewReader(_Reader):
-    """From i q + j to view j of image i; a class, so that worker processes can unpickle it."""
-
-    def __init__(self, sources: Sequence[Image.Image], names: Sequence[str], recipe: Recipe, q: int, seed: int) -> None:
-        super().__init__(sources)
-        self.names, self.recipe, self.q, self.seed = names, recipe, q, seed
 
     def __call__(self, number: int) -> Image.Image:
         index, view = divmod(number, self.q)
-        return augmented(self.source(index), self.recipe, seed=self.seed, name=self.names[index], view=view)
+        last = self._last  # read once, for another thread may change it
+        if last is None or last[0] != index:
+            self._last = last = (index, self.sources[index])
+        return cast(Image.Image, self.view(last[1], index, view))
 
     def __reduce__(self) -> tuple[type[ViewReader], tuple[object, ...]]:
-        return ViewReader, (self.sources, self.names, self.recipe, self.q, self.seed)
+        return ViewReader, (self.sources, self.q, self.view)
 
 
-class TurnReader(_Reader):
-    """From 4 i + j to image i after j quarter turns."""
+def _view(names: Sequence[str], recipe: Recipe, seed: int, image: Image.Image, index: int, view: int) -> Image.Image:
+    return augmented(image, recipe, seed=seed, name=names[index], view=view)
 
-    def __call__(self, number: int) -> Image.Image:
-        index, turns = divmod(number, len(ANGLES))
-        source, turn = self.source(index), _TURNS[turns]
-        return source if turn is None else source.transpose(turn)
 
-    def __reduce__(self) -> tuple[type[TurnReader], tuple[object, ...]]:
-        return TurnReader, (self.sources,)
+def _turned(image: Image.Image, index: int, turns: int) -> Image.Image:
+    turn = _TURNS[turns]
+    return image if turn is None else image.transpose(turn)
 
 
 def _rank(name: str, key: bytes) -> int:

@@ -6,7 +6,7 @@
 >>> sum(parameter.numel() for parameter in encoder.parameters())
 23508032
 
-A new backbone is one function and one line in the table ``BACKBONES`` of ``resnet`` or ``timm_models``; any ResNet of
+A new backbone is one function and its name in the table ``BACKBONES`` of ``resnet`` or ``timm_models``; any ResNet of
 torchvision and any model of timm need neither. A new value of ``representation.layer`` is one function in ``encoder``
 and one entry of ``LAYERS`` in :mod:`zoo.cards.schema`.
 """

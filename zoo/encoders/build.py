@@ -21,7 +21,7 @@ from ..cards.catalogue import own_card
 from ..cards.schema import LAYERS, EncoderCard
 from ..errors import BuildError
 from ..optional import requires_extra
-from . import early, resnet
+from . import resnet
 from .encoder import Encoder, QuantisedProjection, build_pooling, other_pooling, projection_dim
 
 Constructor: TypeAlias = Callable[..., tuple[nn.Module, int]]
@@ -70,24 +70,21 @@ def _constructor(card: EncoderCard) -> Constructor:
     library, _, name = backbone.partition(":")
     if library == "torchvision":
         return partial(resnet.torchvision_resnet, name)
-    plain: dict[str, Constructor] = resnet.BACKBONES | early.BACKBONES
-    if backbone in plain:
-        return plain[backbone]
+    if backbone in resnet.BACKBONES:
+        return resnet.BACKBONES[backbone]
     if library == "transformers":
         with requires_extra("transformers", needed_for=f"The encoder {card.id!r}"):
             from . import transformers_models
         return partial(transformers_models.transformers_model, name)
     with requires_extra("models", needed_for=f"The encoder {card.id!r}"):
-        from . import selective, swin, timm_models  # slow to import, and not needed for ResNets
+        from . import timm_models  # slow to import, and not needed for ResNets
     if library == "timm":
         return partial(timm_models.timm_model, name)
-    known = timm_models.BACKBONES | selective.BACKBONES | swin.BACKBONES
-    if backbone in known:
-        return known[backbone]
-    names = ", ".join(sorted(known | resnet.BACKBONES | early.BACKBONES))
+    if backbone in timm_models.BACKBONES:
+        return timm_models.BACKBONES[backbone]
+    known = ", ".join(sorted(resnet.BACKBONES | timm_models.BACKBONES))
     raise BuildError(
         f"Encoder {card.id!r}, field 'architecture.backbone': found {backbone!r}, expected torchvision:NAME, "
-        f"timm:NAME or one of {names}; correct the card."
         f"timm:NAME, transformers:MODEL_TYPE or one of {known}; correct the card."
     )
 

@@ -1,10 +1,9 @@
-"""What a network costs: counted on tensors without content, measured on a device, and expected from both.
+"""What a network costs: counted on tensors without content, and expected on a device.
 
 * :func:`computed_cost` runs a network on the meta device, where nothing is computed. Operations of matrix products,
   convolutions and attention are counted by ``torch.utils.flop_counter``; the others are a few percent. Memory follows
   from the storages of all intermediate results, from the operation that makes them until the last reference is gone, as
   PyTorch's eager mode has it. Attention is counted as one fused operation, as CPUs and GPUs compute it.
-* :func:`measured_speed` times forward passes and takes the peak of memory.
 * :func:`expected_images_per_second` times three small networks on a device, once, and expects of any other network that
   its seconds are a sum of operations, bytes written and calls, each at the rate of those three.
 """
@@ -17,13 +16,14 @@ import math
 import os
 import platform
 import re
+import statistics
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from ..cards.costs import Cost, cost_of, why_unknown
 from ..cards.schema import EncoderCard
@@ -32,6 +32,7 @@ from ..files import cache_folder, replaced
 from ..optional import requires_extra
 from . import resnet
 from .build import build_encoder
+from .encoder import ERRORS
 
 with requires_extra("models", needed_for="Costs of networks"):
     import torch
@@ -42,27 +43,20 @@ with requires_extra("models", needed_for="Costs of networks"):
     from torch.utils.flop_counter import FlopCounterMode
 
 _LARGE_BATCH = 64  # the other of the two batches from which memory by batch follows
-_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """What one forward pass did with memory."""
+class Followed(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Memory of a forward pass: storages are added up as operations make them, until their last reference goes.
 
-    peak_bytes: int  # most bytes of images and intermediate results alive at once
-    written_bytes: int  # by all operations
-    n_operations: int
-
-
-class _Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds up storages as operations make them, and takes them off as the last reference goes.
-
-    Storages that were there before are not counted, nor is what an operation allocates and frees by itself.
+    Storages of ``before`` are not counted, nor is what an operation allocates and frees by itself.
     """
 
     def __init__(self, before: list[Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.alive = self.peak = self.written = self.n_operations = 0
+        self.peak_bytes = 0  # most bytes of images and intermediate results alive at once
+        self.written_bytes = 0  # by all operations
+        self.n_operations = 0
+        self._alive_bytes = 0
         self._known: dict[int, Any] = {}
         self._before = {id(tensor.untyped_storage()) for tensor in before}
 
@@ -74,12 +68,12 @@ class _Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
 
         def forget(_: Any) -> None:
-            self.alive -= n_bytes
+            self._alive_bytes -= n_bytes
             del self._known[key]
 
         self._known[key] = weakref.ref(storage, forget)
-        self.alive += n_bytes
-        self.peak = max(self.peak, self.alive)
+        self._alive_bytes += n_bytes
+        self.peak_bytes = max(self.peak_bytes, self._alive_bytes)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -91,7 +85,7 @@ class _Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not isinstance(tensor, Tensor):
                 continue
             if func._schema.is_mutable or id(tensor.untyped_storage()) not in given:  # else it is a view
-                self.written += tensor.numel() * tensor.element_size()
+                self.written_bytes += tensor.numel() * tensor.element_size()
                 has_written = True
             self.count(tensor)
         self.n_operations += has_written
@@ -104,27 +98,17 @@ class _FusedAttention(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        given = kwargs or {}
         if func is torch.nn.functional.scaled_dot_product_attention:
-            return _attention(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
-
-
-def _attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    if query.dim() != 4 or enable_gqa:
-        plain = torch.nn.functional.scaled_dot_product_attention
-        return plain(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
-    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    result: Tensor = fused(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
-    return result
+            names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+            about = given | dict(zip(names, args, strict=False))
+            if about["query"].dim() == 4 and not about.get("enable_gqa"):
+                return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+                    *(about["query"], about["key"], about["value"], 0.0, about.get("is_causal", False)),
+                    attn_mask=about.get("attn_mask"),
+                    scale=about.get("scale"),
+                )[0]
+        return func(*args, **given)
 
 
 def followed(network: nn.Module, images: Tensor) -> Followed:
@@ -132,28 +116,17 @@ def followed(network: nn.Module, images: Tensor) -> Followed:
 
     On a real device the result is what its eager kernels ask for, in bytes of tensors: an allocator rounds each up.
     """
-    with torch.no_grad(), _no_collection(), _Follower(_tensors(network)) as follower:
-        follower.count(images)
-        with _FusedAttention() if images.is_meta else _as_it_is():
-            network(images)
-    return Followed(follower.peak, follower.written, follower.n_operations)
-
-
-@contextmanager
-def _as_it_is() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Tensors end with their last reference alone, so that the same pass gives the same number."""
-    was_enabled = gc.isenabled()
-    gc.disable()
+    follower, was_enabled = Followed(_tensors(network)), gc.isenabled()
+    gc.disable()  # tensors end with their last reference alone, so that the same pass gives the same number
     try:
-        yield
+        with torch.no_grad(), follower:
+            follower.count(images)
+            with _FusedAttention() if images.is_meta else nullcontext():
+                network(images)
     finally:
         if was_enabled:
             gc.enable()
+    return follower
 
 
 def cost_of_network(network: nn.Module, px: int) -> Cost:
@@ -169,15 +142,20 @@ def cost_of_network(network: nn.Module, px: int) -> Cost:
             network(one)
         alone, together = followed(network, one), followed(network, many)
     an_image = math.ceil((together.peak_bytes - alone.peak_bytes) / (_LARGE_BATCH - 1))
+    storages = [tensor.untyped_storage() for tensor in _tensors(network)]  # those that are shared count once
     return Cost(
         px=px,
         gflops=round(counter.get_total_flops() / 1e9, 6),
-        parameter_bytes=_own_bytes(network),
+        parameter_bytes=sum({id(storage): storage.nbytes() for storage in storages}.values()),
         activation_bytes=an_image,
         fixed_bytes=max(alone.peak_bytes - an_image, 0),
         written_bytes=math.ceil((together.written_bytes - alone.written_bytes) / (_LARGE_BATCH - 1)),
         n_operations=alone.n_operations,
     )
+
+
+def _tensors(network: nn.Module) -> list[Tensor]:
+    return [*network.parameters(), *network.buffers()]
 
 
 def computed_cost(card: EncoderCard) -> Cost:
@@ -194,7 +172,7 @@ def computed_cost(card: EncoderCard) -> Cost:
     px = card.preprocess.crop_px
     try:
         return cost_of_network(network, px)
-    except _ERRORS as error:
+    except (*ERRORS, ArithmeticError, LookupError) as error:
         why = str(error).strip().partition("\n")[0]
         raise BuildError(
             f"The cost of {card.id!r} is not known, for its network does not run on tensors without content at {px} px "
@@ -211,102 +189,6 @@ def cost_here(card: EncoderCard) -> Cost | None:
         return computed_cost(card)
     except (BuildError, MissingExtra):
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """How fast an encoder is on a device, and what memory it takes there."""
-
-    images_per_second: float  # of forward passes alone, without decoding
-    peak_bytes: int  # parameters, buffers, images and the most intermediate results alive at once
-    peak_is: Literal["measured", "computed"]  # measured: by the allocator of a GPU; computed: by following all tensors
-    device: str
-    px: int
-    batch_size: int
-    n_images: int  # that were timed
-
-
-def measured_speed(
-    encoder: nn.Module,
-    px: int,
-    device: torch.device | str | None = None,
-    batch_size: int = 64,
-    *,
-    seconds: float = 1.0,
-    memory_format: torch.memory_format = torch.contiguous_format,
-) -> Speed:
-    """Times forward passes without gradients, after one that is not timed, and takes the peak of memory of that one.
-
-    Parameters
-    ----------
-    encoder : nn.Module
-        From images to anything; it is moved to ``device``.
-    px : int
-        Side of the images, whose three channels are random numbers.
-    device : device or str, optional
-        By default the one on which the encoder is.
-    batch_size : int
-        Images of a pass.
-    seconds : float
-        At least so long, and at least two passes; the speed is that of the median pass.
-    memory_format : torch.memory_format
-        Of the images; ``torch.channels_last`` for convolutional networks that are in that layout.
-
-    Returns
-    -------
-    Speed
-        Images a second, higher is better. The peak is that of the allocator on CUDA; elsewhere that of all tensors.
-
-    Raises
-    ------
-    torch.OutOfMemoryError
-        If a batch does not fit on the GPU.
-    """
-    if batch_size < 1 or px < 1:
-        raise QueryError(f"Found batches of {batch_size} images of {px} px, expected at least 1 of each.")
-    tensors = _tensors(encoder)
-    place = torch.device(device) if device is not None else tensors[0].device if tensors else torch.device("cpu")
-    encoder.to(place)
-    images = torch.randn(batch_size, 3, px, px, generator=torch.Generator().manual_seed(0)).to(place)
-    images = images.contiguous(memory_format=memory_format)
-    peak, how = _peak(encoder, images)
-    times: list[float] = []
-    while len(times) < 2 or sum(times) < seconds:
-        times.append(_pass_s(encoder, images))
-    times.sort()
-    median = (times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2
-    return Speed(batch_size / median, peak, how, str(place), px, batch_size, batch_size * len(times))
-
-
-def _peak(encoder: nn.Module, images: Tensor) -> tuple[int, Literal["measured", "computed"]]:
-    if images.is_cuda:
-        torch.cuda.synchronize(images.device)
-        torch.cuda.reset_peak_memory_stats(images.device)
-        _pass_s(encoder, images)
-        return torch.cuda.max_memory_allocated(images.device), "measured"
-    return _own_bytes(encoder) + followed(encoder, images).peak_bytes, "computed"
-
-
-def _own_bytes(network: nn.Module) -> int:
-    """Bytes of parameters and buffers, those that share a storage once."""
-    storages = [tensor.untyped_storage() for tensor in _tensors(network)]
-    return sum({id(storage): storage.nbytes() for storage in storages}.values())
-
-
-def _tensors(network: nn.Module) -> list[Tensor]:
-    return [*network.parameters(), *network.buffers()]
-
-
-def _pass_s(network: nn.Module, images: Tensor) -> float:
-    """Seconds of one forward pass, until the device has finished."""
-    began = time.perf_counter()
-    with torch.no_grad():
-        network(images)
-    if images.is_cuda:
-        torch.cuda.synchronize(images.device)
-    elif images.device.type == "mps":
-        torch.mps.synchronize()
-    return time.perf_counter() - began
 
 
 FACTOR = 2.0
@@ -326,28 +208,13 @@ class Rates:
     s_per_operation: float
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedSpeed:
-    """Images a second to expect, and between which speeds nine in ten lie."""
-
-    images_per_second: float
-    low: float
-    high: float
-
-
-def expected_images_per_second(
-    cost: Cost, device: torch.device | str | None = None, *, batch_size: int = 64
-) -> ExpectedSpeed:
-    """The speed to expect of a network on a device, from its cost alone.
+def expected_images_per_second(cost: Cost, device: torch.device | str | None = None, *, batch_size: int = 64) -> float:
+    """The speed to expect of a network on a device, from its cost alone: forward passes in float32.
 
     The first call on a device times three small networks there (:func:`rates_of`). Convolutions and matrix products of
-    other shapes run at other rates, so that the expectation is good for a factor (``FACTOR``), not for percents: for
-    choosing what to try, not for a promise. It is of forward passes alone, in float32.
+    other shapes run at other rates, so that the expectation is good for a factor (``FACTOR``), not for percents.
     """
-    if batch_size < 1:
-        raise QueryError(f"Found batches of {batch_size} images, expected at least 1.")
-    speed = 1 / expected_seconds(cost, rates_of(device), batch_size)
-    return ExpectedSpeed(speed, speed / FACTOR, speed * FACTOR)
+    return 1 / expected_seconds(cost, rates_of(device), batch_size)
 
 
 def expected_seconds(cost: Cost, rates: Rates, batch_size: int) -> float:
@@ -378,7 +245,11 @@ def rates_of(device: torch.device | str | None = None) -> Rates:
         raise QueryError(
             f"Speeds on {str(device)!r} cannot be timed here ({why}); expected a device of this machine."
         ) from error
-    path = cache_folder() / _RATES / f"{_name_of(place)}.json"
+    kind = f"{platform.machine()}-{os.cpu_count()}-{torch.get_num_threads()}"
+    if place.type == "cuda":
+        kind = torch.cuda.get_device_name(place)
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{place.type}-{kind}-{torch.__version__}")
+    path = cache_folder() / _RATES / f"{name}.json"
     try:
         if time.time() - path.stat().st_mtime < _KEPT_S:  # how busy a machine is changes
             return Rates(**json.loads(path.read_text(encoding="utf-8")))
@@ -393,11 +264,34 @@ def rates_of(device: torch.device | str | None = None) -> Rates:
     return rates
 
 
-def _name_of(place: torch.device) -> str:
-    kind = f"{platform.machine()}-{os.cpu_count()}-{torch.get_num_threads()}"
-    if place.type == "cuda":
-        kind = torch.cuda.get_device_name(place)
-    return re.sub(r"[^A-Za-z0-9.]+", "-", f"{place.type}-{kind}-{torch.__version__}")
+def measured_speed(
+    network: nn.Module,
+    px: int,
+    device: torch.device | str,
+    batch_size: int,
+    *,
+    seconds: float,
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> float:
+    """Images a second of the median forward pass without gradients, of at least two that take so many seconds.
+
+    Images are random, after one pass that is not timed; the network is moved to the device.
+    """
+    place = torch.device(device)
+    network.to(place)
+    images = torch.randn(batch_size, 3, px, px, generator=torch.Generator().manual_seed(0)).to(place)
+    images = images.contiguous(memory_format=memory_format)
+    times: list[float] = []
+    while len(times) < 3 or sum(times[1:]) < seconds:
+        began = time.perf_counter()
+        with torch.no_grad():
+            network(images)
+        if images.is_cuda:
+            torch.cuda.synchronize(images.device)
+        elif images.device.type == "mps":
+            torch.mps.synchronize()
+        times.append(time.perf_counter() - began)
+    return batch_size / statistics.median(times[1:])
 
 
 def calibrated(device: torch.device | str, *, seconds: float = 0.25) -> Rates:
@@ -406,14 +300,14 @@ def calibrated(device: torch.device | str, *, seconds: float = 0.25) -> Rates:
     batch_size = _CALIBRATION_BATCH.get(place.type, 64)
     measured = []
     for backbone, px in _REFERENCES:
-        network = _reference(backbone).to(place)
         cost = _cost_of_reference(backbone, px)
         layout = torch.contiguous_format if "vit" in backbone else torch.channels_last
-        network = network.to(memory_format=layout)
+        with torch.random.fork_rng(devices=[]):
+            network = _reference(backbone).to(place).to(memory_format=layout)
         speed = measured_speed(network, px, place, batch_size, seconds=seconds, memory_format=layout)
-        measured.append((cost, 1 / speed.images_per_second))
+        measured.append((cost, 1 / speed))
     small = measured_speed(network, 32, place, 1, seconds=seconds / 4, memory_format=layout)
-    per_call = 1 / small.images_per_second / cost.n_operations
+    per_call = 1 / small / cost.n_operations
     rest = [max(taken - per_call * cost.n_operations / batch_size, taken / 10) for cost, taken in measured]
     rows = [(cost.gflops / taken, cost.written_bytes / taken) for (cost, _), taken in zip(measured, rest, strict=True)]
     return Rates(*_two_rates(rows), per_call)
@@ -437,21 +331,15 @@ def _two_rates(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return min((pair for pair in choices if min(pair) >= 0), key=miss)
 
 
-def _reference(backbone: str) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        return _constructed(backbone).eval().requires_grad_(False)
-
-
 @cache
 def _cost_of_reference(backbone: str, px: int) -> Cost:
     with torch.device("meta"):
-        return cost_of_network(_constructed(backbone).eval().requires_grad_(False), px)
+        return cost_of_network(_reference(backbone), px)
 
 
-def _constructed(backbone: str) -> nn.Module:
-    library, _, name = backbone.partition(":")
-    if library == "torchvision":
-        return resnet.torchvision_resnet(name)[0]
+def _reference(backbone: str) -> nn.Module:
     from . import timm_models  # slow to import
 
-    return timm_models.timm_model(name)[0]
+    library, _, name = backbone.partition(":")
+    network, _ = resnet.torchvision_resnet(name) if library == "torchvision" else timm_models.timm_model(name)
+    return network.eval().requires_grad_(False)

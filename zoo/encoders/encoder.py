@@ -163,7 +163,7 @@ def build_pooling(card: EncoderCard, *, width: int) -> Pooling:
         case "cls+avg":
             return partial(class_and_average, interleave=_is_interleaved(card))
         case "4xcls":
-            return partial(last_class_tokens, n_blocks=4)
+            return partial(tokens_of_blocks, words=("cls",), blocks=(-4, -3, -2, -1))
         case "proj":
             return projected
         case "proj+cls":
@@ -238,14 +238,6 @@ def class_and_average(backbone: Any, images: Tensor, *, interleave: bool) -> Ten
     tokens = backbone.forward_features(images)  # (n, prefix + patches, width)
     both = (tokens[:, 0], tokens[:, backbone.num_prefix_tokens :].mean(dim=1))
     return torch.stack(both, dim=-1).flatten(1) if interleave else torch.cat(both, dim=-1)  # (n, 2 * width)
-
-
-def last_class_tokens(backbone: Any, images: Tensor, *, n_blocks: int) -> Tensor:
-    """The class tokens of the last blocks, the earliest block first, each through the final norm."""
-    blocks = backbone.forward_intermediates(
-        images, indices=n_blocks, return_prefix_tokens=True, norm=True, output_fmt="NLC", intermediates_only=True
-    )
-    return torch.cat([prefix[:, 0] for _, prefix in blocks], dim=-1)  # (n, n_blocks * width)
 
 
 def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], blocks: tuple[int, ...]) -> Tensor:

@@ -6,42 +6,35 @@ Workers of a data loader that are started afresh could not import the zoo if it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..cards.schema import Preprocess
-from ..datasets.rgb import RGB, WHITE, Scale
+from ..datasets.rgb import RGB
 from ..optional import requires_extra
 
 with requires_extra("models", needed_for="Preprocessing images"):
     from torchvision import transforms
 
 
-def build_preprocess(
-    preprocess: Preprocess, *, scale: Scale | None = None, background: str = WHITE
-) -> transforms.Compose:
+def build_preprocess(preprocess: Preprocess) -> transforms.Compose:
     """The transform of ``card.preprocess``, from an image to a float32 tensor (3, crop_px, crop_px).
 
     The image is of PIL, or an array (height, width) or (height, width, channels). It is made 8-bit RGB first, and
-    turned as its EXIF orientation says; :func:`zoo.datasets.rgb.to_rgb` documents which images are accepted. ``scale``
-    gives the values that are black and white, of images with more than 8 bits a channel; by default those of their
-    range. ``background`` is the colour that transparent parts are shown over, or "drop".
+    turned as its EXIF orientation says; :func:`zoo.datasets.rgb.to_rgb` documents which images are accepted, and makes
+    images with another range of values or over another background.
 
     Pixels that were turned by hand are turned again if the image still has an orientation: turn them with
     ``PIL.ImageOps.exif_transpose``, which removes it.
     """
     normalize = transforms.Normalize(mean=list(preprocess.mean), std=list(preprocess.std))
-    steps = geometry(preprocess, scale=scale, background=background)
-    return transforms.Compose([*steps, transforms.ToTensor(), normalize])
+    return transforms.Compose([*geometry(preprocess), transforms.ToTensor(), normalize])
 
 
-def geometry(
-    preprocess: Preprocess, *, scale: Scale | None = None, background: str = WHITE
-) -> list[Callable[[Any], Any]]:
+def geometry(preprocess: Preprocess) -> list[Any]:
     """The first steps of :func:`build_preprocess`: from an image to the 8-bit RGB square that the encoder sees."""
     how = transforms.InterpolationMode(preprocess.interpolation)
     return [
-        RGB(scale, is_squashed=preprocess.fit == "squash", background=background),
+        RGB(is_squashed=preprocess.fit == "squash"),
         transforms.Resize(preprocess.resize_size, interpolation=how),
         transforms.CenterCrop(preprocess.crop_px),
     ]

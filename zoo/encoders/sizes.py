@@ -17,7 +17,7 @@ from ..cards.schema import EncoderCard, Preprocess
 from ..errors import BuildError, QueryError, note
 from .build import build_empty_encoder, build_encoder
 from .encoder import ERRORS, Encoder
-from .layouts.libraries import for_another_size
+from .layouts.convert import for_another_size
 from .layouts.steps import Misfit
 
 

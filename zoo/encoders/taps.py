@@ -25,11 +25,10 @@ from ..cards.schema import LAYERS, EncoderCard
 from ..errors import QueryError
 from .blocks import block_modules, mean_of_map, watched
 from .build import build_encoder
-from .encoder import Encoder, other_pooling
+from .encoder import ERRORS, Encoder, other_pooling
 from .resnet import SmallResNet
 
 _N_TIMED = 3  # forward passes, the fastest of which counts
-_ERRORS = (AssertionError, AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # of networks on meta
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +292,7 @@ def stages_of(card: EncoderCard) -> Stages | None:
     try:
         with watched(modules, seen), torch.device("meta"):
             network(torch.empty(2, 3, px, px))
-    except _ERRORS:
+    except ERRORS:
         return None
     if not modules or order != list(range(len(modules))):
         return None

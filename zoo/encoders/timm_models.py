@@ -1,4 +1,4 @@
-"""Backbones that timm builds, or that are built from its parts.
+"""Networks that timm builds, or that are built from its parts.
 
 Every constructor gives the module without its classifier, and how many numbers it pools an image to: in nearly all the
 channels of its last feature map or of one token.
@@ -11,17 +11,20 @@ from dataclasses import replace
 from typing import Any, cast
 
 import timm
+import torch
+import torch.nn.functional as F  # noqa: N812
 from timm.layers.conv2d_same import Conv2dSame
 from timm.layers.pool2d_same import MaxPool2dSame
 from timm.models import byobnet
 from timm.models.byobnet import ByoBlockCfg, ByobNet
 from timm.models.convnext import ConvNeXtBlock
 from timm.models.regnet import RegNet, RegNetCfg
-from torch import nn
+from torch import Tensor, nn
+from torchvision.models import get_model
+from torchvision.models.resnet import Bottleneck
 
 from . import vit_models
-from .poolers import FirstQuery
-from .resnet import resnet_wide, torchvision_resnet
+from .resnet import draw_convolutions, resnet_wide, torchvision_resnet, wide_resnet, without_classifier
 
 
 def timm_model(name: str, **options: Any) -> tuple[nn.Module, int]:
@@ -165,16 +168,183 @@ def _narrow(layer: Any, n_in: int, n_out: int) -> None:
     norm.running_mean, norm.running_var = norm.running_mean[:n_out].clone(), norm.running_var[:n_out].clone()
 
 
-BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
-    "zoo:convnext_norm_first": convnext_norm_first,
-    "zoo:convnext_without_norm": convnext_without_norm,
-    "zoo:regnety_10b": regnety_10b,
-    "zoo:resnet50_same_padding": resnet50_same_padding,
-    "zoo:vit_without_patch_bias": vit_without_patch_bias,
-    "zoo:coca_vit": coca_vit,
-    "zoo:resnet_same_padding": resnet_same_padding,
-    "zoo:resnet_same_pool": resnet_same_pool,
-    "zoo:vit_with_mlp_head": vit_with_mlp_head,
-    "zoo:clip_resnet": clip_resnet,
-    **vit_models.BACKBONES,
+class FirstQuery(nn.Module):
+    """CoCa's attentional pooling, of the one query whose answer is compared with texts; the norm of the answer too.
+
+    OpenCLIP trains further queries of the same pooling for its captioner; queries do not see each other.
+    """
+
+    def __init__(self, width: int, dim: int, *, n_heads: int, has_bias: bool = True) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.query = nn.Parameter(torch.randn(1, dim))
+        self.norm_q, self.norm_kv, self.norm = nn.LayerNorm(dim), nn.LayerNorm(width), nn.LayerNorm(dim)
+        self.q, self.proj = nn.Linear(dim, dim, bias=has_bias), nn.Linear(dim, dim, bias=has_bias)
+        self.k, self.v = nn.Linear(width, dim, bias=has_bias), nn.Linear(width, dim, bias=has_bias)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(n, tokens, width) -> (n, dim)."""
+        tokens = self.norm_kv(tokens)
+        query = self.q(self.norm_q(self.query)).expand(len(tokens), 1, -1)
+        q, k, v = (self._heads(each) for each in (query, self.k(tokens), self.v(tokens)))
+        answer = nn.functional.scaled_dot_product_attention(q, k, v)  # (n, heads, 1, dim / heads)
+        return self.norm(self.proj(answer.transpose(1, 2).flatten(1)))  # type: ignore[no-any-return]
+
+    def _heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # type: ignore[no-untyped-call, no-any-return]
+
+
+_SHARE = 0.0625  # channels that the mixing sees, of those of a stream
+_FEWEST = 32
+
+
+class SelectiveKernel(nn.Module):
+    """Two convolutions of 3 x 3; a softmax over the two for every channel mixes them."""
+
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        n_seen = max(int(n_out * _SHARE), _FEWEST)
+        self.conv = nn.Conv2d(n_in, 2 * n_out, kernel_size=3, stride=stride, padding=1, bias=False)
+        self.bn = nn.BatchNorm2d(2 * n_out)
+        self.squeeze = nn.Conv2d(n_out, n_seen, kernel_size=1, bias=False)
+        self.squeeze_bn = nn.BatchNorm2d(n_seen)
+        self.mix = nn.Conv2d(n_seen, 2 * n_out, kernel_size=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        streams = torch.stack(self.bn(self.conv(x)).relu().chunk(2, dim=1))  # (2, n, channels, px, px)
+        seen = streams.sum(dim=0).mean(dim=(2, 3), keepdim=True)
+        seen = self.squeeze_bn(self.squeeze(seen)).relu()
+        shares = torch.stack(self.mix(seen).chunk(2, dim=1)).softmax(dim=0)
+        return (streams * shares).sum(dim=0)
+
+
+class AveragedShortcut(nn.Module):
+    """Averages windows of 2 x 2 before a shortcut is projected.
+
+    With stride 1 the last row and column are averaged over the pixels that there are, as TensorFlow pads.
+    """
+
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool2d(F.pad(x, (0, 1, 0, 1), mode="replicate") if self.stride == 1 else x, 2, self.stride)
+
+
+class SelectiveBottleneck(Bottleneck):  # type: ignore[misc]  # torchvision has no types
+    """A bottleneck whose convolution of 3 x 3 is a selective kernel."""
+
+    def __init__(
+        self, inplanes: int, planes: int, stride: int = 1, downsample: Any = None, *rest: Any, **options: Any
+    ) -> None:
+        super().__init__(inplanes, planes, stride, downsample, *rest, **options)
+        self.conv2 = SelectiveKernel(planes, planes, stride)
+        self.bn2 = nn.Identity()  # the kernel has its own
+        if downsample is not None:
+            projection = nn.Conv2d(inplanes, 4 * planes, kernel_size=1, bias=False)
+            self.downsample = nn.Sequential(AveragedShortcut(stride), projection, nn.BatchNorm2d(4 * planes))
+
+
+class DeepStem(nn.Sequential):
+    """Three convolutions of 3 x 3 in place of one of 7 x 7; ``n`` channels, and twice as many at last."""
+
+    stride = (2, 2)
+
+    def __init__(self, n: int) -> None:
+        super().__init__(
+            nn.Conv2d(3, n, kernel_size=3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(n),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(n, n, kernel_size=3, padding=1, bias=False),
+            nn.BatchNorm2d(n),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(n, 2 * n, kernel_size=3, padding=1, bias=False),
+        )
+        self.out_channels = 2 * n
+
+
+def resnet_selective(*, depth: int, width: int) -> tuple[nn.Module, int]:
+    """A ResNet of SimCLRv2 with selective kernels, ``width`` times as wide."""
+    model = cast(Any, wide_resnet(depth, width, block=SelectiveBottleneck))
+    model.conv1 = DeepStem(32 * width)
+    model.maxpool = MaxPool2dSame(kernel_size=3, stride=2)
+    draw_convolutions(model)
+    return without_classifier(model)
+
+
+def swin_conv_stem(*, name: str) -> tuple[nn.Module, int]:
+    """A Swin of timm, by its name there, whose patches are embedded by three convolutions, as CTransPath is.
+
+    Source: Xiyue-Wang/TransPath, ``ctran.py``.
+    """
+    model: Any = timm.create_model(name, pretrained=False, num_classes=0)
+    n = model.patch_embed.proj.out_channels
+    model.patch_embed.proj = nn.Sequential(
+        nn.Conv2d(3, n // 8, kernel_size=3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(n // 8),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(n // 8, n // 4, kernel_size=3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(n // 4),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(n // 4, n, kernel_size=1),
+    )
+    return model, model.num_features
+
+
+def swin_fine_norm(*, name: str, window_size: int) -> tuple[nn.Module, int]:
+    """A Swin of timm whose norms add 1e-6 to a variance, a tenth of the usual, as iBOT's."""
+    model: Any = timm.create_model(name, pretrained=False, num_classes=0, window_size=window_size)
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = 1e-6
+    return model, model.num_features
+
+
+class PositionedNorm(nn.LayerNorm):
+    """A LayerNorm of patches that adds their positions: (n, rows, columns, channels)."""
+
+    def __init__(self, n_channels: int, grid: tuple[int, int]) -> None:
+        super().__init__(n_channels)
+        self.positions = nn.Parameter(torch.zeros(1, *grid, n_channels))
+
+    def forward(self, patches: Tensor) -> Tensor:
+        return super().forward(patches) + self.positions
+
+
+def swin_without_shift(*, name: str, window_size: int) -> tuple[nn.Module, int]:
+    """A Swin of timm whose windows stay in place and are told apart by fixed positions, as MixMIM's.
+
+    Source: open-mmlab/mmpretrain, ``models/backbones/mixmim.py``.
+    """
+    model: Any = timm.create_model(name, pretrained=False, num_classes=0, window_size=window_size)
+    embed = model.patch_embed
+    embed.norm = PositionedNorm(embed.proj.out_channels, embed.grid_size)
+    for stage in model.layers:
+        for block in stage.blocks:
+            block.shift_size = block.target_shift_size = (0, 0)
+            block.attn_mask = None
+    return model, model.num_features
+
+
+def swinv2_of_torchvision(*, name: str) -> tuple[nn.Module, int]:
+    """A Swin V2 of torchvision, by its name there, whose last map is not normed.
+
+    torchvision pads maps that are smaller than a window, and timm takes smaller windows. Decoders of the map, as
+    SatlasPretrain's, never train the last norm.
+    """
+    model: Any = get_model(name, weights=None)
+    width: int = model.head.in_features
+    model.norm = nn.Identity()
+    model.head = nn.Identity()
+    return cast(nn.Module, model), width
+
+
+BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = vit_models.BACKBONES | {
+    f"zoo:{constructor.__name__}": constructor
+    for constructor in (
+        *(convnext_norm_first, convnext_without_norm, regnety_10b, resnet50_same_padding, resnet_same_padding),
+        *(resnet_same_pool, resnet_selective, clip_resnet, vit_without_patch_bias, coca_vit, vit_with_mlp_head),
+        *(swin_conv_stem, swin_fine_norm, swin_without_shift, swinv2_of_torchvision),
+    )
 }

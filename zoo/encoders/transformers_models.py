@@ -14,7 +14,6 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from logging import CRITICAL
 from typing import Any, cast
 
@@ -23,7 +22,8 @@ from torch import Tensor, nn
 
 from ..cards.schema import NOT_APPLICABLE
 from ..optional import requires_extra
-from .layouts.steps import Misfit
+from .blocks import watched
+from .layouts.steps import Misfit, require_none
 
 with requires_extra("transformers", needed_for="Building an encoder of transformers"):
     from transformers import CONFIG_MAPPING, MODEL_MAPPING, PreTrainedModel
@@ -78,7 +78,7 @@ _CLIP = _Kind(n_prefix=lambda config: 1, norm="post_layernorm", is_normed=False,
 _SIGLIP = _Kind(n_prefix=lambda config: 0, norm="post_layernorm", layers="encoder.layers", has_class=False)
 _DINOV2 = _Kind(n_prefix=lambda config: 1, layers="encoder.layer")
 
-_KINDS: dict[str, _Kind] = {
+KINDS: dict[str, _Kind] = {
     "vit": _VIT,
     "vit_msn": _VIT,
     "beit": _VIT,
@@ -133,23 +133,9 @@ def transformers_model(model_type: str, **options: Any) -> tuple[nn.Module, int]
     try:
         with torch.device("meta"):
             pooled = PooledNetwork(_built(model_type, options)[1]).eval()(torch.empty(1, 3, px, px))
-    except (
-        AttributeError,
-        RuntimeError,
-        TypeError,
-    ) as error:  # a network for other tasks, which needs more than images
+    except (AttributeError, RuntimeError, TypeError) as error:  # a network for other tasks needs more than images
         raise ValueError(f"transformers' {model_type} is no vision backbone") from error
     return PooledNetwork(network), int(pooled.shape[-1])
-
-
-def has_tokens(model_type: str) -> bool:
-    """True if the zoo knows the tokens of this type of network."""
-    return model_type in _KINDS
-
-
-def has_class_token(model_type: str) -> bool:
-    """True if the first token of this type of network is of the class."""
-    return model_type in _KINDS and _KINDS[model_type].has_class
 
 
 def _built(model_type: str, options: dict[str, Any]) -> tuple[_Kind | None, PreTrainedModel]:
@@ -171,7 +157,7 @@ def _built(model_type: str, options: dict[str, Any]) -> tuple[_Kind | None, PreT
     for module in network.modules():  # a token in place of masked patches, which no forward pass reads
         if "mask_token" in dict(module.named_parameters(recurse=False)):
             module.register_parameter("mask_token", None)
-    return _KINDS.get(model_type), network
+    return KINDS.get(model_type), network
 
 
 def _class_of(model_type: str) -> type[PreTrainedModel]:
@@ -285,13 +271,9 @@ class TokenNetwork(nn.Module):
 
     def _watched(self, images: Tensor, blocks: Iterable[int]) -> tuple[Any, dict[int, Tensor]]:
         """The output of the network, and of blocks by their numbers."""
-        seen: dict[int, Tensor] = {}
-        hooks = [self._layers[i].register_forward_hook(partial(_keep, seen, i)) for i in blocks]
-        try:
+        numbers, seen = list(blocks), dict[int, Tensor]()
+        with watched([self._layers[i] for i in numbers], lambda at, output: seen.update({numbers[at]: output})):
             return self._output(images), seen
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _output(self, images: Tensor) -> Any:
         more = {"interpolate_pos_encoding": True} if self.interpolates_positions else {}
@@ -304,15 +286,6 @@ class TokenNetwork(nn.Module):
 
     def _final_norm(self, tokens: Tensor) -> Tensor:
         return cast(Tensor, self.network.get_submodule(self._kind.norm)(tokens)) if self._kind.norm else tokens
-
-
-def _keep(seen: dict[int, Tensor], number: int, module: nn.Module, args: Any, output: Any) -> None:
-    seen[number] = output[0] if isinstance(output, tuple) else output
-
-
-def types_of_vision() -> Iterable[str]:
-    """Types of networks whose tokens the zoo knows."""
-    return _KINDS
 
 
 def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
@@ -332,20 +305,13 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
             )
         except (KeyError, RuntimeError, ValueError) as error:
             raise Misfit(f"transformers cannot read it ({str(error).strip().splitlines()[0]})") from error
-    missing = sorted(name for name in about["missing_keys"] if name in wanted)
-    if missing:
-        raise Misfit(f"the tensor {missing[0]!r} is missing{_and_more(missing)}")
     whole = ("", f"{network.base_model_prefix}.", "vision_model.")  # what the backbone is called in a larger model
     parts = tuple(f"{above}{name}." for above in whole for name, _ in network.named_children())
+    missing = sorted(name for name in about["missing_keys"] if name in wanted)
     left_over = sorted(name for name in about["unexpected_keys"] if name.startswith(parts))
-    if left_over:
-        raise Misfit(f"the tensor {left_over[0]!r} is left over{_and_more(left_over)}")
+    require_none(("is missing", missing), ("is left over", left_over))
     taken = {f"network.{name}": tensor for name, tensor in read.state_dict().items() if name in wanted}
     return taken | ({} if getattr(backbone, "head", None) is None else projection)
-
-
-def _and_more(names: list[str]) -> str:
-    return f" (and {len(names) - 1} more)" if len(names) > 1 else ""
 
 
 @contextmanager
@@ -403,7 +369,7 @@ def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
     side = getattr(own, "image_size", None) or getattr(own, "crop_size", None)
     native_px = int(max(side)) if isinstance(side, list | tuple) else int(side) if side else None
     facts: dict[str, Any] = {
-        "family": _FAMILIES.get(model_type, "vit" if model_type in _KINDS else "other"),
+        "family": _FAMILIES.get(model_type, "vit" if model_type in KINDS else "other"),
         "name": model_type,
         "exact": model_type,
         "patch_size_px": _NONE,
@@ -415,7 +381,7 @@ def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
     }
     layer = "pooled"
     if isinstance(backbone, TokenNetwork):
-        kind = _KINDS[model_type]
+        kind = KINDS[model_type]
         has_head = getattr(network, "head", None) is not None
         layer = "attnpool" if has_head else "cls" if kind.has_class else "avg"
         if getattr(own, "use_mean_pooling", False):

@@ -116,8 +116,9 @@ def places_of(n_patches: int, n_registers: int) -> Tensor:
     return torch.cat([torch.stack(edge, dim=1) for edge in edges] + [torch.cartesian_prod(line, line)])
 
 
-def turns(head_dim: int, *, fastest: float = 7.0, slowest: float = 7e-4) -> Tensor:
+def turns(head_dim: int) -> Tensor:
     """Radians from one side of the image to the other, (2, head_dim): half of the channels turn with the row."""
+    fastest, slowest = 7.0, 7e-4
     rates = fastest * (fastest / slowest) ** torch.linspace(0, -1, head_dim // 4)
     rates = 2 * math.pi * torch.cat((rates, rates))
     return torch.stack((torch.cat((rates, 0 * rates)), torch.cat((0 * rates, rates))))
@@ -218,9 +219,5 @@ def _timm_model(name: str, **options: Any) -> tuple[Any, int]:
 
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
-    "zoo:vit_post_norm": vit_post_norm,
-    "zoo:vit_of_clips": vit_of_clips,
-    "zoo:capi": capi,
-    "zoo:dinov2": dinov2,
-    "zoo:vit_small": vit_small,
+    f"zoo:{constructor.__name__}": constructor for constructor in (vit_post_norm, vit_of_clips, capi, dinov2, vit_small)
 }

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
 import timm
 import torch
-from timm.models.beit import checkpoint_filter_fn
 from torch import Tensor
 
+from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, relative_difference
 from tests.encoders.layouts.served import load_served
-from tests.published import EARLY
 from tests.sources import saved
 from tests.sources.vit_checkpoints import beit_of_deepspeed, beit_training
 from tests.sources.vit_forward import beit, cls, cls_by_average
@@ -52,20 +52,18 @@ def class_token(weights: State) -> Tensor:
     return cls(beit(weights, IMAGES, n_heads=REDUCED.n_heads))
 
 
+@cache
 def target() -> State:
     with torch.device("meta"):
         model = timm.create_model("beit_base_patch16_224", num_classes=0, global_pool="", **reduced()["options"])
     return dict(model.state_dict())
 
 
-TARGET = target()
-
-
 def converted(weights: State) -> State:
-    return layout_named("beit").convert({"model": weights}, target=TARGET)
+    return layout_named("beit").convert({"model": weights}, target=target())
 
 
-@pytest.mark.parametrize("version", LIKE)
+@for_each(LIKE)
 def test_the_released_file_gives_the_class_token_of_its_source(version: int) -> None:
     encoder = load_reduced({"model": OrderedDict(WEIGHTS[version])}, like=LIKE[version])
     assert relative_difference(class_token(WEIGHTS[version]), encoder(IMAGES)) < SAME
@@ -74,31 +72,11 @@ def test_the_released_file_gives_the_class_token_of_its_source(version: int) -> 
     assert len({table.data_ptr() for table in tables}) == REDUCED.depth
 
 
-@pytest.mark.parametrize("write", [beit_training, beit_of_deepspeed])
+@for_each([beit_training, beit_of_deepspeed])
 def test_what_the_training_script_saves_gives_the_features_of_its_source(write: Callable[[State], Any]) -> None:
     encoder = load_reduced(write(WEIGHTS[2]), like="beitv2_vitB16_pt1k_extractB", dim=2 * REDUCED.width)
     reference = cls_by_average(beit(WEIGHTS[2], IMAGES, n_heads=REDUCED.n_heads))
     assert relative_difference(reference, encoder(IMAGES)) < SAME
-
-
-def test_a_second_head_for_the_class_token_is_left_out_like_the_first() -> None:
-    assert converted(filled(beit_shapes(REDUCED, version=2, shared_head=False), seed=3)).keys() == TARGET.keys()
-
-
-def test_a_table_a_block_is_taken_as_it_is() -> None:
-    weights = with_a_table_a_block(WEIGHTS[1])
-    taken, shared = converted(weights), converted(WEIGHTS[1])
-    assert taken.keys() == shared.keys() == TARGET.keys()
-    assert all(torch.equal(taken[name], tensor) for name, tensor in shared.items())
-
-
-def test_timm_filters_to_the_same_tensors_once_every_block_has_its_table() -> None:
-    """A second opinion: timm leaves out the offsets and would leave in what only pretraining needs."""
-    model = timm.create_model("beit_base_patch16_224", num_classes=0, global_pool="", **reduced()["options"])
-    by_timm = checkpoint_filter_fn({"model": with_a_table_a_block(WEIGHTS[1])}, model)
-    ours = converted(WEIGHTS[1])
-    assert by_timm.keys() - ours.keys() == {"mask_token", "lm_head.weight", "lm_head.bias"}
-    assert all(torch.equal(by_timm[name], tensor) for name, tensor in ours.items())
 
 
 def test_tables_of_both_kinds_are_refused() -> None:
@@ -113,16 +91,3 @@ def test_a_fine_tuned_file_is_refused_for_its_classifier() -> None:
     finetuned |= {"head.weight": torch.zeros(1000, REDUCED.width), "head.bias": torch.zeros(1000)}
     with pytest.raises(WeightsRefused, match=r"head\.bias"):
         load_reduced({"model": finetuned}, like=LIKE[1])
-
-
-def test_the_pooling_of_timm_in_the_card_would_not_take_the_file() -> None:
-    """It averages patches, and then norms the average in place of the tokens."""
-    with pytest.raises(WeightsRefused, match=r"fc_norm\.bias"):
-        load_reduced({"model": WEIGHTS[2]}, like=LIKE[2], global_pool="avg")
-
-
-def test_the_cards_read_normed_tokens() -> None:
-    cards = [card for card in EARLY if card.weights.converter == "beit"]
-    assert len(cards) == 6
-    assert {card.representation.layer for card in cards} == {"cls", "cls+avg"}
-    assert all("global_pool" not in card.architecture.options for card in cards)

@@ -1,9 +1,11 @@
-"""CLIP's and OpenCLIP's transformers: three ways to name one tower, half precision, and features with a projection."""
+"""CLIP's and OpenCLIP's towers: three ways to name one transformer, half precision, projections, and ResNets."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,18 +15,22 @@ from safetensors.torch import save
 from timm.models.vision_transformer import checkpoint_filter_fn
 from torch import Tensor
 
+from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, relative_difference
 from tests.encoders.layouts.served import load_served
 from tests.sources import saved
 from tests.sources.clip_checkpoints import (
+    clip_resnet,
+    clip_resnet_shapes,
     clip_text_shapes,
     clip_vit_shapes,
     in_half,
     openclip_training,
+    projected,
+    quantised,
     rate_file,
     torchscript_archive,
 )
-from tests.sources.clip_forward import projected, quantised
 from tests.sources.vit_forward import (
     clip_vit,
     cls,
@@ -34,8 +40,9 @@ from tests.sources.vit_forward import (
     quick_gelu,
 )
 from tests.sources.vit_names import REDUCED, State, filled
-from zoo.encoders import Encoder
-from zoo.encoders.layouts import layout_named
+from zoo.cards.catalogue import catalogue
+from zoo.encoders import Encoder, build_encoder
+from zoo.encoders.layouts import convert, fingerprints
 from zoo.errors import WeightsRefused
 
 N_PROJECTED = 48
@@ -52,12 +59,12 @@ def halved(weights: State) -> State:
     return {name: tensor.half() for name, tensor in weights.items()}
 
 
-TOKENS = {
-    "quick": clip_vit(WEIGHTS, IMAGES, activation=quick_gelu, n_heads=N_HEADS),
-    "quick, half": clip_vit(HALF, IMAGES, activation=quick_gelu, n_heads=N_HEADS),
-    "quick, all half": clip_vit(halved(WEIGHTS), IMAGES, activation=quick_gelu, n_heads=N_HEADS),
-    "exact": clip_vit(WEIGHTS, IMAGES, activation=exact_gelu, n_heads=N_HEADS),
-}
+@cache
+def tokens_of(which: str) -> list[Tensor]:
+    weights = {"quick, half": HALF, "quick, all half": halved(WEIGHTS)}.get(which, WEIGHTS)
+    return clip_vit(weights, IMAGES, activation=exact_gelu if which == "exact" else quick_gelu, n_heads=N_HEADS)
+
+
 FEATURES: Mapping[str, Callable[[list[Tensor]], Tensor]] = {
     "cls": cls,
     "4xcls": four_cls,
@@ -109,27 +116,27 @@ OPENCLIP: Mapping[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", OPENAI)
+@for_each(OPENAI)
 def test_every_file_of_openais_weights_gives_the_features_of_its_source(name: str) -> None:
     write, tokens, layer = OPENAI[name]
-    reference = FEATURES[layer](TOKENS[tokens])
+    reference = FEATURES[layer](tokens_of(tokens))
     encoder = load_reduced(LIKE["clip", layer], write(), backbone=QUICK, dim=reference.shape[1])
     assert relative_difference(reference, encoder(IMAGES)) < SAME
 
 
-@pytest.mark.parametrize("name", OPENCLIP)
+@for_each(OPENCLIP)
 def test_every_file_of_openclip_gives_the_features_of_its_source(name: str) -> None:
     write, layer = OPENCLIP[name]
-    reference = FEATURES[layer](TOKENS["exact"])
+    reference = FEATURES[layer](tokens_of("exact"))
     encoder = load_reduced(LIKE["openclip", layer], write(), backbone=EXACT, dim=reference.shape[1])
     assert relative_difference(reference, encoder(IMAGES)) < SAME
 
 
-@pytest.mark.parametrize("companion", ["TorchScript in half precision", "copy by timm"])
+@for_each(["TorchScript in half precision", "copy by timm"])
 def test_lossyless_decodes_what_its_source_decodes(companion: str) -> None:
     write, tokens, _ = OPENAI[companion]
     rate = rate_file(N_PROJECTED, seed=6)
-    z = projected(cls(TOKENS[tokens]), HALF if "half" in tokens else WEIGHTS)
+    z = projected(cls(tokens_of(tokens)), HALF if "half" in tokens else WEIGHTS)
     steps = (z + rate["biasing"]) * rate["scaling"].exp() - rate["entropy_bottleneck.quantiles"][:, 0, 1]
     assert (steps - steps.floor() - 0.5).abs().min() > 1e-3, "so near a half, rounding may go either way"
     content = saved(rate, legacy=False)
@@ -138,19 +145,7 @@ def test_lossyless_decodes_what_its_source_decodes(companion: str) -> None:
     assert relative_difference(z, encoder(IMAGES)) > 0.05
 
 
-@pytest.mark.parametrize("backbone", [QUICK, EXACT])
-def test_timm_converts_to_the_same_tensors_but_for_a_bias_that_it_adds(backbone: str) -> None:
-    model = timm.create_model(backbone, num_classes=N_PROJECTED, **OPTIONS)
-    by_timm = checkpoint_filter_fn(dict(WEIGHTS), model)
-    bias = by_timm.pop("head.bias")
-    layout = layout_named("clip" if backbone == QUICK else "openclip")
-    converted = layout.convert(WEIGHTS, target=by_timm)
-    assert not bias.any()
-    assert converted.keys() == by_timm.keys()
-    assert all(torch.equal(converted[name], tensor) for name, tensor in by_timm.items())
-
-
-@pytest.mark.parametrize("layer", ["cls", "proj"])
+@for_each(["cls", "proj"])
 def test_a_classifier_is_no_projection(layer: str) -> None:
     classifier = copy_by_timm(WEIGHTS, EXACT) | {"head.bias": torch.linspace(-1, 1, N_PROJECTED)}
     dim = REDUCED.width if layer == "cls" else N_PROJECTED
@@ -161,3 +156,52 @@ def test_a_classifier_is_no_projection(layer: str) -> None:
 def test_an_archive_of_openai_is_no_openclip() -> None:
     with pytest.raises(WeightsRefused, match="'input_resolution'"):
         load_reduced("openclip_vitB32", torchscript_archive(HALF), backbone=EXACT, dim=REDUCED.width)
+
+
+LAYERS = {
+    "clip_rn50": (3, 4, 6, 3),
+    "clip_rn101": (3, 4, 23, 3),
+    "clip_rn50x4": (4, 6, 10, 6),
+    "clip_rn50x16": (6, 8, 18, 8),
+    "clip_rn50x64": (3, 15, 36, 10),
+}
+PIXELS = {"clip_rn50": 224, "clip_rn101": 224, "clip_rn50x4": 288, "clip_rn50x16": 384, "clip_rn50x64": 448}
+NARROW = 16  # channels of the stem, where the real ones have 64 and more
+NARROW_OPTIONS = {"width_factor": 0.25}  # the same in the words of timm
+N_NARROW = 24
+SMALLEST = "clip_rn50"
+
+
+def weights_of(name: str) -> State:
+    tower = clip_resnet_shapes(LAYERS[name], width=NARROW, projection=N_NARROW, image_px=PIXELS[name])
+    weights = filled(tower | clip_text_shapes(projection=N_NARROW), seed=1)
+    for key, tensor in weights.items():
+        if key.endswith(".bn3.weight"):
+            tensor *= 0.3  # or the sum of dozens of blocks would grow without bound
+    return weights
+
+
+def narrow(name: str, content: State) -> Encoder:
+    """The narrow encoder with what a file holds."""
+    card = catalogue()[name]
+    architecture = replace(card.architecture, options=NARROW_OPTIONS)
+    representation = replace(card.representation, dim=32 * NARROW)
+    encoder = build_encoder(replace(card, architecture=architecture, representation=representation))
+    state = convert([content], encoder, layout="clip", what="the file", untrained=lambda: fingerprints(encoder))
+    encoder.load_state_dict(state, strict=True)
+    return encoder.double()
+
+
+def test_the_archive_of_openai_gives_the_features_of_its_source() -> None:
+    weights, images = in_half(weights_of(SMALLEST)), exact_images(2, 224)
+    content = torchscript_archive(weights)
+    reduced = {"architecture": {"options": NARROW_OPTIONS}, "dim": 32 * NARROW}
+    encoder, _ = load_served(SMALLEST, content, filename="RN50.pt", **reduced)
+    assert relative_difference(clip_resnet(weights, images, n_heads=NARROW // 2), encoder.double()(images)) < SAME
+
+
+@for_each([name for name in LAYERS if name != SMALLEST])
+def test_narrow_resnets_of_the_other_depths_give_the_features_of_their_sources(name: str) -> None:
+    weights, images = weights_of(name), exact_images(1, PIXELS[name])
+    reference = clip_resnet(weights, images, n_heads=NARROW // 2)
+    assert relative_difference(reference, narrow(name, weights)(images)) < SAME

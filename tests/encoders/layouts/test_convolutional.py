@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torchvision.models import get_model
 from torchvision.models.swin_transformer import SwinTransformer
 
+from tests.each import for_each
 from tests.encoder_checks import exact_images, resnet_by_hand, symmetric_conv
 from tests.sources import in_double
 from tests.sources.residual import N_HIDDEN, another, named, simclr_v1, simclr_v2
@@ -27,8 +28,8 @@ from tests.sources.resnet_forward import Draw, Shape, State, assert_same, resnet
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders import resnet as resnets
-from zoo.encoders.early import lightness
 from zoo.encoders.layouts import convert, fingerprints, layout_named
+from zoo.encoders.resnet import lightness
 from zoo.errors import WeightsRefused
 
 IMAGES = exact_images(2, 64)
@@ -100,7 +101,7 @@ def regnet_encoder() -> Encoder:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("source", ["VISSL", "SWAG", "VISSL, blue first", "VISSL, in shards"])
+@for_each(["VISSL", "SWAG", "VISSL, blue first", "VISSL, in shards"])
 def test_a_regnet_has_the_features_that_torchvision_computes(source: str) -> None:
     network: Any = filled(get_model("regnet_y_400mf", weights=None))
     if source == "SWAG":
@@ -267,7 +268,7 @@ def test_mixmim_adds_its_positions_and_never_shifts() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("layout", ["dino_xcit", "vissl_dino"])
+@for_each(["dino_xcit", "vissl_dino"])
 def test_an_xcit_is_what_timm_makes_of_its_file(layout: str) -> None:
     model: Any = filled(timm.create_model("xcit_small_12_p16_224", num_classes=0, depth=2))
     file: State = {}
@@ -331,7 +332,7 @@ ALEXNETS: dict[str, tuple[Callable[[Tensor], Tensor], dict[str, int]]] = {
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("card", ALEXNETS)
+@for_each(ALEXNETS)
 def test_an_alexnet_has_the_features_that_vissl_computes(card: str) -> None:
     sees, how = ALEXNETS[card]
     own = filled(encoder_of(card)).backbone.state_dict()
@@ -354,14 +355,6 @@ def test_lightness_is_that_of_cie_lab() -> None:
     torch.testing.assert_close(lightness(colours[:, :, None, None]).flatten(), expected, rtol=0, atol=0.06)
 
 
-def test_colorization_keeps_the_size_of_the_last_map() -> None:
-    encoder = encoder_of("colorization_rn50")
-    model: Any = encoder.backbone
-    assert model.layer4[0].conv2.stride == model.layer4[0].downsample[0].stride == (1, 1)
-    strides = [module.stride for module in model.modules() if isinstance(module, nn.Conv2d) and module.stride == (2, 2)]
-    assert len(strides) == 5  # the stem, and two in the second and third stage
-
-
 # SimCLR
 
 
@@ -378,7 +371,7 @@ def shallow(monkeypatch: pytest.MonkeyPatch) -> Shape:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("write", [simclr_v1, simclr_v2])
+@for_each([simclr_v1, simclr_v2])
 def test_simclr_pools_as_tensorflow(write: Callable[[State, Draw], Any], shallow: Shape) -> None:
     weights = resnet_tensors(shallow, Draw())
     encoder = loaded(write(weights, Draw(seed=1)), encoder_of("simclrv1_rn50"), "simclr")

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
+from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, relative_difference
 from tests.encoders.layouts.served import load_served
 from tests.sources import in_double, saved
@@ -179,7 +180,7 @@ def load_reduced(source: Source, content: Any, *, size: Size) -> Encoder:
     return encoder.double()
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@for_each(SOURCES)
 def test_every_file_of_a_source_gives_the_features_of_its_source(name: str) -> None:
     source = SOURCES[name]
     size = GATED if source.kind.is_gated else SIZE
@@ -199,13 +200,13 @@ def test_every_file_of_a_source_gives_the_features_of_its_source(name: str) -> N
 POST_NORM = Kind(has_class_position=False, norms_first=True, norms_last=False, is_post_norm=True)
 
 
-@pytest.mark.parametrize(
-    ("like", "write"),
+@for_each(
     [
         ("data2vec2_vitB16", lambda weights: as_data2vec2(weights, n_first=2)),
         ("data2vec2_vitL16", lambda weights: as_data2vec2(weights, n_first=0)),
         ("mimrefiner_d2v2_vitL16", as_refiner),
     ],
+    arguments=2,
 )
 def test_norms_after_the_branches_give_the_features_of_data2vec_2(like: str, write: Callable[[State], Any]) -> None:
     weights = weights_of(POST_NORM, SIZE, seed=2)
@@ -271,12 +272,12 @@ def test_radio_has_several_class_tokens_and_positions_of_a_larger_image() -> Non
         load_reduced(source, content, size=SIZE)
 
 
-@pytest.mark.parametrize(
-    ("name", "tensor", "message"),
+@for_each(
     [
         ("cls_token.token", None, r"'base_model\.patch_generator\.cls_token\.token' is missing"),
         ("pos_embed", torch.ones(1, 15, 64), "found 15 positions, expected those of a square"),
     ],
+    arguments=3,
 )
 def test_a_radio_without_a_part_or_of_another_form_is_refused(name: str, tensor: Any, message: str) -> None:
     weights = weights_of(Kind(n_registers=7, has_class_position=False, norms_last=False), SIZE, seed=7)
@@ -323,7 +324,7 @@ def test_capi_refuses_an_image_that_is_no_square() -> None:
         encoder(torch.zeros(1, 3, 32, 64, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("like", ["simmim_vitB16_ep800", "beit_vitb16_ep300_mm", "data2vec_vitB16"])
+@for_each(["simmim_vitB16_ep800", "beit_vitb16_ep300_mm", "data2vec_vitB16"])
 def test_a_table_of_positions_for_all_blocks_is_read_as_beits_is(like: str) -> None:
     size = replace(SIZE, depth=3)
     shapes = beit_shapes(size, version=1)
@@ -367,7 +368,7 @@ def test_eva_is_half_precision_and_its_classifier_and_decoder_are_left_out() -> 
 def test_queries_without_keys_or_values_are_refused() -> None:
     state = as_transformers(weights_of(PLAIN, SIZE, seed=1), dinov2=False)
     del state["encoder.layer.2.attention.attention.value.weight"]
-    with pytest.raises(Misfit, match=r"'blocks\.2\.attention\.attention\.value\.weight' is missing"):
+    with pytest.raises(Misfit, match=r"weight of the values of 'blocks\.2' is missing"):
         layout_named("transformers_vit").convert(state, target={})
 
 

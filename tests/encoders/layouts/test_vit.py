@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
-import timm
 import torch
 from safetensors.torch import save
-from timm.models.vision_transformer import checkpoint_filter_fn
+from torch import Tensor
 
+from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, relative_difference
 from tests.encoders.layouts.served import load_served
 from tests.sources import saved
-from tests.sources.resnet_forward import SHAPES, Draw, resnet_features, resnet_tensors
 from tests.sources.vit_checkpoints import (
     dino_training,
     ibot_released,
@@ -27,12 +27,13 @@ from tests.sources.vit_checkpoints import (
     msn_training,
     mugs_released,
     mugs_training,
+    under,
 )
 from tests.sources.vit_forward import cls, cls_by_average, four_cls, vit
-from tests.sources.vit_names import REDUCED, SMALL, Size, State, filled, vit_shapes
-from zoo.cards.catalogue import catalogue
+from tests.sources.vit_names import REDUCED, Size, State, filled, vit_shapes
 from zoo.encoders import Encoder
 from zoo.encoders.layouts import layout_named
+from zoo.errors import WeightsRefused
 
 FEATURES = {"cls": cls, "4xcls": four_cls, "cls+avg": cls_by_average}
 WIDTHS = {"cls": 1, "4xcls": 4, "cls+avg": 2}
@@ -125,11 +126,14 @@ def load_reduced(name: str, layer: str, weights: State, *, size: Size = REDUCED,
 
 WEIGHTS = filled(vit_shapes(REDUCED), seed=1)
 IMAGES = exact_images(2, 224)
-TOKENS = vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
 
 
-@pytest.mark.parametrize(
-    ("name", "layer"),
+@cache
+def tokens() -> list[Tensor]:
+    return vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
+
+
+@for_each(
     [
         ("DINO released", "cls+avg"),
         ("DINO training", "4xcls"),
@@ -148,13 +152,14 @@ TOKENS = vit(WEIGHTS, IMAGES, n_heads=REDUCED.n_heads)
         ("MSN, one process", "cls"),
         ("MoCo v3", "cls"),
     ],
+    arguments=2,
 )
 def test_every_file_of_a_source_gives_the_features_of_its_source(name: str, layer: str) -> None:
     encoder = load_reduced(name, layer, WEIGHTS)
-    assert relative_difference(FEATURES[layer](TOKENS), encoder(IMAGES)) < SAME
+    assert relative_difference(FEATURES[layer](tokens()), encoder(IMAGES)) < SAME
 
 
-@pytest.mark.parametrize(("patch_px", "layer"), [(4, "4xcls"), (7, "cls+avg")])
+@for_each([(4, "4xcls"), (7, "cls+avg")], arguments=2)
 def test_msn_with_small_patches_gives_the_features_of_its_source(patch_px: int, layer: str) -> None:
     size = Size(64, 5, 4, patch_px, image_px=58)  # pixels that do not fill a patch are left out
     weights, images = filled(vit_shapes(size), seed=3), exact_images(2, size.image_px)
@@ -163,50 +168,7 @@ def test_msn_with_small_patches_gives_the_features_of_its_source(patch_px: int, 
     assert relative_difference(reference, encoder(images)) < SAME
 
 
-@pytest.mark.parametrize(
-    ("name", "layer", "n_heads"),
-    [
-        ("DINO training", "4xcls", 6),
-        ("iBOT released", "cls", 6),
-        ("Mugs released", "4xcls", 6),
-        ("MSN", "cls", 6),
-        ("MoCo v3", "cls", 12),
-    ],
-)
-def test_small_transformers_as_wide_as_they_are_give_the_features_of_their_sources(
-    name: str, layer: str, n_heads: int
-) -> None:
-    """With five of their blocks; heads and the rest are those of the card."""
-    file, like, size = FILES[name], LIKE[FILES[name].layout, layer], replace(SMALL, depth=5)
-    weights = filled(vit_shapes(size), seed=4)
-    options = catalogue()[like].architecture.options | {"depth": size.depth}
-    encoder, _ = load_served(like, file.written(weights, WEIGHTS, size), architecture={"options": options})
-    image = IMAGES[:1]
-    reference = FEATURES[layer](vit(weights, image, n_heads=n_heads))
-    assert relative_difference(reference, encoder.double()(image)) < SAME
-    if file.layout == "mocov3":
-        six_heads = FEATURES[layer](vit(weights, image, n_heads=6))
-        assert relative_difference(six_heads, encoder(image)) > 0.3
-
-
-@pytest.mark.usefixtures("slim_resnets")
-def test_a_resnet_gives_the_features_of_its_source() -> None:
-    weights = resnet_tensors(SHAPES["resnet50 slim"], Draw(seed=5))
-    student = resnet_tensors(SHAPES["resnet50 slim"], Draw(seed=6))
-    content = dino_training(weights, student, width=2048, batch_norm=True)
-    encoder, _ = load_served("dino_rn50", saved(content, legacy=False))
-    assert relative_difference(resnet_features(weights, IMAGES), encoder.double()(IMAGES)) < SAME
-
-
-def test_a_released_resnet_holds_the_same_tensors_without_a_prefix() -> None:
-    released = resnet_tensors(SHAPES["resnet50"], Draw(device="meta"))
-    training = dino_training(filled({"bn1.bias": (8,)}, seed=5), {}, width=8, batch_norm=True)
-    layout = layout_named("dino")
-    assert layout.convert(released, target={}) == released
-    assert layout.convert(training, target={}).keys() == {"bn1.bias"}
-
-
-@pytest.mark.parametrize("name", [name for name in FILES if "training" in name and "MAE" not in name] + ["MSN"])
+@for_each([name for name in FILES if "training" in name and "MAE" not in name] + ["MSN"])
 def test_of_two_networks_in_a_file_the_one_that_the_authors_evaluate_is_taken(name: str) -> None:
     file, other = FILES[name], filled(vit_shapes(REDUCED), seed=2)
     taken = layout_named(file.layout).convert(file.content(WEIGHTS, other, REDUCED), target={})
@@ -215,12 +177,22 @@ def test_of_two_networks_in_a_file_the_one_that_the_authors_evaluate_is_taken(na
     assert not any(torch.equal(tensor, other[key]) for key, tensor in taken.items())
 
 
-def test_timm_filters_to_the_same_tensors() -> None:
-    """A second opinion, where timm has one: it knows how a network is nested and prefixed, not what lies beside it."""
-    model = timm.create_model("vit_small_patch16_224", num_classes=0, **reduced(REDUCED)["options"])
-    for name in ("DINO released", "iBOT extracted", "MAE released"):
-        content = FILES[name].content(WEIGHTS, WEIGHTS, REDUCED)
-        by_timm = checkpoint_filter_fn(content, model)
-        converted = layout_named(FILES[name].layout).convert(content, target={})
-        assert converted.keys() == by_timm.keys() == model.state_dict().keys()
-        assert all(torch.equal(converted[key], tensor) for key, tensor in by_timm.items())
+@torch.no_grad()
+def test_of_ijepa_the_averaged_network_is_read_and_its_patch_tokens_are_averaged() -> None:
+    shapes = vit_shapes(REDUCED) | {"pos_embed": (1, REDUCED.side**2, REDUCED.width)}
+    del shapes["cls_token"]
+    target, anchor = filled(shapes, seed=1), filled(shapes, seed=2)
+    content = {name: under("module.", state) for name, state in (("encoder", anchor), ("target_encoder", target))}
+    how: dict[str, Any] = {
+        "architecture": reduced(REDUCED, class_token=False) | {"backbone": "timm:vit_huge_patch14_gap_224"},
+        "dim": REDUCED.width,
+        "crop_px": 224,
+    }
+    encoder, _ = load_served("ijepa_vitH14_in1k", saved(content | {"epoch": 300}, legacy=False), **how)
+    state = encoder.backbone.state_dict()
+    assert state.keys() == target.keys()
+    assert all(torch.equal(state[name], tensor) for name, tensor in target.items())
+    images = IMAGES.float()
+    assert torch.allclose(encoder(images), encoder.backbone.forward_features(images).mean(dim=1), atol=1e-6)
+    with pytest.raises(WeightsRefused, match="expected the key 'target_encoder'"):
+        load_served("ijepa_vitH14_in1k", saved({"encoder": content["encoder"]}, legacy=False), **how)

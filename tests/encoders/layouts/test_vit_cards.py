@@ -150,9 +150,3 @@ def test_the_file_of_every_clip_is_its_encoder_whoever_names_the_tensors(name: s
     first = [without_memory(rate_shapes(512))] if card.weights.converter == "lossyless" else []
     for content in (source, copy):
         assert described(converted(card, *first, content)) == wanted(first_alike(card))
-
-
-def test_all_sizes_of_the_papers_are_among_the_cards() -> None:
-    sizes = {(card.architecture.name, card.architecture.patch_size_px) for card in CARDS.values()}
-    assert {("vits", 16), ("vitb", 4), ("vitb", 8), ("vitl", 7), ("vitl", 16), ("vith", 14), ("vitg", 14)} < sizes
-    assert set(RESNETS_OF_CLIP) < {name for name, _ in sizes}

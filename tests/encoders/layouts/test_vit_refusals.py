@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -19,7 +19,7 @@ from tests.sources.clip_checkpoints import (
     openclip_training,
     rate_file,
 )
-from tests.sources.vit_checkpoints import dino_training, mocov3_training, msn_training, mugs_training
+from tests.sources.vit_checkpoints import dino_training, mocov3_training, msn_training, mugs_training, under
 from tests.sources.vit_names import Size, State, beit_shapes, filled, vit_shapes
 from zoo.cards.catalogue import catalogue
 from zoo.encoders import Encoder, build_encoder
@@ -159,54 +159,20 @@ EVERY_SAMPLE = for_each(SAMPLES.values(), name=lambda sample: f"{sample.like} {s
 
 
 @EVERY_SAMPLE
-def test_the_sample_itself_is_taken(sample: Sample) -> None:
-    state = converted(sample, sample.contents())
+def test_a_sample_is_taken_and_one_with_tensors_missing_or_too_many_is_not(sample: Sample) -> None:
+    contents = sample.contents()
+    state = converted(sample, contents)
     assert state.keys() == encoder_for(sample.like, sample.options).state_dict().keys()
     pointers = [tensor.data_ptr() for tensor in state.values() if tensor.numel() > 1]
     assert len(set(pointers)) == len(pointers)
-
-
-@EVERY_SAMPLE
-def test_a_missing_tensor_is_named(sample: Sample) -> None:
-    contents = sample.contents()
-    del sample.state(contents)[sample.key]
+    inner, last = sample.state(contents), sample.source.rpartition(".")[2]
+    for surplus in (sample.key.removesuffix(last) + "surplus", "surplus", "module.surplus", "backbone.surplus"):
+        inner[surplus] = torch.zeros(3)
+        with pytest.raises(WeightsRefused, match=r"surplus|expected names that start with 'module\.'"):
+            converted(sample, contents)
+        del inner[surplus]
+    del inner[sample.key]
     with pytest.raises(WeightsRefused, match=f"'{sample.name}' is missing"):
-        converted(sample, contents)
-
-
-@EVERY_SAMPLE
-def test_a_tensor_too_many_is_named(sample: Sample) -> None:
-    contents = sample.contents()
-    last = sample.source.rpartition(".")[2]
-    sample.state(contents)[sample.key.removesuffix(last) + "surplus"] = torch.zeros(3)
-    with pytest.raises(WeightsRefused, match="surplus"):
-        converted(sample, contents)
-
-
-@pytest.mark.parametrize("beside", ["surplus", "module.surplus", "backbone.surplus"])
-@EVERY_SAMPLE
-def test_a_tensor_beside_the_network_is_named(sample: Sample, beside: str) -> None:
-    contents = sample.contents()
-    sample.state(contents)[beside] = torch.zeros(3)
-    with pytest.raises(WeightsRefused, match=r"surplus|expected names that start with 'module\.'"):
-        converted(sample, contents)
-
-
-@EVERY_SAMPLE
-def test_another_shape_is_named(sample: Sample) -> None:
-    contents = sample.contents()
-    state = sample.state(contents)
-    state[sample.key] = torch.cat((state[sample.key], state[sample.key]))
-    with pytest.raises(WeightsRefused, match=f"'{sample.name}' has shape"):
-        converted(sample, contents)
-
-
-@EVERY_SAMPLE
-def test_double_precision_is_refused(sample: Sample) -> None:
-    contents = sample.contents()
-    state = sample.state(contents)
-    state[sample.key] = state[sample.key].double()
-    with pytest.raises(WeightsRefused, match=f"'{sample.name}' is float64, expected float32"):
         converted(sample, contents)
 
 
@@ -224,71 +190,47 @@ def test_half_precision_is_widened_where_its_source_releases_it_and_refused_else
             converted(sample, contents)
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
 @EVERY_SAMPLE
-def test_numbers_that_are_not_finite_are_refused(sample: Sample, number: float) -> None:
-    contents = sample.contents()
-    sample.state(contents)[sample.key].view(-1)[3] = number
-    with pytest.raises(WeightsRefused, match=f"'{sample.name}' has 1 numbers of"):
-        converted(sample, contents)
+def test_another_network_or_no_network_is_refused(sample: Sample) -> None:
+    others: list[Any] = [{"epoch": 3}, {"model_state": plain()}, [plain()], {}, under("trunk.", plain())]
+    for content in others:
+        contents = sample.contents()
+        contents[sample.which] = content
+        with pytest.raises(WeightsRefused, match="do not fit"):
+            converted(sample, contents)
 
 
-@EVERY_SAMPLE
-def test_a_tensor_as_it_was_before_training_is_refused(sample: Sample) -> None:
-    contents = sample.contents()
-    sample.state(contents)[sample.key] = initial_of(sample).clone()
-    with pytest.raises(WeightsRefused, match=f"'{sample.name}' is as it was before training"):
-        converted(sample, contents)
+def nan(tensor: Tensor) -> Tensor:
+    wrong = tensor.clone()
+    wrong.view(-1)[3] = torch.nan
+    return wrong
 
 
-def other_nestings() -> Iterator[tuple[Any, str]]:
-    yield {"epoch": 3}, "epoch"
-    yield {"model_state": plain()}, "model_state"
-    yield [plain()], "list"
-    yield {}, "nothing|missing"
-    yield {"trunk." + name: tensor for name, tensor in plain().items()}, "trunk"
+CHANGES: list[tuple[str, str, Any, str]] = [  # sample, tensor, what it becomes (None: it goes), and what is said
+    ("mae", PLAIN, lambda t: torch.cat((t, t)), f"'{PLAIN}' has shape"),
+    ("mae", PLAIN, Tensor.double, f"'{PLAIN}' is float64, expected float32"),
+    ("mae", PLAIN, nan, f"'{PLAIN}' has 1 numbers of"),
+    ("mae", PLAIN, lambda t: t / 0, f"'{PLAIN}' has .* not finite"),
+    ("mae", "fc_norm.bias", lambda t: torch.ones(32), r"'fc_norm\.bias' is left over"),
+    ("msn", "norm.weight", lambda t: torch.ones(32), r"'norm\.weight'"),
+    ("lossyless", "entropy_bottleneck.quantiles", lambda t: torch.zeros(PROJECTED, 3), "lower, median and upper"),
+    ("clip", "visual.proj", None, r"'visual\.proj' is missing"),
+]
 
 
-@pytest.mark.parametrize(("content", "found"), list(other_nestings()))
-@EVERY_SAMPLE
-def test_a_file_that_is_laid_out_otherwise_is_refused_with_what_was_found(
-    sample: Sample, content: Any, found: str
-) -> None:
-    contents = sample.contents()
-    contents[sample.which] = content
-    with pytest.raises(WeightsRefused, match=f"(?s)do not fit .*({found}|missing)"):
-        converted(sample, contents)
+@for_each(CHANGES, arguments=4)
+def test_a_tensor_that_cannot_be_of_the_network_is_named(name: str, key: str, change: Any, said: str) -> None:
+    contents = SAMPLES[name].contents()
+    state = SAMPLES[name].state(contents)
+    tensor = state.pop(key, None)
+    if change is not None:
+        state[key] = change(tensor)
+    with pytest.raises(WeightsRefused, match=said):
+        converted(SAMPLES[name], contents)
 
 
-def test_only_prefixes_that_all_names_have_are_taken_off() -> None:
-    sample = SAMPLES["msn"]
-    contents = sample.contents()
-    state = sample.state(contents)
-    state["norm.weight"] = state.pop("module.norm.weight")
-    with pytest.raises(WeightsRefused, match=r"'norm\.weight'"):
-        converted(sample, contents)
-
-
-@pytest.mark.parametrize("names", ["fc_norm", "head"])
-def test_a_fine_tuned_mae_is_refused(names: str) -> None:
-    sample = SAMPLES["mae"]
-    contents = sample.contents()
-    sample.state(contents).update(filled({f"{names}.weight": (32,), f"{names}.bias": (32,)}, seed=2))
-    with pytest.raises(WeightsRefused, match=rf"'{names}\.bias' is left over"):
-        converted(sample, contents)
-
-
-@pytest.mark.parametrize("shape", [(PROJECTED, 3), (PROJECTED, 1, 2)])
-def test_quantiles_of_another_shape_have_no_medians(shape: tuple[int, ...]) -> None:
-    sample = SAMPLES["lossyless"]
-    contents = sample.contents()
-    contents[0]["entropy_bottleneck.quantiles"] = torch.zeros(shape)
-    with pytest.raises(WeightsRefused, match=r"expected lower, median and upper"):
-        converted(sample, contents)
-
-
-def test_clip_without_its_projection_is_refused_even_where_it_is_left_out() -> None:
-    contents = SAMPLES["clip"].contents()
-    del contents[0]["visual.proj"]
-    with pytest.raises(WeightsRefused, match=r"'visual\.proj' is missing"):
-        converted(SAMPLES["clip"], contents)
+def test_a_tensor_as_it_was_before_training_is_refused() -> None:
+    contents = SAMPLES["mae"].contents()
+    SAMPLES["mae"].state(contents)[PLAIN] = initial_of(SAMPLES["mae"]).clone()
+    with pytest.raises(WeightsRefused, match=f"'{PLAIN}' is as it was before training"):
+        converted(SAMPLES["mae"], contents)

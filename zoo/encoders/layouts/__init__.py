@@ -5,7 +5,7 @@ read and gives tensors under the names of torchvision or timm; what it leaves ou
 can insist on the rest: no name missing, none left over, every shape and type right, every number finite, and no
 parameter equal to its value before training.
 
-A new layout is one function and one line in the table ``LAYOUTS`` of a module here, and its name in
+A new layout is one function, its name in the table ``LAYOUTS`` of a module here, and in
 ``zoo.cards.schema.LAYOUT_NAMES``. A user's file may be wrapped in many ways; :mod:`.wrappers` finds the encoder in it.
 """
 

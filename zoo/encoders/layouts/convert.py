@@ -5,21 +5,36 @@ The layouts of libraries are here: files with the wanted names already, or other
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...cards.schema import LAYOUT_NAMES
 from ...errors import UnknownName, WeightsRefused
 from ...weights.store import Reading
-from ..encoder import Encoder
-from . import contrastive, convolutional, haiku, image_text, residual, swins, tokens, transformers
-from .libraries import as_timm_reads, without_classifier
-from .steps import Layout, Misfit, State, Target, below, fingerprint, renamed, state_dict, without
+from ..encoder import ERRORS, Encoder
+from . import clip, convolutional, transformers
+from .steps import (
+    Layout,
+    Misfit,
+    State,
+    Target,
+    below,
+    fingerprint,
+    layouts,
+    renamed,
+    require_names,
+    state_dict,
+    without,
+)
 from .wrappers import COUNTER, LIBRARIES, Role, Undecided, find_encoder, fits
+
+_CLASSIFIERS = ("fc.", "head.fc.", "head.weight", "head.bias")  # of networks that do not say what theirs is called
+_POSITIONS = ("pos_embed", "positional_embedding", "position_embedding", "relative_position_bias_table")
 
 
 def torchvision(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -39,27 +54,61 @@ def torchvision_children(content: Any, *, target: Mapping[str, Tensor]) -> State
     )
 
 
-def torchvision_vit(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """torchvision's vision transformers, for timm's, which are the same networks.
+def without_classifier(state: State, target: Mapping[str, Tensor], backbone: nn.Module | None) -> State:
+    """The tensors without those of a classifier that the encoder does not have."""
+    named = getattr(backbone, "pretrained_cfg", None) or {}
+    names = named.get("classifier") or ()
+    names = (names,) if isinstance(names, str) else tuple(names)
+    parents = (name.rpartition(".")[0] for name in names)  # a norm beside the classifier goes with it
+    whole = [f"{parent}." for parent in parents if parent and not any(key.startswith(f"{parent}.") for key in target)]
+    prefixes = (*_CLASSIFIERS, *(f"{name}." for name in names), *whole)
+    return {name: tensor for name, tensor in state.items() if name in target or not name.startswith(prefixes)}
 
-    Source: torchvision, ``models/vision_transformer.py``, whose first version named the two layers of an MLP.
+
+def as_timm_reads(state: State, target: Mapping[str, Tensor], backbone: nn.Module) -> State:
+    """The tensors by the names that timm gives them when it loads such a file; unchanged if it changes none.
+
+    Timm would fit position embeddings to another size of images: here they must have the size of the network's.
     """
-    block = r"^encoder\.layers\.encoder_layer_(\d+)\."
-    return without(
-        renamed(
-            state_dict(content),
-            (r"^class_token$", "cls_token"),
-            (r"^encoder\.pos_embedding$", "pos_embed"),
-            (r"^conv_proj\.", "patch_embed.proj."),
-            (r"^encoder\.ln\.", "norm."),
-            (block + r"ln_([12])\.", r"blocks.\1.norm\2."),
-            (block + r"self_attention\.in_proj_", r"blocks.\1.attn.qkv."),
-            (block + r"self_attention\.out_proj\.", r"blocks.\1.attn.proj."),
-            (block + r"mlp\.(?:linear_1|0)\.", r"blocks.\1.mlp.fc1."),
-            (block + r"mlp\.(?:linear_2|3)\.", r"blocks.\1.mlp.fc2."),
-        ),
-        "heads.",
-    )
+    rename = _renaming(backbone)
+    if rename is None:
+        return state
+    counts = {_n_positions(tensor) for name, tensor in target.items() if name.endswith(_POSITIONS)}
+    n_prefix = int(getattr(backbone, "num_prefix_tokens", 0))  # a file may have positions of these, too
+    for name, tensor in state.items():
+        if not name.endswith(_POSITIONS) or not counts:
+            continue
+        if all(abs(_n_positions(tensor) - count) > n_prefix for count in counts):
+            raise Misfit(f"{name!r} has shape {tuple(tensor.shape)}, which is for images of another size")
+    return _renamed(rename, state, backbone)
+
+
+def _n_positions(tensor: Tensor) -> int:
+    return tensor.numel() // tensor.shape[-1] if tensor.ndim else 0
+
+
+def for_another_size(state: State, backbone: nn.Module) -> State:
+    """The tensors of a network of timm, position embeddings interpolated to the size that this one is built for."""
+    rename = _renaming(backbone)
+    return state if rename is None else _renamed(rename, state, backbone)
+
+
+def _renamed(rename: Any, state: State, backbone: nn.Module) -> State:
+    try:
+        changed = rename(dict(state), backbone)
+    except (*ERRORS, KeyError) as error:  # of a function that expects files of one project
+        raise Misfit(f"timm cannot read it as a file of this network ({type(error).__name__}: {error})") from error
+    return {name: tensor for name, tensor in changed.items() if isinstance(tensor, Tensor)}
+
+
+def _renaming(backbone: nn.Module) -> Any:
+    """The function by which timm changes the names of a file; None if it has none."""
+    config = getattr(backbone, "pretrained_cfg", None) or {}
+    models = sys.modules.get("timm.models")
+    if models is None or not config.get("architecture"):
+        return None
+    module = sys.modules[models.model_entrypoint(config["architecture"]).__module__]
+    return getattr(module, "checkpoint_filter_fn", None)
 
 
 def timm(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -93,25 +142,13 @@ def zoo(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return below(state, "backbone.", beside=("pooling.",)) | pooling
 
 
-LIBRARY_LAYOUTS: dict[str, Layout] = {
-    "torchvision": Layout(convert=torchvision),
-    "torchvision_children": Layout(convert=torchvision_children),
-    "torchvision_vit": Layout(convert=torchvision_vit),
-    "timm": Layout(convert=timm),
-    "transformers": Layout(convert=transformers_library, half=True),
-    "zoo": Layout(convert=zoo, half=True),
-}
-
 LAYOUTS: dict[str, Layout] = {
-    **residual.LAYOUTS,
     **transformers.LAYOUTS,
-    **tokens.LAYOUTS,
-    **contrastive.LAYOUTS,
-    **haiku.LAYOUTS,
     **convolutional.LAYOUTS,
-    **swins.LAYOUTS,
-    **image_text.LAYOUTS,
-    **LIBRARY_LAYOUTS,
+    **clip.LAYOUTS,
+    **layouts(torchvision, torchvision_children, timm),
+    **layouts(zoo, half=True),
+    "transformers": Layout(convert=transformers_library, half=True),
 }
 
 _PREFIX = "backbone."
@@ -143,7 +180,7 @@ def convert(
     WeightsRefused if anything is missing, left over, of another shape or type, not finite or untrained.
     """
     wanted = encoder.state_dict()
-    is_ours = _has_our_names(contents[0], wanted)
+    is_ours = isinstance(contents[0], Mapping) and contents[0].keys() == wanted.keys()
     chosen = layout_named(_ZOO if is_ours else layout)
     try:
         state = chosen.convert(*(contents[:1] if is_ours else contents), target=_target(encoder))
@@ -181,7 +218,11 @@ def convert_own(
             checkpoint_key=checkpoint_key,
             role=role,
         )
-        state = {name: tensor for name, tensor in taken.state.items() if not _is_odd_counter(name, tensor)}
+        state = {  # counters of batches that were made floats with everything else do not affect features
+            name: tensor
+            for name, tensor in taken.state.items()
+            if not (name.endswith(COUNTER) and tensor.is_floating_point())
+        }
         converted = _checked(state, encoder, half=True, untrained=untrained)
     except Undecided as misfit:
         raise WeightsRefused(f"The file of {what} {misfit}; nothing was loaded.") from misfit
@@ -207,7 +248,7 @@ def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_
     """
     wanted = encoder.state_dict()
     try:
-        _check_names(dict(state), wanted)
+        require_names(state, wanted)
         for name, tensor in wanted.items():
             _check_form(name, state[name], tensor, half=False)
             if not is_trusted:
@@ -260,8 +301,10 @@ def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[
     """The state under the encoder's names, after every number of it was checked, a tensor at a time."""
     wanted = encoder.state_dict()
     target = _target(encoder)
-    _complete_counters(state, target)
-    _check_names(state, target)
+    for name in target:
+        if name.endswith(COUNTER) and name not in state:
+            state[name] = torch.zeros((), dtype=torch.int64)
+    require_names(state, target)
     for name, tensor in target.items():
         _check_form(name, state[name], tensor, half=half)
     converted = Converted({name: state[name.removeprefix(_PREFIX)] for name in wanted}, wanted)
@@ -272,28 +315,6 @@ def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[
         if name in before and fingerprint(tensor) == before[name]:
             raise Misfit(f"{name.removeprefix(_PREFIX)!r} is as it was before training")
     return converted
-
-
-def _has_our_names(content: Any, wanted: Mapping[str, Tensor]) -> bool:
-    return isinstance(content, Mapping) and content.keys() == wanted.keys()
-
-
-def _is_odd_counter(name: str, tensor: Tensor) -> bool:
-    """True for a counter of batches that was made a float with everything else; it does not affect features."""
-    return name.endswith(COUNTER) and tensor.is_floating_point()
-
-
-def _complete_counters(state: State, target: Mapping[str, Tensor]) -> None:
-    for name in target:
-        if name.endswith(COUNTER) and name not in state:
-            state[name] = torch.zeros((), dtype=torch.int64)
-
-
-def _check_names(state: State, target: Mapping[str, Tensor]) -> None:
-    for kind, names in (("is missing", [*(target.keys() - state)]), ("is left over", [*(state.keys() - target)])):
-        if names:
-            more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-            raise Misfit(f"the tensor {min(names)!r} {kind}{more}")
 
 
 def _check_form(name: str, tensor: Tensor, wanted: Tensor, *, half: bool) -> None:

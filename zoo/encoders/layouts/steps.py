@@ -49,6 +49,11 @@ class Layout:
     reads_timm_copies: bool = False
 
 
+def layouts(*converters: Converter, **options: Any) -> dict[str, Layout]:
+    """Layouts by the names of their functions, all with the same options."""
+    return {converter.__name__: Layout(convert=converter, **options) for converter in converters}
+
+
 def nested(content: Any, *path: str) -> Any:
     """The value under keys in keys."""
     for depth, key in enumerate(path):
@@ -68,8 +73,10 @@ def holds(content: Any, *path: str) -> bool:
     return True
 
 
-def state_dict(content: Any) -> State:
-    """The content as tensors by name."""
+def state_dict(content: Any, key: str = "") -> State:
+    """The content as tensors by name; what is under a key, if there is one."""
+    if key and holds(content, key):
+        content = content[key]
     if not isinstance(content, Mapping):
         raise Misfit(f"found {type(content).__name__}, expected tensors by name")
     for name, tensor in content.items():
@@ -92,14 +99,14 @@ def below(state: State, prefix: str, *, beside: tuple[str, ...] = ()) -> State:
     return inner
 
 
-def without(state: State, *prefixes: str) -> State:
-    """The tensors whose names start with none of the prefixes: the drops that a layout declares."""
-    return {name: tensor for name, tensor in state.items() if not name.startswith(prefixes)}
+def without(state: State, *prefixes: str, endings: tuple[str, ...] = ()) -> State:
+    """The tensors whose names start with no prefix and end with no ending: the drops that a layout declares."""
+    return {name: tensor for name, tensor in state.items() if not (name.startswith(prefixes) or name.endswith(endings))}
 
 
-def unwrapped(state: State, prefix: str = "module.") -> State:
-    """Without a prefix that all names have or none: whether DistributedDataParallel added it depends on the script."""
-    return below(state, prefix) if any(name.startswith(prefix) for name in state) else state
+def unwrapped(state: State) -> State:
+    """Without the prefix of DistributedDataParallel, which all names have or none."""
+    return below(state, "module.") if any(name.startswith("module.") for name in state) else state
 
 
 def renamed(state: State, *rules: tuple[str, str]) -> State:
@@ -112,6 +119,39 @@ def renamed(state: State, *rules: tuple[str, str]) -> State:
         if new in result:
             raise Misfit(f"found two tensors for {new!r}")
         result[new] = tensor
+    return result
+
+
+def require_names(state: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> None:
+    """Misfit if a tensor is missing or left over."""
+    require_none(("is missing", [*(target.keys() - state)]), ("is left over", [*(state.keys() - target)]))
+
+
+def require_none(*kinds: tuple[str, list[str]]) -> None:
+    """Misfit that names the first tensor of the first kind that there is."""
+    for kind, names in kinds:
+        if names:
+            more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+            raise Misfit(f"the tensor {min(names)!r} {kind}{more}")
+
+
+def fused(state: State) -> State:
+    """Queries, keys and values of a block, under ``BLOCK.split.q.`` and so on, as one tensor.
+
+    A bias of queries and one of values, without one of keys, are BEiT's.
+    """
+    result = {name: tensor for name, tensor in state.items() if ".split." not in name}
+    for name, query in state.items():
+        block, _, kind = name.partition(".split.q.")
+        if not kind:
+            continue
+        key, value = (state.get(f"{block}.split.{part}.{kind}") for part in "kv")
+        if value is None or (key is None and kind != "bias"):
+            raise Misfit(f"the {kind} of the {'values' if value is None else 'keys'} of {block!r} is missing")
+        if key is None:
+            result |= {f"{block}.attn.q_bias": query, f"{block}.attn.v_bias": value}
+        else:
+            result[f"{block}.attn.qkv.{kind}"] = torch.cat([query, key, value])
     return result
 
 

@@ -33,7 +33,7 @@ from torch import Tensor
 
 from ...weights.pickles import Inert
 from ...weights.store import Reading
-from .steps import Layout, Misfit, State, below, fingerprint, state_dict
+from .steps import Layout, Misfit, State, fingerprint, state_dict
 
 Role: TypeAlias = Literal["teacher", "student", ""]
 Path: TypeAlias = tuple[str, ...]
@@ -101,10 +101,6 @@ class Candidate:
         """True if ``key`` is where it is, or one of the steps of the way."""
         return key in (self.key, self.prefix, self.prefix.removesuffix("."), *self.path, *self.prefix.split("."))
 
-    def is_named_by(self, key: str) -> bool:
-        """True if ``key`` names the module that holds it, so that what lies beside that does not matter."""
-        return self.is_meant_by(key) and key not in self.path and bool(self.prefix)
-
 
 class Undecided(Misfit):
     """Something in a file fits, and which is meant, or what lies beside it, is unclear: what it "holds" or "has"."""
@@ -150,8 +146,9 @@ def find_encoder(
             f"has an encoder that fits at {taken.key!r}, the {taken.role}, but the method publishes its {role}; to "
             f"take it all the same, say checkpoint_key={taken.key!r} (--checkpoint-key)"
         )
-    beside = file.strangers(taken, fitting)
-    if beside and not (checkpoint_key and taken.is_named_by(checkpoint_key)):
+    is_named = bool(checkpoint_key) and checkpoint_key not in taken.path and bool(taken.prefix)  # by its own module
+    beside = [] if is_named else file.strangers(taken, fitting)
+    if beside:
         listed = ", ".join(map(repr, beside[:_MOST_NAMED]))
         raise Undecided(
             f"has an encoder that fits at {taken.key!r}, but beside it {listed}, which is left over; if that is no "
@@ -293,16 +290,15 @@ class _File:
         )
 
     def _contents(self) -> str:
-        if self.sources:
-            path, state = max(self.sources.items(), key=lambda item: len(item[1]))
-            names = ", ".join(repr(name) for name in list(state)[:_MOST_NAMED])
-            where = f" at {'/'.join(path)!r}" if path else ""
-            return f"no layout finds an encoder in its {len(state)} tensors{where}, which begin with {names}"
-        if isinstance(self.content, Mapping):
-            keys = ", ".join(repr(str(key)[:60]) for key in list(self.content)[:_MOST_NAMED])
-            return f"found the keys {keys or 'of nothing'} and no tensors by name, expected a state dict"
-        kind = self.content.name if isinstance(self.content, Inert) else type(self.content).__name__
-        return f"found {kind!r}, expected tensors by name; of a module, save its state_dict()"
+        if not isinstance(self.content, Mapping):
+            kind = self.content.name if isinstance(self.content, Inert) else type(self.content).__name__
+            return f"found {kind!r}, expected tensors by name; of a module, save its state_dict()"
+        path, state = max(self.sources.items(), key=lambda item: len(item[1]), default=((), self.content))
+        names = ", ".join(repr(str(name)[:60]) for name in list(state)[:_MOST_NAMED])
+        if not self.sources:
+            return f"found the keys {names or 'of nothing'} and no tensors by name, expected a state dict"
+        where = f" at {'/'.join(path)!r}" if path else ""
+        return f"no layout finds an encoder in its {len(state)} tensors{where}, which begin with {names}"
 
     def _attempts(self, layouts: Mapping[str, Layout], *, share: int = 2) -> Iterator[_Attempt]:
         """What these layouts make of the file, and of all parts that have one in ``share`` of the tensors needed."""
@@ -316,7 +312,10 @@ class _File:
             for path, source in self.sources.items():
                 # of an encoder of several files, the one that is searched may hold a few tensors
                 for prefix in self._prefixes(source, len(self.target) if layout.n_companions else share):
-                    inner = below(_beginning(source, prefix), prefix) if prefix else _uncounted(source)
+                    if prefix:
+                        inner = {name.removeprefix(prefix): source[name] for name in source if name.startswith(prefix)}
+                    else:  # AveragedModel stores the number of averaged models beside its module
+                        inner = {name: tensor for name, tensor in source.items() if name != "n_averaged"}
                     for content in (inner, *({key: inner} for key in _NESTED)):
                         state = self._applied(layout, content, companions)
                         if state is not None:
@@ -404,15 +403,6 @@ def _unwrapped(name: str) -> str:
 
 def _wrappers(state: State) -> tuple[str, ...]:
     return tuple(sorted({f"{part}." for name in state for part in name.split(".") if part in _WRAPPERS}))
-
-
-def _beginning(state: State, prefix: str) -> State:
-    return {name: tensor for name, tensor in state.items() if name.startswith(prefix)}
-
-
-def _uncounted(state: State) -> State:
-    """Without the number of averaged models that AveragedModel stores beside its module."""
-    return {name: tensor for name, tensor in state.items() if name != "n_averaged"}
 
 
 def _common_prefix(names: set[str]) -> str:
