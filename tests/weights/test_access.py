@@ -10,7 +10,7 @@ import pytest
 
 from tests.hub_here import use_hub
 from tests.servers import COMMIT, Fault, Server, put_into_hub, serving, serving_hub
-from zoo.weights.access import Recorded, ask, located
+from zoo.weights.hosts import Recorded, ask, located
 from zoo.weights.places import Answer
 
 BODY, OTHER = b"weights" * 100, b"other weights" * 100

@@ -46,7 +46,7 @@ def test_a_host_that_takes_no_connection_is_one_sentence_and_not_waited_for_agai
 
 
 def test_a_name_that_no_resolver_knows_is_told(tmp_path: Path) -> None:
-    with pytest.raises(WeightsUnavailable, match=r"there is no host weights\.invalid"):
+    with pytest.raises(WeightsUnavailable, match=r"no connection to weights\.invalid"):
         fetch("https://weights.invalid/a.pth", folder=tmp_path, progress=Silent(), policy=ONCE)
 
 

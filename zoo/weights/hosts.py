@@ -1,29 +1,46 @@
-"""Hosts of weights: those that did not answer in this process are not waited for again; which can be reached."""
+"""Hosts of weights: requests to them, why they fail, which can be reached, and who may fetch a file from them today.
+
+A host that did not answer is not waited for again within a minute of this process. Access is asked by HEAD requests:
+nothing is downloaded. A place on the Hub is asked without a token first, for what it gives to everybody, and with the
+user's token where that is refused; a token is sent to the Hub alone.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlsplit
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
+from ..errors import ZooError
 from ..version import __version__
+from .places import Answer, Source, shown, source
+from .store import REGISTERED
+
+if TYPE_CHECKING:
+    import requests
 
 _VALID_S = 60.0  # after which a host is asked again
+_TIMEOUT_S = 10.0
 _HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "download.pytorch.org"}
+_ON_THE_HUB = re.compile(
+    r"https://(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<repository>[\w.-]+/[\w.-]+)"
+    r"(?:/(?:resolve|blob)/(?P<revision>[^/]+)/(?P<name>[^?]+)(?:\?.*)?)?/?"
+)
 
 _silent: dict[str, tuple[float, str]] = {}  # why a host could not be reached, and when
 
 
-def asked() -> str:
-    """How this program calls itself to servers."""
-    return f"ssl-zoo/{__version__}"
+def request(method: str, address: str, *, headers: dict[str, str] | None = None, **options: Any) -> requests.Response:
+    """A request with the proxies of the environment, and its certificates (also those of ``SSL_CERT_FILE``)."""
+    import requests  # which listing needs not
 
-
-def certificates() -> str | bool:
-    """Which certificates requests is to trust: those of ``SSL_CERT_FILE``, else what requests trusts by itself."""
-    return os.environ.get("SSL_CERT_FILE") or True
+    about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity", **(headers or {})}
+    return requests.request(method, address, headers=about, verify=os.environ.get("SSL_CERT_FILE") or True, **options)
 
 
 def no_answer(address: str) -> str:
@@ -49,58 +66,172 @@ def host_of(location: str) -> str | None:
 
 def unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:
     """Why each address (``https://github.com/``) that gives no answer to a HEAD request does not; any status is one."""
-    import requests  # which listing needs not
 
-    def refusal(address: str) -> str | None:
+    def refusal(address: str) -> str:
         try:
-            requests.head(address, timeout=seconds, headers={"User-Agent": asked()}, verify=certificates())
-            return None
-        except (requests.RequestException, ValueError) as error:  # the last of a proxy that is no address
+            request("HEAD", address, timeout=seconds)
+            return ""
+        except (OSError, ValueError) as error:  # those of requests, and of a proxy that is no address
             return reason_of(error, address, seconds)
 
     every = list(addresses)
     with ThreadPoolExecutor(max(1, len(every))) as pool:
-        reasons = dict(zip(every, pool.map(refusal, every), strict=True))
-    return {address: reason for address, reason in reasons.items() if reason is not None}
+        return {address: reason for address, reason in zip(every, pool.map(refusal, every), strict=True) if reason}
 
 
-def causes(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """The error and those that it was raised from or holds, the outermost first."""
-    left, seen = [error], set()
-    while left:
-        one = left.pop(0)
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            inner = [getattr(one, "reason", None), one.__cause__, *one.args]
-            left += [other for other in inner if isinstance(other, BaseException)]
+    yield error
+    for inner in (getattr(error, "reason", None), error.__cause__, *error.args):
+        if isinstance(inner, BaseException):
+            yield from _causes(inner)
 
 
 def innermost(error: BaseException) -> str:
     """The text of the last of the causes, on one line."""
-    last = [*causes(error)][-1]
+    last = [*_causes(error)][-1]
     return str(last).rpartition(": ")[2].replace("\n", " ") or type(last).__name__
 
 
 def is_unconnected(error: BaseException) -> bool:
     """Whether no connection was made at all."""
-    return any(type(one).__name__ in ("NewConnectionError", "NameResolutionError") for one in causes(error))
+    kinds = ("NewConnectionError", "NameResolutionError", "ConnectTimeout")
+    return any(type(one).__name__ in kinds for one in _causes(error))
 
 
 def reason_of(error: BaseException, address: str, timeout_s: float) -> str:
     """Why a request of requests or urllib3 failed, as the end of a sentence."""
-    kinds = {kind.__name__ for one in causes(error) for kind in type(one).__mro__}
-    host = urlsplit(address).netloc
-    if "NameResolutionError" in kinds:
-        return f"there is no host {urlsplit(address).hostname}"
-    if "NewConnectionError" in kinds:
+    kinds = {kind.__name__ for one in _causes(error) for kind in type(one).__mro__}
+    if is_unconnected(error):
         through = " through the proxy" if "ProxyError" in kinds else ""
-        return f"there is no connection to {host}{through} ({innermost(error)})"
+        return f"there is no connection to {urlsplit(address).netloc}{through} ({innermost(error)})"
     if kinds & {"TimeoutError", "Timeout"}:
         return f"nothing came for {timeout_s:g} s"
-    if "IncompleteRead" in kinds:
-        n = next(one.partial for one in causes(error) if type(one).__name__ == "IncompleteRead")  # type: ignore[attr-defined]
-        return f"the connection was closed after {n} bytes of the answer"
-    if "ConnectionResetError" in kinds or "RemoteDisconnected" in kinds:
-        return "the connection was reset"
-    return f"the connection failed ({innermost(error)})"
+    return f"the connection was broken ({innermost(error)})"
+
+
+# --- who may fetch a file --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A place, and what is known of the file there; empty where nothing is."""
+
+    place: str
+    revision: str = ""  # of its repository on the Hub
+    sha256: str = ""
+    size_bytes: int | None = None
+
+
+def located(place: str) -> Source:
+    """A place, resolved; an address of the Hub is a place on the Hub."""
+    match = _ON_THE_HUB.fullmatch(place)
+    if match is None:
+        return source(place)
+    name = unquote(match["name"] or "")
+    revision = unquote(match["revision"] or "")
+    plain = source(f"hf:{match['repository']}{f'/{name}' if name else ''}")
+    return replace(plain, place=place, revision=revision if revision not in ("", "main") else None)
+
+
+def ask(recorded: Recorded) -> Answer:
+    """Asks the host of a place about the file there; no answer is an error."""
+    if recorded.place.startswith(REGISTERED):
+        return Answer(access="here", detail="registered")
+    try:
+        resolved = located(recorded.place)
+        if resolved.path is not None:
+            is_there = resolved.path.exists()
+            return Answer(access="here" if is_there else "gone", detail="" if is_there else "no such file here")
+        if resolved.kind == "hub":
+            return _ask_hub(resolved, recorded)
+        if reason := no_answer(resolved.url or ""):
+            return Answer(access="unreachable", detail=reason)
+        return _ask_server(resolved.url or "", recorded)
+    except ZooError as error:  # a place that cannot be resolved here, as one of a library that is not installed
+        return Answer(access="unreachable", detail=str(error).rstrip("."))
+
+
+def _compared(answer: Answer, recorded: Recorded) -> Answer:
+    """An answer of a host, changed if its file is not the recorded one."""
+    if answer.access != "open":
+        return answer
+    if recorded.sha256 and answer.sha256 and answer.sha256 != recorded.sha256:
+        return replace(answer, access="changed", detail=f"sha256 {answer.sha256}, recorded is {recorded.sha256}")
+    if None not in (recorded.size_bytes, answer.size_bytes) and answer.size_bytes != recorded.size_bytes:
+        sizes = f"{answer.size_bytes:,} bytes, recorded are {recorded.size_bytes:,}"
+        return replace(answer, access="changed", detail=sizes)
+    return answer
+
+
+def _ask_hub(resolved: Source, recorded: Recorded) -> Answer:
+    """A repository that has moved on since the recorded revision has changed only if the file is another one."""
+    from .huggingface import head, token  # half a second that only places on the Hub need
+
+    wanted = resolved.revision or recorded.revision
+
+    def first_of(revision: str, own: str) -> Answer:
+        """The answer for the first file name that the repository has."""
+        answers = (head(resolved, name, revision, token=own) for name in resolved.filenames)
+        absent = Answer(access="gone", detail=f"{resolved.repository} has no file {' or '.join(resolved.filenames)}")
+        return next((answer for answer in answers if answer is not None), absent)
+
+    first = _compared(first_of(wanted, ""), recorded)
+    if first.access == "gated":
+        if not (own := token()):
+            return replace(first, detail="HF_TOKEN is not set")
+        admitted = _compared(first_of(wanted, own), recorded)
+        if admitted.access == "open":
+            return replace(admitted, access="gated", detail="the account of your token is admitted")
+        is_changed = admitted.access == "changed"
+        return admitted if is_changed else replace(first, detail="the account of your token is not admitted")
+    if resolved.revision or not recorded.revision or first.access not in ("open", "gone"):
+        return first
+    latest = first_of("", "")
+    if latest.access != "open" or latest.revision == recorded.revision:
+        return first
+    if first.access == "gone":
+        return replace(latest, access="changed", detail=f"the recorded revision {recorded.revision} is gone")
+    if (latest.sha256, latest.size_bytes) == (first.sha256, first.size_bytes):
+        return replace(first, detail=f"the same file in its latest revision {latest.revision}")
+    other = f"its latest revision {latest.revision} has another file; the recorded one is still there"
+    return replace(latest, access="changed", detail=other)
+
+
+def _ask_server(url: str, recorded: Recorded) -> Answer:
+    try:
+        answer = request("HEAD", url, allow_redirects=True, timeout=_TIMEOUT_S)
+    except (OSError, ValueError) as error:  # those of requests, and of an impossible host
+        reason = reason_of(error, url, _TIMEOUT_S)
+        if is_unconnected(error):
+            note_silent(url, reason)
+        return Answer(access="unreachable", detail=reason)
+    said = f"the server answered {answer.status_code} {answer.reason or ''}".strip()
+    if answer.status_code in (404, 410):
+        return Answer(access="gone", detail=said)
+    if answer.status_code in (401, 403):  # the second also from stores of files for one that they do not have
+        doubt = ", as some hosts do for a file that is gone" if answer.status_code == 403 else ""
+        return Answer(access="gated", detail=f"{said}{doubt}")
+    if not answer.ok:
+        return Answer(access="unreachable", detail=said)
+    if is_page(answer):
+        page = f"{shown(url)} is a web page, and does not say whether the file behind it is open"
+        return Answer(access="unreachable", detail=page)
+    return _compared(Answer(access="open", size_bytes=length_of(answer)), recorded)
+
+
+def is_page(answer: requests.Response) -> bool:
+    """True for a web page, as hosts send it for a login, a warning or a used-up quota."""
+    return answer.headers.get("Content-Type", "").partition(";")[0].strip() in ("text/html", "application/xhtml+xml")
+
+
+def is_encoded(answer: requests.Response) -> bool:
+    """True if what comes is not the file byte for byte, although it was asked for."""
+    return answer.headers.get("Content-Encoding", "").strip().lower() not in ("identity", "")
+
+
+def length_of(answer: requests.Response) -> int | None:
+    """Bytes of the file, where the server says so."""
+    length = answer.headers.get("Content-Length", "").strip()
+    is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
+    return int(length) if re.fullmatch(r"\d{1,18}", length) and not (is_chunked or is_encoded(answer)) else None

@@ -167,14 +167,17 @@ class Expected:
         """The known part of the sha256."""
         return self.sha256 or self.sha256_prefix
 
+    def fits(self, sha256: str, size_bytes: int) -> bool:
+        """True for the hash and size of the expected file."""
+        return sha256.startswith(self.hash) and self.size_bytes in (None, size_bytes)
+
     def check(self, sha256: str, size_bytes: int) -> None:
         """Raises WeightsRefused if a file with this hash and size is not the expected one."""
+        if self.fits(sha256, size_bytes):
+            return
+        wanted = sha256
         if not sha256.startswith(self.hash):
             wanted = self.sha256 or f"one that begins with {self.sha256_prefix}, as its name says"
-        elif self.size_bytes is not None and size_bytes != self.size_bytes:
-            wanted = sha256
-        else:
-            return
         size = "" if self.size_bytes is None else f" ({self.size_bytes} bytes)"
         raise WeightsRefused(
             f"The file at {shown(self.place)} has the sha256 {sha256} ({size_bytes} bytes), expected {wanted}{size}; "
