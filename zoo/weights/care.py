@@ -1,7 +1,7 @@
 """Housekeeping of folders of converted weights: listing, checking and removing what is in them.
 
-What another process may be about to use is left alone: a file is garbage only if it is damaged, if no process can be
-writing it any more (the lock of a download shows that), or if it has been useless for an hour.
+What another process may be about to use is left alone: a file is garbage only if it is damaged, or if it has been
+useless for an hour, and parts of a download for a day.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ class Garbage:
 
 def shelves() -> list[Shelf]:
     """The folders of converted weights of this user and environment, whether they exist or not."""
-    everything = [Shelf(kind="cache", folder=weights_folder())]
-    copies = (weights_folder() / "mirrors").glob("*")
-    everything += [Shelf(kind="copy of a mirror", folder=folder) for folder in sorted(copies)]
-    everything.append(Shelf(kind="registered", folder=user_folder() / "weights"))
+    copies = sorted((weights_folder() / "mirrors").glob("*"))
+    everything = [
+        Shelf(kind="cache", folder=weights_folder()),
+        *(Shelf(kind="copy of a mirror", folder=folder) for folder in copies),
+        Shelf(kind="registered", folder=user_folder() / "weights"),
+    ]
     place = mirror_place()
-    folder = local_folder(place) if place else None
-    if folder is not None:
+    if place and (folder := local_folder(place)) is not None:
         everything.append(Shelf(kind="mirror", folder=folder))
     first_at: dict[Path, Shelf] = {}
     for shelf in everything:
@@ -134,15 +135,9 @@ def damage(path: Path, record: store.Record, *, progress: Callable[[int], None] 
     ``progress`` is called with the number of bytes after every few MB.
     """
 
-    def quietly(name: str, flags: int) -> int:
-        try:  # without a change of the time of last access, which shows the user what is in use
-            return os.open(name, flags | getattr(os, "O_NOATIME", 0))
-        except PermissionError:  # only the owner may ask for that
-            return os.open(name, flags)
-
     digest, size = hashlib.sha256(), 0
     try:
-        with open(path, "rb", buffering=0, opener=quietly) as file:
+        with open(path, "rb", buffering=0) as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
                 size += len(block)
@@ -178,8 +173,13 @@ def garbage(*, layouts: Mapping[str, int] | None) -> list[Garbage]:
     ``layouts`` has the version of every layout; without it, weights that an older version has converted are left alone.
     """
     cache = weights_folder()
-    useless = [*_half_written(cache), *_partial(cache / "partial")]
-    useless += _old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted")
+    half = [path for path in sorted(cache.rglob(".*.tmp")) if _TEMPORARY.fullmatch(path.name)]
+    partial = [path for path in sorted((cache / "partial").glob("*")) if not path.name.startswith(".")]
+    useless = [
+        *_old(half, _HOUR_S, "half written by a process that is gone"),
+        *_old(partial, _DAY_S, "of an abandoned partial download"),
+        *_old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted"),
+    ]
     for shelf in shelves():
         if shelf.kind in ("cache", "copy of a mirror"):
             useless += _useless(shelf, layouts)
@@ -199,19 +199,6 @@ def discard(items: Iterable[Garbage]) -> tuple[int, list[str]]:
         except OSError as error:
             failures.append(f"{item.path} cannot be removed ({error.strerror}).")
     return freed, failures
-
-
-def _half_written(folder: Path) -> Iterator[Garbage]:
-    paths = [path for path in sorted(folder.rglob(".*.tmp")) if _TEMPORARY.fullmatch(path.name)]
-    yield from _old(paths, _HOUR_S, "half written by a process that is gone")
-
-
-def _partial(folder: Path) -> Iterator[Garbage]:
-    """Names are as :mod:`zoo.weights.download` says."""
-    for path in sorted(folder.glob("*")):
-        if not path.name.startswith("."):
-            kind = "an abandoned partial download" if path.suffix == ".part" else "a note of a partial download"
-            yield from _old([path], _DAY_S, kind)
 
 
 def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbage]:

@@ -30,7 +30,6 @@ STORAGES: dict[str, torch.dtype] = {
     "torch.ShortStorage": torch.int16,
     "torch.CharStorage": torch.int8,
     "torch.ByteStorage": torch.uint8,
-    "torch.storage.UntypedStorage": torch.uint8,  # its tensors say their types themselves
 }
 """Types of the elements of a storage, by the name of its class."""
 
@@ -49,7 +48,6 @@ NUMPY_TYPES = {
     "b1": torch.bool,
 }
 _PLAIN_TYPES = {*STORAGES.values(), *NUMPY_TYPES.values()}
-_WITHOUT_STORAGE = {f"torch.{name}": getattr(torch, name) for name in ("uint64", "uint32", "uint16")}
 _MOST_DIMENSIONS = 32
 _MOST_ELEMENTS = 2**62
 _TENSOR_BYTES = 1000  # of memory that a tensor takes beside its numbers, about
@@ -67,18 +65,12 @@ class Storage:
     def __init__(self, elements: Tensor) -> None:
         self.elements = elements
 
-    def view(self, offset: Any, size: Any, stride: Any, *, budget: Budget, dtype: torch.dtype | None = None) -> Tensor:
+    def view(self, offset: Any, size: Any, stride: Any, budget: Budget) -> Tensor:
         """A tensor on this storage, all of it within: offset, size and stride count elements.
 
         ``budget`` is charged with the bytes of its elements, which are more than the storage's where strides are 0.
-        ``dtype`` is given where the storage has only bytes.
         """
-        elements = self.elements
-        if dtype is not None and dtype != elements.dtype:
-            if elements.dtype != torch.uint8:
-                raise Refusal("it has a tensor of another type than its storage")
-            elements = elements[: len(elements) // dtype.itemsize * dtype.itemsize].view(dtype)
-        n = _n_elements(size)
+        elements, n = self.elements, _n_elements(size)
         if not (_is_shape(stride) and len(stride) == len(size) and type(offset) is int and offset >= 0):
             raise Refusal("it has a tensor without a proper offset and strides")
         budget.show(n * elements.itemsize)
@@ -103,16 +95,8 @@ def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
     """``_rebuild_tensor`` and ``_rebuild_tensor_v2``: storage, offset, size, stride; no gradients or hooks."""
     match arguments:
         case (Storage() as storage, offset, size, stride, *more) if len(more) <= 3:
-            return storage.view(offset, size, stride, budget=budget)
+            return storage.view(offset, size, stride, budget)
     raise odd_arguments("torch._utils._rebuild_tensor_v2")
-
-
-def _typed_tensor(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
-    """``_rebuild_tensor_v3``, of types that have no class of storages."""
-    match arguments:
-        case (Storage() as storage, offset, size, stride, _, _, Name(name=name), *_) if name in _WITHOUT_STORAGE:
-            return storage.view(offset, size, stride, budget=budget, dtype=_WITHOUT_STORAGE[name])
-    raise odd_arguments("torch._utils._rebuild_tensor_v3")
 
 
 def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
@@ -126,7 +110,6 @@ def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
 _TENSORS: dict[str, Builder] = {
     "torch._utils._rebuild_tensor": _tensor,  # torch before 0.4
     "torch._utils._rebuild_tensor_v2": _tensor,
-    "torch._utils._rebuild_tensor_v3": _typed_tensor,
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter,
 }
@@ -398,7 +381,7 @@ _BUILDERS: dict[str, Builder] = {
 _INERT = re.compile(
     r"""
     builtins\.(?:dict|list|tuple|int|long|float|bool|str|unicode|object)  # factories of defaultdict, types of omegaconf
-    | torch\.(?:\w+Storage|storage\.UntypedStorage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float)\d+)
+    | torch\.(?:\w+Storage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float)\d+)
     | numpy\.(?:ndarray|dtype)
     # arguments and configurations of training scripts: MAE, DINO, iBOT, Mugs, MoCo-v3, solo-learn, all on hydra
     | argparse\.Namespace | types\.SimpleNamespace | typing\.Any | functools\.partial

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import BinaryIO, NamedTuple
 
 from ..errors import StoreError, WeightsRefused
 from ..files import replaced
@@ -53,37 +53,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read from a user's file, and what was done to it; as text it is one sentence.
+    """What was read from a user's file, and what was done to it; as text it is one sentence."""
 
-    Attributes
-    ----------
-    layout : str
-        Layout whose names the tensors have: ``"timm"``.
-    is_found : bool
-        True if nobody named that layout, and it was searched for among all: those of the card and the libraries do not
-        fit.
-    checkpoint_key : str
-        Where in the file they are: ``"state_dict_ema"``, ``"state_dict/backbone"``; empty if the file is nothing else.
-    reason : str
-        Why these, where others would fit as well; otherwise empty.
-    others : tuple of str
-        Where those others are: what ``checkpoint_key`` can be set to.
-    unwrapped : tuple of str
-        Prefixes of wrappers that were removed: ``"module."``.
-    left_out : tuple of str
-        What lies beside the encoder's tensors: heads, queues, other networks of the method.
-    widened_from : tuple of str
-        Types that became float32: ``"float16"``.
-    """
-
-    layout: str
-    checkpoint_key: str = ""
-    reason: str = ""
-    others: tuple[str, ...] = ()
-    unwrapped: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    widened_from: tuple[str, ...] = ()
-    is_found: bool = False
+    layout: str  # whose names the tensors have: "timm"
+    checkpoint_key: str = ""  # where in the file they are: "state_dict_ema"; empty if the file is nothing else
+    reason: str = ""  # why these, where others would fit as well
+    others: tuple[str, ...] = ()  # where those others are: what checkpoint_key can be set to
+    unwrapped: tuple[str, ...] = ()  # prefixes of wrappers that were removed: "module."
+    left_out: tuple[str, ...] = ()  # what lies beside the encoder's tensors: heads, queues, other networks
+    widened_from: tuple[str, ...] = ()  # types that became float32: "float16"
+    is_found: bool = False  # that nobody named the layout, and it was searched for among all
 
     def __str__(self) -> str:
         what = repr(self.checkpoint_key) if self.checkpoint_key else "the file"
@@ -217,41 +196,20 @@ def parse_record(content: bytes, *, where: str) -> Record:
                 f"The record {where} was written by another version of the zoo; update the zoo, or set ZOO_CACHE to "
                 "another folder."
             )
-        origins = tuple(_checked(Origin(**origin)) for origin in facts.pop("origins"))
-        reading = _reading(facts.pop("reading", None))
+        origins = tuple(Origin(**origin) for origin in facts.pop("origins"))
+        read = facts.pop("reading", None)
+        lists = {name: tuple(fact) if type(fact) is list else fact for name, fact in (read or {}).items()}
+        reading = None if read is None else Reading(**lists)
         record = Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"]), "reading": reading})
-        record = _checked(record)
+        if not origins or not all(re.fullmatch("[0-9a-f]{64}", one.sha256) for one in (record, *origins)):
+            raise ValueError("a hash is none, or it has no source")  # the hash becomes the name of a file
+        if type(record.size_bytes) is not int:
+            raise TypeError(f"its size is {record.size_bytes!r}"[:100])
     except (ValueError, TypeError, KeyError, AttributeError) as error:  # a right checksum, and nonsense below it
         raise WeightsRefused(
             f"The record {where} does not say what a record of this version does ({error}); remove the file."
         ) from error
-    if not record.origins:
-        raise WeightsRefused(f"The record {where} names no file that its weights came from; remove the file.")
     return record
-
-
-T = TypeVar("T", Origin, Record, Reading)
-
-
-def _reading(facts: Any) -> Reading | None:
-    if facts is None:
-        return None
-    fields: dict[str, Any] = {name: tuple(fact) if type(fact) is list else fact for name, fact in facts.items()}
-    return _checked(Reading(**fields))
-
-
-def _checked(value: T) -> T:
-    """The value, if every field is of its type and every hash is one, for it becomes the name of a file."""
-    for field, hint in get_type_hints(type(value)).items():
-        if field == "reading":  # has been checked already
-            continue
-        given, kind = getattr(value, field), get_origin(hint) or hint
-        items = given if kind is tuple and type(given) is tuple else ()
-        if type(given) is not kind or not all(type(item) is get_args(hint)[0] for item in items):
-            raise ValueError(f"{field!r} is {given!r}"[:100])
-    if not isinstance(value, Reading) and not re.fullmatch("[0-9a-f]{64}", value.sha256):
-        raise ValueError(f"'sha256' is {value.sha256!r}"[:100])
-    return value
 
 
 def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:
