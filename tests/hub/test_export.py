@@ -161,76 +161,33 @@ def test_a_link_to_a_folder_stays_a_link(card: EncoderCard, found: StoredWeights
     assert sorted(content(tmp_path / "real")) == sorted(FILES)
 
 
-def add_a_file(folder: Path) -> None:
-    (folder / "notes.txt").write_text("mine")
+def edited(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
 
 
-def edit_the_card(folder: Path) -> None:
-    (folder / "README.md").write_text((folder / "README.md").read_text() + "My own words.\n")
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "it holds 'notes.txt'": lambda folder: (folder / "notes.txt").write_text("mine"),
+    "it lacks 'model.safetensors'": lambda folder: (folder / "model.safetensors").unlink(),
+    "README.md was changed since": edited("README.md", lambda text: text + b"My own words."),
+    "or is of another kind": edited("config.json", lambda text: b'{"model_type": "vit"}'),
+    "config.json cannot be read": edited("config.json", lambda text: b"{"),
+    "config.json was changed since": edited("config.json", lambda text: text.replace(b": 224", b": 196")),
+    "config.json was changed": edited("config.json", lambda text: text + b" "),
+    "model.safetensors was changed since": edited("model.safetensors", lambda weights: weights[:-5] + b"12345"),
+    "it is one of 'mae_vitB16'": edited("config.json", lambda text: text.replace(b"dino_vitS16", b"mae_vitB16")),
+}
 
 
-def replace_the_facts(folder: Path) -> None:
-    (folder / "config.json").write_text('{"model_type": "vit"}')
-
-
-def spoil_the_facts(folder: Path) -> None:
-    (folder / "config.json").write_text("{")
-
-
-def remove_the_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-
-
-def edit_the_facts(folder: Path) -> None:
-    text = (folder / "config.json").read_text()
-    (folder / "config.json").write_text(text.replace('"crop_px": 224', '"crop_px": 196'))
-
-
-def space_the_facts(folder: Path) -> None:
-    (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b" ")
-
-
-def train_the_weights(folder: Path) -> None:
-    weights = bytearray((folder / "model.safetensors").read_bytes())
-    weights[-5] ^= 4
-    (folder / "model.safetensors").write_bytes(weights)
-
-
-def put_other_weights(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(b"three weeks of work")
-
-
-def make_it_anothers(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_bytes()) | {"encoder": "mae_vitB16"}
-    (folder / "config.json").write_text(json.dumps(config))
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (add_a_file, "it holds 'notes.txt'"),
-        (edit_the_card, "README.md was changed since"),
-        (replace_the_facts, "config.json is of another kind"),
-        (spoil_the_facts, "config.json or README.md cannot be read"),
-        (remove_the_weights, "model.safetensors is missing"),
-        (edit_the_facts, "config.json was changed since"),
-        (space_the_facts, "config.json was changed since"),
-        (train_the_weights, "model.safetensors was changed since"),
-        (put_other_weights, "model.safetensors was changed since"),
-        (make_it_anothers, "it is one of 'mae_vitB16'"),
-    ],
-)
-def test_nothing_of_anybodys_is_overwritten(
-    card: EncoderCard, found: StoredWeights, tmp_path: Path, change: Callable[[Path], None], reason: str
-) -> None:
-    folder = tmp_path / "out"
-    export_to_hub_folder(card, found, folder)
-    change(folder)
-    before = content(folder)
-    with pytest.raises(QueryError, match=r"nothing is overwritten; choose another folder\.$") as caught:
+def test_nothing_of_anybodys_is_overwritten(card: EncoderCard, found: StoredWeights, tmp_path: Path) -> None:
+    for number, (reason, change) in enumerate(CHANGES.items()):
+        folder = tmp_path / str(number)
         export_to_hub_folder(card, found, folder)
-    assert reason in str(caught.value)
-    assert content(folder) == before
+        change(folder)
+        before = content(folder)
+        with pytest.raises(QueryError, match=r"nothing is overwritten; choose another folder\.$") as caught:
+            export_to_hub_folder(card, found, folder)
+        assert reason in str(caught.value)
+        assert content(folder) == before
 
 
 def test_damaged_weights_are_not_exported_and_the_earlier_export_stays(card: EncoderCard, tmp_path: Path) -> None:

@@ -62,10 +62,7 @@ _MEMBER_BYTES = 800  # of memory that zipfile takes for a member
 _MOST_NESTED_MODULES = 100  # of TorchScript
 _OTHER_KINDS = (  # offset, bytes there, kind of file
     (0, b"\x1f\x8b", "a gzip file"),
-    (0, b"BZh", "a bzip2 file"),
-    (0, b"\xfd7zXZ", "an xz file"),
     (0, b"\x89HDF", "an HDF5 file"),
-    (0, b"\x93NUMPY", "an array of NumPy"),
     (0, b"version https://git-lfs", "a pointer of git-lfs, not the file it points to"),
     (0, b"<", "a page of a web server"),
     (257, b"ustar", "a tar archive"),

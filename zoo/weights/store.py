@@ -158,9 +158,7 @@ def find(folder: Path, key: str) -> Record | None:
         return None
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
-    record = parse_record(content, where=str(path))
-    if record.key != key:
-        raise WeightsRefused(f"The record {path} is of other weights ({record.encoder!r}); remove the file.")
+    record = parse_record(content, where=str(path), key=key)
     return record if tensors_path(folder, record.sha256).is_file() else None
 
 
@@ -181,8 +179,11 @@ def record_bytes(record: Record) -> bytes:
     return _checksum(body) + b"\n" + body
 
 
-def parse_record(content: bytes, *, where: str) -> Record:
-    """A record from the content of its file; WeightsRefused if it is damaged, ForeignRecord if of another format."""
+def parse_record(content: bytes, *, where: str, key: str = "") -> Record:
+    """A record from the content of its file; WeightsRefused if it is damaged, ForeignRecord if of another format.
+
+    One that has not the given key is refused.
+    """
     checksum, _, body = content.partition(b"\n")
     if checksum != _checksum(body):
         raise WeightsRefused(
@@ -209,6 +210,8 @@ def parse_record(content: bytes, *, where: str) -> Record:
         raise WeightsRefused(
             f"The record {where} does not say what a record of this version does ({error}); remove the file."
         ) from error
+    if key and record.key != key:
+        raise WeightsRefused(f"The record {where} is of other weights ({record.encoder!r}); remove the file.")
     return record
 
 
