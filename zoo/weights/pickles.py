@@ -161,7 +161,7 @@ _WITH_VALUES = {
 }
 _EMPTY: dict[str, type] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set, "EMPTY_TUPLE": tuple}
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_ADDED_TO: dict[str, type] = {"APPEND": list, "APPENDS": list, "SETITEM": dict, "SETITEMS": dict, "ADDITEMS": set}
+_ADDED_TO: dict[str, type[Any]] = {"APPEND": list, "APPENDS": list, "SETITEM": dict, "SETITEMS": dict, "ADDITEMS": set}
 
 
 class _Machine:
@@ -226,12 +226,12 @@ class _Machine:
             items = [self.stack.pop() for _ in range(1 if name == "APPEND" else 2)][::-1]
         else:
             items = self.above_mark()
-        target: Any = self.stack[-1]
-        if type(target) is not _ADDED_TO[name]:
+        target, kind = self.stack[-1], _ADDED_TO[name]
+        if type(target) is not kind:
             raise Refusal("its pickle adds items to what has no such items")
-        if type(target) is list:
+        if kind is list:
             target.extend(items)
-        elif type(target) is set:
+        elif kind is set:
             target.update(self.keys(items))
         elif len(items) % 2:
             raise Refusal("its pickle has a key without a value")

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import StoreError, WeightsRefused
 from ..files import replaced
@@ -199,10 +199,13 @@ def parse_record(content: bytes, *, where: str, key: str = "") -> Record:
             )
         origins = tuple(Origin(**origin) for origin in facts.pop("origins"))
         read = facts.pop("reading", None)
-        lists = {name: tuple(fact) if type(fact) is list else fact for name, fact in (read or {}).items()}
-        reading = None if read is None else Reading(**lists)
+        about: dict[str, Any] = {
+            name: tuple(fact) if type(fact) is list else fact for name, fact in (read or {}).items()
+        }
+        reading = None if read is None else Reading(**about)
         record = Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"]), "reading": reading})
-        if not origins or not all(re.fullmatch("[0-9a-f]{64}", one.sha256) for one in (record, *origins)):
+        hashes = [record.sha256, *(origin.sha256 for origin in origins)]
+        if not origins or not all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in hashes):
             raise ValueError("a hash is none, or it has no source")  # the hash becomes the name of a file
         if type(record.size_bytes) is not int:
             raise TypeError(f"its size is {record.size_bytes!r}"[:100])
