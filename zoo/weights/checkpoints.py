@@ -1,18 +1,9 @@
-"""Reads a checkpoint of any kind without running anything that is in it.
+"""Reads a checkpoint of any kind, recognised by its bytes, without running anything that is in it.
 
-===========  ==========================================================  =============================================
-kind         how it is recognised                                        how it is read
-===========  ==========================================================  =============================================
-safetensors  a length, then a brace                                      by the library of that name
-torch, zip   a zip archive with ``data.pkl``                             ``zipfile``, ``pickles``; tensors are mapped
-TorchScript  the same with ``constants.pkl``                             the same; its code is never looked at
-npz          a zip archive of ``.npy`` members alone                     headers by a pattern; tensors are mapped
-torch, old   a pickle of torch's magic number                            several pickles, then the storages
-dill         any other pickle                                            ``pickles``
-===========  ==========================================================  =============================================
-
-``torch.load(weights_only=True)`` is not used: it hangs at keys that take long to hash, accepts storages longer than the
-file, tensors of a billion elements and containers that hold themselves, and cannot read pickles of protocol 4.
+safetensors by the library of that name; zip archives of torch, TorchScript (whose code is never looked at) and NumPy
+with their tensors mapped from the file; pickles of torch before 1.6 and of dill. ``torch.load(weights_only=True)`` is
+not used: it hangs at keys that take long to hash, accepts storages longer than the file, tensors of a billion elements
+and containers that hold themselves, and cannot read pickles of protocol 4.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""``zoo.lock``: hash and size of every file of weights at its first download.
-
-Where a card has no hash of its file, the first download is trusted and recorded; any later difference is an error. The
-file is text, one line a place, made to be committed beside an experiment:
+"""``zoo.lock``: hash and size of every file of weights at its first download, a line a place.
 
     sha256:93ed...1d3c 102412832 https://host/path/checkpoint.pth
 
 ``$ZOO_LOCK`` names it; without that, a ``zoo.lock`` in the working folder counts where there is one (make an empty one
-to start), and the one in the user's folder always. Each is replaced as a whole, so that no reader sees half of it.
-Processes that write to one take turns by a lock in the cache.
+to start), and the one in the user's folder always. Each is replaced as a whole, by one process at a time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
 """Mirrors: folders or addresses of converted weights, for machines without a network.
 
-A mirror is laid out as :mod:`zoo.weights.store` says, with a manifest for people and the cards beside it:
-
-    manifest.json                    contents: encoder -> record, file, hash, size, licence
-    records/KEY.json, tensors/SHA256.safetensors
-    metadata/shipped/FAMILY.toml     the cards at the time when the mirror was made
-    metadata/own/FILE.toml           cards of the user's encoders, which the zoo reads from here
-
+A mirror is laid out as :mod:`zoo.weights.store` says, with ``manifest.json`` for people and the cards beside it:
+``metadata/shipped/`` as they were, and ``metadata/own/`` of the user's encoders, which the zoo reads from here.
 ``ZOO_MIRROR`` names it: a folder is read in place, any other address that fsspec understands is copied into the cache
 as it is needed.
 """

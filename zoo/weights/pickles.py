@@ -55,27 +55,15 @@ class Budget:
 
 
 class Inert:
-    """Stands for an object, a class or a function whose name is known and which is not built.
-
-    Attributes
-    ----------
-    name : str
-        The dotted name in the file: "argparse.Namespace".
-    arguments : tuple
-        Of its construction; empty for a class itself.
-    attributes : dict of str
-        Attributes it would have had.
-    state : object
-        Any other state it would have been given, None mostly.
-    """
+    """Stands for an object, a class or a function whose name is known and which is not built."""
 
     __slots__ = ("arguments", "attributes", "name", "state")
 
     def __init__(self, name: str, arguments: tuple[Any, ...] = ()) -> None:
-        self.name = name
-        self.arguments = arguments
-        self.attributes: dict[str, Any] = {}
-        self.state: Any = None
+        self.name = name  # dotted, as in the file: "argparse.Namespace"
+        self.arguments = arguments  # of its construction; empty for a class itself
+        self.attributes: dict[str, Any] = {}  # that it would have had
+        self.state: Any = None  # any other that it would have been given
 
     def __repr__(self) -> str:
         return f"<inert {clipped(self.name)}>"  # not what it holds, which may hold itself

