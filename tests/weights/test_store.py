@@ -163,24 +163,6 @@ class TestReplaced:
             os.umask(before)
         assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
-    def test_a_reader_never_sees_a_mix_of_two_writers(self, tmp_path: Path) -> None:
-        target = tmp_path / "file"
-        script = (  # two of them at once
-            "import sys\nfrom pathlib import Path\nfrom zoo.files import replaced\n"
-            "for number in range(40):\n"
-            "    with replaced(Path(sys.argv[1])) as file:\n"
-            "        for part in range(50):\n"
-            "            file.write(sys.argv[2].encode() * 3000)\n"
-        )
-        writers = [subprocess.Popen([sys.executable, "-c", script, str(target), letter]) for letter in "ab"]
-        seen = set()
-        while any(writer.poll() is None for writer in writers):
-            if target.exists():
-                seen.add(target.read_bytes())
-        assert [writer.wait(60) for writer in writers] == [0, 0]
-        assert seen <= {b"a" * 150_000, b"b" * 150_000}
-        assert list(files_below(tmp_path)) == ["file"]
-
     def test_a_full_disk_or_a_killed_writer_leaves_the_old_file(self, tmp_path: Path) -> None:
         target = tmp_path / "file"
         target.write_bytes(b"old")

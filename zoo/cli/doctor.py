@@ -394,7 +394,7 @@ def _report_access(pattern: str, *, as_json: bool) -> None:
 
 def _places(card: EncoderCard) -> Iterator[tuple[str, Any, str]]:
     """Every place of a card's files, each repository of the Hub once: role, what is recorded, what the card says."""
-    from ..weights.hosts import Recorded, located
+    from ..weights.access import Recorded, located
     from ..weights.lock import known
     from ..weights.store import recorded_name
 
@@ -442,7 +442,7 @@ def _text(fact: Any) -> str:
 def _answers(questions: set[Any]) -> dict[Any, Any]:
     """What the hosts answer, by what is recorded of a place; one that cannot be reached is found out once."""
     from ..progress import Bar
-    from ..weights.hosts import ask
+    from ..weights.access import ask
 
     ordered = sorted(questions, key=lambda one: str(one.place))
     bar, answers = Bar("places"), {}

@@ -1,8 +1,8 @@
 """Every name that the pickle of a checkpoint may ask for, who writes it, and the function that is run in its place.
 
-None of these names is ever imported: adding one to the table gives a file no power, it only says that files with this
-name are checkpoints in actual use. Tensors are views of torch's storages or copies of NumPy's arrays. Hyperparameters
-may be of any class of the libraries that training scripts use, and of the script itself (``__main__``): they are inert.
+None of these names is ever imported: the table only says that files with such a name are checkpoints in actual use.
+Tensors are views of torch's storages or copies of NumPy's arrays. Hyperparameters may be of any class of the libraries
+that training scripts use, and of the script itself (``__main__``): they are inert.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..optional import requires_extra
-from .pickles import Budget, Builder, Inert, Later, Name, Refusal, clipped, is_plain_key, named, odd_arguments
+from .pickles import Budget, Builder, Inert, Later, Name, Refusal, clipped, is_plain_key, named
 
 with requires_extra("models", needed_for="Reading weights"):
     import torch
@@ -91,20 +91,18 @@ def checked(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
+def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``_rebuild_tensor`` and ``_rebuild_tensor_v2``: storage, offset, size, stride; no gradients or hooks."""
     match arguments:
         case (Storage() as storage, offset, size, stride, *more) if len(more) <= 3:
             return storage.view(offset, size, stride, budget)
-    raise odd_arguments("torch._utils._rebuild_tensor_v2")
 
 
-def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
+def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``_rebuild_parameter``, with or without attributes: the tensor alone."""
     match arguments:
         case (Tensor() as data, *more) if len(more) in (2, 3):
             return data
-    raise odd_arguments("torch._utils._rebuild_parameter")
 
 
 _TENSORS: dict[str, Builder] = {
@@ -121,7 +119,6 @@ def _tensor_with_attributes(arguments: tuple[Any, ...], budget: Budget) -> Any:
         case (Name(name=name), Name(name="torch.Tensor" | "torch.nn.parameter.Parameter"), tuple() as of, _):
             if name in _TENSORS:
                 return _TENSORS[name](of, budget)
-    raise odd_arguments("torch._tensor._rebuild_from_type_v2")
 
 
 def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budget) -> Tensor:
@@ -145,7 +142,6 @@ def _scalar(arguments: tuple[Any, ...], budget: Budget) -> Any:
     match arguments:
         case (dtype, str() | bytes() as data):
             return _array(data, (), dtype, is_fortran=False, budget=budget).item()
-    raise odd_arguments("numpy.core.multiarray.scalar")
 
 
 def _filled(state: Any, budget: Budget) -> Tensor:
@@ -156,29 +152,25 @@ def _filled(state: Any, budget: Budget) -> Tensor:
     raise Refusal("it has an array of NumPy without a proper state")
 
 
-def _reconstructed(arguments: tuple[Any, ...], budget: Budget) -> Later:
+def _reconstructed(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """NumPy's ``_reconstruct``, of plain arrays only: the numbers are in the state that follows."""
     match arguments:
         case (Name(name="numpy.ndarray"), tuple(), str() | bytes()):
             return Later(_filled)
-    raise odd_arguments("numpy.core.multiarray._reconstruct")
 
 
-def _from_buffer(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
+def _from_buffer(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """NumPy's ``_frombuffer``, which pickles of protocol 5 use."""
     match arguments:
         case (bytes() as data, dtype, shape, str(order)) if order in ("C", "F"):
             return _array(data, shape, dtype, is_fortran=order == "F", budget=budget)
-    raise odd_arguments("numpy.core.numeric._frombuffer")
 
 
-def _array_at_once(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
+def _array_at_once(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """An array with its state, as dill and JAX write it: function, arguments, state, and more."""
     match arguments:
-        case (Name(build=build), tuple(of), tuple() as state, _) if build is _reconstructed:
-            _reconstructed(of, budget)
+        case (Name(build=build), tuple(of), tuple() as state, _) if build is _reconstructed and build(of, budget):
             return _filled(state, budget)
-    raise odd_arguments("the reconstruction of an array")
 
 
 def _numpy_type(dtype: Any) -> torch.dtype:
@@ -209,7 +201,7 @@ def _is_shape(size: Any) -> bool:
 # --- plain containers ------------------------------------------------------------------------------------------------
 
 
-def _mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
+def _mapping(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """A dict, empty, from a dict or, as Python 2 has it, from pairs with texts as keys."""
     match arguments:
         case ():
@@ -218,7 +210,6 @@ def _mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
             budget.spend(_ITEM_BYTES * len(items))
             if isinstance(items, dict) or all(_is_pair(item) for item in items):
                 return dict(items)
-    raise odd_arguments("a dictionary")
 
 
 def _is_pair(pair: Any) -> bool:
@@ -228,15 +219,14 @@ def _is_pair(pair: Any) -> bool:
     return False
 
 
-def _default_mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
+def _default_mapping(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """A dict; the factory of missing values is dropped."""
     match arguments:
         case () | (Inert() | None,):
             return {}
-    raise odd_arguments("collections.defaultdict")
 
 
-def _set(arguments: tuple[Any, ...], budget: Budget) -> set[Any]:
+def _set(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """A set of texts and numbers."""
     match arguments:
         case ():
@@ -244,10 +234,9 @@ def _set(arguments: tuple[Any, ...], budget: Budget) -> set[Any]:
         case (list(items),) if all(map(is_plain_key, items)):
             budget.spend(_ITEM_BYTES * len(items))
             return set(items)
-    raise odd_arguments("builtins.set")
 
 
-def _bytes(arguments: tuple[Any, ...], budget: Budget) -> bytes:
+def _bytes(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """Bytes, empty, from bytes, or from a text that has one character a byte."""
     match arguments:
         case ():
@@ -257,15 +246,13 @@ def _bytes(arguments: tuple[Any, ...], budget: Budget) -> bytes:
         case (str(data), str(encoding)) if encoding in ("latin1", "latin-1"):
             budget.spend(len(data))
             return data.encode("latin-1")
-    raise odd_arguments("_codecs.encode")
 
 
-def _shape(arguments: tuple[Any, ...], budget: Budget) -> tuple[Any, ...]:
+def _shape(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``torch.Size``, as a tuple."""
     match arguments:
         case (tuple(sides),):
             return sides
-    raise odd_arguments("torch.Size")
 
 
 def _annotated(arguments: tuple[Any, ...], budget: Budget) -> Any:
@@ -273,7 +260,6 @@ def _annotated(arguments: tuple[Any, ...], budget: Budget) -> Any:
     match arguments:
         case (list() | dict() as value,) | (list() | dict() as value, str()):
             return value
-    raise odd_arguments("torch.jit._pickle")
 
 
 def _fields(*names: str) -> Builder:
@@ -290,35 +276,32 @@ def _fields(*names: str) -> Builder:
 # --- the detours of dill, and of Python below protocol 4: a name in two steps, never an attribute --------------------
 
 
-def _attribute(arguments: tuple[Any, ...], budget: Budget) -> Name:
+def _attribute(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``getattr`` of Python and ``_get_attr`` of dill."""
     match arguments:
         case (Name(name=of), str(attribute)):
             return named(f"{of}.{attribute}", lookup)
-    raise odd_arguments("getattr")
 
 
-def _module(arguments: tuple[Any, ...], budget: Budget) -> Name:
+def _module(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """dill's ``_import_module``: nothing is imported."""
     match arguments:
         case (str(name),):
             if name not in _MODULES:
                 raise Refusal(f"it asks for the module {clipped(name)}, which no known kind of checkpoint needs")
             return Name(name, _no_call)
-    raise odd_arguments("dill._dill._import_module")
 
 
 def _no_call(arguments: tuple[Any, ...], budget: Budget) -> Any:
     raise Refusal("it calls a module")
 
 
-def _named_tuple(arguments: tuple[Any, ...], budget: Budget) -> Name:
+def _named_tuple(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """dill's ``_create_namedtuple``: name, fields, module and, in later versions, defaults."""
     match arguments:
         case (str(name), tuple(names), str(module), *_) if len(name) + len(module) <= 200 and len(names) <= 64:
             if all(type(field) is str and is_plain_key(field) for field in names):
                 return Name(f"{module}.{name}", _fields(*names))
-    raise odd_arguments("dill._dill._create_namedtuple")
 
 
 # --- who writes which name -------------------------------------------------------------------------------------------

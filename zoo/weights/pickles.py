@@ -81,7 +81,7 @@ class Inert:
 
 
 Builder: TypeAlias = Callable[[tuple[Any, ...], Budget], Any]
-"""What is run in place of a call of a name: from its arguments to the result."""
+"""What is run in place of a call of a name: from its arguments to the result, None if they are unexpected."""
 
 
 class Name(Inert):
@@ -250,6 +250,8 @@ class _Machine:
             if type(called) is not Name or type(arguments) is not tuple or len(arguments) > _MOST_ARGUMENTS:
                 raise Refusal("its pickle calls what is not a name, or with what are no arguments of it")
             made = called.build(arguments, self.budget) if called.build else Inert(called.name, arguments)
+            if made is None:
+                raise Refusal(f"it calls {clipped(called.name)} in a way that checkpoints do not")
             stack.append(made)
         elif name == "BUILD":
             state, target = stack.pop(), stack[-1]
@@ -384,8 +386,3 @@ def finished(content: Any, *, plain: Iterable[type]) -> Any:
         return became, n, height
 
     return walked(content, 1)[0]
-
-
-def odd_arguments(name: str) -> Refusal:
-    """The refusal of a known name that is called with unexpected arguments."""
-    return Refusal(f"it calls {clipped(name)} in a way that checkpoints do not")
