@@ -14,8 +14,8 @@ from tests.servers import COMMIT, Fault, Server, put_into_hub, serving, serving_
 from zoo.errors import WeightsUnavailable
 from zoo.progress import Silent
 from zoo.weights import hosts
-from zoo.weights.download import Policy, fetch
 from zoo.weights.access import Recorded, ask, located
+from zoo.weights.download import Policy, fetch
 from zoo.weights.places import Answer
 
 ONCE = Policy(timeout_s=1.0, attempts=2, first_wait_s=0.01)

