@@ -351,38 +351,44 @@ def finished(content: Any, *, plain: Iterable[type]) -> Any:
     Refused are containers that hold themselves, are nested deeply, or hold each other so often that a walk through them
     would not end. An ``Inert`` may hold itself, as configurations do; a walk through content must not enter it.
     """
-    allowed = {bool, int, float, str, bytes, type(None), set, Inert, Name, *plain}
-    done: dict[int, tuple[Any, Any, int, int]] = {}  # by id: the container, what it became, values in it, its depth
-    entered: set[int] = set()
+    return _Walk({bool, int, float, str, bytes, type(None), set, Inert, Name, *plain}).through(content, 1)[0]
 
-    def walked(value: Any, depth: int) -> tuple[Any, int, int]:
+
+class _Walk:
+    """Through content; a class, for a function in a function would hold all of it until the next garbage collection."""
+
+    def __init__(self, allowed: set[type]) -> None:
+        self.allowed = allowed
+        self.entered: set[int] = set()
+        self.done: dict[int, tuple[Any, Any, int, int]] = {}  # by id: the container, and what ``through`` gives
+
+    def through(self, value: Any, depth: int) -> tuple[Any, int, int]:
+        """What a value becomes, how many values are in it, and how deep it is."""
         if type(value) is Later:
             if value.value is None:
                 raise Refusal("it has an object that is never given its state")
             return value.value, 1, 0
         if type(value) not in (dict, list, tuple):
-            if type(value) not in allowed:
+            if type(value) not in self.allowed:
                 raise Refusal("it holds a storage that is no tensor's")
             return value, 1, 0
-        if id(value) not in done:
-            if id(value) in entered or depth > MOST_DEPTH:
+        if id(value) not in self.done:
+            if id(value) in self.entered or depth > MOST_DEPTH:
                 raise Refusal("it has containers that hold themselves, or nests them too deeply")
-            entered.add(id(value))
-            parts = [walked(part, depth + 1) for part in (value.values() if type(value) is dict else value)]
-            items = [item for item, _, _ in parts]
-            became: Any = value
-            if type(value) is dict:
-                value.update(zip(value, items, strict=True))
+            self.entered.add(id(value))
+            parts = [self.through(part, depth + 1) for part in (value.values() if type(value) is dict else value)]
+            became: Any = [item for item, _, _ in parts]
+            if type(value) is tuple:
+                became = tuple(became)
             elif type(value) is list:
-                value[:] = items
+                value[:], became = became, value
             else:
-                became = tuple(items)
+                value.update(dict(zip(value, became, strict=True)))
+                became = value
             n = 1 + sum(n for _, n, _ in parts) + (len(value) if type(value) is dict else 0)
             height = 1 + max((height for _, _, height in parts), default=0)
-            done[id(value)] = value, became, n, height
-        _, became, n, height = done[id(value)]
+            self.done[id(value)] = value, became, n, height
+        _, became, n, height = self.done[id(value)]
         if n > MOST_VALUES or depth + height > MOST_DEPTH + 1:
             raise Refusal("it nests containers too deeply, or uses them over and over in each other")
         return became, n, height
-
-    return walked(content, 1)[0]
