@@ -33,7 +33,7 @@ FILES = (
     "features/running",
     "cli/study",
     "analysis/importance",
-    "weights/checkpoints_refused",
+    "weights/checkpoints",
     "studies/on_average",
     "encoders/stages",
     "encoders/taps",

@@ -52,7 +52,7 @@ from .storage import shown_place
 from .version import __version__
 from .weights import lock, mirror, store
 from .weights.checkpoints import Checkpoint, is_mapped, read_checkpoint
-from .weights.download import TakenAway, fetch, finished_record
+from .weights.download import TakenAway, fetch
 from .weights.places import (
     Fetched,
     is_installed,
@@ -552,7 +552,6 @@ def _fetched(choice: WeightsSource, place: str, *, number: int, there: Fetched |
     finally:
         if file.is_ours:
             file.path.unlink(missing_ok=True)
-            finished_record(weights_folder(), place).unlink(missing_ok=True)
 
 
 def _located(place: str) -> str:

@@ -46,14 +46,11 @@ def test_the_list_is_every_encoder_and_the_tables_and_nothing_else(cached: str) 
     assert len(listed) == len(set(listed)) > 204
 
 
-@pytest.mark.parametrize("encoder", ["dino_rn50", "init_rn50", "clip_vitL14_px336_extractS"])
-def test_help_prints_the_card(cached: str, encoder: str) -> None:
-    assert torch.hub.help(cached, encoder, trust_repo=True) == hub.card_text(zoo.card(encoder))
-
-
-@pytest.mark.parametrize("table", sorted(TABLES))
-def test_help_prints_how_a_table_is_asked_for(cached: str, table: str) -> None:
-    assert torch.hub.help(cached, table, trust_repo=True) == getattr(zoo, table).__doc__
+def test_help_prints_the_card_and_how_a_table_is_asked_for(cached: str) -> None:
+    for encoder in ("dino_rn50", "init_rn50", "clip_vitL14_px336_extractS"):
+        assert torch.hub.help(cached, encoder, trust_repo=True) == hub.card_text(zoo.card(encoder))
+    for table in TABLES:
+        assert torch.hub.help(cached, table, trust_repo=True) == getattr(zoo, table).__doc__
 
 
 @for_each(zoo.list_encoders())
@@ -68,17 +65,16 @@ def test_the_text_of_a_card_says_what_goes_in_and_what_comes_out(encoder: str) -
 
 
 def test_load_gives_the_encoder_of_the_card_and_its_preprocessing(repository: Path) -> None:
+    before = list(sys.path)
     encoder, preprocess = torch.hub.load(str(repository), "init_vitS16", source="local", seed=3)
+    assert sys.path == before
     twin, _ = zoo.load("init_vitS16", seed=3)
     assert not encoder.training
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(encoder.parameters(), twin.parameters(), strict=True))
     assert callable(preprocess)
-
-
-@pytest.mark.parametrize("options", [{}, {"pretrained": True}, {"pretrained": False}])
-def test_an_untrained_encoder_needs_no_weights_whatever_pretrained_says(repository: Path, options: dict) -> None:
-    encoder, _ = torch.hub.load(str(repository), "init_vitS16", source="local", device="meta", **options)
-    assert next(encoder.parameters()).is_meta
+    for options in ({"pretrained": True}, {"pretrained": False}):  # it needs no weights
+        encoder, _ = torch.hub.load(str(repository), "init_vitS16", source="local", device="meta", **options)
+        assert next(encoder.parameters()).is_meta
 
 
 def test_load_wants_trained_weights_unless_told_otherwise(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,23 +96,17 @@ def test_an_own_card_is_an_entry_point_at_once(cached: str, own_cards: Path) -> 
     assert "The published metadata repeats" in torch.hub.help(cached, "tiny_vitS16_twin", trust_repo=True)
 
 
-@pytest.mark.parametrize(
-    ("card_file", "reason"),
-    [
+def test_a_wrong_card_of_the_users_own_stops_nothing_but_itself_and_is_named(cached: str, own_cards: Path) -> None:
+    shipped = torch.hub.list(cached, trust_repo=True, verbose=False)
+    for card_file, reason in (
         (VALID.replace("epochs = 800", 'epochs = "many"'), r"tiny\.toml.*'pretraining\.epochs'"),
         ("[defaults", r"tiny\.toml is not readable"),
         (VALID.replace("tiny_vitS16", "results_df"), r"tiny\.toml: found the id 'results_df'"),
         (VALID.replace("tiny_vitS16", "_tiny"), r"tiny\.toml: found the id '_tiny'"),
-    ],
-    ids=["wrong fact", "broken file", "name of a table", "hidden name"],
-)
-def test_a_wrong_card_of_the_users_own_stops_nothing_but_itself_and_is_named(
-    cached: str, own_cards: Path, card_file: str, reason: str
-) -> None:
-    shipped = torch.hub.list(cached, trust_repo=True, verbose=False)
-    (own_cards / "tiny.toml").write_text(card_file)
-    with pytest.warns(ContentWarning, match=reason):
-        assert torch.hub.list(cached, trust_repo=True, verbose=False) == shipped
+    ):
+        (own_cards / "tiny.toml").write_text(card_file)
+        with pytest.warns(ContentWarning, match=reason):
+            assert torch.hub.list(cached, trust_repo=True, verbose=False) == shipped
 
 
 def test_an_entry_can_be_inspected_like_a_function() -> None:
@@ -156,9 +146,3 @@ def test_everything_else_in_hubconf_is_private(monkeypatch: pytest.MonkeyPatch, 
     public = {name for name in vars(hubconf) if not name.startswith("_")}
     assert public == {*zoo.list_encoders(), *TABLES, "dependencies"}
     assert hubconf.dependencies == ["torch", "torchvision", "timm"]
-
-
-def test_sys_path_is_as_before_after_a_load(repository: Path) -> None:
-    before = list(sys.path)
-    torch.hub.load(str(repository), "init_rn50", source="local", device="meta")
-    assert sys.path == before

@@ -113,18 +113,13 @@ def test_the_model_card_is_read_by_the_hubs_own_classes_with_every_result(export
         assert (result.source_name, result.source_url) == ("arXiv:2302.03068", "https://arxiv.org/abs/2302.03068")
 
 
-def test_the_front_matter_is_what_the_hub_looks_for(exported: Path) -> None:
-    data = ModelCard.load(exported / "README.md").data.to_dict()
-    assert data["license"] == "apache-2.0"
-    assert data["library_name"] == "ssl-zoo"
-    assert data["pipeline_tag"] == "image-feature-extraction"
-    assert data["datasets"] == ["imagenet-1k"]
+def test_front_matter_and_text_say_what_the_hub_and_a_user_look_for(exported: Path) -> None:
+    read = ModelCard.load(exported / "README.md")
+    data, text = read.data.to_dict(), read.text
+    assert (data["license"], data["library_name"]) == ("apache-2.0", "ssl-zoo")
+    assert (data["pipeline_tag"], data["datasets"]) == ("image-feature-extraction", ["imagenet-1k"])
     assert {"self-supervised-learning", "dino", "vit"} < {*data["tags"]}
     assert data["model-index"][0]["name"] == "dino_vitS16"
-
-
-def test_the_text_tells_what_a_user_has_to_know(exported: Path) -> None:
-    text = ModelCard.load(exported / "README.md").text
     headings = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
     assert " ".join(headings) == "Use Preprocessing Results Training Corrections Licence Citation Provenance"
     for part in (
@@ -140,97 +135,46 @@ def test_the_text_tells_what_a_user_has_to_know(exported: Path) -> None:
         assert part in text
 
 
-def test_exporting_again_gives_the_same_bytes(
+def test_exporting_again_gives_the_same_bytes_also_behind_a_link(
     exported: Path, card: EncoderCard, found: StoredWeights, tmp_path: Path
 ) -> None:
     first = content(exported)
-    export_to_hub_folder(card, found, tmp_path)
-    assert content(tmp_path) == first
-    (tmp_path / "sub").mkdir()
-    export_to_hub_folder(card, found, tmp_path / "sub")
-    export_to_hub_folder(card, found, tmp_path / "sub")
-    assert content(tmp_path / "sub") == first
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FILES, "sub"])
-
-
-def test_a_link_to_a_folder_stays_a_link(card: EncoderCard, found: StoredWeights, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    export_to_hub_folder(card, found, tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert sorted(content(tmp_path / "real")) == sorted(FILES)
-
-
-def add_a_file(folder: Path) -> None:
-    (folder / "notes.txt").write_text("mine")
-
-
-def edit_the_card(folder: Path) -> None:
-    (folder / "README.md").write_text((folder / "README.md").read_text() + "My own words.\n")
-
-
-def replace_the_facts(folder: Path) -> None:
-    (folder / "config.json").write_text('{"model_type": "vit"}')
-
-
-def spoil_the_facts(folder: Path) -> None:
-    (folder / "config.json").write_text("{")
-
-
-def remove_the_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-
-
-def edit_the_facts(folder: Path) -> None:
-    text = (folder / "config.json").read_text()
-    (folder / "config.json").write_text(text.replace('"crop_px": 224', '"crop_px": 196'))
-
-
-def space_the_facts(folder: Path) -> None:
-    (folder / "config.json").write_bytes((folder / "config.json").read_bytes() + b" ")
-
-
-def train_the_weights(folder: Path) -> None:
-    weights = bytearray((folder / "model.safetensors").read_bytes())
-    weights[-5] ^= 4
-    (folder / "model.safetensors").write_bytes(weights)
-
-
-def put_other_weights(folder: Path) -> None:
-    (folder / "model.safetensors").write_bytes(b"three weeks of work")
-
-
-def make_it_anothers(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_bytes()) | {"encoder": "mae_vitB16"}
-    (folder / "config.json").write_text(json.dumps(config))
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (add_a_file, "it holds 'notes.txt'"),
-        (edit_the_card, "README.md was changed since"),
-        (replace_the_facts, "config.json is of another kind"),
-        (spoil_the_facts, "config.json or README.md cannot be read"),
-        (remove_the_weights, "model.safetensors is missing"),
-        (edit_the_facts, "config.json was changed since"),
-        (space_the_facts, "config.json was changed since"),
-        (train_the_weights, "model.safetensors was changed since"),
-        (put_other_weights, "model.safetensors was changed since"),
-        (make_it_anothers, "it is one of 'mae_vitB16'"),
-    ],
-)
-def test_nothing_of_anybodys_is_overwritten(
-    card: EncoderCard, found: StoredWeights, tmp_path: Path, change: Callable[[Path], None], reason: str
-) -> None:
-    folder = tmp_path / "out"
-    export_to_hub_folder(card, found, folder)
-    change(folder)
-    before = content(folder)
-    with pytest.raises(QueryError, match=r"nothing is overwritten; choose another folder\.$") as caught:
+    for folder in (tmp_path / "new", tmp_path / "link", tmp_path / "link"):
         export_to_hub_folder(card, found, folder)
-    assert reason in str(caught.value)
-    assert content(folder) == before
+        assert content(folder) == first
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "new", "real"]
+
+
+def edited(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(change((folder / name).read_bytes()))
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "it holds 'notes.txt'": lambda folder: (folder / "notes.txt").write_text("mine"),
+    "it lacks 'model.safetensors'": lambda folder: (folder / "model.safetensors").unlink(),
+    "README.md was changed since": edited("README.md", lambda text: text + b"My own words."),
+    "or is of another kind": edited("config.json", lambda text: b'{"model_type": "vit"}'),
+    "config.json cannot be read": edited("config.json", lambda text: b"{"),
+    "config.json was changed since": edited("config.json", lambda text: text.replace(b": 224", b": 196")),
+    "config.json was changed": edited("config.json", lambda text: text + b" "),
+    "model.safetensors was changed since": edited("model.safetensors", lambda weights: weights[:-5] + b"12345"),
+    "it is one of 'mae_vitB16'": edited("config.json", lambda text: text.replace(b"dino_vitS16", b"mae_vitB16")),
+}
+
+
+def test_nothing_of_anybodys_is_overwritten(card: EncoderCard, found: StoredWeights, tmp_path: Path) -> None:
+    for number, (reason, change) in enumerate(CHANGES.items()):
+        folder = tmp_path / str(number)
+        export_to_hub_folder(card, found, folder)
+        change(folder)
+        before = content(folder)
+        with pytest.raises(QueryError, match=r"nothing is overwritten; choose another folder\.$") as caught:
+            export_to_hub_folder(card, found, folder)
+        assert reason in str(caught.value)
+        assert content(folder) == before
 
 
 def test_damaged_weights_are_not_exported_and_the_earlier_export_stays(card: EncoderCard, tmp_path: Path) -> None:
@@ -247,23 +191,15 @@ def test_damaged_weights_are_not_exported_and_the_earlier_export_stays(card: Enc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "store"]
 
 
-def test_a_folder_that_cannot_be_made_is_said_in_one_sentence(
-    card: EncoderCard, found: StoredWeights, tmp_path: Path
-) -> None:
+def test_what_cannot_be_exported_is_one_sentence(card: EncoderCard, found: StoredWeights, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="nothing was changed there") as caught:
         export_to_hub_folder(card, found, tmp_path / "file" / "out")
     assert "\n" not in str(caught.value)
     with pytest.raises(QueryError, match="is no folder"):
         export_to_hub_folder(card, found, tmp_path / "file")
-
-
-def test_an_untrained_encoder_is_refused(found: StoredWeights, tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="random by definition"):
         export_to_hub_folder(catalogue()["init_rn50"], found, tmp_path / "out")
-
-
-def test_weights_from_elsewhere_are_refused(card: EncoderCard, tmp_path: Path) -> None:
     other = kept(card, tmp_path / "store", place="sha256:" + "2" * 64)
     with pytest.raises(QueryError, match="register other weights with 'zoo register'"):
         export_to_hub_folder(card, other, tmp_path / "out")

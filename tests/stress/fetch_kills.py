@@ -53,7 +53,7 @@ def main() -> int:
                 said, sent_again = killed_then_whole(
                     server, "/weights.pth", Path(folder), at_byte=at_byte, later_s=later_s
                 )
-                published = [path.name for path in Path(folder, "downloads").iterdir()]
+                published = [path.name.rpartition("-")[2] for path in Path(folder, "downloads").iterdir()]
                 left = list(Path(folder, "partial").glob("*.part"))
             is_right = said == whole and published == [whole] and not left
             right += is_right

@@ -53,7 +53,7 @@ def whole(folder: Path, locks: tuple[str, ...]) -> str:
             continue
         if path.parent.name == "tensors" and sha256(path.read_bytes()).hexdigest() != path.stem:
             return f"half weights {name}"
-        if path.parent.name == "downloads" and sha256(path.read_bytes()).hexdigest() != name:
+        if path.parent.name == "downloads" and sha256(path.read_bytes()).hexdigest() != name.rpartition("-")[2]:
             return f"half download {name}"
         if path.parent.name == "records":
             store.parse_record(path.read_bytes(), where=name)

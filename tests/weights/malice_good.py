@@ -128,7 +128,6 @@ def training() -> dict[str, Any]:
             int8=torch.tensor([-1], dtype=torch.int8),
             int16=torch.tensor([-300], dtype=torch.int16),
             int32=torch.tensor([-70_000], dtype=torch.int32),
-            uint16=torch.tensor([60_000], dtype=torch.uint16),
             parameter=nn.Parameter(torch.ones(1)),
             marked=marked,
             noted=plain,

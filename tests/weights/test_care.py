@@ -92,135 +92,100 @@ def left(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
-class TestShelves:
-    def test_they_are_cache_copies_registered_and_a_mirror_in_a_folder(
-        self, tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        assert [shelf.kind for shelf in care.shelves()] == ["cache", "registered"]
-        (folders / "mirrors" / "0123").mkdir(parents=True)
-        monkeypatch.setenv("ZOO_MIRROR", str(tmp_path / "mirror"))
-        assert {shelf.kind: shelf.folder for shelf in care.shelves()} == {
-            "cache": folders,
-            "copy of a mirror": folders / "mirrors" / "0123",
-            "registered": tmp_path / "zoo_home" / "weights",
-            "mirror": tmp_path / "mirror",
-        }
+def test_shelves_are_cache_copies_registered_and_a_mirror_in_a_folder(
+    tmp_path: Path, folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [shelf.kind for shelf in care.shelves()] == ["cache", "registered"]
+    assert in_cache() == care.garbage(layouts=None) == []
+    (folders / "mirrors" / "0123").mkdir(parents=True)
+    monkeypatch.setenv("ZOO_MIRROR", str(tmp_path / "mirror"))
+    assert {shelf.kind: shelf.folder for shelf in care.shelves()} == {
+        "cache": folders,
+        "copy of a mirror": folders / "mirrors" / "0123",
+        "registered": tmp_path / "zoo_home" / "weights",
+        "mirror": tmp_path / "mirror",
+    }
+    monkeypatch.setenv("ZOO_MIRROR", "s3://bucket/zoo")
+    assert "mirror" not in {shelf.kind for shelf in care.shelves()}
+    (folders / "mirrors" / "0123").rmdir()
+    monkeypatch.setenv("ZOO_HOME", os.environ["ZOO_CACHE"])
+    monkeypatch.setenv("ZOO_MIRROR", f"{folders}/")
+    assert [shelf.kind for shelf in care.shelves()] == ["cache"]  # a folder that is several of them is listed once
 
-    def test_a_folder_that_is_two_of_them_is_listed_once(self, folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("ZOO_HOME", os.environ["ZOO_CACHE"])
-        monkeypatch.setenv("ZOO_MIRROR", f"{folders}/")
-        assert [shelf.kind for shelf in care.shelves()] == ["cache"]
 
-    @pytest.mark.parametrize(
-        ("place", "folder"),
-        [("s3://bucket/zoo", None), ("simplecache::file:///a", None), ("/a/b/", "/a/b"), ("local:///a", "/a")],
+def test_encoders_that_share_a_file_and_a_network_read_the_same_weights() -> None:
+    known = care.by_places(catalogue().values())
+    expected = ("dino_vitS16", "dino_vitS16_last", "dino_vitS16_extractB")
+    for encoder in expected:
+        assert care.readers(put(encoder), known) == expected
+    (mirror,) = catalogue()["dino_vitS16"].weights.mirrors
+    assert care.readers(put("dino_vitS16", places=[mirror]), known) == expected
+    assert care.readers(put("dino_vitS16", places=["sha256:" + "b" * 64]), known) == ("dino_vitS16",)
+    assert care.readers(put("gone", places=["https://host/gone.pth"]), known) == ("gone",)
+
+
+def test_what_the_cards_say_of_sharing_agrees_with_the_state_dicts() -> None:
+    """For a file that several encoders read, with and without the projection of CLIP."""
+    from zoo.encoders import build_encoder
+    from zoo.loading import architecture_hash
+
+    known = care.by_places(catalogue().values())
+    for encoder in ("clip_vitL14_px336", "sup_vitS16"):
+        cards = known[(str(catalogue()[encoder].weights.url),)]
+        hashes = {card.id: architecture_hash(build_encoder(card, device="meta")) for card in cards}
+        for one, other in combinations(hashes, 2):
+            shared = other in care.readers(put(one, places=[str(catalogue()[encoder].weights.url)]), known)
+            assert shared == (hashes[one] == hashes[other]), (one, other)
+
+
+def test_a_file_concerns_every_encoder_that_is_made_of_it_but_a_companion_not_its_own() -> None:
+    record = put("lossyless_vitb32_b001")
+    assert len(record.origins) == 2
+    assert [card.id for card in catalogue().values() if care.concerns(record, card)] == ["lossyless_vitb32_b001"]
+    record = put("clip_vitL14_px336")
+    concerned = {card.id for card in catalogue().values() if care.concerns(record, card)}
+    assert {"clip_vitL14_px336", "clip_vitL14_px336_extractPred"} <= concerned
+    assert "dino_vitS16" not in concerned
+
+
+def test_every_bit_and_every_length_of_weights_counts() -> None:
+    record = put("dino_vitS16", content=bytes(range(40)))
+    path = store.tensors_path(weights_folder(), record.sha256)
+    whole = path.read_bytes()
+    seen: list[int] = []
+    assert care.damage(path, record, progress=seen.append) == ""
+    assert sum(seen) == 40
+    for position in range(40):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 16]) + whole[position + 1 :])
+        assert care.damage(path, record).startswith("its sha256 is ")
+    path.write_bytes(whole[:-1])
+    assert care.damage(path, record) == "it has 39 bytes, expected 40"
+    path.unlink()
+    assert care.damage(path, record) == "it cannot be read (No such file or directory)"
+
+
+def test_weights_go_with_the_last_record_that_needs_them(folders: Path) -> None:
+    first = put("dino_vitS16", content=b"shared")
+    second = put("dino_vitS16", places=["timm:twin"], content=b"shared")
+    weights = store.tensors_path(folders, first.sha256)
+    items = {item.record.key: item for item in in_cache() if item.record}
+    assert care.remove([items[first.key]]) == 0
+    assert weights.exists()
+    assert care.remove([items[second.key]]) == 6
+    assert left(folders) == set()
+    assert care.remove([items[second.key]]) >= 0  # what is gone already is no error
+    store.record_path(folders, first.key).mkdir()
+    with pytest.raises(StoreError, match="cannot be removed"):
+        care.remove([items[first.key]])
+
+
+def test_nothing_of_it_imports_torch() -> None:
+    put("dino_vitS16")
+    script = (
+        "import sys\nfrom zoo.weights import care\n"
+        "assert [item.record.encoder for shelf in care.shelves() for item in care.stored(shelf)] "
+        "== ['dino_vitS16']\n"
+        "assert care.garbage(layouts=None) == []\n"
+        "print(sorted({'torch', 'safetensors', 'numpy', 'fsspec', 'timm'} & set(sys.modules)))"
     )
-    def test_a_mirror_is_a_folder_or_an_address(self, place: str, folder: str | None) -> None:
-        assert care.local_folder(place) == (None if folder is None else Path(folder))
-
-    def test_nothing_is_kept_where_no_folder_is(self) -> None:
-        assert in_cache() == []
-        assert care.garbage(layouts=None) == []
-
-
-class TestReaders:
-    def test_encoders_that_share_a_file_and_a_network_read_the_same_weights(self) -> None:
-        known = care.by_places(catalogue().values())
-        expected = ("dino_vitS16", "dino_vitS16_last", "dino_vitS16_extractB")
-        for encoder in expected:
-            assert care.readers(put(encoder), known) == expected
-        (mirror,) = catalogue()["dino_vitS16"].weights.mirrors
-        assert care.readers(put("dino_vitS16", places=[mirror]), known) == expected
-
-    def test_what_the_cards_say_agrees_with_the_state_dicts(self) -> None:
-        """For a file that several encoders read, with and without the projection of CLIP."""
-        from zoo.encoders import build_encoder
-        from zoo.loading import architecture_hash
-
-        known = care.by_places(catalogue().values())
-        for encoder in ("clip_vitL14_px336", "sup_vitS16"):
-            cards = known[(str(catalogue()[encoder].weights.url),)]
-            hashes = {card.id: architecture_hash(build_encoder(card, device="meta")) for card in cards}
-            for one, other in combinations(hashes, 2):
-                shared = other in care.readers(put(one, places=[str(catalogue()[encoder].weights.url)]), known)
-                assert shared == (hashes[one] == hashes[other]), (one, other)
-
-    def test_weights_of_a_file_of_ones_own_or_of_a_card_that_is_gone_are_of_their_encoder(self) -> None:
-        known = care.by_places(catalogue().values())
-        assert care.readers(put("dino_vitS16", places=["sha256:" + "b" * 64]), known) == ("dino_vitS16",)
-        assert care.readers(put("gone", places=["https://host/gone.pth"]), known) == ("gone",)
-
-    def test_a_companion_does_not_concern_its_own_encoder(self) -> None:
-        record = put("lossyless_vitb32_b001")
-        assert len(record.origins) == 2
-        assert [card.id for card in catalogue().values() if care.concerns(record, card)] == ["lossyless_vitb32_b001"]
-
-    def test_a_file_concerns_every_encoder_that_is_made_of_it(self) -> None:
-        record = put("clip_vitL14_px336")
-        concerned = {card.id for card in catalogue().values() if care.concerns(record, card)}
-        assert {"clip_vitL14_px336", "clip_vitL14_px336_extractPred"} <= concerned
-        assert "dino_vitS16" not in concerned
-
-
-class TestDamage:
-    def test_every_bit_and_every_length_counts(self) -> None:
-        record = put("dino_vitS16", content=bytes(range(40)))
-        path = store.tensors_path(weights_folder(), record.sha256)
-        whole = path.read_bytes()
-        seen: list[int] = []
-        assert care.damage(path, record, progress=seen.append) == ""
-        assert sum(seen) == 40
-        for position in range(40):
-            path.write_bytes(whole[:position] + bytes([whole[position] ^ 16]) + whole[position + 1 :])
-            assert care.damage(path, record).startswith("its sha256 is ")
-        path.write_bytes(whole[:-1])
-        assert care.damage(path, record) == "it has 39 bytes, expected 40"
-        path.unlink()
-        assert care.damage(path, record) == "it cannot be read (No such file or directory)"
-
-    def test_checking_is_not_taken_for_use(self) -> None:
-        record = put("dino_vitS16")
-        path = store.tensors_path(weights_folder(), record.sha256)
-        os.utime(path, (1_000_000_000, 1_000_000_000))
-        assert care.damage(path, record) == ""
-        assert path.stat().st_atime == 1_000_000_000
-
-
-class TestRemoving:
-    def test_weights_go_with_the_last_record_that_needs_them(self, folders: Path) -> None:
-        first = put("dino_vitS16", content=b"shared")
-        second = put("dino_vitS16", places=["timm:twin"], content=b"shared")
-        weights = store.tensors_path(folders, first.sha256)
-        items = {item.record.key: item for item in in_cache() if item.record}
-        assert care.remove([items[first.key]]) == 0
-        assert weights.exists()
-        assert care.remove([items[second.key]]) == 6
-        assert left(folders) == set()
-
-    def test_what_is_gone_already_is_no_error(self) -> None:
-        put("dino_vitS16")
-        items = in_cache()
-        care.remove(items)
-        assert care.remove(items) >= 0
-
-    def test_what_cannot_be_removed_is_one_sentence(self, folders: Path) -> None:
-        record = put("dino_vitS16")
-        items = in_cache()
-        path = store.record_path(folders, record.key)
-        path.unlink()
-        path.mkdir()
-        with pytest.raises(StoreError, match="cannot be removed"):
-            care.remove(items)
-
-
-class TestStartsFast:
-    def test_nothing_of_it_imports_torch(self) -> None:
-        put("dino_vitS16")
-        script = (
-            "import sys\nfrom zoo.weights import care\n"
-            "assert [item.record.encoder for shelf in care.shelves() for item in care.stored(shelf)] "
-            "== ['dino_vitS16']\n"
-            "assert care.garbage(layouts=None) == []\n"
-            "print(sorted({'torch', 'safetensors', 'numpy', 'fsspec', 'timm'} & set(sys.modules)))"
-        )
-        assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"[]\n"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"[]\n"

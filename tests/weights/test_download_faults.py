@@ -62,7 +62,7 @@ CASES = (
     Case(name="body cut once", faults=cut(), asked=("", REST)),
     Case(name="body cut before its first byte", faults=(Fault(truncate=0),), asked=("", "")),
     Case(name="body cut in every answer, with progress", faults=cut() + cut(truncate=50_000) * 2),
-    Case(name="body always cut at once", always=Fault(truncate=0), outcome=UNAVAILABLE, says="closed after 0"),
+    Case(name="body always cut at once", always=Fault(truncate=0), outcome=UNAVAILABLE, says="0 bytes read"),
     Case(name="connection reset once", faults=(Fault(reset=HALF),)),
     Case(name="connection always reset", always=Fault(reset=0), outcome=UNAVAILABLE, says="reset"),
     Case(name="silent once in the middle", faults=(Fault(stall=HALF),), asked=("", REST)),
@@ -199,18 +199,18 @@ def outcome_of(case: Case, folder: Path) -> tuple[str, Server]:
         return RECOVERED, server
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_fault_of_the_server_is_overcome_or_is_one_sentence(case: Case, tmp_path: Path) -> None:
-    came, server = outcome_of(case, tmp_path)
-    if isinstance(case.outcome, str):
-        assert came == case.outcome
-    else:
-        assert came.startswith(f"{case.outcome.__name__}: ")
-        assert case.says in came
-        assert came.endswith(".")
-        assert "\n" not in came
-    if case.asked is not None:
-        assert tuple(request.range for request in server.log) == case.asked
+def test_every_fault_of_a_server_is_overcome_or_is_one_sentence(tmp_path: Path) -> None:
+    for number, case in enumerate(CASES):
+        came, server = outcome_of(case, tmp_path / str(number))
+        if isinstance(case.outcome, str):
+            assert came == case.outcome, case.name
+        else:
+            assert came.startswith(f"{case.outcome.__name__}: "), (case.name, came)
+            assert case.says in came, (case.name, came)
+            assert came.endswith("."), (case.name, came)
+            assert "\n" not in came, (case.name, came)
+        if case.asked is not None:
+            assert tuple(request.range for request in server.log) == case.asked, case.name
 
 
 _CHILD = """
@@ -223,12 +223,9 @@ print(fetch(sys.argv[1], folder=Path(sys.argv[2]), progress=Silent()).sha256)
 
 
 def killed_then_whole(server: Server, path: str, folder: Path, *, at_byte: int, later_s: float) -> tuple[str, int]:
-    """Kills a download ``later_s`` seconds after the server has sent ``at_byte`` bytes, then lets a second one end.
+    """Kills a download so long after the server has sent ``at_byte`` bytes, then lets a second one end.
 
-    Returns
-    -------
-    tuple of str, int
-        The sha256 that the second process says, and how many bytes were sent more than once.
+    Returns the sha256 that the second process says, and how many bytes were sent more than once.
     """
     before = server.sent_bytes
     command = [sys.executable, "-c", _CHILD, f"{server.url}{path}", str(folder)]
@@ -247,7 +244,7 @@ def killed_then_whole(server: Server, path: str, folder: Path, *, at_byte: int, 
     return second.stdout.strip(), server.sent_bytes - before - len(server.files[path])
 
 
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.97, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_a_killed_download_goes_on_where_it_was(share: float, tmp_path: Path) -> None:
     body = random.Random(2).randbytes(3_000_000)
     with serving({"/weights.pth": body}, send_buffer_bytes=16_384) as server:
@@ -257,5 +254,5 @@ def test_a_killed_download_goes_on_where_it_was(share: float, tmp_path: Path) ->
         )
     assert said == sha256(body).hexdigest()
     assert sent_again <= 1 << 20
-    assert [path.name for path in (tmp_path / "downloads").iterdir()] == [said]
+    assert [path.name.rpartition("-")[2] for path in (tmp_path / "downloads").iterdir()] == [said]
     assert not list(tmp_path.glob("partial/*.part"))

@@ -36,142 +36,106 @@ def test_every_published_place_is_resolved(place: str) -> None:
         assert " " not in str(found.url)
 
 
-def test_an_address_is_kept_but_for_what_no_server_is_told() -> None:
-    found = source("HTTPS://host.org/a folder/Größe.pth?dl=1#part")
-    assert found.kind == "http"
-    assert found.url == "https://host.org/a%20folder/Gr%C3%B6%C3%9Fe.pth?dl=1"
-    assert found.filenames == ("Größe.pth",)
-    assert source("https://host.org/a%20b/c%2B.pth").url == "https://host.org/a%20b/c%2B.pth"
+DRIVE = "https://drive.usercontent.google.com/download?id=1K76a-YnFYcmDXUZ_UlYVYFrWOt2a6733&export=download&confirm=t"
+ADDRESSES = {
+    "HTTPS://host.org/a folder/Größe.pth?dl=1#part": "https://host.org/a%20folder/Gr%C3%B6%C3%9Fe.pth?dl=1",
+    "https://host.org/a%20b/c%2B.pth": "https://host.org/a%20b/c%2B.pth",
+    "https://drive.google.com/uc?export=download&id=1K76a-YnFYcmDXUZ_UlYVYFrWOt2a6733": DRIVE,
+    "https://drive.google.com/file/d/1K76a-YnFYcmDXUZ_UlYVYFrWOt2a6733/view?usp=sharing": DRIVE,
+    "https://drive.google.com/open?id=1K76a-YnFYcmDXUZ_UlYVYFrWOt2a6733": DRIVE,
+    "torchvision:ResNet50_Weights.IMAGENET1K_V1": "https://download.pytorch.org/models/resnet50-0676ba61.pth",
+}
+ON_THE_HUB = {
+    "hf:own/er/model.pth": ("own/er", None, ("model.pth",)),
+    "hf:own/er/a b/c d.pth": ("own/er", None, ("a b/c d.pth",)),
+    "hf:own/er@v1.0/model.pth": ("own/er", "v1.0", ("model.pth",)),
+    "hf:own/er@refs%2Fpr%2F1/model.pth": ("own/er", "refs/pr/1", ("model.pth",)),
+    "timm:vit_base_patch32_clip_quickgelu_224.openai": (
+        "timm/vit_base_patch32_clip_224.openai",
+        None,
+        ("model.safetensors", "pytorch_model.bin"),
+    ),
+}
+PATHS = {
+    "weights.pth": "weights.pth",
+    "./a:b.pth": "a:b.pth",
+    "~/w.pth": "/home/user/w.pth",
+    "file:///data/my%20weights.pth": "/data/my weights.pth",
+    "file://localhost/data/w.pth": "/data/w.pth",
+    "[1].pth": "[1].pth",
+}
 
 
-@pytest.mark.parametrize(
-    "link",
-    [
-        "https://drive.google.com/uc?export=download&id=1K76a-YnFYcmDXUZ_UlYVYFrWOt2a6733",
-        "https://drive.google.com/file/d/1K76a-YnFYcmDXUZ_UlYVYFrWOt2a6733/view?usp=sharing",
-        "https://drive.google.com/open?id=1K76a-YnFYcmDXUZ_UlYVYFrWOt2a6733",
-    ],
-)
-def test_a_link_to_google_drive_becomes_the_address_that_sends_the_file(link: str) -> None:
-    assert source(link).url == (
-        "https://drive.usercontent.google.com/download?id=1K76a-YnFYcmDXUZ_UlYVYFrWOt2a6733&export=download&confirm=t"
-    )
-
-
-@pytest.mark.parametrize(
-    ("place", "repository", "revision", "filenames"),
-    [
-        ("hf:own/er/model.pth", "own/er", None, ("model.pth",)),
-        ("hf:own/er/a b/c d.pth", "own/er", None, ("a b/c d.pth",)),
-        ("hf:own/er@v1.0/model.pth", "own/er", "v1.0", ("model.pth",)),
-        ("hf:own/er@refs%2Fpr%2F1/model.pth", "own/er", "refs/pr/1", ("model.pth",)),
-    ],
-)
-def test_a_file_of_the_hub_is_named_with_or_without_revision(
-    place: str, repository: str, revision: str | None, filenames: tuple[str, ...]
-) -> None:
-    found = source(place)
-    assert (found.kind, found.repository, found.revision, found.filenames) == ("hub", repository, revision, filenames)
-
-
-def test_a_repository_of_the_hub_alone_stands_for_its_usual_files_the_safe_ones_first() -> None:
-    found = source("hf:own/er@v1")
-    assert found.revision == "v1"
-    assert found.filenames[0] == "model.safetensors"
-    assert found.filenames[-1] == "pytorch_model.bin"
-    assert [name.endswith(".safetensors") for name in found.filenames] == [True, True, True, False, False]
-
-
-def test_weights_of_timm_are_found_in_the_repository_that_timm_uses() -> None:
-    found = source("timm:vit_base_patch32_clip_quickgelu_224.openai")
-    assert (found.kind, found.repository) == ("hub", "timm/vit_base_patch32_clip_224.openai")
-    assert found.filenames == ("model.safetensors", "pytorch_model.bin")
-
-
-def test_weights_of_torchvision_are_found_at_the_address_that_torchvision_uses() -> None:
-    found = source("torchvision:ResNet50_Weights.IMAGENET1K_V1")
-    assert found.url == "https://download.pytorch.org/models/resnet50-0676ba61.pth"
-    assert found.filenames == ("resnet50-0676ba61.pth",)
-    assert found.sha256_prefix == "0676ba61"
-
-
-def test_a_path_is_a_path_however_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_form_of_a_place_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/user")
-    written = {
-        "weights.pth": "weights.pth",
-        "./a:b.pth": "a:b.pth",
-        "~/w.pth": "/home/user/w.pth",
-        "file:///data/my%20weights.pth": "/data/my weights.pth",
-        "file://localhost/data/w.pth": "/data/w.pth",
-        "[1].pth": "[1].pth",
-    }
-    for place, path in written.items():
+    for place, url in ADDRESSES.items():
+        assert (source(place).kind, source(place).url) == ("http", url)
+    assert source("https://host.org/a%20b/c%2B.pth").filenames == ("c+.pth",)
+    assert source("torchvision:ResNet50_Weights.IMAGENET1K_V1").sha256_prefix == "0676ba61"
+    for place, expected in ON_THE_HUB.items():
+        found = source(place)
+        assert found.kind == "hub"
+        assert (found.repository, found.revision, found.filenames) == expected
+    usual = source("hf:own/er@v1").filenames  # the safe ones first
+    assert [name.endswith(".safetensors") for name in usual] == [True, True, True, False, False]
+    for place, path in PATHS.items():
         found = source(place)
         assert (found.kind, found.path, found.sha256_prefix) == ("path", Path(path), ""), place
     assert source("/data/resnet50-0676ba61.pth").sha256_prefix == ""  # a user's name promises nothing
 
 
-@pytest.mark.parametrize(
-    ("path", "prefix"),
-    [
-        ("/models/resnet50-0676ba61.pth", "0676ba61"),
-        ("/models/wide_resnet50_2-95faca4d.pth.tar", "95faca4d"),
-        ("/mmselfsup/densecl_resnet50_8xb32-coslr-200e_in1k_20220225-8c7808fe.pth", "8c7808fe"),
-        ("/mmselfsup/relative-loc_resnet50_8xb64-steplr-70e_in1k_20220225-84784688.pth", "84784688"),
-        (f"/clip/models/{CLIP}/ViT-L-14-336px.pt", CLIP),
-        (f"/a/name-{CLIP}.pt", CLIP),
-        ("/models/name-20220225.pth", ""),  # a date
-        ("/models/name-20220225123000.pth", ""),  # a moment
-        ("/models/name-1646000000.pth", ""),
-        ("/models/r-50-1000ep.pth.tar", ""),
-        ("/models/name-0676ba6.pth", ""),  # seven digits: a commit
-        ("/models/name-0676BA61.pth", ""),
-        ("/models/name-0676ba61x.pth", ""),
-        ("/vissl/simclr_rn50_16_07_20.afe428c7/model_final_checkpoint_phase999.torch", ""),
-        ("/models/lr_0.001-aug_medium1.npz", ""),
-        ("/dissl_resnet50_d8192_e100_m2.torch", ""),
-    ],
-)
-def test_a_hash_in_a_name_is_told_from_dates_and_commits(path: str, prefix: str) -> None:
-    assert hash_in_address(path) == prefix
+HASHES = {
+    "/models/resnet50-0676ba61.pth": "0676ba61",
+    "/models/wide_resnet50_2-95faca4d.pth.tar": "95faca4d",
+    "/mmselfsup/densecl_resnet50_8xb32-coslr-200e_in1k_20220225-8c7808fe.pth": "8c7808fe",
+    "/mmselfsup/relative-loc_resnet50_8xb64-steplr-70e_in1k_20220225-84784688.pth": "84784688",
+    f"/clip/models/{CLIP}/ViT-L-14-336px.pt": CLIP,
+    f"/a/name-{CLIP}.pt": CLIP,
+    "/models/name-20220225.pth": "",  # a date
+    "/models/name-20220225123000.pth": "",  # a moment
+    "/models/name-1646000000.pth": "",
+    "/models/r-50-1000ep.pth.tar": "",
+    "/models/name-0676ba6.pth": "",  # seven digits: a commit
+    "/models/name-0676BA61.pth": "",
+    "/models/name-0676ba61x.pth": "",
+    "/vissl/simclr_rn50_16_07_20.afe428c7/model_final_checkpoint_phase999.torch": "",
+    "/models/lr_0.001-aug_medium1.npz": "",
+    "/dissl_resnet50_d8192_e100_m2.torch": "",
+}
+NO_PLACES = {
+    "s3://bucket/w.pth": "unknown scheme 's3'",
+    "https:///w.pth": "names no host",
+    "https://host.org": "names no file",
+    "https://host.org/folder/": "names no file",
+    "https://host.org:port/w.pth": "cannot be read",
+    "https://[host/w.pth": "cannot be read",
+    "https://host.org/\udcff.pth": "cannot be read",
+    "https://user:secret@host.org/w.pth": "user name or password",
+    "hf:owner": "expected hf:owner/repository",
+    "hf:own/er/../../etc": "expected hf:owner/repository",
+    "timm:resnet50": "expected timm:NAME.TAG",
+    "timm:resnet50.tv_in1l": "resnet50.tv_in1k",
+    "torchvision:ResNet50_Weights.NONE": "expected torchvision:ENUM.MEMBER",
+    "torchvision:nothing.V1": "expected torchvision:ENUM.MEMBER",
+    "torchvision:resnet50.V1": "expected torchvision:ENUM.MEMBER",
+    "file://host/w.pth": "no file of this machine",
+    "file:": "no file of this machine",
+    "": "not the path of a file",
+    "a\0b": "not the path of a file",
+    "~nobody-of-that-name/w.pth": "unknown home folder",
+}
 
 
-@pytest.mark.parametrize(
-    ("place", "says"),
-    [
-        ("s3://bucket/w.pth", "unknown scheme 's3'"),
-        ("weights:w.pth", "unknown scheme 'weights'"),
-        ("https:///w.pth", "names no host"),
-        ("https://host.org", "names no file"),
-        ("https://host.org/folder/", "names no file"),
-        ("https://host.org:port/w.pth", "cannot be read"),
-        ("https://[host/w.pth", "cannot be read"),
-        ("https://host.org/\udcff.pth", "cannot be read"),
-        ("https://user:secret@host.org/w.pth", "user name or password"),
-        ("hf:owner", "expected hf:owner/repository"),
-        ("hf:own/er/../../etc", "expected hf:owner/repository"),
-        ("timm:resnet50", "expected timm:NAME.TAG"),
-        ("timm:resnet50.tv_in1l", "resnet50.tv_in1k"),
-        ("timm:no_such_model.a1_in1k", "expected timm:NAME.TAG"),
-        ("torchvision:ResNet50_Weights.NONE", "expected torchvision:ENUM.MEMBER"),
-        ("torchvision:ResNet50_Weights", "expected torchvision:ENUM.MEMBER"),
-        ("torchvision:nothing.V1", "expected torchvision:ENUM.MEMBER"),
-        ("torchvision:resnet50.V1", "expected torchvision:ENUM.MEMBER"),
-        ("file://host/w.pth", "no file of this machine"),
-        ("file:", "no file of this machine"),
-        ("", "not the path of a file"),
-        ("a\0b", "not the path of a file"),
-        ("~nobody-of-that-name/w.pth", "unknown home folder"),
-    ],
-)
-def test_what_is_no_place_is_refused_in_one_sentence(place: str, says: str) -> None:
-    with pytest.raises(QueryError) as caught:
-        source(place)
-    message = str(caught.value)
-    assert says in message
-    assert "secret" not in message
-    assert message.endswith(".")
-    assert "\n" not in message
+def test_hashes_are_found_in_names_and_what_is_no_place_is_refused_in_one_sentence() -> None:
+    assert {path: hash_in_address(path) for path in HASHES} == HASHES
+    for place, says in NO_PLACES.items():
+        with pytest.raises(QueryError) as caught:
+            source(place)
+        message = str(caught.value)
+        assert says in message
+        assert "secret" not in message
+        assert message.endswith(".")
+        assert "\n" not in message
 
 
 def test_a_place_is_shown_without_keys() -> None:

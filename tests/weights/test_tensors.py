@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -17,9 +20,8 @@ from safetensors.torch import load_file
 from tests.weights.test_store import every_fault, files_below
 from zoo.errors import StoreError, WeightsRefused
 from zoo.weights import tensors
-from zoo.weights import tensors as sums
 from zoo.weights.store import file_name
-from zoo.weights.tensors import Content, read_tensors, write_tensors
+from zoo.weights.tensors import BLOCK, Content, Summing, block_sums, read_tensors, write_tensors
 
 ABOUT = {"format": "zoo-weights-1", "layout": "dino 1"}
 REMEDY = "run the remedy"
@@ -44,131 +46,146 @@ def equal(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Sums of 64 bytes each, so that small files have many."""
     monkeypatch.setattr(tensors, "BLOCK", 64)
-    for name, value in {"BLOCK": 64, "_ROWS": 2, "_COLUMNS": 4}.items():
-        monkeypatch.setattr(sums, name, value)
+    for name, value in {"_ROWS": 2, "_COLUMNS": 4}.items():
+        monkeypatch.setattr(tensors, name, value)
     yield 64
 
 
-class TestWriting:
-    def test_every_type_and_shape_survives(self, tmp_path: Path) -> None:
-        content = write_tensors(tmp_path / "new" / "folder", state(), about=ABOUT)
-        path = tmp_path / "new" / "folder" / file_name(content.sha256)
-        assert equal(read_tensors(path, content, remedy=REMEDY), state())
-        assert equal(load_file(path), state())
-        with safetensors.safe_open(path, framework="pt") as file:
-            assert file.metadata() == ABOUT
-
-    def test_the_name_is_the_hash_of_the_content(self, tmp_path: Path) -> None:
-        content = write_tensors(tmp_path, state(), about=ABOUT)
-        ((name, found),) = files_below(tmp_path).items()
-        assert name == f"{hashlib.sha256(found).hexdigest()}.safetensors"
-        assert content.sha256 == hashlib.sha256(found).hexdigest()
-        assert content.size_bytes == len(found)
-
-    def test_equal_tensors_are_equal_files_in_whatever_order(self, tmp_path: Path) -> None:
-        backwards = dict(reversed(state().items()))
-        first = write_tensors(tmp_path, state(), about=ABOUT)
-        assert write_tensors(tmp_path, backwards, about=dict(reversed(ABOUT.items()))) == first
-        assert write_tensors(tmp_path, state(), about=ABOUT | {"layout": "dino 2"}) != first
-        assert len(files_below(tmp_path)) == 2
-
-    @pytest.mark.parametrize("n_bytes", [1, 63, 64, 65, 128, 1000])
-    def test_sums_cover_every_byte(self, tmp_path: Path, small_blocks: int, n_bytes: int) -> None:
-        content = write_tensors(tmp_path, {"a": torch.zeros(n_bytes, dtype=torch.uint8)}, about={})
-        assert len(content.sums) == -(-content.size_bytes // small_blocks)
-        read_tensors(tmp_path / file_name(content.sha256), content, remedy=REMEDY)
-
-    def test_after_any_fault_all_or_nothing_is_there(self, tmp_path: Path) -> None:
-        def write() -> None:
-            for path in tmp_path.iterdir():
-                path.unlink()
-            write_tensors(tmp_path, state(), about=ABOUT)
-
-        def check(was_named: bool) -> None:
-            assert list(files_below(tmp_path).values()) == ([whole] if was_named else [])
-
-        write()
-        (whole,) = files_below(tmp_path).values()
-        calls = every_fault(write, check, StoreError)
-        assert calls.count("write") >= 3
-        assert list(files_below(tmp_path).values()) == [whole]
-
-    def test_a_full_disk_is_one_sentence_that_says_how_much_is_needed(self, tmp_path: Path) -> None:
-        script = (
-            "import resource, signal, sys, torch\nfrom pathlib import Path\n"
-            "from zoo.errors import StoreError\nfrom zoo.weights.tensors import write_tensors\n"
-            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-            "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n"
-            "try:\n"
-            "    write_tensors(Path(sys.argv[1]), {'a': torch.zeros(1_000_000)}, about={})\n"
-            "except StoreError as error:\n"
-            "    print(error)\n"
-        )
-        printed = subprocess.run(
-            [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
-        )
-        assert f"{tmp_path} (File too large), where 4.0 MB are needed" in printed.stdout
-        assert "ZOO_CACHE" in printed.stdout and printed.stdout.count("\n") == 1
-        assert files_below(tmp_path) == {}
+@pytest.fixture
+def kept(tmp_path: Path, small_blocks: int) -> tuple[Path, Content]:
+    content = write_tensors(tmp_path, state(), about=ABOUT)
+    return tmp_path / file_name(content.sha256), content
 
 
-class TestReading:
-    @pytest.fixture
-    def kept(self, tmp_path: Path, small_blocks: int) -> tuple[Path, Content]:
-        content = write_tensors(tmp_path, state(), about=ABOUT)
-        return tmp_path / file_name(content.sha256), content
+def test_every_type_and_shape_survives_under_the_hash_of_the_content(tmp_path: Path) -> None:
+    content = write_tensors(tmp_path / "new" / "folder", state(), about=ABOUT)
+    path = tmp_path / "new" / "folder" / file_name(content.sha256)
+    found = path.read_bytes()
+    assert (content.sha256, content.size_bytes) == (hashlib.sha256(found).hexdigest(), len(found))
+    assert equal(read_tensors(path, content, remedy=REMEDY), state())
+    assert equal(load_file(path), state())
+    with safetensors.safe_open(path, framework="pt") as file:
+        assert file.metadata() == ABOUT
+    backwards = dict(reversed(state().items()))
+    assert write_tensors(path.parent, backwards, about=dict(reversed(ABOUT.items()))) == content
+    assert write_tensors(path.parent, state(), about=ABOUT | {"layout": "dino 2"}) != content
+    assert len(files_below(tmp_path)) == 2
 
-    def test_any_single_flipped_bit_is_refused_and_found(self, kept: tuple[Path, Content]) -> None:
-        path, content = kept
-        whole = path.read_bytes()
-        for position in range(len(whole)):
-            damaged = bytearray(whole)
-            damaged[position] ^= 1 << position % 8
-            path.write_bytes(damaged)
-            start = position // 64 * 64
-            end = min(len(whole), start + 64)
-            with pytest.raises(WeightsRefused, match=f"are damaged between bytes {start:,} and {end:,}; {REMEDY}"):
-                read_tensors(path, content, remedy=REMEDY)
 
-    def test_any_other_length_is_refused(self, kept: tuple[Path, Content]) -> None:
-        path, content = kept
-        whole = path.read_bytes()
-        for damaged in [whole[:end] for end in range(len(whole))] + [whole + b"\0", whole * 2]:
-            path.write_bytes(damaged)
-            with pytest.raises(
-                WeightsRefused, match=f"found {len(damaged):,} bytes, expected {len(whole):,}; {REMEDY}"
-            ):
-                read_tensors(path, content, remedy=REMEDY)
+def test_after_any_fault_all_or_nothing_is_there(tmp_path: Path) -> None:
+    def write() -> None:
+        for path in tmp_path.iterdir():
+            path.unlink()
+        write_tensors(tmp_path, state(), about=ABOUT)
 
-    def test_what_is_no_file_is_one_sentence(self, kept: tuple[Path, Content]) -> None:
-        path, content = kept
-        path.unlink()
-        with pytest.raises(StoreError, match=rf"cannot be read \(No such file or directory\); {REMEDY}"):
+    def check(was_named: bool) -> None:
+        assert list(files_below(tmp_path).values()) == ([whole] if was_named else [])
+
+    write()
+    (whole,) = files_below(tmp_path).values()
+    calls = every_fault(write, check, StoreError)
+    assert calls.count("write") >= 3
+    assert list(files_below(tmp_path).values()) == [whole]
+
+
+def test_a_full_disk_is_one_sentence_that_says_how_much_is_needed(tmp_path: Path) -> None:
+    script = (
+        "import resource, signal, sys, torch\nfrom pathlib import Path\n"
+        "from zoo.errors import StoreError\nfrom zoo.weights.tensors import write_tensors\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n"
+        "try:\n"
+        "    write_tensors(Path(sys.argv[1]), {'a': torch.zeros(1_000_000)}, about={})\n"
+        "except StoreError as error:\n"
+        "    print(error)\n"
+    )
+    printed = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert f"{tmp_path} (File too large), where 4.0 MB are needed" in printed.stdout
+    assert "ZOO_CACHE" in printed.stdout and printed.stdout.count("\n") == 1
+    assert files_below(tmp_path) == {}
+
+
+def test_any_single_flipped_bit_and_any_other_length_is_refused(kept: tuple[Path, Content]) -> None:
+    path, content = kept
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        start = position // 64 * 64
+        end = min(len(whole), start + 64)
+        with pytest.raises(WeightsRefused, match=f"are damaged between bytes {start:,} and {end:,}; {REMEDY}"):
             read_tensors(path, content, remedy=REMEDY)
-        path.mkdir()
-        with pytest.raises((StoreError, WeightsRefused), match=REMEDY):
+    for other in [whole[:end] for end in range(0, len(whole), 7)] + [whole + b"\0", whole * 2]:
+        path.write_bytes(other)
+        with pytest.raises(WeightsRefused, match=f"found {len(other):,} bytes, expected {len(whole):,}; {REMEDY}"):
             read_tensors(path, content, remedy=REMEDY)
 
-    def test_a_file_of_another_kind_is_refused_even_with_right_checksums(self, tmp_path: Path) -> None:
-        path = tmp_path / "file"
-        path.write_bytes(b"no header")
-        summing = sums.Summing()
-        summing.update(memoryview(b"no header"))
-        content = Content(sha256=hashlib.sha256(b"no header").hexdigest(), size_bytes=9, sums=summing.sums())
-        with pytest.raises(WeightsRefused, match="are no safetensors file"):
-            read_tensors(path, content, remedy=REMEDY)
 
-    def test_writing_to_a_tensor_does_not_write_to_the_file(self, kept: tuple[Path, Content]) -> None:
-        path, content = kept
-        before = path.read_bytes()
-        for tensor in read_tensors(path, content, remedy=REMEDY).values():
-            tensor.zero_()
-        assert path.read_bytes() == before
-        assert equal(read_tensors(path, content, remedy=REMEDY), state())
+def test_what_is_no_file_of_tensors_is_one_sentence(kept: tuple[Path, Content]) -> None:
+    path, content = kept
+    path.write_bytes(b"no header")
+    summing = Summing()
+    summing.update(memoryview(b"no header"))
+    right = Content(sha256=hashlib.sha256(b"no header").hexdigest(), size_bytes=9, sums=summing.sums())
+    with pytest.raises(WeightsRefused, match="are no safetensors file"):
+        read_tensors(path, right, remedy=REMEDY)
+    path.unlink()
+    with pytest.raises(StoreError, match=rf"cannot be read \(No such file or directory\); {REMEDY}"):
+        read_tensors(path, content, remedy=REMEDY)
+    path.mkdir()
+    with pytest.raises((StoreError, WeightsRefused), match=REMEDY):
+        read_tensors(path, content, remedy=REMEDY)
 
-    def test_tensors_stay_when_the_file_is_replaced_or_removed(self, kept: tuple[Path, Content]) -> None:
-        path, content = kept
-        read = read_tensors(path, content, remedy=REMEDY)
-        write_tensors(path.parent, state(), about=ABOUT)
-        os.unlink(path)
-        assert equal(read, state())
+
+def test_tensors_are_their_own_and_stay_when_the_file_is_replaced_or_removed(kept: tuple[Path, Content]) -> None:
+    path, content = kept
+    before = path.read_bytes()
+    read = read_tensors(path, content, remedy=REMEDY)
+    for tensor in read_tensors(path, content, remedy=REMEDY).values():
+        tensor.zero_()
+    assert path.read_bytes() == before
+    write_tensors(path.parent, state(), about=ABOUT)
+    os.unlink(path)
+    assert equal(read, state())
+
+
+def sums_of(content: bytes | bytearray) -> tuple[str, ...]:
+    summing = Summing()
+    summing.update(memoryview(content))
+    return summing.sums()
+
+
+def test_a_mapped_file_and_its_bytes_in_pieces_have_the_same_sums(tmp_path: Path) -> None:
+    for n_bytes in (1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 12345):
+        content = random.Random(n_bytes).randbytes(n_bytes)
+        (tmp_path / "file").write_bytes(content)
+        summing, position, chance = Summing(), 0, random.Random(1)
+        while position < n_bytes:
+            length = chance.choice((1, 1000, 300_000, BLOCK, 2 * BLOCK))
+            summing.update(memoryview(content)[position : position + length])
+            position += length
+        with open(tmp_path / "file", "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as mapped:
+            assert summing.sums() == sums_of(content) == tuple(block_sums(mapped))
+        assert len(sums_of(content)) == -(-n_bytes // BLOCK)
+
+
+def test_changed_words_change_the_sum_of_their_block_and_no_other() -> None:
+    """Up to three of them, also where a plain sum would not notice: the highest bit of two, or as much more as less."""
+    content = bytearray(random.Random(0).randbytes(3 * BLOCK))
+    before = sums_of(content)
+    for position in (0, BLOCK - 1, BLOCK, 2 * BLOCK + 77, 3 * BLOCK - 1):
+        content[position] ^= 128
+        changed = [
+            number for number, (now, then) in enumerate(zip(sums_of(content), before, strict=True)) if now != then
+        ]
+        assert changed == [position // BLOCK]
+        content[position] ^= 128
+    empty = sums_of(bytes(BLOCK))
+    for words in [*combinations((0, 1, 512, 513, 131071), 2), *combinations((0, 1, 512, 513), 3)]:
+        highest, more_and_less = bytearray(BLOCK), bytearray(BLOCK)
+        for number, word in enumerate(words):
+            highest[word * 8 + 7] ^= 128  # adds 2^63, and twice that is nothing
+            change = 5 if number else -5 * (len(words) - 1)
+            more_and_less[word * 8 : (word + 1) * 8] = change.to_bytes(8, "little", signed=True)
+        assert empty not in (sums_of(highest), sums_of(more_and_less))

@@ -15,15 +15,15 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ..cards.representations import MARK, own_id
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused
-from ..files import replace_folder, restore_interrupted
+from ..files import replace_folder, replaced, restore_interrupted
 from ..loading import StoredWeights
 from ..version import __version__
-from ..weights.places import portable, shown, without_keys
+from ..weights.places import file_sha256, portable, shown, without_keys
 from ..weights.store import Record, recorded_name
 from .modelcard import model_card
 
@@ -32,63 +32,38 @@ FORMAT = "zoo-export-1"
 _CHECKSUM = "config_sha256"
 
 
-def config_bytes(facts: dict[str, Any]) -> bytes:
-    """``config.json``: the facts, and at their end the SHA-256 of the same file without that line."""
-    checksum = hashlib.sha256(_json(facts)).hexdigest()
-    return _json(facts | {_CHECKSUM: checksum})
-
-
-def difference(folder: Path, names: set[str], card: EncoderCard) -> str | None:
-    """How a folder of these files differs from an export of this encoder; None if it does not.
-
-    Every file is read, the weights last and only if their size is right.
-    """
-    if missing := sorted({WEIGHTS, CONFIG, CARD} - names):
-        return f"{missing[0]} is missing"
-    try:
-        content = (folder / CONFIG).read_bytes()
-        config = json.loads(content)
-        checksum = hashlib.sha256((folder / CARD).read_bytes()).hexdigest()
-    except (OSError, ValueError, RecursionError):
-        return f"{CONFIG} or {CARD} cannot be read"
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        return f"{CONFIG} is of another kind"
-    if config.get("encoder") != card.id:
-        return f"it is one of {config.get('encoder')!r}"
-    if _CHECKSUM not in config:
-        return f"{CONFIG} has no checksum"
-    if not _is_untouched(content, config):
-        return f"{CONFIG} was changed since"
-    if config.get("model_card_sha256") != checksum:
-        return f"{CARD} was changed since"
-    return _difference_of_weights(folder / WEIGHTS, config.get("weights"))
-
-
-def _is_untouched(content: bytes, config: dict[str, Any]) -> bool:
-    facts = {key: value for key, value in config.items() if key != _CHECKSUM}
-    try:
-        return config_bytes(facts) == content  # so that spaces, order and repeated names count too
-    except (ValueError, RecursionError):  # a text that is none, or too deep
-        return False
-
-
-def _difference_of_weights(path: Path, facts: Any) -> str | None:
-    size = facts.get("size_bytes") if isinstance(facts, dict) else None
-    try:
-        if path.stat().st_size == size:
-            with open(path, "rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() == facts.get("sha256"):
-                    return None
-    except OSError:
-        return f"{WEIGHTS} cannot be read"
-    return f"{WEIGHTS} was changed since"
-
-
 def _json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-_CHUNK_BYTES = 4 * 1024**2
+def _config_bytes(facts: dict[str, Any]) -> bytes:
+    """``config.json``: the facts, and at their end the SHA-256 of the same file without that line."""
+    return _json(facts | {_CHECKSUM: hashlib.sha256(_json(facts)).hexdigest()})
+
+
+def _difference(folder: Path, card: EncoderCard) -> str | None:
+    """How a folder differs from an unchanged export of this encoder; None if it does not."""
+    names = {entry.name for entry in folder.iterdir()}
+    if others := sorted(names - {WEIGHTS, CONFIG, CARD}):
+        return f"it holds {others[0]!r}"
+    if missing := sorted({WEIGHTS, CONFIG, CARD} - names):
+        return f"it lacks {missing[0]!r}"
+    try:
+        content = (folder / CONFIG).read_bytes()
+        config = json.loads(content)
+        facts = {key: value for key, value in config.items() if key != _CHECKSUM}
+        if (facts["format"], facts["encoder"]) != (FORMAT, card.id):
+            return f"it is one of {facts['encoder']!r}"
+        if _config_bytes(facts) != content:  # so that spaces, order and repeated names count too
+            return f"{CONFIG} was changed since"
+        for name, sha256 in ((CARD, facts["model_card_sha256"]), (WEIGHTS, facts["weights"]["sha256"])):
+            if file_sha256(folder / name)[0] != sha256:
+                return f"{name} was changed since"
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return f"{CONFIG} cannot be read, or is of another kind"
+    return None
+
+
 _BUILT_FROM = ("architecture", "representation", "preprocess", "licence")  # parts of the card
 
 
@@ -105,12 +80,16 @@ def export_to_hub_folder(card: EncoderCard, found: StoredWeights, folder: Path) 
     config = _config(card, found.record, checksum=hashlib.sha256(text).hexdigest())
     temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"
     try:
-        temporary.mkdir(parents=True)
-        _copy_weights(found, temporary / WEIGHTS)
-        for name, content in ((CONFIG, config_bytes(config)), (CARD, text)):
-            with open(temporary / name, "xb") as file:
+        with replaced(temporary / WEIGHTS) as file, open(found.path, "rb") as source:
+            shutil.copyfileobj(source, file)
+        if file_sha256(temporary / WEIGHTS)[0] != found.record.sha256:
+            raise WeightsRefused(
+                f"The weights {found.path} are damaged (their SHA-256 differs from their name); run 'zoo verify', "
+                "and nothing was exported."
+            )
+        for name, content in ((CONFIG, _config_bytes(config)), (CARD, text)):
+            with replaced(temporary / name) as file:
                 file.write(content)
-                _synchronise(file)
         replace_folder(temporary, target)
     except OSError as error:
         raise StoreError(
@@ -144,12 +123,10 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
     if target == Path.cwd():
         raise QueryError(f"{folder} is the current folder, which cannot be replaced; name a folder below it.")
     try:
-        names = {entry.name for entry in target.iterdir()}
+        obstacle = _difference(target, card) if any(target.iterdir()) else None
     except OSError as error:
         raise StoreError(f"The folder {folder} cannot be listed ({error.strerror}); make it readable.") from error
-    others = sorted(names - {WEIGHTS, CONFIG, CARD})
-    obstacle = f"it holds {others[0]!r}" if others else difference(target, names, card)
-    if names and obstacle:
+    if obstacle:
         raise QueryError(
             f"{folder} is no earlier export of {card.id!r} ({obstacle}), and nothing is overwritten; "
             "choose another folder."
@@ -210,23 +187,3 @@ def _plain(value: Any, where: str, missing: dict[str, str]) -> Any:
     if isinstance(value, (list, tuple)):
         return [_plain(item, where, missing) for item in value]
     return without_keys(value) if isinstance(value, str) else value
-
-
-def _copy_weights(found: StoredWeights, target: Path) -> None:
-    """Copies byte for byte; refuses weights whose hash is not that of their record."""
-    digest = hashlib.sha256()
-    with open(found.path, "rb") as source, open(target, "xb") as file:
-        while chunk := source.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            file.write(chunk)
-        _synchronise(file)
-    if digest.hexdigest() != found.record.sha256:
-        raise WeightsRefused(
-            f"The weights {found.path} are damaged (their SHA-256 differs from their name); run 'zoo verify', "
-            "and nothing was exported."
-        )
-
-
-def _synchronise(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())

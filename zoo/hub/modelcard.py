@@ -23,7 +23,6 @@ from ..weights.store import REGISTERED, Record
 with requires_extra("models", needed_for="Exporting an encoder"):
     from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
-_LONGEST_LINE = 120
 _POOLED = "features = network(images)"
 _TOKENS = "tokens = network.forward_features(images)"
 _HEAD = "network.head = torch.nn.Linear(network.num_features, {dim}, bias=False)"
@@ -53,13 +52,11 @@ def plain_code(card: EncoderCard) -> str | None:
     options = dict(card.architecture.options)
     if library == "torchvision":
         imports = "from torchvision import models, transforms"
-        build = _built("models.get_model", name, {"weights": None} | options)
-        build += ["network.fc = torch.nn.Identity()"]
+        build = [_built("models.get_model", name, {"weights": None} | options), "network.fc = torch.nn.Identity()"]
     else:
         imports = "from torchvision import transforms"
         pooled = {} if features == [_POOLED] else {"global_pool": ""}
-        build = _built("timm.create_model", name, {"num_classes": 0} | pooled | options)
-        build += _projection(card)
+        build = [_built("timm.create_model", name, {"num_classes": 0} | pooled | options), *_projection(card)]
     lines = [
         *(["import timm"] if library == "timm" else []),
         "import torch",
@@ -90,16 +87,9 @@ def _preprocess(card: EncoderCard) -> list[str]:
         f"interpolation=transforms.InterpolationMode.{how.interpolation.upper()}),",
         f"    transforms.CenterCrop({how.crop_px}),",
         "    transforms.ToTensor(),",
-        *_normalize(list(how.mean), list(how.std)),
+        f"    transforms.Normalize(mean={list(how.mean)}, std={list(how.std)}),",
         "])",
     ]
-
-
-def _normalize(mean: list[float], std: list[float]) -> list[str]:
-    line = f"    transforms.Normalize(mean={mean}, std={std}),"
-    if len(line) <= _LONGEST_LINE:
-        return [line]
-    return ["    transforms.Normalize(", f"        mean={mean},", f"        std={std},", "    ),"]
 
 
 def _features(card: EncoderCard) -> list[str] | None:
@@ -143,13 +133,10 @@ def _projection(card: EncoderCard) -> list[str]:
     return []
 
 
-def _built(function: str, name: str, options: dict[str, object]) -> list[str]:
-    """The call that builds the network, an argument a line where one line would be too long."""
+def _built(function: str, name: str, options: dict[str, object]) -> str:
+    """The call that builds the network."""
     arguments = [_literal(name), *(f"{key}={_literal(value)}" for key, value in options.items())]
-    line = f"network = {function}({', '.join(arguments)})"
-    if len(line) <= _LONGEST_LINE:
-        return [line]
-    return [f"network = {function}(", *(f"    {argument}," for argument in arguments), ")"]
+    return f"network = {function}({', '.join(arguments)})"
 
 
 def _literal(value: object) -> str:

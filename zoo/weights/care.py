@@ -1,7 +1,7 @@
 """Housekeeping of folders of converted weights: listing, checking and removing what is in them.
 
-What another process may be about to use is left alone: a file is garbage only if it is damaged, if no process can be
-writing it any more (the lock of a download shows that), or if it has been useless for an hour.
+What another process may be about to use is left alone: a file is garbage only if it is damaged, or if it has been
+useless for an hour, and parts of a download for a day.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from ..files import local_folder, user_folder
 from . import store
 from .places import mirror_place, weights_folder
 
-_HOUR_S, _DAY_S, _NEVER_S = 3_600.0, 86_400.0, float("inf")
+_HOUR_S, _DAY_S = 3_600.0, 86_400.0
 _BLOCK = 4 * 1024**2  # bytes read at a time
 _TEMPORARY = re.compile(r"\..+-[0-9a-f]{16}\.tmp")  # as zoo.files names them
 
@@ -63,18 +63,18 @@ class Garbage:
     path: Path
     reason: str
     size_bytes: int
-    changed_ns: int
 
 
 def shelves() -> list[Shelf]:
     """The folders of converted weights of this user and environment, whether they exist or not."""
-    everything = [Shelf(kind="cache", folder=weights_folder())]
-    copies = (weights_folder() / "mirrors").glob("*")
-    everything += [Shelf(kind="copy of a mirror", folder=folder) for folder in sorted(copies)]
-    everything.append(Shelf(kind="registered", folder=user_folder() / "weights"))
+    copies = sorted((weights_folder() / "mirrors").glob("*"))
+    everything = [
+        Shelf(kind="cache", folder=weights_folder()),
+        *(Shelf(kind="copy of a mirror", folder=folder) for folder in copies),
+        Shelf(kind="registered", folder=user_folder() / "weights"),
+    ]
     place = mirror_place()
-    folder = local_folder(place) if place else None
-    if folder is not None:
+    if place and (folder := local_folder(place)) is not None:
         everything.append(Shelf(kind="mirror", folder=folder))
     first_at: dict[Path, Shelf] = {}
     for shelf in everything:
@@ -133,16 +133,9 @@ def damage(path: Path, record: store.Record, *, progress: Callable[[int], None] 
 
     ``progress`` is called with the number of bytes after every few MB.
     """
-
-    def quietly(name: str, flags: int) -> int:
-        try:  # without a change of the time of last access, which shows the user what is in use
-            return os.open(name, flags | getattr(os, "O_NOATIME", 0))
-        except PermissionError:  # only the owner may ask for that
-            return os.open(name, flags)
-
     digest, size = hashlib.sha256(), 0
     try:
-        with open(path, "rb", buffering=0, opener=quietly) as file:
+        with open(path, "rb", buffering=0) as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
                 size += len(block)
@@ -177,23 +170,44 @@ def garbage(*, layouts: Mapping[str, int] | None) -> list[Garbage]:
 
     ``layouts`` has the version of every layout; without it, weights that an older version has converted are left alone.
     """
+    found: list[Garbage] = []
+
+    def is_old(path: Path, reason: str, age_s: float = _HOUR_S) -> bool:
+        status = _status(path)
+        if status is None or (age_s and time.time() - status.st_mtime <= age_s):
+            return False
+        found.append(Garbage(path=path, reason=reason, size_bytes=status.st_size))
+        return True
+
     cache = weights_folder()
-    useless = [*_half_written(cache), *_partial(cache / "partial")]
-    useless += _old(sorted((cache / "downloads").glob("*")), _HOUR_S, "a download that was never converted")
+    for path in sorted(cache.rglob(".*.tmp")):
+        if _TEMPORARY.fullmatch(path.name):
+            is_old(path, "half written by a process that is gone")
+    for path in sorted((cache / "partial").glob("[!.]*")):
+        is_old(path, "of an abandoned download", _DAY_S)
+    for path in sorted((cache / "downloads").glob("*")):
+        is_old(path, "a download that was never converted")
     for shelf in shelves():
-        if shelf.kind in ("cache", "copy of a mirror"):
-            useless += _useless(shelf, layouts)
-    return useless
+        if shelf.kind not in ("cache", "copy of a mirror"):
+            continue
+        needed = set()
+        for item in stored(shelf):
+            reason = _why_useless(item, layouts)
+            if not reason or not is_old(item.path, reason, _HOUR_S if item.record else 0):
+                needed.add(item.weights)
+        for path in sorted((shelf.folder / "tensors").glob("*.safetensors")):
+            if path not in needed:
+                is_old(path, "weights without a record")
+    return found
 
 
 def discard(items: Iterable[Garbage]) -> tuple[int, list[str]]:
-    """Removes garbage unless it has changed in the meantime; returns the bytes freed, and a sentence a failure."""
+    """Removes garbage; returns the bytes freed, and a sentence a failure."""
     freed, failures = 0, []
     for item in items:
         try:
-            if os.stat(item.path).st_mtime_ns == item.changed_ns:
-                item.path.unlink()
-                freed += item.size_bytes
+            item.path.unlink()
+            freed += item.size_bytes
         except FileNotFoundError:  # another process was quicker
             continue
         except OSError as error:
@@ -201,53 +215,20 @@ def discard(items: Iterable[Garbage]) -> tuple[int, list[str]]:
     return freed, failures
 
 
-def _half_written(folder: Path) -> Iterator[Garbage]:
-    paths = [path for path in sorted(folder.rglob(".*.tmp")) if _TEMPORARY.fullmatch(path.name)]
-    yield from _old(paths, _HOUR_S, "half written by a process that is gone")
-
-
-def _partial(folder: Path) -> Iterator[Garbage]:
-    """Names are as :mod:`zoo.weights.download` says."""
-    for path in sorted(folder.glob("*")):
-        if not path.name.startswith("."):
-            kind = "an abandoned partial download" if path.suffix == ".part" else "a note of a partial download"
-            yield from _old([path], _DAY_S, kind)
-
-
-def _useless(shelf: Shelf, layouts: Mapping[str, int] | None) -> Iterator[Garbage]:
-    needed = set()
-    for item in stored(shelf):
-        reason, age = _why_useless(item, layouts)
-        left = list(_old([item.path], age, reason)) if reason else []
-        yield from left
-        if not left:
-            needed.add(item.weights)
-    weights = sorted((shelf.folder / "tensors").glob("*.safetensors"))
-    yield from _old([path for path in weights if path not in needed], _HOUR_S, "weights without a record")
-
-
-def _why_useless(item: Stored, layouts: Mapping[str, int] | None) -> tuple[str, float]:
-    """Why a record is useless, and how old it must be to be removed for that; "" if it is of use."""
+def _why_useless(item: Stored, layouts: Mapping[str, int] | None) -> str:
+    """Why a record is useless; "" if it is of use."""
     record = item.record
     if record is None:
-        return "a damaged record", 0.0
+        return "a damaged record"
     if item.is_registered:
-        return "", _NEVER_S
+        return ""
     if record.key != item.path.stem:
-        return "a record under the name of another one", _HOUR_S
+        return "a record under the name of another one"
     if item.status is None:
-        return "a record without its weights", _HOUR_S
+        return "a record without its weights"
     if layouts is not None and record.layout_version < layouts.get(record.layout, 0):
-        return f"converted by version {record.layout_version} of the layout {record.layout!r}", _HOUR_S
-    return "", _NEVER_S
-
-
-def _old(paths: Iterable[Path], age_s: float, reason: str) -> Iterator[Garbage]:
-    """Those of the files that have not changed for so long."""
-    for path in paths:
-        status = _status(path)
-        if status is not None and (age_s <= 0 or time.time() - status.st_mtime > age_s):
-            yield Garbage(path=path, reason=reason, size_bytes=status.st_size, changed_ns=status.st_mtime_ns)
+        return f"converted by version {record.layout_version} of the layout {record.layout!r}"
+    return ""
 
 
 def _status(path: Path) -> os.stat_result | None:

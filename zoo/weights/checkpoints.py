@@ -1,19 +1,9 @@
-"""Reads a checkpoint of any kind without running anything that is in it.
+"""Reads a checkpoint of any kind, recognised by its bytes, without running anything that is in it.
 
-===========  ==========================================================  =============================================
-kind         how it is recognised                                        how it is read
-===========  ==========================================================  =============================================
-safetensors  a length, then a brace                                      by the library of that name
-torch, zip   a zip archive with ``data.pkl``                             ``zipfile``, ``pickles``; tensors are mapped
-TorchScript  the same with ``constants.pkl``                             the same; its code is never looked at
-npz          a zip archive of ``.npy`` members alone                     headers by a pattern; tensors are mapped
-torch, old   a pickle of torch's magic number                            several pickles, then the storages
-dill         any other pickle                                            ``pickles``
-===========  ==========================================================  =============================================
-
-``torch.load(weights_only=True)`` is not used: its list of allowed names belongs to the whole process and its threads,
-it cannot read pickles of protocol 4, it would unpack tar files to the disk, and it finds the content of an archive with
-another zip reader than a check beforehand would use. The tests compare with it.
+safetensors by the library of that name; zip archives of torch, TorchScript (whose code is never looked at) and NumPy
+with their tensors mapped from the file; pickles of torch before 1.6 and of dill. ``torch.load(weights_only=True)`` is
+not used: it hangs at keys that take long to hash, accepts storages longer than the file, tensors of a billion elements
+and containers that hold themselves, and cannot read pickles of protocol 4.
 """
 
 from __future__ import annotations
@@ -24,18 +14,18 @@ import os
 import re
 import stat
 import struct
-import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ..cards.schema import Format
 from ..errors import StoreError, WeightsRefused
 from ..optional import requires_extra
 from .pickle_names import NUMPY_TYPES, STORAGES, Storage, checked, lookup, lookup_scripted
-from .pickles import Budget, Inert, Refusal, StandIn, built, clipped, is_plain_key, recorded
+from .pickles import Budget, Inert, Name, Refusal, clipped, finished, is_plain_key, read_pickle
 
 with requires_extra("models", needed_for="Reading weights"):
     import torch
@@ -54,8 +44,7 @@ _HEADER = re.compile(
     rb"\{'descr': '[<|](?P<type>[a-z][0-9])', 'fortran_order': (?P<order>True|False), "
     rb"'shape': \((?P<shape>|[0-9]{1,18},|[0-9]{1,18}(?:, [0-9]{1,18}){1,31})\), \} *\n"
 )
-_BLOCK = 1024**2  # bytes that are read at a time; larger storages get memory of their own
-_CHECKED_BLOCK = 16 * 1024**2  # bytes of a mapped file whose CRC-32 is computed at a time
+_BLOCK = 1024**2  # bytes that are read at a time
 _END = struct.Struct("<4s4H2LH")  # the last record of a zip archive: PKWARE's APPNOTE.TXT, 6.3, describes all of them
 _LOCAL = struct.Struct("<4s5H3L2H")  # the record before a member
 _ENCRYPTED = 0x0001 | 0x0040 | 0x2000
@@ -64,10 +53,7 @@ _MEMBER_BYTES = 800  # of memory that zipfile takes for a member
 _MOST_NESTED_MODULES = 100  # of TorchScript
 _OTHER_KINDS = (  # offset, bytes there, kind of file
     (0, b"\x1f\x8b", "a gzip file"),
-    (0, b"BZh", "a bzip2 file"),
-    (0, b"\xfd7zXZ", "an xz file"),
     (0, b"\x89HDF", "an HDF5 file"),
-    (0, b"\x93NUMPY", "an array of NumPy"),
     (0, b"version https://git-lfs", "a pointer of git-lfs, not the file it points to"),
     (0, b"<", "a page of a web server"),
     (257, b"ustar", "a tar archive"),
@@ -120,25 +106,28 @@ def is_mapped(path: Path) -> bool:
 def _content(path: Path, file: BinaryIO) -> tuple[Any, Format]:
     start = file.read(512)
     size = file.seek(0, os.SEEK_END)
-    file.seek(0)
     budget = Budget(size)
     if start[:4] == b"PK\3\4":
         members = _members(file, size)
         budget.spend(_MEMBER_BYTES * len(members))
+        _check_sums(file, members)
+        # changes of the mapped bytes stay in memory; torch insists on bytes that it could change
+        data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
         if members and all(name.endswith(_ARRAY) for name in members):
-            return _read_arrays(file, size, members, budget), "npz"
-        content, is_scripted = _read_archive(file, size, members, budget)
+            return {name.removesuffix(_ARRAY): _array(data, name, members[name], budget) for name in members}, "npz"
+        content, is_scripted = _read_archive(data, members, budget)
         return (_flattened(content, budget), "torchscript") if is_scripted else (content, "torch pickle")
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= size - 8:
         return _safetensors(path), "safetensors"
     if start[:1] != b"\x80":
         raise Refusal(f"it is {_guessed(start)}, expected safetensors or a pickle of torch or dill")
-    if _MAGIC.to_bytes(10, "little") in start[:64]:  # whatever protocol wrote it
-        return _read_legacy(file, size, budget), "torch pickle"
-    record = recorded(file, end=size, lookup=lookup, budget=budget)
-    if file.tell() != size:
-        raise Refusal("it has something after the end of its pickle")
-    return built(record, budget), "dill pickle"
+    with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
+        if _MAGIC.to_bytes(10, "little") in start[:64]:  # whatever protocol wrote it
+            return _read_legacy(file, data, budget), "torch pickle"
+        pickled = read_pickle(data, end=size, lookup=lookup, budget=budget)
+        if data.tell() != size:
+            raise Refusal("it has something after the end of its pickle")
+    return finished(pickled, plain=[Tensor]), "dill pickle"
 
 
 def _guessed(start: bytes) -> str:
@@ -162,56 +151,19 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
 # --- zip archives: what torch writes since 1.6, and TorchScript ------------------------------------------------------
 
 
-def _read_archive(file: BinaryIO, size: int, members: dict[str, _Member], budget: Budget) -> tuple[Any, bool]:
-    """Content of a zip archive of torch, and whether it is one of TorchScript."""
-    roots = [name.removesuffix(_PICKLE) for name in members if name.count("/") == 1 and name.endswith(f"/{_PICKLE}")]
-    if len(roots) != 1:
-        raise Refusal(f"it is a zip file with {len(roots)} members {_PICKLE!r}, expected 1 as torch writes")
-    root = roots[0]
-    is_scripted = f"{root}constants.pkl" in members
-    for name, member in members.items():
-        if not (member.is_stored or (is_scripted and name.startswith(f"{root}code/"))):
-            raise Refusal(f"its zip member {clipped(name)} is compressed, which torch does to code alone")
-    order = members.get(f"{root}byteorder")
-    if order is not None and (order.size != 6 or _bytes_at(file, order.start, 6) != b"little"):
-        raise Refusal("its numbers are not little-endian")
-    # changes of the mapped bytes would stay in memory; torch insists on bytes that it could change
-    data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
-    _check_sums(data, members)
-    storages: dict[str, tuple[str, int, Storage]] = {}
-
-    def persistent(identity: Any) -> Storage:
-        kind, key, n = _storage_named(identity, n_parts=5)
-        if key not in storages:
-            member = members.get(f"{root}data/{key}")
-            if member is None or member.size < n * STORAGES[kind].itemsize:
-                raise Refusal(f"its storage {clipped(key)} is missing or shorter than its {n} elements")
-            storages[key] = kind, n, Storage(_mapped(data, member.start, n, STORAGES[kind]))
-        return _same(storages[key], kind, n)
-
-    pickled = members[f"{root}{_PICKLE}"]
-    file.seek(pickled.start)
-    end = pickled.start + pickled.size
-    names = lookup_scripted if is_scripted else lookup
-    record = recorded(file, end=end, lookup=names, budget=budget, persistent=persistent)
-    if file.tell() != end:
-        raise Refusal("it has something after the end of its pickle")
-    return built(record, budget), is_scripted
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """Where the bytes of a zip member are. Of torch's archives, one that is compressed is never looked into."""
+class _Member(NamedTuple):
+    """A zip member, and where its bytes are. Of torch's archives, one that is compressed is never looked into."""
 
     start: int
-    size: int
-    method: int
-    full_size: int  # once it is decompressed, as the directory says
-    crc: int
+    info: zipfile.ZipInfo
 
     @property
     def is_stored(self) -> bool:
-        return self.method == zipfile.ZIP_STORED
+        return self.info.compress_type == zipfile.ZIP_STORED
+
+    @property
+    def end(self) -> int:
+        return self.start + self.info.compress_size
 
 
 class _Directory:
@@ -252,61 +204,111 @@ def _members(file: BinaryIO, size: int) -> dict[str, _Member]:
         if info.header_offset < position or (not position and info.header_offset):
             raise Refusal("its zip members overlap, or do not begin at its start")
         name, member = _member(file, info)
-        position = member.start + info.compress_size
+        position = member.end
         if name in members:
             raise Refusal(f"it has two zip members named {clipped(name)}")
         members[name] = member
     if position > first_entry:
         raise Refusal("its zip members overlap its directory")
-    return {name: members[name] for name in members}
+    return members
 
 
 def _member(file: BinaryIO, info: zipfile.ZipInfo) -> tuple[str, _Member]:
     """Name and place of a member, by its local record, which must agree with the directory."""
     signature, _, _, method, _, _, _, _, _, n_name, n_extra = _unpack(_LOCAL, file, info.header_offset)
-    raw = file.read(n_name)
+    raw, shown = file.read(n_name), clipped(info.orig_filename)
     in_directory = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437")
     if signature != b"PK\3\4" or method != info.compress_type or raw != in_directory:
-        raise Refusal(f"its zip member {clipped(info.orig_filename)} is not where and what the directory says")
+        raise Refusal(f"its zip member {shown} is not where and what the directory says")
     if info.flag_bits & _ENCRYPTED:
-        raise Refusal(f"its zip member {clipped(info.orig_filename)} is encrypted")
-    is_stored = info.compress_type == zipfile.ZIP_STORED
-    if is_stored and info.file_size != info.compress_size:
-        raise Refusal(f"its zip member {clipped(info.orig_filename)} has two sizes")
+        raise Refusal(f"its zip member {shown} is encrypted")
+    if method == zipfile.ZIP_STORED and info.file_size != info.compress_size:
+        raise Refusal(f"its zip member {shown} has two sizes")
     try:
         name = raw.decode()
     except UnicodeDecodeError as error:
         raise Refusal("it has a zip member whose name is not UTF-8") from error
-    start = info.header_offset + _LOCAL.size + n_name + n_extra
-    return name, _Member(start, info.compress_size, info.compress_type, info.file_size, info.CRC)
+    return name, _Member(info.header_offset + _LOCAL.size + n_name + n_extra, info)
 
 
-def _check_sums(data: mmap.mmap, members: dict[str, _Member]) -> None:
+def _unpack(record: struct.Struct, file: BinaryIO, position: int) -> tuple[Any, ...]:
+    raw = b""
+    if position >= 0:
+        file.seek(position)
+        raw = file.read(record.size)
+    if len(raw) != record.size:
+        raise Refusal("it is a zip file that is cut off, or whose directory points outside of it")
+    return record.unpack(raw)
+
+
+def _check_sums(file: BinaryIO, members: dict[str, _Member]) -> None:
     """Refuses an archive with a stored member whose bytes are not those that its CRC-32 was computed from.
 
-    ``torch.serialization.set_crc32_options(False)`` writes 0 for every member: such an archive passes. Pages are given
-    back while they are read, so that the check of a file of gigabytes takes no memory.
+    ``torch.serialization.set_crc32_options(False)`` writes 0 for every member: such an archive passes.
     """
-    if not any(member.crc for member in members.values()):
+    if not any(member.info.CRC for member in members.values()):
         return
-    with memoryview(data) as view:
-        for name, member in members.items():
-            if not member.is_stored:
-                continue
-            crc, end = 0, member.start + member.size
-            for start in range(member.start, end, _CHECKED_BLOCK):
-                crc = zlib.crc32(view[start : min(start + _CHECKED_BLOCK, end)], crc)
-                if end - start > _CHECKED_BLOCK:
-                    _release_pages(data)
-            if crc != member.crc:
-                raise Refusal(f"its zip member {clipped(name)} is damaged: its bytes differ from its CRC-32")
-    _release_pages(data)
+    for name, member in members.items():
+        if not member.is_stored:
+            continue
+        crc = 0
+        file.seek(member.start)
+        for start in range(member.start, member.end, _BLOCK):
+            crc = zlib.crc32(file.read(min(_BLOCK, member.end - start)), crc)
+        if crc != member.info.CRC:
+            raise Refusal(f"its zip member {clipped(name)} is damaged: its bytes differ from its CRC-32")
 
 
-def _release_pages(data: mmap.mmap) -> None:
-    """Gives back the memory of a mapped file that nobody has changed; what is used again is read again."""
-    if sys.platform == "linux":  # elsewhere it is advice that may be ignored
-        data.madvise(mmap.MADV_DONTNEED)
+def _read_archive(data: mmap.mmap, members: dict[str, _Member], budget: Budget) -> tuple[Any, bool]:
+    """Content of a zip archive of torch, and whether it is one of TorchScript."""
+    roots = [name.removesuffix(_PICKLE) for name in members if name.count("/") == 1 and name.endswith(f"/{_PICKLE}")]
+    if len(roots) != 1:
+        raise Refusal(f"it is a zip file with {len(roots)} members {_PICKLE!r}, expected 1 as torch writes")
+    root = roots[0]
+    is_scripted = f"{root}constants.pkl" in members
+    for name, member in members.items():
+        if not (member.is_stored or (is_scripted and name.startswith(f"{root}code/"))):
+            raise Refusal(f"its zip member {clipped(name)} is compressed, which torch does to code alone")
+    order = members.get(f"{root}byteorder")
+    if order is not None and data[order.start : min(order.end, order.start + 10)] != b"little":
+        raise Refusal("its numbers are not little-endian")
+
+    def elements(key: str, n: int, dtype: torch.dtype) -> Tensor:
+        member = members.get(f"{root}data/{key}")
+        if member is None or member.info.file_size < n * dtype.itemsize:
+            raise Refusal(f"its storage {clipped(key)} is missing or shorter than its {n} elements")
+        return checked(_mapped(data, member.start, n, dtype))
+
+    pickled = members[f"{root}{_PICKLE}"]
+    data.seek(pickled.start)
+    names = lookup_scripted if is_scripted else lookup
+    storages = _Storages(elements, n_parts=5)
+    content = read_pickle(data, end=pickled.end, lookup=names, budget=budget, persistent=storages.named)
+    if data.tell() != pickled.end:
+        raise Refusal("it has something after the end of its pickle")
+    return finished(content, plain=[Tensor]), is_scripted
+
+
+class _Storages:
+    """The storages that the persistent ids of a pickle name; ``elements`` gives those of a key, each asked for once."""
+
+    def __init__(self, elements: Callable[[str, int, torch.dtype], Tensor], *, n_parts: int) -> None:
+        self.elements, self.n_parts = elements, n_parts
+        self.found: dict[str, tuple[str, int, Storage]] = {}  # class, number of elements
+
+    def named(self, identity: Any) -> Storage:
+        """By class, key and number of elements; the device is ignored."""
+        match identity:
+            case ("storage", Name(name=kind), str(key), str(), int(n), *rest) if (
+                kind in STORAGES and type(n) is int and n >= 0 and is_plain_key(key)
+            ):
+                if len(rest) == self.n_parts - 5 and all(part is None for part in rest):
+                    if key not in self.found:
+                        self.found[key] = kind, n, Storage(self.elements(key, n, STORAGES[kind]))
+                    if self.found[key][:2] != (kind, n):
+                        raise Refusal("it refers to one storage in two ways")
+                    return self.found[key][2]
+        raise Refusal("it refers to a storage in a way that torch does not")
 
 
 def _mapped(data: mmap.mmap | bytearray, start: int, n: int, dtype: torch.dtype) -> Tensor:
@@ -315,18 +317,6 @@ def _mapped(data: mmap.mmap | bytearray, start: int, n: int, dtype: torch.dtype)
         return torch.empty(0, dtype=dtype)
     raw = torch.frombuffer(data, dtype=torch.uint8, count=n * dtype.itemsize, offset=start)
     return (raw.clone() if start % _ALIGNMENT else raw).view(dtype)
-
-
-def _unpack(record: struct.Struct, file: BinaryIO, position: int) -> tuple[Any, ...]:
-    raw = _bytes_at(file, position, record.size) if position >= 0 else b""
-    if len(raw) != record.size:
-        raise Refusal("it is a zip file that is cut off, or whose directory points outside of it")
-    return record.unpack(raw)
-
-
-def _bytes_at(file: BinaryIO, position: int, n: int) -> bytes:
-    file.seek(position)
-    return file.read(n)
 
 
 def _flattened(content: Any, budget: Budget) -> dict[str, Tensor]:
@@ -359,42 +349,21 @@ def _flattened(content: Any, budget: Budget) -> dict[str, Tensor]:
 # --- npz: arrays of NumPy in a zip archive ---------------------------------------------------------------------------
 
 
-def _read_arrays(file: BinaryIO, size: int, members: dict[str, _Member], budget: Budget) -> dict[str, Tensor]:
-    """The arrays of an archive by name, as ``numpy.load(allow_pickle=False)`` gives them; of plain numbers alone."""
-    data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
-    _check_sums(data, members)
-    arrays: dict[str, Tensor] = {}
-    for name, member in members.items():
-        if member.is_stored:
-            arrays[name.removesuffix(_ARRAY)] = _array(data, member.start, member.start + member.size, name)
-        elif member.method == zipfile.ZIP_DEFLATED:
-            budget.spend(member.full_size)
-            inflated = _inflated(data[member.start : member.start + member.size], member, name)
-            arrays[name.removesuffix(_ARRAY)] = _array(inflated, 0, len(inflated), name)
-        else:
-            raise Refusal(f"its zip member {clipped(name)} is compressed in a way that NumPy does not")
-    return arrays
-
-
-def _inflated(packed: bytes, member: _Member, name: str) -> bytearray:
-    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
-    try:
-        content = bytearray(inflater.decompress(packed, member.full_size + 1))
-    except zlib.error as error:
-        raise Refusal(f"its zip member {clipped(name)} is damaged ({error})") from error
-    if not inflater.eof or len(content) != member.full_size or zlib.crc32(content) != member.crc:
-        raise Refusal(f"its zip member {clipped(name)} is damaged: its bytes differ from its length or its CRC-32")
-    return content
-
-
-def _array(data: mmap.mmap | bytearray, start: int, end: int, name: str) -> Tensor:
-    """The array between two positions: a header as NumPy writes it, then exactly its numbers.
+def _array(data: mmap.mmap, name: str, member: _Member, budget: Budget) -> Tensor:
+    """An array as ``numpy.load(allow_pickle=False)`` gives it, of plain numbers: a header, then exactly its numbers.
 
     NumPy itself evaluates a header as Python; what it writes has one form alone.
     """
-    magic, length = data[start : start + 8], int.from_bytes(data[start + 8 : start + 10], "little")
+    content: mmap.mmap | bytearray = data
+    start, end = member.start, member.end
+    if member.info.compress_type == zipfile.ZIP_DEFLATED:
+        budget.spend(member.info.file_size)
+        content, start, end = _inflated(data[start:end], member.info, name), 0, member.info.file_size
+    elif not member.is_stored:
+        raise Refusal(f"its zip member {clipped(name)} is compressed in a way that NumPy does not")
+    magic, length = content[start : start + 8], int.from_bytes(content[start + 8 : start + 10], "little")
     first = start + 10 + length  # of the numbers
-    header = _HEADER.fullmatch(data[start + 10 : min(first, end)]) if length <= _MOST_HEADER_BYTES else None
+    header = _HEADER.fullmatch(content[start + 10 : min(first, end)]) if length <= _MOST_HEADER_BYTES else None
     if magic != b"\x93NUMPY\1\0" or header is None:
         raise Refusal(f"its array {clipped(name)} has no header as NumPy writes it, of little-endian numbers")
     kind, is_fortran = NUMPY_TYPES.get(header["type"].decode()), header["order"] == b"True"
@@ -404,72 +373,58 @@ def _array(data: mmap.mmap | bytearray, start: int, end: int, name: str) -> Tens
     n = math.prod(shape)
     if first + n * kind.itemsize != end:
         raise Refusal(f"its array {clipped(name)} has more or fewer numbers than its shape {clipped(str(shape))}")
-    elements = checked(_mapped(data, first, n, kind))
+    elements = checked(_mapped(content, first, n, kind))
     return elements.reshape(shape[::-1]).permute(*range(len(shape))[::-1]) if is_fortran else elements.reshape(shape)
+
+
+def _inflated(packed: bytes, info: zipfile.ZipInfo, name: str) -> bytearray:
+    inflater = zlib.decompressobj(-zlib.MAX_WBITS)
+    try:
+        content = bytearray(inflater.decompress(packed, info.file_size + 1))
+    except zlib.error as error:
+        raise Refusal(f"its zip member {clipped(name)} is damaged ({error})") from error
+    if not inflater.eof or len(content) != info.file_size or zlib.crc32(content) != info.CRC:
+        raise Refusal(f"its zip member {clipped(name)} is damaged: its bytes differ from its length or its CRC-32")
+    return content
 
 
 # --- what torch wrote before 1.6 -------------------------------------------------------------------------------------
 
 
-def _read_legacy(file: BinaryIO, size: int, budget: Budget) -> Any:
+def _read_legacy(file: BinaryIO, data: mmap.mmap, budget: Budget) -> Any:
     """Content of such a file: magic number, version, system, content, names of storages, storages."""
+    size = left = len(data)
 
     def plain() -> Any:
-        return built(recorded(file, end=size, lookup=lookup, budget=budget), budget)
+        return finished(read_pickle(data, end=size, lookup=lookup, budget=budget), plain=[])
+
+    def unfilled(key: str, n: int, dtype: torch.dtype) -> Tensor:
+        nonlocal left
+        left -= n * dtype.itemsize
+        if left < 0:
+            raise Refusal(f"its storage {clipped(key)} is longer than the file")
+        budget.spend(_MEMBER_BYTES)
+        return torch.empty(n, dtype=dtype)
 
     magic, version, system = plain(), plain(), plain()
     if (type(magic), magic, type(version), version) != (int, _MAGIC, int, _LEGACY_VERSION):
         raise Refusal("it is of a version of torch's format that torch never released")
     if type(system) is not dict or system.get("little_endian") is not True:
         raise Refusal("its numbers are not little-endian")
-    wanted: dict[str, tuple[str, int, Storage]] = {}
-    left = size
-
-    def persistent(identity: Any) -> Storage:
-        nonlocal left
-        kind, key, n = _storage_named(identity, n_parts=6)
-        if key not in wanted:
-            left -= n * STORAGES[kind].itemsize
-            if left < 0:
-                raise Refusal(f"its storage {clipped(key)} is longer than the file")
-            budget.spend(_MEMBER_BYTES)
-            wanted[key] = kind, n, Storage(_unfilled(n, STORAGES[kind]))
-        return _same(wanted[key], kind, n)
-
-    record = recorded(file, end=size, lookup=lookup, budget=budget, persistent=persistent)
+    storages = _Storages(unfilled, n_parts=6)
+    content = read_pickle(data, end=size, lookup=lookup, budget=budget, persistent=storages.named)
     keys = plain()
     is_list = type(keys) is list and all(type(key) is str and is_plain_key(key) for key in keys)
-    if not is_list or len(keys) != len(wanted) or set(keys) != wanted.keys():
+    if not is_list or len(keys) != len(storages.found) or set(keys) != storages.found.keys():
         raise Refusal("its list of storages is not that of its content")
+    file.seek(data.tell())
     for key in keys:
-        _, n, storage = wanted[key]
+        _, n, storage = storages.found[key]
         if file.read(8) != struct.pack("<q", n):
             raise Refusal(f"its storage {clipped(key)} has two lengths, or none")
         if n and file.readinto(storage.elements.view(torch.uint8).numpy()) != storage.elements.nbytes:  # type: ignore[attr-defined]
             raise Refusal("it ends before its last storage does")
+        checked(storage.elements)
     if file.tell() != size:
         raise Refusal("it has something after its last storage")
-    return built(record, budget)  # now that the storages are filled
-
-
-def _unfilled(n: int, dtype: torch.dtype) -> Tensor:
-    """Elements to be filled; large ones in a mapping of their own, whose memory is returned when they are freed."""
-    n_bytes = n * dtype.itemsize
-    return torch.frombuffer(mmap.mmap(-1, n_bytes), dtype=dtype) if n_bytes > _BLOCK else torch.empty(n, dtype=dtype)
-
-
-def _storage_named(identity: Any, *, n_parts: int) -> tuple[str, str, int]:
-    """Class, key and number of elements of the storage that a persistent id names; the device is ignored."""
-    match identity:
-        case ("storage", type() as kind, str(key), str(), int(n), *rest) if (
-            issubclass(kind, StandIn) and kind.name in STORAGES and type(n) is int and n >= 0 and is_plain_key(key)
-        ):
-            if len(rest) == n_parts - 5 and all(part is None for part in rest):
-                return kind.name, key, n
-    raise Refusal("it refers to a storage in a way that torch does not")
-
-
-def _same(storage: tuple[str, int, Storage], kind: str, n: int) -> Storage:
-    if storage[:2] != (kind, n):
-        raise Refusal("it refers to one storage in two ways")
-    return storage[2]
+    return finished(content, plain=[Tensor])

@@ -3,16 +3,14 @@
 Addresses are fetched by requests, with the proxies, certificates and other settings of the environment; places on the
 Hub by huggingface_hub. The folder of weights holds::
 
-    downloads/SHA256        finished files, each until it is converted
-    partial/KEY.part        the bytes so far of the place with hash KEY
+    downloads/KEY-SHA256    finished files of the place with hash KEY, each until it is converted
+    partial/KEY.part        the bytes so far
     partial/KEY.json        which file they are the beginning of: its validator and length
     partial/KEY.lock        locked by the process that downloads it; others wait
-    partial/KEY.sha256      the hash of the finished file
 """
 
 from __future__ import annotations
 
-import email.utils
 import errno
 import ipaddress
 import json
@@ -27,32 +25,27 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from filelock import FileLock, Timeout
 
-from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from ..errors import QueryError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
 from ..files import NO_LOCKS, replaced
 from ..optional import requires_extra
 from ..progress import Bar, Progress
 from ..storage import is_offline
-from .hosts import asked, certificates, innermost, is_unconnected, no_answer, note_silent, reason_of
+from .hosts import innermost, is_encoded, is_page, is_unconnected, length_of, no_answer, note_silent, reason_of, request
 from .places import Expected, Fetched, Source, file_sha256, shown, source, torch_checkpoints
 
 with requires_extra("models", needed_for="Downloading weights"):
     import requests
     import urllib3
 
-if TYPE_CHECKING:
-    Answer = requests.Response
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _TRY_AGAIN = (408, 425, 429)  # statuses below 500 that ask for it
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
-_MOST_REQUESTS = 200  # for one file, whatever they bring
 _UNANSWERED_ATTEMPTS = 2
-_MOST_REDIRECTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +87,8 @@ def fetch(
 
     ``downloads/`` and ``partial/`` are made in ``folder``. Without ``sha256`` (64 hexadecimal digits), the file must
     have the hash that the publisher put into its name. ``revision`` is the commit of a place on the Hub that names
-    none. Without ``progress``, a bar is drawn where stderr is a terminal.
+    none. Without ``progress``, a bar is drawn where stderr is a terminal; places on the Hub have the bar of
+    huggingface_hub.
 
     An interrupted download is kept to be continued; of a refused file nothing is kept. TakenAway if this process has
     waited for another one and the file is gone: look for what the other has made of it, and call again.
@@ -104,15 +98,13 @@ def fetch(
     if not re.fullmatch("(?:[0-9a-f]{64})?", whole):
         raise QueryError(f"The sha256 {sha256!r} for {shown(resolved.place)} is none, expected 64 hexadecimal digits.")
     expected = Expected(place=resolved.place, sha256=whole, sha256_prefix=resolved.sha256_prefix, size_bytes=size_bytes)
-    if resolved.kind == "path":
-        return _user_file(resolved, expected)
+    if resolved.path is not None:
+        return _user_file(resolved.path, expected)
     if resolved.kind == "hub":
-        if revision and resolved.revision is None:
-            resolved = replace(resolved, revision=revision)
         from .huggingface import fetch_hub  # half a second that only places on the Hub need
 
-        return fetch_hub(resolved, expected=expected, progress=progress)
-    assert resolved.url is not None  # of an http place
+        return fetch_hub(replace(resolved, revision=resolved.revision or revision or None), expected=expected)
+    url = resolved.url or ""
     if (cached := _cached(resolved, expected, folder)) is not None:
         return cached
     if is_offline():
@@ -120,26 +112,20 @@ def fetch(
             f"The file at {shown(place)} is not on this machine, and ZOO_OFFLINE forbids to fetch it; unset "
             "ZOO_OFFLINE once, or give the path of a copy."
         )
-    _check_address(resolved.url, expected)
-    if reason := no_answer(resolved.url):
-        raise _unavailable(resolved.url, reason, unreached=[reason])
-    with _disk(folder):
+    _check_address(url, expected)
+    if reason := no_answer(url):
+        raise _unavailable(url, reason, unreached=[reason])
+    try:
         return _fetched(resolved, expected, folder, Bar("B") if progress is None else progress, policy)
+    except OSError as error:  # of the disk: those of the network never get here
+        why = error.strerror or str(error)
+        remedy = "make room" if error.errno in _FULL else "make it writable"
+        raise StoreError(
+            f"The folder {folder} cannot be written ({why}); {remedy}, or set ZOO_CACHE to a folder on another disk."
+        ) from error
 
 
-def finished_record(folder: Path, place: str) -> Path:
-    """Where the sha256 of the last finished download of a place is noted, should its process end before it is used."""
-    return folder / "partial" / f"{_key_of(place)}.sha256"
-
-
-def _key_of(place: str) -> str:
-    """Under which name downloads of a place are stored."""
-    return blake2b(place.encode(errors="surrogatepass"), digest_size=16).hexdigest()
-
-
-def _user_file(resolved: Source, expected: Expected) -> Fetched:
-    assert resolved.path is not None  # of a path
-    path = resolved.path
+def _user_file(path: Path, expected: Expected) -> Fetched:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a folder, or a pipe that could be waited on forever
             raise WeightsUnavailable(f"{path} is not a file, expected one of weights; correct the path.")
@@ -152,38 +138,37 @@ def _user_file(resolved: Source, expected: Expected) -> Fetched:
     return Fetched(path=path, sha256=digest, size_bytes=size, origin=os.path.abspath(path), is_ours=False)
 
 
+def _key_of(place: str) -> str:
+    """Under which name downloads of a place are stored."""
+    return blake2b(place.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
 def _cached(resolved: Source, expected: Expected, folder: Path) -> Fetched | None:
-    """The file if this machine has it: downloaded before and not used since, or in torch.hub's cache."""
-    known = expected.hash
-    if len(known) < 64:
+    """The file if this machine has it: downloaded before and not used since, or in torch.hub's cache.
+
+    A wrong file is left to be replaced.
+    """
+    ours = (folder / "downloads").glob(f"{_key_of(resolved.place)}-*")
+    found = [(path, path.name.rpartition("-")[2], shown(resolved.url or "")) for path in ours]
+    if expected.hash:  # without a hash a file of that name may be that of another address: names repeat
+        theirs = torch_checkpoints() / resolved.filenames[0]
+        found.append((theirs, expected.hash, str(theirs)))
+    for path, wanted, origin in found:
         try:
-            known = finished_record(folder, resolved.place).read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            known = ""
-    ours = folder / "downloads" / known
-    if re.fullmatch("[0-9a-f]{64}", known) and (right := _right(ours, expected, whole=known)):
-        return Fetched(path=ours, sha256=right[0], size_bytes=right[1], origin=shown(resolved.url or ""), is_ours=True)
-    theirs = torch_checkpoints() / resolved.filenames[0]
-    # without a hash a file of that name may be that of another address: names repeat
-    if expected.hash and (right := _right(theirs, expected)):
-        return Fetched(path=theirs, sha256=right[0], size_bytes=right[1], origin=f"{theirs}", is_ours=False)
+            if not path.is_file():
+                continue
+            digest, size = file_sha256(path)
+        except (OSError, ValueError):  # not readable, or no possible name
+            continue
+        if digest.startswith(wanted) and expected.fits(digest, size):
+            is_ours = path.parent == folder / "downloads"
+            return Fetched(path=path, sha256=digest, size_bytes=size, origin=origin, is_ours=is_ours)
     return None
 
 
-def _right(path: Path, expected: Expected, *, whole: str = "") -> tuple[str, int] | None:
-    """Hash and size of a file, if it is the expected one; a wrong one is left to be replaced."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            return None
-        digest, size = file_sha256(path)
-    except (OSError, ValueError):  # missing, not readable, or no possible name of a file
-        return None
-    is_right = digest.startswith(whole) and digest.startswith(expected.hash) and expected.size_bytes in (None, size)
-    return (digest, size) if is_right else None
-
-
 def _fetched(resolved: Source, expected: Expected, folder: Path, progress: Progress, policy: Policy) -> Fetched:
-    part = folder / "partial" / f"{_key_of(resolved.place)}.part"
+    key = _key_of(resolved.place)
+    part = folder / "partial" / f"{key}.part"
     part.parent.mkdir(parents=True, exist_ok=True)
     with _alone(part.with_suffix(".lock")) as has_waited:
         if has_waited:
@@ -202,9 +187,7 @@ def _fetched(resolved: Source, expected: Expected, folder: Path, progress: Progr
             raise
         finally:
             progress.end()
-        with replaced(finished_record(folder, resolved.place)) as file:
-            file.write(f"{digest}\n".encode())
-        target = folder / "downloads" / digest
+        target = folder / "downloads" / f"{key}-{digest}"
         target.parent.mkdir(parents=True, exist_ok=True)
         os.replace(part, target)
         _drop(part)
@@ -247,17 +230,21 @@ def _downloaded(
     resolved: Source, part: Path, expected: Expected, progress: Progress, policy: Policy
 ) -> tuple[str, int]:
     """Sends requests until the whole file is there and is the expected one; its hash and size."""
-    url, failures, is_answered, reason = resolved.url or "", 0, False, "the file never ended"
+    url, failures, is_answered = resolved.url or "", 0, False
     most, is_joined = _size(part), False  # bytes that come again, because they were thrown away, are no progress
-    for _ in range(_MOST_REQUESTS):
+    while True:
         try:
             is_joined |= _receive(part, url, resolved.filenames[0], expected, progress, policy)
         except _Interrupted as error:
-            reason, is_answered = error.reason, is_answered or error.is_answered
+            is_answered = is_answered or error.is_answered
             failures = 1 if _size(part) > most else failures + 1
             most = max(most, _size(part))
             if failures >= (policy.attempts if is_answered else min(_UNANSWERED_ATTEMPTS, policy.attempts)):
-                break
+                if not is_answered:
+                    note_silent(url, error.reason)
+                kept = f"; the {_size(part)} bytes that came are kept to go on with" if _resumable(part)[0] else ""
+                reason = f"{error.reason}, tried {failures} times in a row{kept}"
+                raise _unavailable(url, reason, unreached=() if is_answered else [error.reason]) from error
             _wait(error, failures, policy)
             continue
         digest, size = file_sha256(part)
@@ -269,12 +256,6 @@ def _downloaded(
                 raise
             is_joined = False  # perhaps the pieces did not belong together: once more, in one piece
             _drop(part)
-    if not is_answered:
-        note_silent(url, reason)
-    kept = f"; the {_size(part)} bytes that came are kept to go on with" if _resumable(part)[0] else ""
-    raise _unavailable(
-        url, f"{reason}, tried {failures} times in a row{kept}", unreached=() if is_answered else [reason]
-    )
 
 
 def _unavailable(url: str, reason: str, **more: Any) -> WeightsUnavailable:
@@ -301,8 +282,7 @@ def _resumable(part: Path) -> tuple[int, str, int | None]:
         done, validator, total = _size(part), note["validator"], note["total"]
     except (OSError, ValueError, KeyError, TypeError):
         return 0, "", None
-    is_sane = isinstance(validator, str) and validator.isprintable() and (total is None or done <= total)
-    return (done, validator, total) if validator and done and is_sane else (0, "", None)
+    return (done, validator, total) if validator and done and done <= (total or done) else (0, "", None)
 
 
 def _receive(part: Path, url: str, name: str, expected: Expected, progress: Progress, policy: Policy) -> bool:
@@ -310,9 +290,7 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
     done, validator, total = _resumable(part)
     if done and done == total:
         return True
-    headers = {"User-Agent": asked(), "Accept": "*/*", "Accept-Encoding": "identity", "Connection": "close"}
-    if done:
-        headers |= {"Range": f"bytes={done}-", "If-Range": validator}
+    headers = {"Range": f"bytes={done}-", "If-Range": validator} if done else {}
     with closing(_answer(url, headers, expected, policy)) as answer:
         _check_kind(answer, url, expected, was_range=bool(done))
         if answer.status_code in (206, 416):
@@ -323,9 +301,10 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
                 _drop(part)
                 raise _Interrupted("the file changed on the server, or it sent other bytes than asked for", wait_s=0)
         else:
-            done, total = 0, _length(answer)
+            done, total = 0, length_of(answer)
             _check_length(url, part.parent, total, expected)
-            validator = _validator(answer)
+            etag, date = (answer.headers.get(field, "").strip() for field in ("ETag", "Last-Modified"))
+            validator = etag if etag.startswith('"') else date  # a weak ETag is none
             with replaced(part.with_suffix(".json")) as note:
                 note.write(json.dumps({"address": shown(url), "validator": validator, "total": total}).encode())
         progress.start(name, total if total is not None else expected.size_bytes, done)
@@ -340,7 +319,8 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
     return bool(done)
 
 
-def _body(answer: Answer, policy: Policy) -> Iterator[bytes]:
+def _body(answer: requests.Response, policy: Policy) -> Iterator[bytes]:
+    """What has come, as it comes; ``iter_content`` would lose the last piece of an answer that breaks off."""
     while True:
         try:
             data = answer.raw.read1(1 << 20, decode_content=False)
@@ -349,18 +329,6 @@ def _body(answer: Answer, policy: Policy) -> Iterator[bytes]:
         if not data:
             return
         yield data
-
-
-def _length(answer: Answer) -> int | None:
-    length = answer.headers.get("Content-Length", "").strip()
-    is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
-    return int(length) if re.fullmatch(r"\d{1,18}", length) and not is_chunked else None
-
-
-def _validator(answer: Answer) -> str:
-    """What to send as If-Range: a strong ETag, or else the date; "" if the file can never be resumed."""
-    etag, date = (answer.headers.get(name, "").strip() for name in ("ETag", "Last-Modified"))
-    return etag if etag.startswith('"') else date
 
 
 def _check_length(url: str, folder: Path, promised: int | None, expected: Expected) -> None:
@@ -378,63 +346,46 @@ def _check_length(url: str, folder: Path, promised: int | None, expected: Expect
         )
 
 
-@contextmanager
-def _disk(folder: Path) -> Iterator[None]:
-    """Turns errors of the disk into one sentence; errors of the network never get here."""
-    try:
-        yield
-    except OSError as error:
-        why = error.strerror or str(error)
-        remedy = "make room" if error.errno in _FULL else "make it writable"
-        raise StoreError(
-            f"The folder {folder} cannot be written ({why}); {remedy}, or set ZOO_CACHE to a folder on another disk."
-        ) from error
-
-
-def _answer(url: str, headers: dict[str, str], expected: Expected, policy: Policy) -> Answer:
+def _answer(url: str, headers: dict[str, str], expected: Expected, policy: Policy) -> requests.Response:
     """The answer of a server, its body yet to be read; redirections never lead to a less safe address."""
-    try:
-        for _ in range(_MOST_REDIRECTS):
-            answer = requests.get(
-                url,
-                headers=headers,
-                stream=True,
-                timeout=(min(10.0, policy.timeout_s), policy.timeout_s),
-                allow_redirects=False,
-                auth=lambda request: request,  # no password of ~/.netrc
-                verify=certificates(),
+
+    def check(answer: requests.Response, **_: Any) -> None:
+        if not answer.is_redirect:
+            return
+        target = urljoin(answer.url, answer.headers["location"])
+        if urlsplit(target).scheme not in ("https", urlsplit(answer.url).scheme):
+            raise WeightsRefused(
+                f"{shown(url)} redirects to {shown(target)}, which is less safe; look for another place that has "
+                f"the file at {shown(expected.place)}."
             )
-            if not answer.is_redirect:
-                return answer
-            target = urljoin(url, answer.headers["location"])
-            answer.close()
-            if (urlsplit(url).scheme, urlsplit(target).scheme) not in (
-                ("https", "https"),
-                ("http", "http"),
-                ("http", "https"),
-            ):
-                raise WeightsRefused(
-                    f"{shown(url)} redirects to {shown(target)}, which is less safe; look for another place that has "
-                    f"the file at {shown(expected.place)}."
-                )
-            _check_address(target, expected)
-            url = target
-    except WeightsRefused:  # a ValueError, too
+        _check_address(target, expected)
+
+    try:
+        return request(
+            "GET",
+            url,
+            headers=headers,
+            stream=True,
+            timeout=(min(10.0, policy.timeout_s), policy.timeout_s),
+            hooks={"response": check},
+        )
+    except ZooError:  # a ValueError, too
         raise
     except requests.exceptions.SSLError as error:
         raise WeightsUnavailable(
             f"The server of {_named(url, expected)} could not prove who it is ({innermost(error)}); check this "
             "machine's clock and certificates, or a proxy between."
         ) from error
+    except requests.exceptions.TooManyRedirects as error:
+        raise WeightsUnavailable(
+            f"The server answered with redirections that lead nowhere when asked for {_named(url, expected)}: look for "
+            "another place that has it."
+        ) from error
     except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
-        is_answered = not isinstance(error, requests.exceptions.ConnectTimeout) and not is_unconnected(error)
-        raise _Interrupted(reason_of(error, url, policy.timeout_s), is_answered=is_answered) from error
+        reason = reason_of(error, url, policy.timeout_s)
+        raise _Interrupted(reason, is_answered=not is_unconnected(error)) from error
     except (requests.exceptions.RequestException, ValueError) as error:  # an impossible host or scheme
         raise WeightsUnavailable(f"{_named(url, expected)} cannot be asked for ({error}); correct it.") from error
-    raise WeightsUnavailable(
-        f"The server answered with redirections that lead nowhere when asked for {_named(url, expected)}: look for "
-        "another place that has it."
-    )
 
 
 def _check_address(url: str, expected: Expected) -> None:
@@ -450,55 +401,39 @@ def _check_address(url: str, expected: Expected) -> None:
         )
 
 
-def _seconds(retry_after: str) -> float | None:
-    """Seconds to wait, from either form of the header Retry-After (RFC 9110, section 10.2.3)."""
-    if re.fullmatch(r"\d{1,9}", retry_after):
-        return float(retry_after)
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except ValueError:  # absent, or in neither form
-        return None
-
-
 def _named(url: str, expected: Expected) -> str:
     """The address, and the place where that is another."""
     place = "" if shown(url) == shown(expected.place) else f" (the place {shown(expected.place)})"
     return f"{shown(url)}{place}"
 
 
-_ADVICE = {
-    401: "it wants a password or a key; get the file with your browser and give its path",
-    403: "it refuses access; get the file with your browser and give its path, or try another place",
-    404: "the file is not there any more; look for another place that has it",
-    410: "the file is gone for good; look for another place that has it",
-}
-
-
-def _check_kind(answer: Answer, url: str, expected: Expected, *, was_range: bool) -> None:
-    """Refuses an answer that is no file, or whose end could not be told."""
+def _check_kind(answer: requests.Response, url: str, expected: Expected, *, was_range: bool) -> None:
+    """Refuses an answer that is no file, or whose end could not be known."""
     status, where = answer.status_code, _named(url, expected)
     said = f"{status} {answer.reason or ''}".strip().partition("\n")[0]
     if status >= 500 or status in _TRY_AGAIN:
-        wait_s = _seconds(answer.headers.get("Retry-After", "").strip())
+        wait_s = None
+        with suppress(urllib3.exceptions.InvalidHeader):
+            wait_s = urllib3.Retry().get_retry_after(answer.raw)
         raise _Interrupted(f"the server answered {said}", wait_s=wait_s)
     if status not in ((200, 206, 416) if was_range else (200,)):
-        advice = _ADVICE.get(status, "look for another place that has it")
+        advice = "it refuses access; get the file with your browser and give its path, or try another place"
+        advice = advice if status in (401, 403) else "look for another place that has it"
         raise WeightsUnavailable(f"The server answered {said} when asked for {where}: {advice}.")
     if status == 416:
         return
-    encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding not in ("identity", ""):
+    if is_encoded(answer):
         raise WeightsRefused(
-            f"The server of {where} sends the file encoded ({encoding}) although it was asked not to, so that neither "
-            "its length nor its hash could be checked; try another place."
+            f"The server of {where} sends the file encoded ({answer.headers['Content-Encoding']}) although it was "
+            "asked not to, so that neither its length nor its hash could be checked; try another place."
         )
-    if answer.headers.get("Content-Type", "").partition(";")[0].strip() in ("text/html", "application/xhtml+xml"):
+    if is_page(answer):
         raise WeightsUnavailable(
             f"The server of {where} sent a web page instead of a file, as hosts do for a login, a warning or a used-up "
             "quota; open the address in a browser, or try again later or another place."
         )
     is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
-    if _length(answer) is None and not is_chunked and not expected.hash and expected.size_bytes is None:
+    if length_of(answer) is None and not is_chunked and not expected.hash and expected.size_bytes is None:
         raise WeightsUnavailable(
             f"The server of {shown(url)} does not say how long the file is, so that a broken connection looks like its "
             "end; state the file's size or sha256, or try another place."

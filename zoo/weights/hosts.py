@@ -1,14 +1,22 @@
-"""Hosts of weights: those that did not answer in this process are not waited for again; which can be reached."""
+"""Hosts of weights: requests to them, why they fail, and which can be reached.
+
+A host that did not answer is not waited for again within a minute of this process.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..version import __version__
+
+if TYPE_CHECKING:
+    import requests
 
 _VALID_S = 60.0  # after which a host is asked again
 _HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "download.pytorch.org"}
@@ -16,14 +24,12 @@ _HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "down
 _silent: dict[str, tuple[float, str]] = {}  # why a host could not be reached, and when
 
 
-def asked() -> str:
-    """How this program calls itself to servers."""
-    return f"ssl-zoo/{__version__}"
+def request(method: str, address: str, *, headers: dict[str, str] | None = None, **options: Any) -> requests.Response:
+    """A request with the proxies of the environment, and its certificates (also those of ``SSL_CERT_FILE``)."""
+    import requests  # which listing needs not
 
-
-def certificates() -> str | bool:
-    """Which certificates requests is to trust: those of ``SSL_CERT_FILE``, else what requests trusts by itself."""
-    return os.environ.get("SSL_CERT_FILE") or True
+    about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity", **(headers or {})}
+    return requests.request(method, address, headers=about, verify=os.environ.get("SSL_CERT_FILE") or True, **options)
 
 
 def no_answer(address: str) -> str:
@@ -49,58 +55,62 @@ def host_of(location: str) -> str | None:
 
 def unreachable(addresses: Iterable[str], *, seconds: float) -> dict[str, str]:
     """Why each address (``https://github.com/``) that gives no answer to a HEAD request does not; any status is one."""
-    import requests  # which listing needs not
 
-    def refusal(address: str) -> str | None:
+    def refusal(address: str) -> str:
         try:
-            requests.head(address, timeout=seconds, headers={"User-Agent": asked()}, verify=certificates())
-            return None
-        except (requests.RequestException, ValueError) as error:  # the last of a proxy that is no address
+            request("HEAD", address, timeout=seconds)
+            return ""
+        except (OSError, ValueError) as error:  # those of requests, and of a proxy that is no address
             return reason_of(error, address, seconds)
 
     every = list(addresses)
     with ThreadPoolExecutor(max(1, len(every))) as pool:
-        reasons = dict(zip(every, pool.map(refusal, every), strict=True))
-    return {address: reason for address, reason in reasons.items() if reason is not None}
+        return {address: reason for address, reason in zip(every, pool.map(refusal, every), strict=True) if reason}
 
 
-def causes(error: BaseException) -> Iterator[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """The error and those that it was raised from or holds, the outermost first."""
-    left, seen = [error], set()
-    while left:
-        one = left.pop(0)
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            inner = [getattr(one, "reason", None), one.__cause__, *one.args]
-            left += [other for other in inner if isinstance(other, BaseException)]
+    yield error
+    for inner in (getattr(error, "reason", None), error.__cause__, *error.args):
+        if isinstance(inner, BaseException):
+            yield from _causes(inner)
 
 
 def innermost(error: BaseException) -> str:
     """The text of the last of the causes, on one line."""
-    last = [*causes(error)][-1]
+    last = [*_causes(error)][-1]
     return str(last).rpartition(": ")[2].replace("\n", " ") or type(last).__name__
 
 
 def is_unconnected(error: BaseException) -> bool:
     """Whether no connection was made at all."""
-    return any(type(one).__name__ in ("NewConnectionError", "NameResolutionError") for one in causes(error))
+    kinds = ("NewConnectionError", "NameResolutionError", "ConnectTimeout")
+    return any(type(one).__name__ in kinds for one in _causes(error))
 
 
 def reason_of(error: BaseException, address: str, timeout_s: float) -> str:
     """Why a request of requests or urllib3 failed, as the end of a sentence."""
-    kinds = {kind.__name__ for one in causes(error) for kind in type(one).__mro__}
-    host = urlsplit(address).netloc
-    if "NameResolutionError" in kinds:
-        return f"there is no host {urlsplit(address).hostname}"
-    if "NewConnectionError" in kinds:
+    kinds = {kind.__name__ for one in _causes(error) for kind in type(one).__mro__}
+    if is_unconnected(error):
         through = " through the proxy" if "ProxyError" in kinds else ""
-        return f"there is no connection to {host}{through} ({innermost(error)})"
+        return f"there is no connection to {urlsplit(address).netloc}{through} ({innermost(error)})"
     if kinds & {"TimeoutError", "Timeout"}:
         return f"nothing came for {timeout_s:g} s"
-    if "IncompleteRead" in kinds:
-        n = next(one.partial for one in causes(error) if type(one).__name__ == "IncompleteRead")  # type: ignore[attr-defined]
-        return f"the connection was closed after {n} bytes of the answer"
-    if "ConnectionResetError" in kinds or "RemoteDisconnected" in kinds:
-        return "the connection was reset"
-    return f"the connection failed ({innermost(error)})"
+    return f"the connection was broken ({innermost(error)})"
+
+
+def is_page(answer: requests.Response) -> bool:
+    """True for a web page, as hosts send it for a login, a warning or a used-up quota."""
+    return answer.headers.get("Content-Type", "").partition(";")[0].strip() in ("text/html", "application/xhtml+xml")
+
+
+def is_encoded(answer: requests.Response) -> bool:
+    """True if what comes is not the file byte for byte, although it was asked for."""
+    return answer.headers.get("Content-Encoding", "").strip().lower() not in ("identity", "")
+
+
+def length_of(answer: requests.Response) -> int | None:
+    """Bytes of the file, where the server says so."""
+    length = answer.headers.get("Content-Length", "").strip()
+    is_chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
+    return int(length) if re.fullmatch(r"\d{1,18}", length) and not (is_chunked or is_encoded(answer)) else None

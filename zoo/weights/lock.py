@@ -1,13 +1,9 @@
-"""``zoo.lock``: hash and size of every file of weights at its first download.
-
-Where a card has no hash of its file, the first download is trusted and recorded; any later difference is an error. The
-file is text, one line a place, made to be committed beside an experiment:
+"""``zoo.lock``: hash and size of every file of weights at its first download, a line a place.
 
     sha256:93ed...1d3c 102412832 https://host/path/checkpoint.pth
 
 ``$ZOO_LOCK`` names it; without that, a ``zoo.lock`` in the working folder counts where there is one (make an empty one
-to start), and the one in the user's folder always. Each is replaced as a whole, so that no reader sees half of it.
-Processes that write to one take turns by a lock in the cache.
+to start), and the one in the user's folder always. Each is replaced as a whole, by one process at a time.
 """
 
 from __future__ import annotations
@@ -34,26 +30,22 @@ class Entry:
     lock: Path  # the file that says so
 
 
-def lock_files() -> list[Path]:
-    """The lock files that count here, that of the experiment first; they need not exist."""
-    return _of_experiment() or [_of_user()]
-
-
-def _of_experiment() -> list[Path]:
-    named = os.environ.get("ZOO_LOCK")
-    beside = Path("zoo.lock").absolute()
-    if named:
-        return [expanded("ZOO_LOCK", named)]
-    return [beside, _of_user()] if beside.is_file() and beside != _of_user().absolute() else []
-
-
 def _of_user() -> Path:
     return user_folder() / "zoo.lock"
 
 
+def lock_files() -> list[Path]:
+    """The lock files that count here, that of the experiment first; they need not exist."""
+    if named := os.environ.get("ZOO_LOCK"):
+        return [expanded("ZOO_LOCK", named)]
+    beside = Path("zoo.lock").absolute()
+    is_of_experiment = beside.is_file() and beside != _of_user().absolute()
+    return [beside, _of_user()] if is_of_experiment else [_of_user()]
+
+
 def known(place: str) -> Entry | None:
     """The line of a place, None if no lock file has one; WeightsRefused if two lock files contradict each other."""
-    entries = [entry for path in lock_files() if (entry := _entries(path, _content(path)).get(place))]
+    entries = [entry for path in lock_files() if (entry := _entries(path).get(place))]
     for entry in entries[1:]:
         if entry.sha256 != entries[0].sha256:
             raise WeightsRefused(
@@ -75,23 +67,22 @@ def remember(place: str, *, sha256: str, size_bytes: int, is_download: bool) -> 
         )
     for path in lock_files():
         with one_at_a_time(path):
-            entries = _entries(path, _content(path))
+            entries = _entries(path)
             if place in entries:
                 require_same(entries[place], sha256=sha256, size_bytes=size_bytes)
-            elif is_download or path != _of_user():
-                _write(path, {**entries, place: Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)})
-
-
-def _write(path: Path, entries: dict[str, Entry]) -> None:
-    lines = [f"sha256:{entry.sha256} {entry.size_bytes} {entry.place}\n" for _, entry in sorted(entries.items())]
-    try:
-        with replaced(Path(os.path.realpath(path))) as file:  # behind a link is the file that others share
-            file.write("".join([_HEADER, *lines]).encode())
-    except OSError as error:
-        raise StoreError(
-            f"The lock file {path} cannot be written ({error.strerror}); it is as it was, make its folder writable "
-            "or name another file in ZOO_LOCK."
-        ) from error
+                continue
+            if path == _of_user() and not is_download:
+                continue
+            entries[place] = Entry(place=place, sha256=sha256, size_bytes=size_bytes, lock=path)
+            lines = [f"sha256:{one.sha256} {one.size_bytes} {one.place}\n" for _, one in sorted(entries.items())]
+            try:
+                with replaced(Path(os.path.realpath(path))) as file:  # behind a link is the file that others share
+                    file.write("".join([_HEADER, *lines]).encode())
+            except OSError as error:
+                raise StoreError(
+                    f"The lock file {path} cannot be written ({error.strerror}); it is as it was, make its folder "
+                    "writable or name another file in ZOO_LOCK."
+                ) from error
 
 
 def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
@@ -104,21 +95,17 @@ def require_same(entry: Entry, *, sha256: str, size_bytes: int) -> None:
         )
 
 
-def _content(path: Path) -> str:
-    """The text of a lock file, "" if there is none."""
+def _entries(path: Path) -> dict[str, Entry]:
+    """The lines of a lock file by place; none if there is no file."""
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited on forever
             raise StoreError(f"The lock file {path} is no regular file; name another one in ZOO_LOCK.")
-        return path.read_text(encoding="utf-8-sig")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # no other character ends a line here
     except (FileNotFoundError, NotADirectoryError):
-        return ""
+        return {}
     except (OSError, UnicodeDecodeError) as error:
         raise StoreError(f"The lock file {path} cannot be read ({error}); restore it or move it away.") from error
-
-
-def _entries(path: Path, content: str) -> dict[str, Entry]:
     entries: dict[str, Entry] = {}
-    lines = content.split("\n")  # no other character ends a line here
     for number, line in enumerate((line.rstrip("\r") for line in lines), start=1):
         if not line.strip() or line.startswith("#"):
             continue

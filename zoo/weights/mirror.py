@@ -1,12 +1,7 @@
 """Mirrors: folders or addresses of converted weights, for machines without a network.
 
-A mirror is laid out as :mod:`zoo.weights.store` says, with a manifest for people and the cards beside it:
-
-    manifest.json                    contents: encoder -> record, file, hash, size, licence
-    records/KEY.json, tensors/SHA256.safetensors
-    metadata/shipped/FAMILY.toml     the cards at the time when the mirror was made
-    metadata/own/FILE.toml           cards of the user's encoders, which the zoo reads from here
-
+A mirror is laid out as :mod:`zoo.weights.store` says, with ``manifest.json`` for people and the cards beside it:
+``metadata/shipped/`` as they were, and ``metadata/own/`` of the user's encoders, which the zoo reads from here.
 ``ZOO_MIRROR`` names it: a folder is read in place, any other address that fsspec understands is copied into the cache
 as it is needed.
 """
@@ -15,14 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from ..errors import PlaceError, StoreError, WeightsRefused, WeightsUnavailable, ZooError
+from ..errors import PlaceError, StoreError, WeightsRefused, WeightsUnavailable
 from ..files import local_folder, replaced
 from ..storage import Place, place_at, shown_place
 from . import store
@@ -52,24 +46,20 @@ def local_copy(place: str, keys: Sequence[str]) -> Path:
     copy = weights_folder() / "mirrors" / blake2b(place.encode(errors="surrogatepass"), digest_size=8).hexdigest()
     if any(store.find(copy, key) is not None for key in keys):
         return copy
-
-    def failed(reason: str) -> ZooError:
-        return WeightsUnavailable(f"The mirror {shown_place(place)} cannot be read ({reason}); check ZOO_MIRROR.")
-
-    with _told(failed):
+    try:
         there = place_at(place)
         for key in keys:
             name = f"records/{key}.json"
-            content = there.read(name)
-            if content is None:
+            if (content := there.read(name)) is None:
                 continue
-            where = f"{there.shown}/{name}"
-            record = store.parse_record(content, where=where)
-            if record.key != key:
-                raise WeightsRefused(f"The record {where} is of other weights ({record.encoder!r}); remove the file.")
+            record = store.parse_record(content, where=f"{there.shown}/{name}", key=key)
             _copy_here(there, store.tensors_path(copy, record.sha256))
             store.write_record(copy, record)
-            return copy
+            break
+    except PlaceError as error:
+        raise WeightsUnavailable(
+            f"The mirror {shown_place(place)} cannot be read ({error.reason}); check ZOO_MIRROR."
+        ) from error.__cause__
     return copy
 
 
@@ -86,15 +76,8 @@ def write_mirror(
     ``cards`` has the content of card files by their path below ``metadata/``; ``progress`` is called with the id of
     each encoder before its weights are copied. After an error every file is whole, and the next run continues.
     """
-
-    def failed(reason: str) -> ZooError:
-        return StoreError(
-            f"The mirror {shown_place(place)} cannot be written ({reason}); every file there is whole, run it again "
-            "to go on."
-        )
-
     n_copied = 0
-    with _told(failed):
+    try:
         there = place_at(place)
         manifest = _manifest(there)
         for item in items:
@@ -115,16 +98,12 @@ def write_mirror(
             there.write(f"metadata/{name}", content)
         manifest |= {"format": _FORMAT, "zoo": zoo_version, "encoders": dict(sorted(manifest["encoders"].items()))}
         there.write(_MANIFEST, json.dumps(manifest, indent=1).encode() + b"\n")
-    return n_copied
-
-
-@contextmanager
-def _told(failed: Callable[[str], ZooError]) -> Iterator[None]:
-    """Failures of a place as the error that ``failed`` makes of the reason."""
-    try:
-        yield
     except PlaceError as error:
-        raise failed(error.reason) from error.__cause__
+        raise StoreError(
+            f"The mirror {shown_place(place)} cannot be written ({error.reason}); every file there is whole, run it "
+            "again to go on."
+        ) from error.__cause__
+    return n_copied
 
 
 def _manifest(there: Place) -> dict[str, Any]:

@@ -1,11 +1,8 @@
 """Every name that the pickle of a checkpoint may ask for, who writes it, and the function that is run in its place.
 
-None makes an ``Inert`` of it. None of these names is ever imported: adding one to this table gives a file no power, it
-only says that files with this name are checkpoints in actual use. Hyperparameters may be of any class of the libraries
-that training scripts use, and of the script itself (``__main__``); all of these are inert.
-
-Tensors are views of torch's storages or copies of NumPy's arrays. Before the table are the functions that build them
-and those that build plain containers; after it, what dill and Python below protocol 4 do to reach a name.
+None of these names is ever imported: the table only says that files with such a name are checkpoints in actual use.
+Tensors are views of torch's storages or copies of NumPy's arrays. Hyperparameters may be of any class of the libraries
+that training scripts use, and of the script itself (``__main__``): they are inert.
 """
 
 from __future__ import annotations
@@ -16,20 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 from ..optional import requires_extra
-from .pickles import Budget, Builder, Inert, Refusal, StandIn, clipped, is_plain_key, named, odd_arguments, stand_in
+from .pickles import Budget, Builder, Inert, Later, Name, Refusal, clipped, is_plain_key, named
 
 with requires_extra("models", needed_for="Reading weights"):
     import torch
     from torch import Tensor
-
-TYPES: dict[str, torch.dtype] = {
-    str(dtype): dtype
-    for dtype in (
-        *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool),
-        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8),
-    )
-}
-"""Types of tensors in checkpoints, by their names in a pickle."""
 
 STORAGES: dict[str, torch.dtype] = {
     "torch.DoubleStorage": torch.float64,
@@ -42,7 +30,6 @@ STORAGES: dict[str, torch.dtype] = {
     "torch.ShortStorage": torch.int16,
     "torch.CharStorage": torch.int8,
     "torch.ByteStorage": torch.uint8,
-    "torch.storage.UntypedStorage": torch.uint8,  # its tensors say their types themselves
 }
 """Types of the elements of a storage, by the name of its class."""
 
@@ -60,10 +47,11 @@ NUMPY_TYPES = {
     "u1": torch.uint8,
     "b1": torch.bool,
 }
+_PLAIN_TYPES = {*STORAGES.values(), *NUMPY_TYPES.values()}
 _MOST_DIMENSIONS = 32
 _MOST_ELEMENTS = 2**62
 _TENSOR_BYTES = 1000  # of memory that a tensor takes beside its numbers, about
-_ITEM_BYTES = 32  # of memory that an item of a container takes, about
+_ITEM_BYTES = 100  # of memory that an item of a dictionary or a set takes, about
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------------
@@ -77,18 +65,12 @@ class Storage:
     def __init__(self, elements: Tensor) -> None:
         self.elements = elements
 
-    def view(self, offset: Any, size: Any, stride: Any, *, budget: Budget, dtype: torch.dtype | None = None) -> Tensor:
+    def view(self, offset: Any, size: Any, stride: Any, budget: Budget) -> Tensor:
         """A tensor on this storage, all of it within: offset, size and stride count elements.
 
         ``budget`` is charged with the bytes of its elements, which are more than the storage's where strides are 0.
-        ``dtype`` is given where the storage has only bytes.
         """
-        elements = self.elements
-        if dtype is not None and dtype != elements.dtype:
-            if elements.dtype != torch.uint8:
-                raise Refusal("it has a tensor of another type than its storage")
-            elements = elements[: len(elements) // dtype.itemsize * dtype.itemsize].view(dtype)
-        n = _n_elements(size)
+        elements, n = self.elements, _n_elements(size)
         if not (_is_shape(stride) and len(stride) == len(size) and type(offset) is int and offset >= 0):
             raise Refusal("it has a tensor without a proper offset and strides")
         budget.show(n * elements.itemsize)
@@ -97,46 +79,35 @@ class Storage:
             return torch.empty(size, dtype=elements.dtype)
         if offset + sum((side - 1) * step for side, step in zip(size, stride, strict=True)) >= len(elements):
             raise Refusal("it has a tensor that reaches beyond its storage")
-        return checked(elements.as_strided(size, stride, offset))
+        return elements.as_strided(size, stride, offset)
 
 
 def checked(tensor: Tensor) -> Tensor:
     """A tensor, if its numbers are plain."""
-    if tensor.dtype not in TYPES.values():
+    if tensor.dtype not in _PLAIN_TYPES:
         raise Refusal(f"it holds a tensor of {tensor.dtype}, expected plain numbers")
     if tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
         raise Refusal("it holds truth values that are neither true nor false")
     return tensor
 
 
-def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
+def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``_rebuild_tensor`` and ``_rebuild_tensor_v2``: storage, offset, size, stride; no gradients or hooks."""
     match arguments:
         case (Storage() as storage, offset, size, stride, *more) if len(more) <= 3:
-            return storage.view(offset, size, stride, budget=budget)
-    odd_arguments("torch._utils._rebuild_tensor_v2")
+            return storage.view(offset, size, stride, budget)
 
 
-def _typed_tensor(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
-    """``_rebuild_tensor_v3``, of types that have no class of storages."""
-    match arguments:
-        case (Storage() as storage, offset, size, stride, _, _, Inert(name=name), *_) if name in TYPES:
-            return storage.view(offset, size, stride, budget=budget, dtype=TYPES[name])
-    odd_arguments("torch._utils._rebuild_tensor_v3")
-
-
-def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
+def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``_rebuild_parameter``, with or without attributes: the tensor alone."""
     match arguments:
         case (Tensor() as data, *more) if len(more) in (2, 3):
             return data
-    odd_arguments("torch._utils._rebuild_parameter")
 
 
-_TENSORS: dict[str, Builder | None] = {
+_TENSORS: dict[str, Builder] = {
     "torch._utils._rebuild_tensor": _tensor,  # torch before 0.4
     "torch._utils._rebuild_tensor_v2": _tensor,
-    "torch._utils._rebuild_tensor_v3": _typed_tensor,
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter,
 }
@@ -145,11 +116,9 @@ _TENSORS: dict[str, Builder | None] = {
 def _tensor_with_attributes(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``_rebuild_from_type_v2``: the tensor alone, if it is of no subclass."""
     match arguments:
-        case (Inert(name=name), Inert(name="torch.Tensor" | "torch.nn.parameter.Parameter"), tuple() as of, _):
-            build = _TENSORS.get(name)
-            if build is not None:
-                return build(of, budget)
-    odd_arguments("torch._tensor._rebuild_from_type_v2")
+        case (Name(name=name), Name(name="torch.Tensor" | "torch.nn.parameter.Parameter"), tuple() as of, _):
+            if name in _TENSORS:
+                return _TENSORS[name](of, budget)
 
 
 def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budget) -> Tensor:
@@ -161,10 +130,7 @@ def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budge
     budget.spend(len(data) + _TENSOR_BYTES)
     if n == 0:
         return torch.empty(shape, dtype=kind)
-    try:
-        raw = bytearray(data, "latin-1") if isinstance(data, str) else bytearray(data)  # a text, as Python 2 had it
-    except UnicodeEncodeError as error:
-        raise Refusal("it has bytes as a text that no bytes give") from error
+    raw = bytearray(data, "latin-1") if isinstance(data, str) else bytearray(data)  # a text, as Python 2 had it
     numbers = checked(torch.frombuffer(raw, dtype=kind))
     if is_fortran:
         return numbers.reshape(shape[::-1]).permute(tuple(reversed(range(len(shape)))))
@@ -176,33 +142,35 @@ def _scalar(arguments: tuple[Any, ...], budget: Budget) -> Any:
     match arguments:
         case (dtype, str() | bytes() as data):
             return _array(data, (), dtype, is_fortran=False, budget=budget).item()
-    odd_arguments("numpy.core.multiarray.scalar")
 
 
-def _reconstructed(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
-    """NumPy's ``_reconstruct``, of plain arrays only, and the state that follows it."""
-    match arguments:
-        case (Inert(name="numpy.ndarray"), tuple(), str() | bytes(), tuple(state)):
-            match state:
-                case (int(), shape, dtype, bool(is_fortran), data) | (shape, dtype, bool(is_fortran), data):
-                    return _array(data, shape, dtype, is_fortran=is_fortran, budget=budget)
+def _filled(state: Any, budget: Budget) -> Tensor:
+    """The array that a state of NumPy's ``ndarray`` describes."""
+    match state:
+        case (int(), shape, dtype, bool(is_fortran), data) | (shape, dtype, bool(is_fortran), data):
+            return _array(data, shape, dtype, is_fortran=is_fortran, budget=budget)
     raise Refusal("it has an array of NumPy without a proper state")
 
 
-def _from_buffer(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
+def _reconstructed(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    """NumPy's ``_reconstruct``, of plain arrays only: the numbers are in the state that follows."""
+    match arguments:
+        case (Name(name="numpy.ndarray"), tuple(), str() | bytes()):
+            return Later(_filled)
+
+
+def _from_buffer(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """NumPy's ``_frombuffer``, which pickles of protocol 5 use."""
     match arguments:
         case (bytes() as data, dtype, shape, str(order)) if order in ("C", "F"):
             return _array(data, shape, dtype, is_fortran=order == "F", budget=budget)
-    odd_arguments("numpy.core.numeric._frombuffer")
 
 
-def _array_at_once(arguments: tuple[Any, ...], budget: Budget) -> Tensor:
+def _array_at_once(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """An array with its state, as dill and JAX write it: function, arguments, state, and more."""
     match arguments:
-        case (Inert(name=name), tuple(of), tuple() as state, _) if name in _RECONSTRUCT:
-            return _reconstructed((*of, state), budget)
-    odd_arguments("the reconstruction of an array")
+        case (Name(build=build), tuple(of), tuple() as state, _) if build is _reconstructed and build(of, budget):
+            return _filled(state, budget)
 
 
 def _numpy_type(dtype: Any) -> torch.dtype:
@@ -233,53 +201,42 @@ def _is_shape(size: Any) -> bool:
 # --- plain containers ------------------------------------------------------------------------------------------------
 
 
-def _mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
-    """A dict, empty or from a dict; attributes of a subclass are dropped."""
+def _mapping(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    """A dict, empty, from a dict or, as Python 2 has it, from pairs with texts as keys."""
     match arguments:
         case ():
             return {}
-        case (dict() as items,):
-            budget.spend(3 * _ITEM_BYTES * len(items))
-            return dict(items)
-    odd_arguments("a dictionary")
+        case (dict() | list() as items,):
+            budget.spend(_ITEM_BYTES * len(items))
+            if isinstance(items, dict) or all(_is_pair(item) for item in items):
+                return dict(items)
 
 
-def _default_mapping(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
+def _is_pair(pair: Any) -> bool:
+    match pair:
+        case [str(key), _]:
+            return is_plain_key(key)
+    return False
+
+
+def _default_mapping(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """A dict; the factory of missing values is dropped."""
     match arguments:
         case () | (Inert() | None,):
             return {}
-    odd_arguments("collections.defaultdict")
 
 
-def _pairs(arguments: tuple[Any, ...], budget: Budget) -> dict[Any, Any]:
-    """An OrderedDict, empty, from a dict or, as in Python 2, from pairs with texts as keys."""
-    match arguments:
-        case (list(items),):
-            budget.spend(3 * _ITEM_BYTES * len(items))
-            result = {}
-            for item in items:
-                match item:
-                    case [str(key), value] if is_plain_key(key):
-                        result[key] = value
-                    case _:
-                        odd_arguments("collections.OrderedDict")
-            return result
-    return _mapping(arguments, budget)
-
-
-def _unordered(arguments: tuple[Any, ...], budget: Budget) -> set[Any]:
+def _set(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """A set of texts and numbers."""
     match arguments:
         case ():
             return set()
         case (list(items),) if all(map(is_plain_key, items)):
-            budget.spend(3 * _ITEM_BYTES * len(items))
+            budget.spend(_ITEM_BYTES * len(items))
             return set(items)
-    odd_arguments("builtins.set")
 
 
-def _raw_bytes(arguments: tuple[Any, ...], budget: Budget) -> bytes:
+def _bytes(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """Bytes, empty, from bytes, or from a text that has one character a byte."""
     match arguments:
         case ():
@@ -288,27 +245,21 @@ def _raw_bytes(arguments: tuple[Any, ...], budget: Budget) -> bytes:
             return data
         case (str(data), str(encoding)) if encoding in ("latin1", "latin-1"):
             budget.spend(len(data))
-            try:
-                return data.encode("latin-1")
-            except UnicodeEncodeError as error:
-                raise Refusal("it has bytes as a text that no bytes give") from error
-    odd_arguments("_codecs.encode")
+            return data.encode("latin-1")
 
 
-def _shape(arguments: tuple[Any, ...], budget: Budget) -> tuple[Any, ...]:
+def _shape(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``torch.Size``, as a tuple."""
     match arguments:
         case (tuple(sides),):
             return sides
-    odd_arguments("torch.Size")
 
 
-def _first(arguments: tuple[Any, ...], budget: Budget) -> Any:
+def _annotated(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """TorchScript's annotation of the type of a list or a dict: the list or the dict itself."""
     match arguments:
         case (list() | dict() as value,) | (list() | dict() as value, str()):
             return value
-    odd_arguments("torch.jit._pickle")
 
 
 def _fields(*names: str) -> Builder:
@@ -322,60 +273,66 @@ def _fields(*names: str) -> Builder:
     return build
 
 
+# --- the detours of dill, and of Python below protocol 4: a name in two steps, never an attribute --------------------
+
+
+def _attribute(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    """``getattr`` of Python and ``_get_attr`` of dill."""
+    match arguments:
+        case (Name(name=of), str(attribute)):
+            return named(f"{of}.{attribute}", lookup)
+
+
+def _module(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    """dill's ``_import_module``: nothing is imported."""
+    match arguments:
+        case (str(name),):
+            if name not in _MODULES:
+                raise Refusal(f"it asks for the module {clipped(name)}, which no known kind of checkpoint needs")
+            return Name(name, _no_call)
+
+
+def _no_call(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    raise Refusal("it calls a module")
+
+
+def _named_tuple(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    """dill's ``_create_namedtuple``: name, fields, module and, in later versions, defaults."""
+    match arguments:
+        case (str(name), tuple(names), str(module), *_) if len(name) + len(module) <= 200 and len(names) <= 64:
+            if all(type(field) is str and is_plain_key(field) for field in names):
+                return Name(f"{module}.{name}", _fields(*names))
+
+
 # --- who writes which name -------------------------------------------------------------------------------------------
 
-
-def _under(modules: tuple[str, ...], names: dict[str, Builder | None]) -> dict[str, Builder | None]:
-    return {f"{module}.{name}": builder for module in modules for name, builder in names.items()}
-
-
-_NUMPY = ("numpy.core.multiarray", "numpy._core.multiarray")
-_NUMPY_UMATH = ("numpy.core._multiarray_umath", "numpy._core._multiarray_umath")  # through dill
-_RECONSTRUCT = frozenset(f"{module}._reconstruct" for module in _NUMPY + _NUMPY_UMATH)
-_BUILTINS: dict[str, Builder | None] = {
-    "set": _unordered,
-    "bytes": _raw_bytes,
-    "bytearray": _raw_bytes,
-    # what collections.defaultdict calls for missing values, and what omegaconf notes as types
-    **dict.fromkeys(("dict", "list", "tuple", "int", "long", "float", "bool", "str", "unicode", "object")),
-}
-
-NAMES: dict[str, Builder | None] = {
-    # Python, by the names of its versions 2 and 3
-    **_under(("builtins", "__builtin__"), _BUILTINS),
-    "_codecs.encode": _raw_bytes,  # bytes in protocols below 3
-    "collections.OrderedDict": _pairs,  # every state_dict()
+_BUILDERS: dict[str, Builder] = {
+    # Python, by the names of its versions 2 and 3, which are those of __builtin__ and builtins
+    "builtins.set": _set,
+    "builtins.bytes": _bytes,
+    "builtins.bytearray": _bytes,
+    "builtins.getattr": _attribute,  # methods
+    "_codecs.encode": _bytes,  # bytes in protocols below 3
+    "collections.OrderedDict": _mapping,  # every state_dict()
     "collections.defaultdict": _default_mapping,  # optimizers' state_dict(), omegaconf
     "collections.Counter": _mapping,  # milestones of MultiStepLR
     # torch.save of any state_dict()
-    **dict.fromkeys(STORAGES),
-    **dict.fromkeys(TYPES),  # VISSL's configurations name types, and so do tensors without a class of storages
     **_TENSORS,
     "torch._tensor._rebuild_from_type_v2": _tensor_with_attributes,  # DINOv2
-    "torch.Tensor": None,
-    "torch.nn.parameter.Parameter": None,
     "torch.Size": _shape,
-    "torch.device": None,
     # TorchScript (CLIP); its classes, below __torch__, are all inert
-    **_under(
-        ("torch.jit._pickle",),
-        dict.fromkeys(
-            ("build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag"), _first
-        ),
-    ),
-    # NumPy: learning rates and accuracies beside the weights (Mugs, DINO), and all numbers of BYOL
-    "numpy.ndarray": None,
-    "numpy.dtype": None,
-    **_under(_NUMPY + _NUMPY_UMATH, {"_reconstruct": _reconstructed, "scalar": _scalar}),
-    **_under(("numpy.core.numeric", "numpy._core.numeric"), {"_frombuffer": _from_buffer}),  # protocol 5
-    # arguments of training scripts: MAE, DINO, iBOT, Mugs, MoCo-v3 and what follows them
-    **dict.fromkeys(("argparse.Namespace", "types.SimpleNamespace")),
-    **_under(
-        ("pathlib", "pathlib._local"),
-        dict.fromkeys(("Path", "PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")),
-    ),
-    **dict.fromkeys(("datetime.datetime", "datetime.date", "datetime.timedelta")),
-    "torchvision.transforms.functional.InterpolationMode": None,
+    "torch.jit._pickle.build_intlist": _annotated,
+    "torch.jit._pickle.build_tensorlist": _annotated,
+    "torch.jit._pickle.build_doublelist": _annotated,
+    "torch.jit._pickle.build_boollist": _annotated,
+    "torch.jit._pickle.restore_type_tag": _annotated,
+    # NumPy before and since version 2, which are those of numpy.core and numpy._core: learning rates and accuracies
+    # beside the weights (Mugs, DINO), and all numbers of BYOL
+    "numpy.core.multiarray._reconstruct": _reconstructed,
+    "numpy.core.multiarray.scalar": _scalar,
+    "numpy.core._multiarray_umath._reconstruct": _reconstructed,  # through dill
+    "numpy.core._multiarray_umath.scalar": _scalar,
+    "numpy.core.numeric._frombuffer": _from_buffer,  # protocol 5
     # configurations as dictionaries with attributes
     "vissl.utils.hydra_config.AttrDict": _mapping,  # VISSL in 2020 and 2021, the originals of Barlow Twins
     "vissl.config.attr_dict.AttrDict": _mapping,  # VISSL since
@@ -387,107 +344,60 @@ NAMES: dict[str, Builder | None] = {
     "mmengine.config.config.ConfigDict": _mapping,
     "pytorch_lightning.utilities.parsing.AttributeDict": _mapping,
     "lightning_fabric.utilities.data.AttributeDict": _mapping,
-    # omegaconf: solo-learn and everything on hydra
-    "omegaconf.dictconfig.DictConfig": None,
-    "omegaconf.listconfig.ListConfig": None,
-    **_under(("omegaconf.base",), dict.fromkeys(("ContainerMetadata", "Metadata"))),
-    **_under(
-        ("omegaconf.nodes",),
-        dict.fromkeys(("AnyNode", "StringNode", "IntegerNode", "FloatNode", "BooleanNode", "EnumNode", "PathNode")),
-    ),
-    "typing.Any": None,
-    "functools.partial": None,  # an optimizer or a transform among hyperparameters
-    # functions and classes that stand beside the weights by name alone
-    "__main__.exclude_bias_and_norm": None,  # LARS of Barlow Twins and VICReg
-    **dict.fromkeys(("vissl.optimizers.lars._LARS", "vissl.optimizers.lars._LARS._exclude_bias_and_norm")),  # VISSL's
-    "pytorch_lightning.callbacks.model_checkpoint.ModelCheckpoint": None,  # a key of Lightning's callbacks
-    "mmengine.logging.history_buffer.HistoryBuffer": None,  # curves of mmengine's training, and its own statistics
-    **_under(("mmengine.logging.history_buffer.HistoryBuffer",), dict.fromkeys(("max", "min", "mean", "current"))),
     # BYOL: dill of a named tuple of Haiku's mappings
     "byol.byol_experiment._ByolExperimentState": _fields(
         "online_params", "target_params", "online_state", "target_state", "opt_state"
     ),
-    "byol.eval_experiment._EvalExperimentState": None,
     "byol.utils.optimizers.ScaleByLarsState": _fields("mu"),
-    "byol.utils.optimizers.AddWeightDecayState": None,
-    **_under(
-        ("optax._src.transform", "optax._src.base"),
-        dict.fromkeys(("ScaleState", "EmptyState", "IdentityState", "ScaleByScheduleState", "TraceState")),
-    ),
-    **_under(("haiku._src.data_structures",), dict.fromkeys(("FlatMapping", "FlatMap", "frozendict"), _mapping)),
+    "haiku._src.data_structures.FlatMapping": _mapping,
+    "haiku._src.data_structures.FlatMap": _mapping,
+    "haiku._src.data_structures.frozendict": _mapping,
     # JAX: the random key, which BYOL saves as it is
     "jax._src.array._reconstruct_array": _array_at_once,
     "jax._src.device_array.reconstruct_device_array": _array_at_once,
     "jax.interpreters.xla._reconstruct_device_array": _array_at_once,
     "dill._dill._create_array": _array_at_once,
+    "dill._dill._import_module": _module,
+    "dill._dill._get_attr": _attribute,
+    "dill._dill._create_namedtuple": _named_tuple,
 }
-
-_SCRIPTED = "__torch__."
-_HYPERPARAMETER = re.compile(
-    r"(?:(?:torch\.(?:nn\.modules|optim)|torchvision\.(?:transforms|models|ops)|timm|lightly|pytorch_lightning|lightning"
-    r"|lightning_fabric|torchmetrics|solo|omegaconf)\.(?:[a-z_][a-z0-9_]*\.)*_?[A-Z]\w*"  # a class, by its capital
-    r"|torch\.nn\.functional\.\w+|torch\._C\._nn\.\w+"  # activations
-    r"|__main__\.[A-Za-z]\w*)",
-    re.ASCII,
+_INERT = re.compile(
+    r"""
+    builtins\.(?:dict|list|tuple|int|long|float|bool|str|unicode|object)  # factories of defaultdict, types of omegaconf
+    | torch\.(?:\w+Storage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float)\d+)
+    | numpy\.(?:ndarray|dtype)
+    # arguments and configurations of training scripts: MAE, DINO, iBOT, Mugs, MoCo-v3, solo-learn, all on hydra
+    | argparse\.Namespace | types\.SimpleNamespace | typing\.Any | functools\.partial
+    | pathlib\.(?:_local\.)?(?:Path|(?:Pure)?(?:Posix|Windows)Path) | datetime\.(?:datetime|date|timedelta)
+    # classes of the libraries that they use, by their capital, activations, and what the script itself has
+    | (?:torch\.(?:nn\.modules|optim)|torchvision\.(?:transforms|models|ops)|timm|lightly|pytorch_lightning|lightning
+      |lightning_fabric|torchmetrics|solo|omegaconf)\.(?:[a-z_][a-z0-9_]*\.)*_?[A-Z]\w*
+    | torch\.nn\.functional\.\w+ | torch\._C\._nn\.\w+ | __main__\.[A-Za-z]\w*
+    | vissl\.optimizers\.lars\._LARS(?:\._exclude_bias_and_norm)?
+    | mmengine\.logging\.history_buffer\.HistoryBuffer(?:\.(?:max|min|mean|current))?
+    # BYOL
+    | byol\.eval_experiment\._EvalExperimentState | byol\.utils\.optimizers\.AddWeightDecayState
+    | optax\._src\.(?:transform|base)\.(?:Scale|Empty|Identity|ScaleBySchedule|Trace)State
+    """,
+    re.ASCII | re.VERBOSE,
 )
-
-
-def lookup(name: str) -> type[StandIn] | None:
-    """The stand-in for a name in any pickle; None if it has no place in a checkpoint."""
-    return _STAND_INS.get(name) or _hyperparameter(name)
+_NAMES = {name: Name(name, build) for name, build in _BUILDERS.items()}
+_OTHER_SPELLINGS = (("__builtin__.", "builtins."), ("numpy._core.", "numpy.core."))
+_MODULES = {
+    spelling
+    for module in {name.rpartition(".")[0] for name in _BUILDERS} | {"numpy", "argparse", "types"}
+    for spelling in (module, module.replace("numpy.core", "numpy._core"))
+}
 
 
 @lru_cache(maxsize=1000)
-def _hyperparameter(name: str) -> type[StandIn] | None:
-    return stand_in(name) if _HYPERPARAMETER.fullmatch(name) else None
+def lookup(name: str) -> Name | None:
+    """What stands for a name in any pickle; None if it has no place in a checkpoint."""
+    for other, ours in _OTHER_SPELLINGS:
+        name = ours + name.removeprefix(other) if name.startswith(other) else name
+    return _NAMES.get(name) or (Name(name) if _INERT.fullmatch(name) else None)
 
 
-def lookup_scripted(name: str) -> type[StandIn] | None:
+def lookup_scripted(name: str) -> Name | None:
     """Likewise in the pickle of a TorchScript archive, which has classes below ``__torch__``."""
-    return stand_in(name) if name.startswith(_SCRIPTED) else lookup(name)
-
-
-# --- the detours of dill, and of Python below protocol 4 -------------------------------------------------------------
-
-_MODULES = frozenset(name.rpartition(".")[0] for name in NAMES)
-
-
-def _module(arguments: tuple[Any, ...]) -> Any:
-    """dill's ``_import_module``: nothing is imported, and an attribute of it is a name of the table or nothing."""
-    match arguments:
-        case (str(name),):
-            if name not in _MODULES:
-                raise Refusal(f"it asks for the module {clipped(name)}, which no known kind of checkpoint needs")
-            return stand_in(name, step=_no_call)
-    odd_arguments("dill._dill._import_module")
-
-
-def _no_call(arguments: tuple[Any, ...]) -> Any:
-    raise Refusal("it calls a module")
-
-
-def _attribute(arguments: tuple[Any, ...]) -> Any:
-    """``getattr`` of Python and ``_get_attr`` of dill: a name of the table in two steps, and never an attribute."""
-    match arguments:
-        case (type() as of, str(attribute)) if issubclass(of, StandIn):
-            return named(f"{of.name}.{attribute}", lookup)
-    odd_arguments("getattr")
-
-
-def _named_tuple(arguments: tuple[Any, ...]) -> Any:
-    """dill's ``_create_namedtuple``: name, fields, module and, in later versions, defaults."""
-    match arguments:
-        case (str(name), tuple(names), str(module), *_) if len(name) + len(module) <= 200 and len(names) <= 64:
-            if all(type(field) is str and is_plain_key(field) for field in names):
-                return stand_in(f"{module}.{name}", _fields(*names))
-    odd_arguments("dill._dill._create_namedtuple")
-
-
-_STAND_INS = {
-    **{name: stand_in(name, build, takes_state=build is _reconstructed) for name, build in NAMES.items()},
-    "builtins.getattr": stand_in("builtins.getattr", step=_attribute),  # methods
-    "__builtin__.getattr": stand_in("__builtin__.getattr", step=_attribute),
-    "dill._dill._import_module": stand_in("dill._dill._import_module", step=_module),
-    "dill._dill._get_attr": stand_in("dill._dill._get_attr", step=_attribute),
-    "dill._dill._create_namedtuple": stand_in("dill._dill._create_namedtuple", step=_named_tuple),
-}
+    return Name(name) if name.startswith("__torch__.") else lookup(name)

