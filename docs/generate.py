@@ -30,7 +30,7 @@ from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.protocols import protocols_table
 from zoo.results import reported_values
 from zoo.results.derived import measured_encoders
-from zoo.results.rows import checksums_text
+from zoo.results.reading import checksums_text
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS, TRANSFERABILITY_SCORES, FeatureMetric
 from zoo.studies.running import studies
 

@@ -28,7 +28,7 @@ from zoo.errors import (
 )
 from zoo.registration import registered_folder
 from zoo.results.rows import measurements
-from zoo.results.vocabulary import COLUMNS
+from zoo.results.values import COLUMNS
 from zoo.weights.places import weights_folder
 
 IMAGE = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))

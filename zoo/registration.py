@@ -47,8 +47,8 @@ from .loading import (
     weights_sources,
 )
 from .optional import requires_extra
+from .results.reading import read_files
 from .results.recording import file_stem, sidecar_of
-from .results.values import read_files
 from .weights import care, store
 from .weights.places import is_path, shown, source
 

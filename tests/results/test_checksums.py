@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY, Run
-from zoo.results.rows import checksums_text, damaged_files
+from zoo.results.reading import checksums_text, damaged_files
 
 RISKS, STATISTICS = "published/risks.csv", "published/feature_statistics.csv"
 
@@ -62,5 +62,5 @@ def test_damaged_files_are_named(
     for folder in ("zoo", "metadata", "results"):
         shutil.copytree(REPOSITORY / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     damage(copy / "results" / name)
-    done = run_apart("from zoo.results.rows import damaged_files; print(damaged_files())", path=[copy])
+    done = run_apart("from zoo.results.reading import damaged_files; print(damaged_files())", path=[copy])
     assert done.stdout == f"{named}\n", done.stderr

@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 from zoo.cards.catalogue import catalogue
 from zoo.errors import UnknownName
 from zoo.results.printed import METRICS, PAPERS, clid_checkpoints, published_label_free
-from zoo.results.values import read_files
+from zoo.results.reading import read_files
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 
 RANKME, LIDAR, CLID = PAPERS

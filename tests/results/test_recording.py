@@ -16,7 +16,7 @@ from tests.result_rows import ERRATUM
 from zoo.errors import ResultsError
 from zoo.results.recording import PROVENANCE_KEYS, provenance_of, record, require_same_images
 from zoo.results.rows import Measurement, measurements, row_of
-from zoo.results.vocabulary import COLUMNS
+from zoo.results.values import COLUMNS
 
 BASE = Measurement(
     encoder="dino_vitS16",

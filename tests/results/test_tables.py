@@ -13,8 +13,8 @@ from zoo.errors import UnknownName
 from zoo.results.derived import summaries
 from zoo.results.recording import PROVENANCE_KEYS
 from zoo.results.rows import Measurement, errata, measurements
-from zoo.results.values import PUBLISHED_SOURCE, SETTINGS
-from zoo.results.vocabulary import COLUMNS, ERRATUM_KINDS, METRICS, SPLITS
+from zoo.results.values import COLUMNS, PUBLISHED_SOURCE, SETTINGS
+from zoo.results.vocabulary import ERRATUM_KINDS, METRICS, SPLITS
 
 PUBLISHED = summaries(source=PUBLISHED_SOURCE)
 IN_THE_TABLE = [name for name, summary in PUBLISHED.items() if "3-shot" in summary.errors]

@@ -14,8 +14,7 @@ from typing import Any
 
 from .merging import Contradiction, Found, Together, collect, incomplete
 from .recording import difference_of
-from .rows import key_of
-from .vocabulary import Row
+from .values import Row, key_of
 
 ProtocolCheck = Callable[[Row, Mapping[str, Any]], str | None]
 """What is wrong with the settings that a row was measured by, "" if nothing is; None if nobody here can tell."""

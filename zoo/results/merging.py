@@ -24,10 +24,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..cards.catalogue import adopt, build_card, catalogue, read_card_files
+from ..cards.catalogue import adopt, build_card, catalogue, parse_beside_shipped
 from ..errors import QueryError, ResultsError, StoreError
 from ..files import content_folder, replaced, user_folder
 from ..storage import Place, place_at
+from .reading import checked_rows, table_lines
 from .recording import (
     PROVENANCE_KEYS,
     difference_of,
@@ -37,8 +38,8 @@ from .recording import (
     record,
     sidecar_of,
 )
-from .rows import Key, Measurement, checked_rows, key_of, measurement_of, table_lines
-from .vocabulary import COLUMNS, Row
+from .rows import Measurement, measurement_of
+from .values import COLUMNS, Key, Row, key_of
 
 SET_ASIDE = "set-aside.jsonl"
 _NOT_RESULTS = ("features", "probes", "runs")  # folders that evaluations keep beside the rows
@@ -464,9 +465,7 @@ def _known_by_their_cards(tables: Sequence[tuple[str, bytes, bytes | None]], roo
                 theirs[Path(f"{place.shown}/{name}")] = content
     if not theirs:
         return ()
-    from ..cards.reading import parse_cards
-
-    facts, _ = parse_cards(read_card_files() | theirs, frozenset(theirs))
+    facts, _ = parse_beside_shipped(theirs)
     found = [one for name, one in facts.items() if name.casefold() in unknown]
     return tuple(adopt(build_card(one)).id for one in found)
 

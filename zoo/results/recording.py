@@ -43,9 +43,9 @@ from ..cards.catalogue import Catalogue, catalogue
 from ..cards.writing import keep
 from ..errors import ResultsError, warn
 from ..files import content_folder, locked, replaced, user_folder
-from .rows import Key, Measurement, checked_rows, key_of, measurement_of, read_rows, require_table, row_of, rows_of
-from .values import read_files
-from .vocabulary import COLUMNS, Row
+from .reading import checked_rows, read_files, require_table, rows_of
+from .rows import Measurement, measurement_of, read_rows, row_of
+from .values import COLUMNS, Key, Row, key_of
 
 __all__ = [
     "PROVENANCE_KEYS",

@@ -10,21 +10,38 @@ differ, and mostly nobody says how. The study ``do_reported_numbers_agree`` says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
-from ..cards.catalogue import RULES, catalogue, read_card_files
-from ..cards.compiled import compiled, stamp
+from ..cards.catalogue import RULES, Catalogue, catalogue
+from ..cards.compiled import Parts, compiled, stamp
 from ..cards.schema import EncoderCard, Missing
-from ..errors import warn
-from ..files import content_files
-from .reported_values import CARD, FILE, FULL, TOP_1, ReportedNumber, choose
-from .values import IMAGENET, files, read_files
+from ..errors import ResultsError, nearest_names, warn
+from ..files import content_files, content_folder, shipped_only
+from .reported_values import (
+    CARD,
+    COLUMNS,
+    FILE,
+    FULL,
+    METRICS,
+    PROTOCOLS,
+    STANDINGS,
+    TOP_1,
+    ZERO_SHOT,
+    ReportedNumber,
+    choose,
+)
+from .values import IMAGENET
 
 _FIELDS = tuple(field.name for field in fields(ReportedNumber))
-_RULES = (*RULES, "results")
 _NUMBERS = "numbers of "  # begins the names of parts
+_NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+_RESOLUTION = re.compile(r"|native|[1-9]\d{1,4}(/[1-9]\d{1,4})*", re.ASCII)
+_NEEDED = ("dataset", "source", "place", "measured_by")
 
 
 def reported_numbers(encoder: str | None = None) -> list[ReportedNumber]:
@@ -48,10 +65,13 @@ def reported_numbers(encoder: str | None = None) -> list[ReportedNumber]:
     >>> number.printed, number.unit, number.standing
     ('77.0', 'percent', 'authors')
     """
-    stored = _stored()
-    wanted = stored if encoder is None else [f"{_NUMBERS}{catalogue().id_of(encoder)}"]
-    rows = [row for name in wanted if name.startswith(_NUMBERS) for row in stored.get(name, ())]
-    return [ReportedNumber(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
+    shipped = _shipped()
+    own = _own(shipped)
+    if encoder is not None:
+        wanted = [catalogue().id_of(encoder)]
+    else:
+        wanted = list(dict.fromkeys([*(name.removeprefix(_NUMBERS) for name in shipped if name != "preferred"), *own]))
+    return [number for name in wanted for number in (own[name] if name in own else _stored(shipped, name))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +88,77 @@ def preferred_numbers() -> dict[str, dict[str, Preferred]]:
 
     Of several the one without doubts, by whoever trained the weights, at the card's input size; of these the lowest.
     """
+    shipped, cards = _shipped(), catalogue()
+    preferred = shipped["preferred"] | {name: _preferred(some, cards[name]) for name, some in _own(shipped).items()}
     return {
         encoder: {name: Preferred(*values) for name, values in by_protocol.items()}
-        for encoder, by_protocol in _stored()["preferred"].items()
+        for encoder, by_protocol in preferred.items()
     }
 
 
-def _stored() -> Mapping[str, Any]:
-    """What is made of the files, in parts: what listings show of all encoders, and the numbers of each."""
-    stamps = [stamp(path) for path in [*content_files("metadata", ".toml"), *files(FILE)]]
-    stored = compiled("reported", stamps, _RULES, lambda: read_card_files() | read_files(FILE), _made)
-    warn(stored["left_out"])
-    return stored
+def _preferred(numbers: Iterable[ReportedNumber], card: EncoderCard) -> dict[str, list[Any]]:
+    return {name: [one.value, one.printed, bool(one.doubt)] for name, one in choose(numbers, card).items()}
 
 
-def _made(_: object) -> dict[str, Any]:
-    from .reported_rows import checked_numbers  # which listings do without while nothing has changed
+def _shipped() -> Parts:
+    """The copy of the shipped numbers: what listings show of all encoders, and the numbers of each."""
 
-    cards, left_out = catalogue(), list[str]()
-    by_encoder: dict[str, list[ReportedNumber]] = {}
-    for number in (*_of_cards(cards.values()), *checked_numbers(cards, left_out)):
-        by_encoder.setdefault(number.encoder, []).append(number)
-    preferred: dict[str, dict[str, list[Any]]] = {}
-    for encoder, numbers in by_encoder.items():
-        for protocol, one in choose(numbers, cards[encoder]).items():
-            preferred.setdefault(encoder, {})[protocol] = [one.value, one.printed, bool(one.doubt)]
-    texts = {
-        f"{_NUMBERS}{encoder}": [[getattr(one, name) for name in _FIELDS] for one in numbers]
-        for encoder, numbers in by_encoder.items()
-    }
-    return {"left_out": left_out, "preferred": preferred, **texts}
+    def read() -> dict[Path, bytes]:
+        from .reading import read_files
+
+        return {Path(catalogue().digest): b""} | read_files(FILE)
+
+    def make(_: object) -> dict[str, Any]:
+        from .reading import raised, read_files
+
+        cards = catalogue()
+        by_encoder: dict[str, list[ReportedNumber]] = {}
+        numbers = checked_numbers(read_files(FILE), cards, {}, raised)
+        for number in (*_of_cards(cards.values()), *numbers):
+            by_encoder.setdefault(number.encoder, []).append(number)
+        chosen = {name: _preferred(numbers, cards[name]) for name, numbers in by_encoder.items()}
+        texts = {
+            f"{_NUMBERS}{name}": [[getattr(one, field) for field in _FIELDS] for one in numbers]
+            for name, numbers in by_encoder.items()
+        }
+        return {"preferred": {name: some for name, some in chosen.items() if some}, **texts}
+
+    with shipped_only():
+        stamps = [stamp(path) for path in [*content_files("metadata", ".toml"), *content_files("results", FILE)]]
+        return compiled("reported", stamps, (*RULES, "results"), read, make)
+
+
+def _stored(shipped: Parts, encoder: str) -> list[ReportedNumber]:
+    rows = shipped.get(f"{_NUMBERS}{encoder.removeprefix(_NUMBERS)}", ())
+    return [ReportedNumber(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
+
+
+def _own(shipped: Parts) -> dict[str, list[ReportedNumber]]:
+    """All numbers of the encoders of which the user's cards or files have any."""
+    cards = catalogue()
+    columns = [cards.column(f"reported.{name}") for name in _OF_CARDS]
+    stated = [name for name in cards.own if not all(isinstance(column[name], Missing) for column in columns)]
+    own: dict[str, list[ReportedNumber]] = {}
+    numbers = [*_of_cards(cards[name] for name in stated), *_in_own_files(shipped)]
+    for number in numbers:
+        own.setdefault(number.encoder, _stored(shipped, number.encoder)).append(number)
+    return own
+
+
+def _in_own_files(shipped: Parts) -> list[ReportedNumber]:
+    folder = str(content_folder("results"))
+    paths = [path for path in content_files("results", FILE) if path.name == FILE and not str(path).startswith(folder)]
+    if not paths:
+        return []
+    from .reading import contents_of
+
+    left_out: list[str] = []
+    wrong: list[ResultsError] = []
+    everything = [number for name in shipped if name != "preferred" for number in _stored(shipped, name)]
+    seen = {number.key: "the zoo's own file" for number in everything}
+    numbers = list(checked_numbers(contents_of(paths, left_out), catalogue(), seen, wrong.append))
+    warn([*left_out, *(f"{str(error).removesuffix('.')}; this is left out." for error in wrong)])
+    return numbers
 
 
 _OF_CARDS = {  # fact -> split, and protocol but for supervised encoders
@@ -135,3 +196,86 @@ def _of_cards(cards: Iterable[EncoderCard]) -> Iterable[ReportedNumber]:
                 remark=" ".join(f"Listed as {erratum.published}: {erratum.reason}" for erratum in errata),
                 doubt="",
             )
+
+
+def checked_numbers(
+    contents: Mapping[Path, bytes],
+    cards: Catalogue,
+    seen: dict[tuple[str, ...], str],
+    wrong: Callable[[ResultsError], None],
+) -> Iterator[ReportedNumber]:
+    """The right rows of some files; ``wrong`` gets the error of every other one.
+
+    ``seen`` maps the key of every earlier number to its place, and is added to.
+    """
+    from .reading import tab_separated  # which listings do without
+
+    for path, content in contents.items():
+        for place, texts in tab_separated(path, content, COLUMNS, wrong):
+            try:
+                number = _number(place, texts, cards)
+                if number.key in seen:
+                    raise ResultsError(
+                        f"{place}: found the row of {seen[number.key]} again, expected one row a number; delete one, "
+                        "or tell them apart by setting, resolution, source or place."
+                    )
+            except ResultsError as error:
+                wrong(error)
+                continue
+            seen[number.key] = place
+            yield number
+
+
+def _number(place: str, fields: dict[str, str], cards: Catalogue) -> ReportedNumber:
+    """The number of a line; ResultsError says which field is wrong."""
+    from .reading import is_date  # which listings do without
+
+    def refuse(column: str, expected: str) -> ResultsError:
+        found = repr(fields[column]) if fields[column] else "nothing"
+        return ResultsError(f"{place}, column {column!r}: found {found}, expected {expected}.")
+
+    def known(column: str, words: Collection[str], what: str) -> None:
+        if fields[column] not in words:
+            near = ", ".join(map(repr, nearest_names(fields[column], words)))
+            raise refuse(column, f"{what}{f'; near are: {near}' if near else ''}")
+
+    if fields["encoder"] not in cards:
+        known("encoder", cards, "the id of a card")
+    known("metric", METRICS, "a metric of reported numbers, see results/README.md")
+    known("protocol", PROTOCOLS, "a protocol of reported numbers, see results/README.md")
+    known("standing", STANDINGS, f"one of {', '.join(STANDINGS)}")
+    metric = METRICS[fields["metric"]]
+    known("unit", metric.units, " or ".join(metric.units))
+    for column in _NEEDED:
+        if not fields[column].strip():
+            raise refuse(column, "a text")
+    if not _fits(fields["split"], fields["dataset"], fields["protocol"]):
+        raise refuse("split", _EXPECTED_SPLIT)
+    if not is_date(fields["date"]):
+        raise refuse("date", "a date like '2026-11-22' or '2026-11', when the source was read")
+    if not _RESOLUTION.fullmatch(fields["resolution"]):
+        raise refuse("resolution", "pixels such as '224', several such as '224/336', 'native', or nothing")
+    value = float(fields["value"]) if _NUMBER.fullmatch(fields["value"]) else math.nan
+    most = {"percent": 100.0, "fraction": 1.0, "dimensionless": 1.0}.get(fields["unit"], math.inf)
+    least = -1.0 if fields["unit"] == "dimensionless" else 0.0
+    if not least <= value <= most:
+        raise refuse("value", f"a number as it is printed, from {least:g}{'' if most == math.inf else f' to {most:g}'}")
+    texts = {name: text for name, text in fields.items() if name not in ("encoder", "value")}
+    return ReportedNumber(encoder=cards.id_of(fields["encoder"]), value=value, printed=fields["value"], **texts)
+
+
+_EXPECTED_SPLIT = (
+    f"nothing, but of {IMAGENET} {FULL!r}, {ZERO_SHOT!r} by reported-zero-shot, or as in 'train 1% -> val' by "
+    "reported-few-labels"
+)
+
+
+def _fits(split: str, dataset: str, protocol: str) -> bool:
+    """Only the splits of ImageNet-1K are known; those of other data sets are the source's own."""
+    if dataset != IMAGENET:
+        return not split
+    if protocol == "reported-few-labels":
+        from .vocabulary import METRICS as MEASURED
+
+        return split not in (FULL, "") and MEASURED["linear_probe_error"].takes(split)
+    return split == (ZERO_SHOT if protocol == "reported-zero-shot" else FULL)
