@@ -74,7 +74,10 @@ def results_merge_command(paths: tuple[str, ...], folder: Path | None, dry_run: 
                 "added_to": [str(path) for path in done.paths],
                 "cards": list(done.cards),
                 "contradictions": [one.as_dict() for one in done.contradictions],
-                "wrong": [one.as_dict() for one in done.wrong],
+                "wrong": [
+                    {"why": "wrong", "place": one.place, "sentence": one.sentence, "line": one.line}
+                    for one in done.wrong
+                ],
                 "set_aside": None if done.set_aside is None else str(done.set_aside),
             }
         )
@@ -161,7 +164,7 @@ def results_check_command(
     differently, or if nothing could be measured again.
     """
     from ..evaluation.recomputing import passed_over, protocol_problem, recompute
-    from ..results.checking import check
+    from ..results.merging import check
 
     if sample is None:
         refuse_idle(("seed", "images", "batch_size", "n_workers", "device"), "without --recompute nothing is measured")

@@ -122,7 +122,7 @@ def recompute(
     Parameters
     ----------
     found : sequence of Found
-        Of :func:`zoo.results.checking.check`.
+        Of :func:`zoo.results.merging.check`.
     sample : int
     seed : int
         Of the draw.

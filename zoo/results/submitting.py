@@ -26,12 +26,11 @@ from ..cards.catalogue import catalogue
 from ..cards.representations import own_id
 from ..cards.writing import card_text
 from ..errors import QueryError, ResultsError, StoreError
-from ..files import content_folder, shipped_only, user_folder
+from ..files import shipped_only, user_folder
 from ..version import __version__
-from .checking import CHECKS, ProtocolCheck, check
-from .merging import Found, Together, collect, incomplete, rows_below
+from .merging import CHECKS, Found, ProtocolCheck, check, collect, incomplete, together
 from .recording import record
-from .rows import means_over_seeds
+from .rows import means_over_seeds, measurements
 from .values import SeedMean
 from .vocabulary import METRICS
 
@@ -40,7 +39,6 @@ ROWS = Path("results", "measured")
 CARDS = Path("metadata", "contributed")
 CONTRIBUTIONS = Path("contributions")
 NOBODY = ("own", "measured")  # sources of those who did not say who they are
-_GIT_S = 300.0  # after which git hangs
 _NAME = re.compile(r"[^a-z0-9]+")
 
 
@@ -109,7 +107,7 @@ def submit(
     skip_bare : bool
         Leave rows without provenance out, in place of refusing them.
     protocol : callable, optional
-        Checks the settings of rows, as :func:`zoo.results.checking.check` takes it.
+        Checks the settings of rows, as :func:`zoo.results.merging.check` takes it.
     dry_run : bool
         Nothing is written.
 
@@ -125,7 +123,7 @@ def submit(
     """
     root = _clean_clone(Path(repository))
     mine = _mine(encoders)
-    bare = [one for one in mine if (incomplete(one)) is not None]
+    bare = [one for one in mine if incomplete(one) is not None]
     if bare and not skip_bare:
         raise ResultsError(
             f"{len(bare)} of {len(mine)} rows have no whole provenance, the first is {bare[0].place}; name the "
@@ -133,26 +131,22 @@ def submit(
         )
     signed = _signed([one for one in mine if one not in bare], source)
     there = collect([root]).found
-    together = Together()
-    for one in there:
-        together.add(one)
-    together.contradictions.clear()
-    fresh = [one for one in signed if together.add(one)]
-    if together.contradictions:
+    known = together(there)
+    fresh = [one for one in signed if known.add(one)]
+    if known.contradictions:
         raise ResultsError(
-            f"{len(together.contradictions)} rows contradict those of {root}: {together.contradictions[0]}; nothing is "
+            f"{len(known.contradictions)} rows contradict those of {root}: {known.contradictions[0]}; nothing is "
             "prepared: measure them again, or leave their encoders out."
         )
     if not fresh:
-        what = (
-            f"all {len(signed)} rows are there already" if signed else "you have no rows of your own of these encoders"
-        )
+        what = f"all {len(signed)} rows are there already" if signed else "you have no rows of these encoders"
         raise QueryError(f"There is nothing to submit to {root}: {what}; measure something with 'zoo evaluate' first.")
     who = ", ".join(dict.fromkeys(one.row.source for one in fresh))
     hashed = blake2b("\n".join(",".join(one.row) for one in fresh).encode(), digest_size=4).hexdigest()
     slug = f"{_NAME.sub('-', who.casefold()).strip('-')[:40] or 'rows'}-{hashed}"
     chosen = branch or f"contribution/{slug}"
-    _require_new_branch(root, chosen)
+    if _git(root, "branch", "--list", "--all", chosen, f"*/{chosen}").strip():
+        raise QueryError(f"{root} has a branch {chosen!r} already; remove it, or give another name with --branch.")
     cards = _own_cards(fresh)
     submission = Submission(
         repository=root,
@@ -174,7 +168,8 @@ def submit(
         _write(tree, submission, fresh, cards, protocol)
         _git(tree, "add", "--all")
         files = _git(tree, "diff", "--cached", "--name-only", "-z").split("\0")
-        _git(tree, "commit", "--quiet", "--message", _message(submission))
+        message = f"{len(fresh)} rows by {who}\n\nPrepared by zoo submit; see {submission.folder}/README.md."
+        _git(tree, "commit", "--quiet", "--message", message)
         commit = _git(tree, "rev-parse", "HEAD").strip()
     return replace(submission, commit=commit, files=tuple(name for name in files if name))
 
@@ -183,38 +178,22 @@ def _clean_clone(folder: Path) -> Path:
     """The top of the work tree of a git repository without changes."""
     if not folder.is_dir():
         raise QueryError(
-            f"There is no folder {folder}, expected a clone of a results repository; make it with git clone."
+            f"There is no folder {folder}, expected a clone of a results repository; make it by git clone."
         )
     try:
         root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
+        _git(root, "rev-parse", "--verify", "HEAD")
     except StoreError as error:
-        said = str(error).partition(": ")[2].partition("; mend")[0]
         raise QueryError(
-            f"{folder} is no work tree of a git repository ({said}), expected a clone of a results repository; make it "
-            "with git clone, or git init."
+            f"{folder} is no clone of a git repository with a commit ({error}); make it with git clone, or with git "
+            "init and a commit."
         ) from error
     if changed := _git(root, "status", "--porcelain", "--untracked-files=normal").splitlines():
         raise QueryError(
             f"{root} has {len(changed)} changes that are not committed, such as {changed[0][3:]!r}; commit or stash "
             "them first."
         )
-    try:
-        _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
-    except StoreError as error:
-        raise QueryError(f"{root} has no commit to start a branch from; commit something, such as a README.") from error
     return root
-
-
-def _require_new_branch(root: Path, branch: str) -> None:
-    try:
-        _git(root, "check-ref-format", "--branch", branch)
-    except StoreError as error:
-        raise QueryError(f"{branch!r} is no name of a branch; give another one with --branch.") from error
-    if _git(root, "branch", "--list", "--all", "--format=%(refname:short)", branch, f"*/{branch}").strip():
-        raise QueryError(
-            f"{root} has a branch {branch!r} already; remove it with 'git branch -D {branch}', or give another name "
-            "with --branch."
-        )
 
 
 def _mine(encoders: Collection[str] | None) -> list[Found]:
@@ -254,9 +233,9 @@ def _own_cards(found: Iterable[Found]) -> dict[str, str]:
 def _standings(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[Standing]:
     """Each contributed number beside the best one of the repository and of the zoo's own results."""
     known: dict[tuple[str, ...], list[SeedMean]] = {}
-    rows = rows_below(content_folder("results"), datasets={one.row.dataset for one in fresh})
-    shipped = [one for one in rows if catalogue().lists(one.row.encoder)]
-    for mean in means_over_seeds(one.measurement for one in (*there, *shipped)):
+    with shipped_only():
+        shipped = measurements()
+    for mean in means_over_seeds([*(one.measurement for one in there), *shipped]):
         known.setdefault(_subject(mean), []).append(mean)
     for mean in means_over_seeds(one.measurement for one in fresh):
         lower = METRICS[mean.metric].lower_is_better
@@ -308,54 +287,48 @@ def _write(
     _write_text(folder / "README.md", readme(submission, facts))
 
 
+_PAGE = """\
+# {n_rows} rows by {source}
+
+{date}, zoo {zoo}; of {encoders}.{cards}
+
+Checked when it was prepared:
+
+{checks}
+
+Means over seeds beside the best number of another encoder that was known, in this repository and in the zoo, for the
+same metric, data set, split and protocol:
+
+| encoder | metric | data set | split | protocol | value | best known | of | place |
+|---|---|---|---|---|--:|--:|---|--:|
+{numbers}
+"""
+
+
 def readme(submission: Submission, facts: Mapping[str, Any]) -> str:
     """The page of a contribution."""
-    lines = [
-        f"# {submission.n_rows} rows by {submission.source}",
-        "",
-        f"{facts['date']}, zoo {facts['zoo']}; of {', '.join(submission.encoders)}.",
-        "",
-        "Checked when it was prepared:",
-        "",
-        *(f"* {sentence}" for sentence in facts["passed"]),
-        "",
-    ]
-    if facts["not_checked"]:
-        lines += ["Not checked, as this version of the zoo does not know the protocol:", ""]
-        lines += [*(f"* {sentence}" for sentence in facts["not_checked"]), ""]
-    if submission.cards:
-        lines += [f"Cards of encoders that the zoo does not ship go along: {', '.join(submission.cards)}.", ""]
-    lines += [
-        "Means over seeds beside the best number of another encoder that was known, in this repository and in the zoo, "
-        "for the same metric, data set, split and protocol:",
-        "",
-        "| encoder | metric | data set | split | protocol | value | best known | of | place |",
-        "|---|---|---|---|---|--:|--:|---|--:|",
-    ]
+    rows = []
     for one in submission.standings:
         mean, best = one.mean, one.best
-        value, known = f"{mean.value:.4g} {mean.unit}", "" if best is None else f"{best.value:.4g}"
+        known = ("", "") if best is None else (f"{best.value:.4g}", best.encoder)
         place = "" if one.place is None else f"{one.place} of {one.n}"
-        cells = [mean.encoder, mean.metric, mean.dataset, mean.split, mean.protocol, value, known]
-        cells += [best.encoder if best else "", place]
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _message(submission: Submission) -> str:
-    n = len(submission.encoders)
-    return (
-        f"{submission.n_rows} rows of {n} encoder{'s' * (n != 1)} by {submission.source}\n\n"
-        f"Prepared by zoo submit; see {submission.folder}/README.md."
+        value = f"{mean.value:.4g} {mean.unit}"
+        cells = [mean.encoder, mean.metric, mean.dataset, mean.split, mean.protocol, value, *known, place]
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    cards = f" Cards of encoders that the zoo does not ship go along: {', '.join(submission.cards)}."
+    checks = [*facts["passed"], *(f"not checked: {what}" for what in facts["not_checked"])]
+    return _PAGE.format(
+        **{name: facts[name] for name in ("n_rows", "source", "date", "zoo")},
+        encoders=", ".join(submission.encoders),
+        cards=cards if submission.cards else "",
+        checks="\n".join(f"* {sentence}" for sentence in checks),
+        numbers="\n".join(rows),
     )
 
 
 def _write_text(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written ({error.strerror}); make room, and submit again.") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -376,28 +349,22 @@ def _work_tree(root: Path, branch: str) -> Iterator[Path]:
 
 def _git(folder: Path, *arguments: str) -> str:
     """What a command of git prints; StoreError with what it complains of."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_DIR")}
-    for name in ("GIT_WORK_TREE", "GIT_INDEX_FILE"):  # of a hook that runs the zoo, about another repository
-        environment.pop(name, None)
+    of_a_hook = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # that runs the zoo, about another repository
+    environment = {name: value for name, value in os.environ.items() if name not in of_a_hook}
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True,
             check=False,
             stdin=subprocess.DEVNULL,
-            timeout=_GIT_S,
+            text=True,
+            errors="replace",
             env=environment | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
         )
     except FileNotFoundError as error:
         raise QueryError("git is not installed, which makes the branch of a contribution; install it.") from error
-    except subprocess.TimeoutExpired as error:
-        raise StoreError(
-            f"git {arguments[0]} in {folder} has not ended after {_GIT_S:.0f} seconds; see what it waits for."
-        ) from error
     if done.returncode:
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-        raise StoreError(
-            f"git {arguments[0]} failed in {folder}: {said[-1] if said else f'exit code {done.returncode}'}; mend "
-            "that, and submit again."
-        )
-    return done.stdout.decode("utf-8", "replace")
+        said = (done.stderr or done.stdout).strip().splitlines()
+        complaint = said[-1] if said else f"exit code {done.returncode}"
+        raise StoreError(f"git {arguments[0]} failed in {folder}: {complaint}; mend that, and submit again.")
+    return done.stdout
