@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from zoo.cards.catalogue import catalogue, read_card_files
-from zoo.cards.families import Family, families
+from zoo.cards.finding import Family, families
 from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import ResultsError, UnknownName
 from ..files import content_folder
@@ -137,10 +138,10 @@ _HEADER = (
 
 def _numbers() -> Iterator[PrintedNumber]:
     for fields in _lines(_FILES[0], _HEADER):
-        sign, value = fields.pop("sign"), fields.pop("value")
-        whole = {column: int(fields.pop(column) or 0) or None for column in ("page", "n")}
-        decimals = len(value.partition(".")[2])
-        yield PrintedNumber(**fields, **whole, value=float(value), negated=sign == "negated", decimals=decimals)
+        values: dict[str, Any] = {**fields}
+        values |= {column: int(fields[column]) if fields[column] else None for column in ("page", "n")}
+        values |= {"value": float(fields["value"]), "decimals": len(fields["value"].partition(".")[2])}
+        yield PrintedNumber(negated=values.pop("sign") == "negated", **values)
 
 
 def _lines(name: str, header: tuple[str, ...]) -> Iterator[dict[str, str]]:
