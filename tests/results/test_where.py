@@ -112,12 +112,6 @@ def test_a_misspelt_column_lists_the_nearest(text: str, nearest: str) -> None:
         parse_condition(text, KINDS)
 
 
-@for_each(["_column_0", "_column0_", "_column__0_", "_\uff43olumn0_"])
-def test_the_word_that_stands_for_a_name_in_backquotes_cannot_be_written(word: str) -> None:
-    with pytest.raises(UnknownName, match="no column named"):
-        parse_condition(f"`z_dim` == {word}", KINDS)
-
-
 @for_each(
     [
         ("", "Cannot read the condition"),
@@ -129,7 +123,7 @@ def test_the_word_that_stands_for_a_name_in_backquotes_cannot_be_written(word: s
         ("z_dim > 1; z_dim", "Cannot read the condition"),
         ("(" * 300, "Cannot read the condition"),
         ("z_dim > 1" + " and z_dim > 1" * 100, "has 1,409 characters, expected at most 1,000"),
-        ("not " * 100 + "is_ema", "nested more than 40 levels"),
+        ("-" * 900 + "z_dim > 1", "Cannot read the condition .*nested too deeply"),
         ("family == 3", "Cannot compare family, which is a text, and 3, which is a number"),
         ("z_dim == '384'", "Cannot compare z_dim, which is a number, and '384', which is a text"),
         ("z_dim in ('a', 'b')", "Cannot compare z_dim, which is a number, and 'a', which is a text"),

@@ -260,17 +260,6 @@ def _bare(licence: str) -> str:
 _SPELT = {_bare(name): name for name in LICENCES}  # other spellings would be terms of one's own
 
 
-def _require_known_terms(where: str, facts: Facts) -> None:
-    """Refuses a licence without an SPDX id that the table does not explain: a card of the user's may have such."""
-    for field in _SPDX:
-        value = facts["licence"][field.partition(".")[2]]
-        for name in licence_ids(value) if value not in MISSING_WORDS else ():
-            if name.startswith("LicenseRef-") and name not in LICENCES:
-                known = [one for one in LICENCES if one.startswith("LicenseRef-")]
-                near = nearest_names(name, known, n=1) or (known[0],)
-                _refuse(f"{where}, field {field!r}", value, f"a licence of zoo/cards/licences.py, such as {near[0]!r}")
-
-
 def _refuse(here: str, found: object, expected: str) -> NoReturn:
     raise CardError(f"{here}: found {shown(found)}, expected {expected}.")
 
@@ -301,8 +290,6 @@ def parse_cards(sources: Mapping[Path, bytes], shipped: Shipped | None = None) -
         with files.refusing():
             family = files.document(path).get("family", path.stem)
             facts = check_facts(f"{path}: encoder {encoder!r}", files.merged(encoder))
-            if shipped is None:
-                _require_known_terms(f"{path}: encoder {encoder!r}", facts)
             listed = files.document(path).get("listed", True)
             cards[encoder] = {"id": encoder, "family": family, "listed": listed, "file": str(path), **facts}
     _check_shared_weights(cards, files, shipped or {})
