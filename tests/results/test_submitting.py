@@ -89,10 +89,9 @@ def test_each_number_stands_beside_the_best_one_known(repository: Path) -> None:
     record(dict.fromkeys(there, TOLD), folder=repository / "results" / "measured", alone=True)
     commit(repository)
     done = submit(repository, source="Ann", encoders={"dino_vitS16"})
-    first, second = done.standings
-    assert first.best is not None
-    assert (first.place, first.n, first.best.encoder, first.best.value) == (2, 3, "mae_vitB16", 11.5)
-    assert (second.place, second.n, second.best) == (1, 1, None)
+    first, second = done.numbers
+    assert (first["place"], first["of"], first["best"]["encoder"], first["best"]["value"]) == (2, 3, "mae_vitB16", 11.5)
+    assert (second["place"], second["of"], second["best"]) == (1, 1, None)
     page = git(repository, "show", f"{done.branch}:{done.folder}/README.md")
     assert "| 12.5 percent | 11.5 | mae_vitB16 | 2 of 3 |" in page
     facts = json.loads(git(repository, "show", f"{done.branch}:{done.folder}/checks.json"))

@@ -13,8 +13,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from hashlib import blake2b
@@ -35,33 +34,10 @@ from .values import SeedMean
 from .vocabulary import METRICS
 
 FORMAT = "zoo-contribution-1"
-ROWS = Path("results", "measured")
-CARDS = Path("metadata", "contributed")
-CONTRIBUTIONS = Path("contributions")
 NOBODY = ("own", "measured")  # sources of those who did not say who they are
-_NAME = re.compile(r"[^a-z0-9]+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A contributed number, a mean over seeds, beside the best one known of the same data set and protocol."""
-
-    mean: SeedMean
-    best: SeedMean | None  # None if nobody has measured this, or no direction is better
-    place: int | None  # among all encoders that are known, with this one
-    n: int  # of these
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON."""
-        mean, best = self.mean, self.best
-        return {
-            **{name: getattr(mean, name) for name in ("encoder", "metric", "dataset", "split", "protocol", "unit")},
-            "value": mean.value,
-            "n_seeds": mean.n_seeds,
-            "best": None if best is None else {"encoder": best.encoder, "value": best.value, "source": best.source},
-            "place": self.place,
-            "of": self.n,
-        }
+_ROWS = Path("results", "measured")
+_CARDS = Path("metadata", "contributed")
+_COMMENT = "Contributed with rows of this encoder; what nobody has recorded is left open."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +55,9 @@ class Submission:
     n_bare: int  # that were left out, for they have no provenance
     encoders: tuple[str, ...]
     cards: tuple[str, ...]  # encoders whose cards go along
-    standings: tuple[Standing, ...]
+    numbers: tuple[dict[str, Any], ...]
+    """Means over seeds, as JSON: beside each the best one of another encoder by the same protocol on the same data, if
+    there is one and a direction is better; and its place among all of these encoders."""
 
 
 def submit(
@@ -122,7 +100,12 @@ def submit(
         If git fails.
     """
     root = _clean_clone(Path(repository))
-    mine = _mine(encoders)
+    folder = user_folder() / "results"
+    mine = [
+        one
+        for one in (collect([folder]).found if folder.is_dir() else ())
+        if encoders is None or {one.row.encoder, own_id(one.row.encoder)} & set(encoders)
+    ]
     bare = [one for one in mine if incomplete(one) is not None]
     if bare and not skip_bare:
         raise ResultsError(
@@ -143,35 +126,28 @@ def submit(
         raise QueryError(f"There is nothing to submit to {root}: {what}; measure something with 'zoo evaluate' first.")
     who = ", ".join(dict.fromkeys(one.row.source for one in fresh))
     hashed = blake2b("\n".join(",".join(one.row) for one in fresh).encode(), digest_size=4).hexdigest()
-    slug = f"{_NAME.sub('-', who.casefold()).strip('-')[:40] or 'rows'}-{hashed}"
+    slug = f"{re.sub(r'[^a-z0-9]+', '-', who.casefold()).strip('-')[:40] or 'rows'}-{hashed}"
     chosen = branch or f"contribution/{slug}"
     if _git(root, "branch", "--list", "--all", chosen, f"*/{chosen}").strip():
         raise QueryError(f"{root} has a branch {chosen!r} already; remove it, or give another name with --branch.")
-    cards = _own_cards(fresh)
+    with shipped_only():
+        shipped = set(catalogue().with_unlisted)
+    contributed = tuple(dict.fromkeys(one.row.encoder for one in fresh))
     submission = Submission(
         repository=root,
         branch=chosen,
         commit=None,
-        folder=(CONTRIBUTIONS / f"{date.today().isoformat()}-{slug}").as_posix(),
+        folder=f"contributions/{date.today().isoformat()}-{slug}",
         files=(),
         source=who,
         n_rows=len(fresh),
         n_known=len(signed) - len(fresh),
         n_bare=len(bare),
-        encoders=tuple(dict.fromkeys(one.row.encoder for one in fresh)),
-        cards=tuple(cards),
-        standings=tuple(_standings(fresh, there)),
+        encoders=contributed,
+        cards=tuple(name for name in dict.fromkeys(map(own_id, contributed)) if name not in shipped),
+        numbers=tuple(_numbers(fresh, there)),
     )
-    if dry_run:
-        return submission
-    with _work_tree(root, chosen) as tree:
-        _write(tree, submission, fresh, cards, protocol)
-        _git(tree, "add", "--all")
-        files = _git(tree, "diff", "--cached", "--name-only", "-z").split("\0")
-        message = f"{len(fresh)} rows by {who}\n\nPrepared by zoo submit; see {submission.folder}/README.md."
-        _git(tree, "commit", "--quiet", "--message", message)
-        commit = _git(tree, "rev-parse", "HEAD").strip()
-    return replace(submission, commit=commit, files=tuple(name for name in files if name))
+    return submission if dry_run else _committed(submission, fresh, protocol)
 
 
 def _clean_clone(folder: Path) -> Path:
@@ -196,73 +172,76 @@ def _clean_clone(folder: Path) -> Path:
     return root
 
 
-def _mine(encoders: Collection[str] | None) -> list[Found]:
-    """The user's rows of these encoders, or all."""
-    folder = user_folder() / "results"
-    found = collect([folder]).found if folder.is_dir() else ()
-    return [one for one in found if encoders is None or {one.row.encoder, own_id(one.row.encoder)} & set(encoders)]
-
-
 def _signed(found: Sequence[Found], source: str | None) -> list[Found]:
     """The same rows, those of nobody in particular by the one who is named."""
     if source is not None and (not source.strip() or source in NOBODY or not source.isprintable()):
         raise QueryError(
             f"Got --source {source!r}, expected who measured, such as a name, a laboratory or an arXiv id."
         )
-    nobody = [one for one in found if one.row.source in NOBODY]
-    if nobody and source is None:
+    if source is None and (nobody := [one for one in found if one.row.source in NOBODY]):
         raise QueryError(
             f"{len(nobody)} rows have the source {nobody[0].row.source!r}, which names nobody; say who measured with "
             "--source NAME."
         )
     return [
-        replace(one, row=one.row._replace(source=source)) if source is not None and one.row.source in NOBODY else one
+        replace(one, row=one.row._replace(source=source)) if source and one.row.source in NOBODY else one
         for one in found
     ]
 
 
-def _own_cards(found: Iterable[Found]) -> dict[str, str]:
-    """Card files of encoders that the zoo does not ship, by id."""
-    with shipped_only():
-        shipped = set(catalogue().with_unlisted)
-    own = dict.fromkeys(own_id(one.row.encoder) for one in found)
-    comment = "Contributed with rows of this encoder; what nobody has recorded is left open."
-    return {name: card_text(catalogue()[name], comment=comment) for name in own if name not in shipped}
-
-
-def _standings(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[Standing]:
+def _numbers(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[dict[str, Any]]:
     """Each contributed number beside the best one of the repository and of the zoo's own results."""
     known: dict[tuple[str, ...], list[SeedMean]] = {}
     with shipped_only():
         shipped = measurements()
     for mean in means_over_seeds([*(one.measurement for one in there), *shipped]):
-        known.setdefault(_subject(mean), []).append(mean)
+        known.setdefault((mean.metric, mean.dataset, mean.split, mean.protocol), []).append(mean)
     for mean in means_over_seeds(one.measurement for one in fresh):
+        subject = (mean.metric, mean.dataset, mean.split, mean.protocol)
+        others = [one for one in known.get(subject, ()) if one.encoder != mean.encoder]
         lower = METRICS[mean.metric].lower_is_better
-        others = [one for one in known.get(_subject(mean), ()) if one.encoder != mean.encoder]
-        if lower is None or not others:
-            yield Standing(mean=mean, best=None, place=None if lower is None else 1, n=len(others) + 1)
-            continue
         sign = 1 if lower else -1
-        best = min(others, key=lambda one: sign * one.value)
         ahead = {one.encoder for one in others if sign * one.value < sign * mean.value}
-        yield Standing(mean=mean, best=best, place=len(ahead) + 1, n=len({one.encoder for one in others}) + 1)
+        best = None if lower is None else min(others, key=lambda one: sign * one.value, default=None)
+        yield {
+            **{name: getattr(mean, name) for name in ("encoder", "metric", "dataset", "split", "protocol", "unit")},
+            "value": mean.value,
+            "n_seeds": mean.n_seeds,
+            "best": best and {"encoder": best.encoder, "value": best.value, "source": best.source},
+            "place": None if lower is None else len(ahead) + 1,
+            "of": len({one.encoder for one in others}) + 1,
+        }
 
 
-def _subject(mean: SeedMean) -> tuple[str, ...]:
-    return (mean.metric, mean.dataset, mean.split, mean.protocol)
+def _committed(submission: Submission, fresh: Sequence[Found], protocol: ProtocolCheck | None) -> Submission:
+    """Commits the rows on the branch, in a work tree of its own; the branch stays only if all of it succeeds."""
+    root, branch = submission.repository, submission.branch
+    with TemporaryDirectory(prefix="zoo-submit-") as temporary:
+        tree = Path(temporary, "tree")
+        _git(root, "worktree", "add", "--quiet", "-b", branch, str(tree), "HEAD")
+        commit = None
+        try:
+            _write(tree, submission, fresh, protocol)
+            _git(tree, "add", "--all")
+            files = _git(tree, "diff", "--cached", "--name-only", "-z").split("\0")
+            subject = f"{submission.n_rows} rows by {submission.source}"
+            _git(tree, "commit", "--quiet", "-m", subject, "-m", f"By zoo submit; see {submission.folder}/README.md.")
+            commit = _git(tree, "rev-parse", "HEAD").strip()
+        finally:
+            _git(root, "worktree", "remove", "--force", str(tree))
+            if commit is None:
+                _git(root, "branch", "--quiet", "-D", branch)
+    return replace(submission, commit=commit, files=tuple(filter(None, files)))
 
 
-def _write(
-    tree: Path, submission: Submission, fresh: Sequence[Found], cards: Mapping[str, str], protocol: ProtocolCheck | None
-) -> None:
+def _write(tree: Path, submission: Submission, fresh: Sequence[Found], protocol: ProtocolCheck | None) -> None:
     """Writes everything into a work tree, and checks all rows as they then are."""
-    record({one.measurement: one.provenance or {} for one in fresh}, folder=tree / ROWS, alone=True)
-    (tree / ROWS / ".lock").unlink(missing_ok=True)
-    for name, text in cards.items():
-        path = tree / CARDS / f"{name}.toml"
+    record({one.measurement: one.provenance or {} for one in fresh}, folder=tree / _ROWS, alone=True)
+    (tree / _ROWS / ".lock").unlink(missing_ok=True)
+    for name in submission.cards:
+        path = tree / _CARDS / f"{name}.toml"
         if not path.exists():
-            _write_text(path, text)
+            _write_text(path, card_text(catalogue()[name], comment=_COMMENT))
     checked = check([tree], protocol=protocol)
     if checked.problems:
         first = checked.problems[0].sentence.replace(f"{tree}/", "").removesuffix(".")
@@ -270,7 +249,6 @@ def _write(
             f"With this contribution {submission.repository} would not pass 'zoo results check': {first} "
             f"({len(checked.problems)} problems in all); nothing is prepared."
         )
-    checks = CHECKS if protocol is not None else CHECKS[:-1]
     facts = {
         "format": FORMAT,
         "source": submission.source,
@@ -278,13 +256,13 @@ def _write(
         "zoo": __version__,
         "n_rows": submission.n_rows,
         "encoders": list(submission.encoders),
-        "passed": list(checks),
+        "passed": list(CHECKS if protocol is not None else CHECKS[:-1]),
         "not_checked": [f"the settings of {n} rows by {name}" for name, n in checked.unknown_protocols.items()],
-        "numbers": [one.as_dict() for one in submission.standings],
+        "numbers": list(submission.numbers),
     }
     folder = tree / submission.folder
-    _write_text(folder / "checks.json", json.dumps(facts, indent=1, ensure_ascii=True) + "\n")
-    _write_text(folder / "README.md", readme(submission, facts))
+    _write_text(folder / "checks.json", json.dumps(facts, indent=1) + "\n")
+    _write_text(folder / "README.md", _page(submission, facts))
 
 
 _PAGE = """\
@@ -305,15 +283,14 @@ same metric, data set, split and protocol:
 """
 
 
-def readme(submission: Submission, facts: Mapping[str, Any]) -> str:
-    """The page of a contribution."""
+def _page(submission: Submission, facts: Mapping[str, Any]) -> str:
     rows = []
-    for one in submission.standings:
-        mean, best = one.mean, one.best
-        known = ("", "") if best is None else (f"{best.value:.4g}", best.encoder)
-        place = "" if one.place is None else f"{one.place} of {one.n}"
-        value = f"{mean.value:.4g} {mean.unit}"
-        cells = [mean.encoder, mean.metric, mean.dataset, mean.split, mean.protocol, value, *known, place]
+    for one in submission.numbers:
+        best = one["best"]
+        known = ("", "") if best is None else (f"{best['value']:.4g}", best["encoder"])
+        place = "" if one["place"] is None else f"{one['place']} of {one['of']}"
+        cells = [one[name] for name in ("encoder", "metric", "dataset", "split", "protocol")]
+        cells += [f"{one['value']:.4g} {one['unit']}", *known, place]
         rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     cards = f" Cards of encoders that the zoo does not ship go along: {', '.join(submission.cards)}."
     checks = [*facts["passed"], *(f"not checked: {what}" for what in facts["not_checked"])]
@@ -329,22 +306,6 @@ def readme(submission: Submission, facts: Mapping[str, Any]) -> str:
 def _write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def _work_tree(root: Path, branch: str) -> Iterator[Path]:
-    """A work tree of a new branch, which is gone afterwards; the branch stays unless the block fails."""
-    with TemporaryDirectory(prefix="zoo-submit-") as folder:
-        tree = Path(folder, "tree")
-        _git(root, "worktree", "add", "--quiet", "-b", branch, str(tree), "HEAD")
-        is_whole = False
-        try:
-            yield tree
-            is_whole = True
-        finally:
-            _git(root, "worktree", "remove", "--force", str(tree))
-            if not is_whole:
-                _git(root, "branch", "--quiet", "-D", branch)
 
 
 def _git(folder: Path, *arguments: str) -> str:
