@@ -25,16 +25,8 @@ from ..cards.catalogue import adopt, build_card, catalogue, parse_beside_shipped
 from ..errors import QueryError, ResultsError, StoreError
 from ..files import content_folder, replaced, user_folder
 from ..storage import Place, place_at
-from .reading import checked_rows, table_lines
-from .recording import (
-    PROVENANCE_KEYS,
-    difference_of,
-    identity_of,
-    images_behind,
-    provenance_line,
-    record,
-    sidecar_of,
-)
+from .reading import table_lines
+from .recording import PROVENANCE_KEYS, difference_of, images_behind, record, rows_with_provenance, sidecar_of
 from .rows import Measurement, measurement_of
 from .values import COLUMNS, Key, Row, key_of
 
@@ -352,30 +344,16 @@ def _files_in(place: Place, suffix: str) -> Iterator[tuple[Place, str]]:
 
 def _read(where: str, content: bytes, beside: bytes | None, found: list[Found], wrong: list[Problem]) -> None:
     """Adds the rows of a file, each with its provenance, and its wrong lines."""
-    texts = content.decode("utf-8-sig", "replace").split("\n")
 
     def refuse(error: ResultsError) -> None:
-        of_line = re.match(rf"{re.escape(where)}, line (\d+)", str(error))
-        line = texts[int(of_line[1]) - 1] if of_line and int(of_line[1]) <= len(texts) else ""
+        of_line = re.match(r"(.+?), line (\d+)", str(error))
+        text = (content if of_line and of_line[1] == where else beside or b"").decode("utf-8-sig", "replace")
+        lines = dict(enumerate(text.split("\n"), start=1))
+        line = lines.get(int(of_line[2]), "") if of_line else ""
         wrong.append(Problem(kind="row", place=of_line[0] if of_line else where, sentence=str(error), line=line))
 
-    provenances: dict[str, Mapping[str, Any]] = {}
-    sidecar = f"{where.rpartition('/')[0]}/{sidecar_of(Path(where.rpartition('/')[2])).name}"
-    for number, line in enumerate((beside or b"").decode("utf-8", "replace").split("\n"), start=1):
-        if line:
-            try:
-                told = provenance_line(f"{sidecar}, line {number}", line)
-            except ResultsError as error:
-                place = f"{sidecar}, line {number}"
-                wrong.append(Problem(kind="row", place=place, sentence=str(error), line=line))
-                continue
-            provenance = told.pop("provenance")
-            provenances[json.dumps(told, sort_keys=True)] = provenance
-    places: dict[Key, str] = {}
-    lines = table_lines(where, content, refuse)
-    for row in checked_rows(lambda line: f"{where}, line {line}", lines, catalogue(), places, refuse):
-        told_of = provenances.get(json.dumps(identity_of(row), sort_keys=True))
-        found.append(Found(row=row, place=places[key_of(row)], provenance=told_of))
+    for place, row, provenance in rows_with_provenance(where, content, beside or b"", refuse):
+        found.append(Found(row=row, place=place, provenance=provenance))
 
 
 def incomplete(one: Found) -> Problem | None:

@@ -21,16 +21,16 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..cards.catalogue import Catalogue, catalogue
 from ..cards.writing import keep
 from ..errors import ResultsError, warn
 from ..files import content_folder, locked, replaced, user_folder
-from .reading import checked_rows, contents_of, read_files, require_table, rows_of
+from .reading import checked_rows, contents_of, raised, read_files, require_table, rows_of, table_lines
 from .rows import Measurement, measurement_of, read_rows, row_of
 from .values import COLUMNS, Key, Row, key_of
 
@@ -178,10 +178,10 @@ def _provenance_records(stem: str, *, containing: str = "") -> Iterator[tuple[st
             for number, line in enumerate(text.split("\n"), start=1):
                 if line and containing in line:
                     where = f"{path}, line {number}"
-                    yield where, provenance_line(where, line)
+                    yield where, _provenance_line_of(where, line)
 
 
-def provenance_line(where: str, line: str) -> dict[str, Any]:
+def _provenance_line_of(where: str, line: str) -> dict[str, Any]:
     """What a line of provenance says: :func:`identity_of` its row, and ``provenance``; ``where`` is for the error."""
     try:
         recorded: dict[str, Any] = json.loads(line)
@@ -245,8 +245,7 @@ class Recorded:
     differences: tuple[Difference, ...] = ()  # rows that are there with another value or interval, and stay so
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     row: Row
     line: bytes  # of the results file
     provenance: bytes  # line of the file beside it
@@ -320,28 +319,33 @@ def measured_in(where: str, table: bytes, beside: bytes) -> dict[Measurement, di
 
     ResultsError if a row is wrong or has no provenance.
     """
-    left_out: list[str] = []
-    rows = rows_of(Path(where), table, catalogue(), {}, left_out)
-    if left_out:
-        raise ResultsError(left_out[0])
-    last: dict[str, dict[str, Any]] = {}
-    numbered = enumerate(beside.decode("utf-8", "replace").split("\n"), start=1)
-    for number, line in numbered:
-        if not line:
-            continue
-        recorded = provenance_line(f"the provenance of {where}, line {number}", line)
-        provenance = recorded.pop("provenance")
-        last[json.dumps(recorded, sort_keys=True)] = provenance
     found = {}
-    for row in rows:
-        identity = json.dumps(identity_of(row), sort_keys=True)
-        if identity not in last:
-            raise ResultsError(
-                f"{where}: {row.metric!r} of {row.encoder!r}, {row.split!r} has no provenance; remove the file, and "
-                "measure it again."
-            )
-        found[measurement_of(row)] = last[identity]
+    for place, row, provenance in rows_with_provenance(where, table, beside, raised):
+        if provenance is None:
+            what = f"{row.metric!r} of {row.encoder!r}, {row.split!r}"
+            raise ResultsError(f"{place}: {what} has no provenance; remove the file, and measure it again.")
+        found[measurement_of(row)] = provenance
     return found
+
+
+def rows_with_provenance(
+    where: str, table: bytes, beside: bytes, wrong: Callable[[ResultsError], None]
+) -> Iterator[tuple[str, Row, dict[str, Any] | None]]:
+    """Place, row and provenance (None if it has none) of a results file; ``wrong`` gets the error of each wrong line."""
+    provenances: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(beside.decode("utf-8", "replace").split("\n"), start=1):
+        if line:
+            try:
+                told = _provenance_line_of(f"{where.removesuffix('.csv')}{_SUFFIX}, line {number}", line)
+            except ResultsError as error:
+                wrong(error)
+                continue
+            provenance = told.pop("provenance")
+            provenances[json.dumps(told, sort_keys=True)] = provenance
+    places: dict[Key, str] = {}
+    lines = table_lines(where, table, wrong)
+    for row in checked_rows(lambda line: f"{where}, line {line}", lines, catalogue(), places, wrong):
+        yield places[key_of(row)], row, provenances.get(json.dumps(identity_of(row), sort_keys=True))
 
 
 def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[str, dict[str, dict[str, str]]]]:
