@@ -1,14 +1,9 @@
 """All cards as :class:`~zoo.cards.schema.EncoderCard` values, and the cache of content that was read and checked.
 
 A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
-and ``like = "ID"`` inside an encoder starts from another encoder instead of from the defaults alone.
-
-Beside the cards of the files, which are those that are listed and counted, there is one for every other set of features
-that an encoder offers; :mod:`zoo.cards.representations` says how they are named.
-
-Reading and checking them is what :mod:`zoo.cards.compiled` saves, with a copy for the shipped cards and one for the
-user's; beside every card a copy has those facts of all cards that listings show, a column each, so that a listing
-builds no card.
+and ``like = "ID"`` inside an encoder starts from another encoder. Reading and checking them is what
+:mod:`zoo.cards.compiled` saves, with a copy for the shipped cards and one for the user's; beside every card a copy has
+the facts of all cards that listings show, a column each, so that a listing builds no card.
 """
 
 from __future__ import annotations
@@ -108,9 +103,9 @@ class Catalogue(Mapping[str, EncoderCard]):
         return tuple(encoder for parts in self._parts[1:] for encoder in parts["ids"] if encoder not in self._hidden)
 
     @property
-    def digest(self) -> str:
-        """Changes with the content of every card file."""
-        return "-".join(parts.digest for parts in self._parts)
+    def digests(self) -> tuple[str, ...]:
+        """Change with the content of the shipped card files and, if there are any, of the user's."""
+        return tuple(parts.digest for parts in self._parts)
 
     def _joined(self, part: str) -> list[Any]:
         return [value for parts in self._parts for value in parts[part]]
@@ -281,20 +276,22 @@ def read_card_files() -> dict[Path, bytes]:
 
 @lru_cache(maxsize=4)
 def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
-    shipped = _shipped(tuple(one for one in stamps if not _is_of_user(one[0])))
-    own = [path for path, *_ in stamps if _is_of_user(path)]
+    folder = str(content_folder("metadata"))
+    shipped = _shipped(tuple(one for one in stamps if str(one[0]).startswith(folder)))
+    own_stamps = [one for one in stamps if not str(one[0]).startswith(folder)]
+    own = [path for path, *_ in own_stamps]
     if not own:
         return Catalogue([shipped])
     unreadable: list[str] = []
 
     def read() -> dict[Path, bytes]:
-        return {Path(shipped.digest): b""} | _contents(own, unreadable)
+        return _contents(own, unreadable)
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
-        facts, left_out = parse_beside_shipped({path: sources[path] for path in own if path in sources})
+        facts, left_out = parse_beside_shipped(sources)
         return _as_parts(facts, [*unreadable, *left_out])
 
-    return Catalogue([shipped, compiled("own_cards", stamps, RULES, read, make)])
+    return Catalogue([shipped, compiled("own_cards", own_stamps, RULES, read, make, beside=shipped.digest)])
 
 
 @lru_cache(maxsize=2)

@@ -65,23 +65,26 @@ def compiled(
     rules: Iterable[str],
     read: Callable[[], Mapping[Path, bytes]],
     make: Callable[[Mapping[Path, bytes]], Mapping[str, Any]],
+    *,
+    beside: str = "",
 ) -> Parts:
     """What ``make`` returns for the content of the sources, from the cached copy if there is one.
 
     ``kind`` begins the name of the copy, ``stamps`` are those of every source, taken before ``read`` returns what is in
     them, and ``rules`` names the packages and modules of the zoo that decide what ``make`` returns: JSON values, at
-    least one. Errors of ``read`` and ``make`` pass through, and nothing is written then.
+    least one. ``beside`` is the digest of other copies that it depends on. Errors of ``read`` and ``make`` pass
+    through, and nothing is written then.
     """
     modules = _modules(tuple(rules))
     stamped = [*stamps, *map(stamp, modules)]
-    told = "\n".join(f"{path}\0{numbers}" for path, *numbers in stamped)
+    told = "\n".join([beside, *(f"{path}\0{numbers}" for path, *numbers in stamped)])
     paths = "\0".join(str(path) for path, *_ in stamped)
     copy = cache_folder() / f"{kind}-{crc32(paths.encode(errors='surrogateescape')):08x}.json"
     told_then, parts = _read(copy)
     if parts is not None and told_then == told:
         return parts
     sources = read()
-    digest = _digest(modules, sources)
+    digest = _digest(beside, modules, sources)
     lines = None
     if parts is None or parts.digest != digest:
         values = make(sources)
@@ -110,10 +113,10 @@ def _modules(rules: tuple[str, ...]) -> tuple[Path, ...]:
     return tuple(path for name in rules for path in (sorted((_ZOO / name).glob("*.py")) or [_ZOO / f"{name}.py"]))
 
 
-def _digest(modules: Iterable[Path], sources: Mapping[Path, bytes]) -> str:
+def _digest(beside: str, modules: Iterable[Path], sources: Mapping[Path, bytes]) -> str:
     from hashlib import blake2b  # which takes longer than reading a copy
 
-    digest = blake2b(digest_size=16)
+    digest = blake2b(beside.encode(), digest_size=16)
     for path, content in [*((path, path.read_bytes()) for path in modules), *sources.items()]:
         digest.update(f"{path}\0{len(content)}\0".encode(errors="surrogateescape"))
         digest.update(content)

@@ -21,7 +21,7 @@ from typing import TypeVar
 from ..cards.catalogue import catalogue
 from ..cards.schema import NOT_PUBLISHED
 from ..errors import QueryError, UnknownName
-from .rows import Measurement, errata, means_over_seeds, measurement_of, read_rows, without_wrong
+from .rows import Measurement, means_over_seeds, measurement_of, read_rows, rows_and_errata, without_wrong
 from .values import (
     IMAGENET,
     PROBE,
@@ -81,19 +81,20 @@ def summaries(
         If no linear probe was measured on ``dataset``.
     """
     ids = None if encoders is None else frozenset(encoders)
-    rows = read_rows(RISKS, with_unlisted=_has_unlisted(ids))
+    wanted = ids if source is None else None  # whether there is such a source, all rows say
+    rows, known_errata = rows_and_errata(RISKS, encoders=wanted, with_unlisted=_has_unlisted(ids))
     if source is not None:
         sources = sorted({row.source for row in rows if row.dataset == IMAGENET})
         if source not in sources:
             raise QueryError(f"No ImageNet-1K risk comes from the source {source!r}, expected one of {sources}.")
         rows = [row for row in rows if row.source == source]
-    known_errata = errata()
     if exclude_wrong:
         rows = without_wrong(rows, known_errata)
     if dataset != IMAGENET and not any(row.dataset == dataset for row in rows):
         if any(row.dataset == dataset for row in read_rows(RISKS, with_unlisted=True)):
             return {}
-        known = [IMAGENET, *dict.fromkeys(row.dataset for row in rows if row.dataset != IMAGENET)]
+        others = read_rows(RISKS, with_unlisted=_has_unlisted(ids))
+        known = list(dict.fromkeys([IMAGENET, *(row.dataset for row in others)]))
         hint = f"There are {', '.join(known)}."
         raise UnknownName("data set with errors of linear probes", dataset, known, hint=hint)
     by_encoder: dict[str, list[Row]] = {}
@@ -115,7 +116,7 @@ def measured_encoders(among: Iterable[str]) -> set[str]:
 
 def _has_unlisted(ids: Iterable[str] | None) -> bool:
     """Whether one of these encoders is of an experiment, whose shipped rows are read for whom asks alone."""
-    return not all(map(catalogue().lists, ids or ()))
+    return ids is not None and not all(map(catalogue().lists, ids))
 
 
 def seed_means(encoders: str | Iterable[str] | None = None) -> list[SeedMean]:

@@ -1,8 +1,8 @@
-"""Reads and checks results files: tables of rows, errata, checksums.
+"""Reads and checks results files: tables of rows, errata, reported numbers, checksums.
 
 Every refusal is one sentence: file, line, column, what it holds, what was expected, what to do. A wrong row or file of
-the user's is left out with such a sentence; a wrong shipped one raises it. :mod:`zoo.results.rows` keeps a copy of what
-was checked.
+the user's is left out with such a sentence; a wrong shipped one raises it. Others keep copies of
+what was checked.
 """
 
 from __future__ import annotations
@@ -12,21 +12,28 @@ import io
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..cards.catalogue import Catalogue
+from ..cards.compiled import Parts
 from ..errors import ResultsError, nearest_names, warn
 from ..files import content_files, content_folder
-from .values import COLUMNS, IMAGENET, PUBLISHED_SOURCE, Key, ResultErratum, Row, key_of
+from .reported_values import COLUMNS as REPORTED_COLUMNS
+from .reported_values import FULL, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
+from .reported_values import METRICS as REPORTED_METRICS
+from .values import COLUMNS, IMAGENET, PUBLISHED_SOURCE, RISKS, Key, ResultErratum, Row, key_of
 from .vocabulary import ERRATUM_KINDS, METRICS, known_split
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)  # float() takes '2_8.8' and ' 28.8 ' too
 _WHOLE_NUMBER = re.compile(r"0|[1-9]\d{0,19}", re.ASCII)  # one spelling each, lest '0' and '00' be two seeds
+_PRINTED = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+_RESOLUTION = re.compile(r"|native|[1-9]\d{1,4}(/[1-9]\d{1,4})*", re.ASCII)
+_NEEDED = ("dataset", "source", "place", "measured_by")  # of a reported number
 _DATE = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?", re.ASCII)
 _INTERVAL_SLACK = 1e-9  # relative; a value and the ends of its interval come from different sums
 
@@ -348,6 +355,113 @@ def _erratum(where: str, entry: object, cards: Catalogue) -> ResultErratum:
         expected = f"one of {', '.join(map(repr, ERRATUM_KINDS))}"
         _refuse_name(where, "kind", entry["kind"], ERRATUM_KINDS, expected, word="key")
     return ResultErratum(**{**entry, "encoder": encoder})
+
+
+def checked_tables(sources: Mapping[Path, bytes], cards: Catalogue, shipped: Parts | None = None) -> dict[str, Any]:
+    """What a copy holds: rows by encoder with their places in the order of all, errata, sentences on what is wrong."""
+    seen: dict[Key, str] = {}
+    left_out: list[str] = []
+    rows: list[Row] = []
+    known: list[ResultErratum] = []
+    for path, content in sources.items():
+        if path.name.endswith("errata.toml"):
+            known += errata_of(path, content, cards, left_out)
+        elif path.suffix == ".csv":
+            if shipped is not None:
+                named = {row.encoder for _, row in table_lines(path, content, lambda error: None)}
+                seen |= _keys_in(shipped, {cards.id_of(name) for name in named if name in cards})
+            rows += rows_of(path, content, cards, seen, left_out)
+    made: dict[str, Any] = {"left out": left_out, "errata": [asdict(one) for one in known]}
+    for place, row in enumerate(rows):
+        part = f"{'risks' if row.metric in RISKS else 'others'} {row.encoder}"
+        made.setdefault(part, []).append([place, *row[1:]])
+    encoders = list(dict.fromkeys(row.encoder for row in rows))
+    unlisted = [one for one in encoders if shipped is None and not cards.lists(one)]  # the user's rows always count
+    return made | {"encoders": encoders, "unlisted": unlisted}
+
+
+def _keys_in(parts: Parts, encoders: Iterable[str]) -> dict[Key, str]:
+    """The keys of shipped rows of these encoders, with their place for a sentence."""
+    stored = ((encoder, parts.get(f"{kind} {encoder}", ())) for encoder in encoders for kind in ("risks", "others"))
+    return {key_of(Row(encoder, *fields)): "the zoo's own results" for encoder, rows in stored for _, *fields in rows}
+
+
+def checked_numbers(
+    contents: Mapping[Path, bytes],
+    cards: Catalogue,
+    seen: dict[tuple[str, ...], str],
+    wrong: Callable[[ResultsError], None],
+) -> Iterator[ReportedNumber]:
+    """The right rows of some files; ``wrong`` gets the error of every other one.
+
+    ``seen`` maps the key of every earlier number to its place, and is added to.
+    """
+    for path, content in contents.items():
+        for place, texts in tab_separated(path, content, REPORTED_COLUMNS, wrong):
+            try:
+                number = _reported_number(place, texts, cards)
+                if number.key in seen:
+                    raise ResultsError(
+                        f"{place}: found the row of {seen[number.key]} again, expected one row a number; delete one, "
+                        "or tell them apart by setting, resolution, source or place."
+                    )
+            except ResultsError as error:
+                wrong(error)
+                continue
+            seen[number.key] = place
+            yield number
+
+
+def _reported_number(place: str, fields: dict[str, str], cards: Catalogue) -> ReportedNumber:
+    """The number of a line; ResultsError says which field is wrong."""
+
+    def refuse(column: str, expected: str) -> ResultsError:
+        found = repr(fields[column]) if fields[column] else "nothing"
+        return ResultsError(f"{place}, column {column!r}: found {found}, expected {expected}.")
+
+    def known(column: str, words: Collection[str], what: str) -> None:
+        if fields[column] not in words:
+            near = ", ".join(map(repr, nearest_names(fields[column], words)))
+            raise refuse(column, f"{what}{f'; near are: {near}' if near else ''}")
+
+    if fields["encoder"] not in cards:
+        known("encoder", cards, "the id of a card")
+    known("metric", REPORTED_METRICS, "a metric of reported numbers, see results/README.md")
+    known("protocol", PROTOCOLS, "a protocol of reported numbers, see results/README.md")
+    known("standing", STANDINGS, f"one of {', '.join(STANDINGS)}")
+    metric = REPORTED_METRICS[fields["metric"]]
+    known("unit", metric.units, " or ".join(metric.units))
+    for column in _NEEDED:
+        if not fields[column].strip():
+            raise refuse(column, "a text")
+    if not _fits(fields["split"], fields["dataset"], fields["protocol"]):
+        raise refuse("split", _EXPECTED_SPLIT)
+    if not is_date(fields["date"]):
+        raise refuse("date", "a date like '2026-11-22' or '2026-11', when the source was read")
+    if not _RESOLUTION.fullmatch(fields["resolution"]):
+        raise refuse("resolution", "pixels such as '224', several such as '224/336', 'native', or nothing")
+    value = float(fields["value"]) if _PRINTED.fullmatch(fields["value"]) else math.nan
+    most = {"percent": 100.0, "fraction": 1.0, "dimensionless": 1.0}.get(fields["unit"], math.inf)
+    least = -1.0 if fields["unit"] == "dimensionless" else 0.0
+    if not least <= value <= most:
+        raise refuse("value", f"a number as it is printed, from {least:g}{'' if most == math.inf else f' to {most:g}'}")
+    texts = {name: text for name, text in fields.items() if name not in ("encoder", "value")}
+    return ReportedNumber(encoder=cards.id_of(fields["encoder"]), value=value, printed=fields["value"], **texts)
+
+
+_EXPECTED_SPLIT = (
+    f"nothing, but of {IMAGENET} {FULL!r}, {ZERO_SHOT!r} by reported-zero-shot, or as in 'train 1% -> val' by "
+    "reported-few-labels"
+)
+
+
+def _fits(split: str, dataset: str, protocol: str) -> bool:
+    """Only the splits of ImageNet-1K are known; those of other data sets are the source's own."""
+    if dataset != IMAGENET:
+        return not split
+    if protocol == "reported-few-labels":
+        return split not in (FULL, "") and METRICS["linear_probe_error"].takes(split)
+    return split == (ZERO_SHOT if protocol == "reported-zero-shot" else FULL)
 
 
 CHECKSUMS = "CHECKSUMS"  # in the shipped folder; `make docs` writes it

@@ -331,7 +331,7 @@ def measured_in(where: str, table: bytes, beside: bytes) -> dict[Measurement, di
 def rows_with_provenance(
     where: str, table: bytes, beside: bytes, wrong: Callable[[ResultsError], None]
 ) -> Iterator[tuple[str, Row, dict[str, Any] | None]]:
-    """Place, row and provenance (None if it has none) of a results file; ``wrong`` gets the error of each wrong line."""
+    """Place, row and provenance (None if it has none) of a results file; ``wrong`` gets the error of a wrong line."""
     provenances: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(beside.decode("utf-8", "replace").split("\n"), start=1):
         if line:

@@ -10,28 +10,21 @@ differ, and mostly nobody says how. The study ``do_reported_numbers_agree`` says
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ..cards.catalogue import RULES, Catalogue, catalogue
+from ..cards.catalogue import RULES, catalogue
 from ..cards.compiled import Parts, compiled, stamp
 from ..cards.schema import EncoderCard, Missing
-from ..errors import ResultsError, nearest_names, warn
+from ..errors import ResultsError, warn
 from ..files import content_files, content_folder, shipped_only
 from .reported_values import (
     CARD,
-    COLUMNS,
     FILE,
     FULL,
-    METRICS,
-    PROTOCOLS,
-    STANDINGS,
     TOP_1,
-    ZERO_SHOT,
     ReportedNumber,
     choose,
 )
@@ -39,9 +32,6 @@ from .values import IMAGENET
 
 _FIELDS = tuple(field.name for field in fields(ReportedNumber))
 _NUMBERS = "numbers of "  # begins the names of parts
-_NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
-_RESOLUTION = re.compile(r"|native|[1-9]\d{1,4}(/[1-9]\d{1,4})*", re.ASCII)
-_NEEDED = ("dataset", "source", "place", "measured_by")
 
 
 def reported_numbers(encoder: str | None = None) -> list[ReportedNumber]:
@@ -106,15 +96,16 @@ def _shipped() -> Parts:
     def read() -> dict[Path, bytes]:
         from .reading import read_files
 
-        return {Path(catalogue().digest): b""} | read_files(FILE)
+        with shipped_only():
+            return read_files(FILE)
 
-    def make(_: object) -> dict[str, Any]:
-        from .reading import raised, read_files
+    def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
+        from .reading import checked_numbers, raised
 
-        cards = catalogue()
+        with shipped_only():
+            cards = catalogue()
         by_encoder: dict[str, list[ReportedNumber]] = {}
-        numbers = checked_numbers(read_files(FILE), cards, {}, raised)
-        for number in (*_of_cards(cards.values()), *numbers):
+        for number in (*_of_cards(cards.values()), *checked_numbers(sources, cards, {}, raised)):
             by_encoder.setdefault(number.encoder, []).append(number)
         chosen = {name: _preferred(numbers, cards[name]) for name, numbers in by_encoder.items()}
         texts = {
@@ -123,9 +114,8 @@ def _shipped() -> Parts:
         }
         return {"preferred": {name: some for name, some in chosen.items() if some}, **texts}
 
-    with shipped_only():
-        stamps = [stamp(path) for path in [*content_files("metadata", ".toml"), *content_files("results", FILE)]]
-        return compiled("reported", stamps, (*RULES, "results"), read, make)
+    stamps = [stamp(content_folder("results") / FILE)]
+    return compiled("reported", stamps, (*RULES, "results"), read, make, beside=catalogue().digests[0])
 
 
 def _stored(shipped: Parts, encoder: str) -> list[ReportedNumber]:
@@ -136,7 +126,7 @@ def _stored(shipped: Parts, encoder: str) -> list[ReportedNumber]:
 def _own(shipped: Parts) -> dict[str, list[ReportedNumber]]:
     """All numbers of the encoders of which the user's cards or files have any."""
     cards = catalogue()
-    columns = [cards.column(f"reported.{name}") for name in _OF_CARDS]
+    columns = [cards.column(f"reported.{name}") for name in _OF_CARDS] if cards.own else []
     stated = [name for name in cards.own if not all(isinstance(column[name], Missing) for column in columns)]
     own: dict[str, list[ReportedNumber]] = {}
     numbers = [*_of_cards(cards[name] for name in stated), *_in_own_files(shipped)]
@@ -150,7 +140,7 @@ def _in_own_files(shipped: Parts) -> list[ReportedNumber]:
     paths = [path for path in content_files("results", FILE) if path.name == FILE and not str(path).startswith(folder)]
     if not paths:
         return []
-    from .reading import contents_of
+    from .reading import checked_numbers, contents_of
 
     left_out: list[str] = []
     wrong: list[ResultsError] = []
@@ -196,86 +186,3 @@ def _of_cards(cards: Iterable[EncoderCard]) -> Iterable[ReportedNumber]:
                 remark=" ".join(f"Listed as {erratum.published}: {erratum.reason}" for erratum in errata),
                 doubt="",
             )
-
-
-def checked_numbers(
-    contents: Mapping[Path, bytes],
-    cards: Catalogue,
-    seen: dict[tuple[str, ...], str],
-    wrong: Callable[[ResultsError], None],
-) -> Iterator[ReportedNumber]:
-    """The right rows of some files; ``wrong`` gets the error of every other one.
-
-    ``seen`` maps the key of every earlier number to its place, and is added to.
-    """
-    from .reading import tab_separated  # which listings do without
-
-    for path, content in contents.items():
-        for place, texts in tab_separated(path, content, COLUMNS, wrong):
-            try:
-                number = _number(place, texts, cards)
-                if number.key in seen:
-                    raise ResultsError(
-                        f"{place}: found the row of {seen[number.key]} again, expected one row a number; delete one, "
-                        "or tell them apart by setting, resolution, source or place."
-                    )
-            except ResultsError as error:
-                wrong(error)
-                continue
-            seen[number.key] = place
-            yield number
-
-
-def _number(place: str, fields: dict[str, str], cards: Catalogue) -> ReportedNumber:
-    """The number of a line; ResultsError says which field is wrong."""
-    from .reading import is_date  # which listings do without
-
-    def refuse(column: str, expected: str) -> ResultsError:
-        found = repr(fields[column]) if fields[column] else "nothing"
-        return ResultsError(f"{place}, column {column!r}: found {found}, expected {expected}.")
-
-    def known(column: str, words: Collection[str], what: str) -> None:
-        if fields[column] not in words:
-            near = ", ".join(map(repr, nearest_names(fields[column], words)))
-            raise refuse(column, f"{what}{f'; near are: {near}' if near else ''}")
-
-    if fields["encoder"] not in cards:
-        known("encoder", cards, "the id of a card")
-    known("metric", METRICS, "a metric of reported numbers, see results/README.md")
-    known("protocol", PROTOCOLS, "a protocol of reported numbers, see results/README.md")
-    known("standing", STANDINGS, f"one of {', '.join(STANDINGS)}")
-    metric = METRICS[fields["metric"]]
-    known("unit", metric.units, " or ".join(metric.units))
-    for column in _NEEDED:
-        if not fields[column].strip():
-            raise refuse(column, "a text")
-    if not _fits(fields["split"], fields["dataset"], fields["protocol"]):
-        raise refuse("split", _EXPECTED_SPLIT)
-    if not is_date(fields["date"]):
-        raise refuse("date", "a date like '2026-11-22' or '2026-11', when the source was read")
-    if not _RESOLUTION.fullmatch(fields["resolution"]):
-        raise refuse("resolution", "pixels such as '224', several such as '224/336', 'native', or nothing")
-    value = float(fields["value"]) if _NUMBER.fullmatch(fields["value"]) else math.nan
-    most = {"percent": 100.0, "fraction": 1.0, "dimensionless": 1.0}.get(fields["unit"], math.inf)
-    least = -1.0 if fields["unit"] == "dimensionless" else 0.0
-    if not least <= value <= most:
-        raise refuse("value", f"a number as it is printed, from {least:g}{'' if most == math.inf else f' to {most:g}'}")
-    texts = {name: text for name, text in fields.items() if name not in ("encoder", "value")}
-    return ReportedNumber(encoder=cards.id_of(fields["encoder"]), value=value, printed=fields["value"], **texts)
-
-
-_EXPECTED_SPLIT = (
-    f"nothing, but of {IMAGENET} {FULL!r}, {ZERO_SHOT!r} by reported-zero-shot, or as in 'train 1% -> val' by "
-    "reported-few-labels"
-)
-
-
-def _fits(split: str, dataset: str, protocol: str) -> bool:
-    """Only the splits of ImageNet-1K are known; those of other data sets are the source's own."""
-    if dataset != IMAGENET:
-        return not split
-    if protocol == "reported-few-labels":
-        from .vocabulary import METRICS as MEASURED
-
-        return split not in (FULL, "") and MEASURED["linear_probe_error"].takes(split)
-    return split == (ZERO_SHOT if protocol == "reported-zero-shot" else FULL)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..cards.catalogue import RULES, Catalogue, catalogue
+from ..cards.catalogue import RULES, catalogue
 from ..cards.compiled import Parts, Stamp, compiled, stamp
 from ..errors import UnknownName, warn
 from ..files import content_files, content_folder, shipped_only
-from .values import COLUMNS, RISKS, Key, ResultErratum, Row, SeedMean, key_of
+from .values import COLUMNS, RISKS, ResultErratum, Row, SeedMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +89,30 @@ def read_rows(
     With ``metrics`` or ``encoders``, by id, only theirs. Shipped rows of encoders of
     experiments are among them if ``with_unlisted``. What is wrong in the user's files is left out, and warned of.
     """
-    lists = catalogue().lists
+    return rows_and_errata(metrics, encoders=encoders, with_unlisted=with_unlisted)[0]
+
+
+def rows_and_errata(
+    metrics: Collection[str] | None = None,
+    *,
+    encoders: Collection[str] | None = None,
+    with_unlisted: bool = False,
+) -> tuple[list[Row], tuple[ResultErratum, ...]]:
+    """What :func:`read_rows` and :func:`errata` give, after one look at the files."""
     kinds = ("risks",) if metrics is not None and set(metrics) <= set(RISKS) else ("risks", "others")
     rows: list[Row] = []
-    for number, parts in enumerate(_stored()):
-        is_shipped = number == 0
+    stored = _stored()
+    for parts in stored:
+        unlisted = () if with_unlisted else set(parts["unlisted"])
         found: list[tuple[int, Row]] = []
         for encoder in parts["encoders"]:
-            is_unlisted = is_shipped and not with_unlisted and not lists(encoder)
-            if is_unlisted or (encoders is not None and encoder not in encoders):
+            if encoder in unlisted or (encoders is not None and encoder not in encoders):
                 continue
             for kind in kinds:
                 found += [(place, Row(encoder, *fields)) for place, *fields in parts.get(f"{kind} {encoder}", ())]
         rows += [row for _, row in sorted(found, key=itemgetter(0)) if metrics is None or row.metric in metrics]
         warn(parts["left out"])
-    return rows
+    return rows, tuple(ResultErratum(**one) for parts in stored for one in parts["errata"])
 
 
 def errata() -> tuple[ResultErratum, ...]:
@@ -116,9 +125,7 @@ def errata() -> tuple[ResultErratum, ...]:
     ResultsError
         If the shipped file is unreadable or an entry in it is wrong.
     """
-    stored = _stored()
-    warn(sentence for parts in stored for sentence in parts["left out"])
-    return tuple(ResultErratum(**one) for parts in stored for one in parts["errata"])
+    return rows_and_errata(RISKS, encoders=())[1]
 
 
 def without_wrong(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[Row]:
@@ -132,65 +139,45 @@ _RULES = (*RULES, "results")
 
 def _stored() -> list[Parts]:
     """The copy of the shipped rows and errata, then that of the user's if there are any."""
+    cards, folder = catalogue(), str(content_folder("results"))
     tables = [*content_files("results", ".csv"), *content_files("results", "errata.toml")]
-    stamps = [stamp(path) for path in [*content_files("metadata", ".toml"), *tables]]
-    folders = tuple(str(content_folder(name)) for name in ("metadata", "results"))
-    shipped = _shipped(tuple(one for one in stamps if str(one[0]).startswith(folders)))
-    own = [path for path in tables if not str(path).startswith(folders)]
-    if not own:
+    stamps = [stamp(path) for path in tables]
+    shipped = _shipped(tuple(one for one in stamps if str(one[0]).startswith(folder)), cards.digests[0])
+    own_stamps = [one for one in stamps if not str(one[0]).startswith(folder)]
+    if not own_stamps:
         return [shipped]
     unreadable: list[str] = []
 
     def read() -> dict[Path, bytes]:
         from .reading import contents_of
 
-        return {Path(shipped.digest): b"", Path(catalogue().digest): b""} | contents_of(own, unreadable)
+        return contents_of([path for path, *_ in own_stamps], unreadable)
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
-        made = _checked({path: sources[path] for path in own if path in sources}, catalogue(), shipped)
+        from .reading import checked_tables
+
+        made = checked_tables(sources, cards, shipped)
         return made | {"left out": unreadable + made["left out"]}
 
-    return [shipped, compiled("own_rows", stamps, _RULES, read, make)]
+    beside = "-".join([shipped.digest, *cards.digests])
+    return [shipped, compiled("own_rows", own_stamps, _RULES, read, make, beside=beside)]
 
 
 @lru_cache(maxsize=2)
-def _shipped(stamps: tuple[Stamp, ...]) -> Parts:
+def _shipped(stamps: tuple[Stamp, ...], cards: str) -> Parts:
     def read() -> dict[Path, bytes]:
         from .reading import read_files
 
-        return {Path(catalogue().digest): b""} | read_files(".csv") | read_files("errata.toml")
+        with shipped_only():
+            return read_files(".csv") | read_files("errata.toml")
 
-    with shipped_only():
-        return compiled("rows", stamps, _RULES, read, lambda sources: _checked(sources, catalogue()))
+    def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
+        from .reading import checked_tables
 
+        with shipped_only():
+            return checked_tables(sources, catalogue())
 
-def _checked(sources: Mapping[Path, bytes], cards: Catalogue, shipped: Parts | None = None) -> dict[str, Any]:
-    """What a copy holds: rows by encoder with their places in the order of all, errata, sentences on what is wrong."""
-    from .reading import errata_of, rows_of, table_lines
-
-    seen: dict[Key, str] = {}
-    left_out: list[str] = []
-    rows: list[Row] = []
-    known: list[ResultErratum] = []
-    for path, content in sources.items():
-        if path.name.endswith("errata.toml"):
-            known += errata_of(path, content, cards, left_out)
-        elif path.suffix == ".csv":
-            if shipped is not None:
-                named = {row.encoder for _, row in table_lines(path, content, lambda error: None)}
-                seen |= _keys_in(shipped, {cards.id_of(name) for name in named if name in cards})
-            rows += rows_of(path, content, cards, seen, left_out)
-    made: dict[str, Any] = {"encoders": [], "left out": left_out, "errata": [asdict(one) for one in known]}
-    for place, row in enumerate(rows):
-        part = f"{'risks' if row.metric in RISKS else 'others'} {row.encoder}"
-        made.setdefault(part, []).append([place, *row[1:]])
-    return made | {"encoders": list(dict.fromkeys(row.encoder for row in rows))}
-
-
-def _keys_in(parts: Parts, encoders: Iterable[str]) -> dict[Key, str]:
-    """The keys of shipped rows of these encoders, with their place for a sentence."""
-    stored = ((encoder, parts.get(f"{kind} {encoder}", ())) for encoder in encoders for kind in ("risks", "others"))
-    return {key_of(Row(encoder, *fields)): "the zoo's own results" for encoder, rows in stored for _, *fields in rows}
+    return compiled("rows", stamps, _RULES, read, make, beside=cards)
 
 
 def _names(given: str | Iterable[str]) -> list[str]:
