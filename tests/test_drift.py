@@ -13,10 +13,9 @@ import torch
 from tests.each import for_each
 from tests.servers import serving
 from tests.tiny import checkpoint, write_card
-from zoo import drift
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard, Preprocess
-from zoo.drift import IMAGES, TOLERANCE, Circumstances, Drift, Recording, compare_features, recording_path
+from zoo.drift import IMAGES, TOLERANCE, Drift, compare_features, recording_path
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.preprocess import build_preprocess
 from zoo.errors import DataError, StoreError
@@ -121,20 +120,6 @@ def test_a_small_mistake_is_drift(change: Change, card: EncoderCard) -> None:
     assert max(image.relative for image in found.images) > TOLERANCE
 
 
-def test_what_has_changed_since_is_told(card: EncoderCard) -> None:
-    then = drift.observed(None, encoder_of(card), build_preprocess(card.preprocess))
-    versions = then.circumstances.versions | {"torch": "2.4.0"}
-    older = replace(then.circumstances, versions=versions, weights="sha256 " + "0" * 64, machine="z80, cpu")
-    drift.keep_recording(card, replace(then, circumstances=older))
-    found = check(card, preprocess=build_preprocess(replace(card.preprocess, interpolation="bilinear")))
-    assert found is not None
-    told = {change.what: (change.then, change.now) for change in found.changes}
-    assert told.keys() == {"weights", "preprocess", "machine", "torch"}
-    assert told["torch"] == ("2.4.0", torch.__version__.split("+")[0])
-    assert told["weights"] == ("sha256 " + "0" * 64, "random, seed 0")
-    assert "bicubic" in told["preprocess"][0] and "bilinear" in told["preprocess"][1]
-
-
 def test_weights_that_are_fetched_again_are_held_against_the_old_recording() -> None:
     with serving({f"/{seed}.pth": checkpoint("tiny", seed=seed) for seed in (1, 2)}) as server:
         for seed in (1, 2):
@@ -187,23 +172,6 @@ def test_another_number_of_dimensions_is_drift(card: EncoderCard) -> None:
     assert found is not None
     assert (found.verdict, found.images) == ("drifted", ())
     assert [(change.what, change.then, change.now) for change in found.changes] == [("dimensions", "32", "64")]
-
-
-def recording(features: torch.Tensor) -> Recording:
-    circumstances = Circumstances(
-        weights="", preprocess="", machine="", versions=dict.fromkeys(drift._LIBRARIES, ""), day="2026-01-31"
-    )
-    return Recording(features=dict.fromkeys(IMAGES, features), circumstances=circumstances)
-
-
-@for_each([("pred", 1, "within rounding"), ("pred", 512, "drifted"), ("proj", 1, "drifted")], arguments=3)
-def test_few_quantised_features_may_round_to_the_next_step(
-    layer: Any, n_moved: int, verdict: str, card: EncoderCard
-) -> None:
-    features = torch.arange(512.0)
-    moved = features + (features < n_moved)
-    quantised = replace(card, representation=replace(card.representation, layer=layer))
-    assert drift._compared(quantised, recording(features), recording(moved)).verdict == verdict
 
 
 def test_the_users_own_precision_plays_no_part_and_stays(card: EncoderCard) -> None:

@@ -100,17 +100,3 @@ def test_zoo_show_says_who_is_admitted_and_what_is_nearest(hub: Server) -> None:
     assert "gated: members; ask at https://huggingface.co/own/gated" in text
     assert "the nearest open encoder is" in text
     assert document("show", "tiny")["access"] == "gated: members; ask at https://huggingface.co/own/gated"
-
-
-def test_zoo_show_says_what_a_licence_allows_and_which_of_two_is_meant(hub: Server) -> None:
-    path = write_card("tiny", "timm:vit_small_patch16_224.dino")
-    path.write_text(
-        path.read_text() + 'licence = { weights = "LicenseRef-apple-amlr", timm = "LicenseRef-apple-ascl" }\n'
-    )
-    terms = document("show", "tiny")["licence_terms"]
-    assert terms["commercial_use"] == "no"
-    assert terms["text"].startswith("https://github.com/apple/")
-    text = run("show", "tiny").stdout
-    assert "for research alone" in text
-    assert "timm labels its copy LicenseRef-apple-ascl; what its authors say, LicenseRef-apple-amlr, is meant" in text
-    assert "The code is under Apache-2.0; the weights are under LicenseRef-apple-amlr, which allows less" in text

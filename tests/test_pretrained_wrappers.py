@@ -34,9 +34,8 @@ from tests.sources.vit_dialects import as_dinov2
 from tests.sources.vit_names import REDUCED, filled
 from tests.tiny import state, write_card
 from zoo.cards.catalogue import catalogue
-from zoo.cards.schema import LAYOUT_NAMES
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import LAYOUTS, convert_own, fingerprints
+from zoo.encoders.layouts import convert_own, fingerprints
 from zoo.errors import QueryError, UnknownName, WeightsRefused
 from zoo.loading import registered_store
 from zoo.weights import store
@@ -263,15 +262,6 @@ def test_what_is_unwrapped_must_be_the_encoder_exactly(wrapper: str, damage: str
     assert not [path for path in weights_folder().rglob("*") if path.is_file()]
 
 
-def test_what_no_method_has_beside_its_encoder_is_refused_unless_the_encoder_is_named() -> None:
-    content = lightning(under("backbone.", net()) | mlp("projection_head") | mlp("normalisation"))
-    with pytest.raises(WeightsRefused, match=r"beside it 'normalisation', which is left over; .*--checkpoint-key"):
-        loaded(content)
-    encoder, reading = loaded(content, checkpoint_key="backbone")
-    assert holds(encoder, net())
-    assert reading.left_out == ("projection_head", "normalisation")
-
-
 def test_where_nothing_fits_the_closest_layout_and_three_keys_are_named() -> None:
     content = timm_train(net() | classifier("head", WIDTH))
     for name in ("norm.bias", "blocks.1.norm2.weight", "blocks.0.norm1.bias", "cls_token"):
@@ -382,19 +372,6 @@ def test_hyperparameters_of_any_class_are_no_obstacle(name: str, monkeypatch: py
     assert holds(loaded(content)[0], net())
 
 
-def test_a_class_of_an_unknown_library_is_refused() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        saved(lightning(under("backbone.", net()), {"config": stand_in(patch, "somebody.configs.Config")()}))
-    with pytest.raises(WeightsRefused, match=r"asks for 'somebody\.configs\.Config'.*save its tensors alone"):
-        zoo.load("tiny", weights="mine.pth")
-
-
-def test_a_whole_module_says_what_to_save_instead() -> None:
-    torch.save(torch.nn.Linear(2, 2), "mine.pth")
-    with pytest.raises(WeightsRefused, match=r"'torch\.nn\.modules\.linear\.Linear'.*save its state_dict\(\)"):
-        zoo.load("tiny", weights="mine.pth")
-
-
 def test_what_was_done_is_in_the_commands_output_the_card_and_the_record() -> None:
     saved({"state_dict": {name: tensor.half() for name, tensor in (net() | classifier("head", WIDTH)).items()}})
     arguments = ("register", "mine.pth", "--like", "tiny", "--id", "mine")
@@ -416,15 +393,6 @@ def record_of(name: str) -> store.Reading | None:
     sha256 = zoo.card(name).weights.sha256
     (record,) = [record for _, record in store.records(registered_store()) if record and record.sha256 == sha256]
     return record.reading
-
-
-def test_the_layouts_are_listed_in_the_help_and_in_the_error() -> None:
-    assert set(LAYOUT_NAMES) == set(LAYOUTS)
-    helped = run("register", "--help").stdout
-    refused = run("register", "x.pth", "--like", "tiny", "--id", "x", "--layout", "dinos", code=2).output
-    for text in (helped, refused):
-        words = set(re.findall(r"\w+", text))
-        assert words >= set(LAYOUT_NAMES)
 
 
 @for_each([8, 9, 10])

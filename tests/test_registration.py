@@ -164,21 +164,6 @@ def test_a_file_that_states_no_facts_is_refused(name: str, content: str | None, 
     assert everything() == before
 
 
-def test_an_exported_page_states_nothing_that_was_not_stated() -> None:
-    register()
-    run("export", "my_dino", "--hub", "exported")
-    page = Path("exported", "README.md").read_text()
-    for word in ("V100", "194", "ImageNet", "1,024", "dino)", "self-supervised", "clustering", "arxiv", "Apache"):
-        assert word not in page
-    assert "How it was trained is not stated." in page
-    register("my_second", facts={"pretraining.dataset": "iNaturalist 2021", "objective.mode": "clustering"})
-    run("export", "my_second", "--hub", "second")
-    page = Path("second", "README.md").read_text()
-    assert "trained with a clustering objective on the data set iNaturalist 2021" in page
-    assert " | iNaturalist 2021 |" in page  # in the table of facts
-    assert "V100" not in page
-
-
 def test_what_is_registered_is_never_changed() -> None:
     register(facts={"pretraining.epochs": 100})
     before = everything()

@@ -114,7 +114,8 @@ def register(
     model = catalogue()[like]
     check_id("A new encoder", name)
     merged = facts_of(model)
-    _forget(merged, origin=_name_of(places[0]), inherit=inherit)
+    path = source(places[0]).path if is_path(places[0]) else None
+    _forget(merged, origin=shown(places[0]) if path is None else path.name, inherit=inherit)
     for field, value in (facts or {}).items():
         _set(merged, field, value)
     draft = _card(name, model.family, merged)
@@ -235,22 +236,22 @@ def unregister(names: Sequence[str]) -> list[Unregistered]:
     """
     cards = require_registered(names)
     cards.sort(key=lambda card: isinstance(card.weights.same_file_as, Missing))  # those that others need come last
+    done = []
     try:
-        return [_unregistered(card) for card in cards]
+        for card in cards:
+            with _alone():
+                freed = _remove(card)
+                kept_rows, n_rows = _set_rows_aside(card)
+                recording_path(card).unlink(missing_ok=True)
+            stray = _files_naming(card)
+            done.append(
+                Unregistered(encoder=card.id, freed_bytes=freed, kept_rows=kept_rows, n_rows=n_rows, stray_rows=stray)
+            )
     except OSError as error:
         raise StoreError(
             f"{error.filename} cannot be moved or removed ({error.strerror}); make {user_folder()} writable."
         ) from error
-
-
-def _unregistered(card: EncoderCard) -> Unregistered:
-    with _alone():
-        freed = _remove(card)
-        kept_rows, n_rows = _set_rows_aside(card)
-        recording_path(card).unlink(missing_ok=True)
-    return Unregistered(
-        encoder=card.id, freed_bytes=freed, kept_rows=kept_rows, n_rows=n_rows, stray_rows=_files_naming(card)
-    )
+    return done
 
 
 def registered_folder() -> Path:
@@ -286,12 +287,6 @@ def _forget(facts: Facts, *, origin: str, inherit: Collection[str]) -> None:
         "converter": "zoo",
         "note": f"Registered on {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}.",
     }
-
-
-def _name_of(weights: str) -> str:
-    """Where a checkpoint was, for publication: its address, or the name of the user's file."""
-    path = source(weights).path if is_path(weights) else None
-    return shown(weights) if path is None else path.name
 
 
 def _set(facts: Facts, field: str, value: Any) -> None:

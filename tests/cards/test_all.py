@@ -65,12 +65,6 @@ def test_who_is_let_in_is_said_where_weights_are_not_open(card: EncoderCard) -> 
         assert card.weights.availability is not NOT_APPLICABLE
 
 
-@EVERY_CARD
-def test_encoders_that_a_card_names_have_cards(card: EncoderCard) -> None:
-    for named in (card.provenance.adapted_from, card.provenance.superseded_by):
-        assert isinstance(named, Missing) or (named in catalogue() and named != card.id), named
-
-
 def test_one_data_set_has_one_name() -> None:
     named = {
         *chain.from_iterable(

@@ -14,7 +14,7 @@ from tests.each import for_each
 from tests.result_rows import ERRATUM, user_of
 from zoo.cards.catalogue import catalogue, own_card
 from zoo.cards.representations import derived, own_id, representations, transformer
-from zoo.cards.schema import NOT_PUBLISHED, EncoderCard
+from zoo.cards.schema import NOT_PUBLISHED
 from zoo.errors import QueryError
 from zoo.results.derived import summaries
 from zoo.results.rows import errata, measurements
@@ -150,21 +150,6 @@ def test_features_of_features_are_refused() -> None:
         derived(catalogue()["dino_vitS16@cls"], features="avg")
     with pytest.raises(QueryError, match="says already"):
         zoo.load("dino_vitS16@cls", features="avg", device="meta")
-
-
-def unknown_depth(layer: Any, dim: int, **options: Any) -> EncoderCard:
-    architecture = replace(DINO.architecture, backbone="timm:eva02_tiny_patch14_224", options=options)
-    return replace(DINO, architecture=architecture, representation=replace(DINO.representation, layer=layer, dim=dim))
-
-
-def test_a_transformer_of_unknown_depth_offers_its_last_block() -> None:
-    card = unknown_depth("cls+avg", 384)
-    assert {how.layer: how.dim for how in representations(card).values()} == {"cls+avg": 384, "cls": 192, "avg": 192}
-    with pytest.raises(QueryError, match="how many blocks 'timm:eva02_tiny_patch14_224' has; write depth"):
-        derived(card, features="cls", layers=[3])
-    with pytest.raises(QueryError, match=r"no features 'proj'.* of its last block alone"):
-        derived(card, features="proj")
-    assert derived(unknown_depth("cls+avg", 384, depth=12), features="cls", layers=[3]).representation.dim == 192
 
 
 def test_other_features_are_counted_and_listed_nowhere() -> None:

@@ -13,9 +13,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 from tests.each import for_each
-from zoo.cards.catalogue import catalogue
 from zoo.errors import UnknownName
-from zoo.results.printed import METRICS, PAPERS, STATISTICS, clid_checkpoints, published_label_free
+from zoo.results.printed import METRICS, PAPERS, STATISTICS, published_label_free
 from zoo.results.reading import read_files
 
 RANKME, LIDAR, CLID = PAPERS
@@ -133,27 +132,6 @@ def test_averages_over_tasks_are_their_means(table: str, incomplete: int) -> Non
     found = gaps(CLID, table, table)
     assert len(found) == len(published_label_free(paper=CLID, table=table, target="ood-average")) - incomplete
     assert max(map(abs, found.values())) <= ROUNDING
-
-
-def test_checkpoints_are_28_and_their_cards_have_weights_of_that_name() -> None:
-    rows = clid_checkpoints()
-    assert len(rows) == 28
-    assert Counter(row.method for row in rows) == {"Unsupervised": 25, "Supervised": 3}
-    assert Counter(row.architecture for row in rows) == {"ResNet": 23, "ViT": 4, "XCiT": 1}
-    known = [row for row in rows if row.encoder]
-    assert len(known) == 24
-    named = {
-        "insdis": "/InsDis.pth",
-        "pcl_v1": "/PCL_v1_epoch200.pth.tar",
-        "pcl_v2": "/PCL_v2_epoch200.pth.tar",
-        "resnet18": "/resnet18-",
-        "resnet34": "/resnet34-",
-        "simclrv1_resnet50_1x": "simclrv1-imagenet1k-resnet50-1x/resnet50-1x.pth",
-        "simclrv2_r501xsk0": "/r50_1x_sk0.pth",
-        "simclrv2_r501xsk1": "/r50_1x_sk1.pth",
-    }
-    for row in known:
-        assert named.get(row.name, f"/{row.name}_pretrain.pth") in str(catalogue()[row.encoder].weights.url)
 
 
 def test_readers_of_measurements_do_not_come_across_the_file() -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from hashlib import sha256
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.card_text import VALID
 from zoo import NOT_APPLICABLE, NOT_PUBLISHED, metadata_df, metadata_dict, results_df
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import COLUMNS, Missing
@@ -125,22 +123,6 @@ def test_facts_differ_from_the_published_ones_only_where_an_erratum_says_so(
     assert n_corrected > 0
 
 
-def test_derived_columns_follow_from_the_facts(corrected: pd.DataFrame) -> None:
-    facts = corrected["hyperparameters"]
-    dino = facts.loc["dino_vits16"]
-    assert dino["views"] == "2x224+10x96"
-    assert dino["nviews"] == 12
-    assert dino["is_aug_solarize"] == 1
-    assert dino["is_aug_rotate"] == 0
-    assert (facts["augmentations"].str.count("'") == 2 * facts["n_augmentations"]).all()
-    assert set(facts.loc[facts["family"] == "resnet", "patch_size"]) == {7}
-    assert set(facts.loc[facts["family"] == "convnext", "patch_size"]) == {4}
-    hidden = facts["projection_nparameters"] - facts["z_dim"] * facts["projection_hid_width"]
-    assert hidden.dropna().equals(facts["projection_nparameters_hidden"].dropna())
-    assert (facts["is_aug_anycolor"] == 0).sum() > 0
-    assert (facts["is_aug_anygeometric"] == 1).all()
-
-
 def test_both_kinds_of_missing_survive_in_every_table() -> None:
     table = results_df(drop_missing=False)
     assert table.loc["dino_vits16_last", ("risk_decomposition", "usability")] is NOT_PUBLISHED
@@ -186,15 +168,6 @@ def test_metadata_as_published_are_the_published_facts_in_the_published_order() 
     assert len(facts) == 200
     assert set(facts) < set(catalogue())
     assert not {"npidpp_rn50w2", "swav_rn50w5", "selav2_rn50_ep400_2x160_4x96", "init_rn50_d8192"} & set(facts)
-
-
-def test_cards_of_the_user_are_no_published_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    published = metadata_dict(as_published=True)
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "tiny.toml").write_text(VALID)
-    assert "tiny_vitS16" in metadata_dict()
-    assert metadata_dict(as_published=True) == published
 
 
 @pytest.mark.parametrize("table", [metadata_df, results_df])

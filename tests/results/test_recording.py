@@ -125,13 +125,6 @@ def test_a_wrong_value_is_refused_before_anything_is_written(change: dict[str, A
     assert not list(results.rglob("*.csv")) and not list(results.rglob("*.jsonl"))
 
 
-def test_texts_with_commas_quotes_and_line_ends_come_back(results: Path) -> None:
-    odd = replace(BASE, protocol='zoo-logistic-2 (Cs=[1, 2], "x")', source="me,\r\nmyself")
-    record({odd: TOLD})
-    assert record({odd: TOLD}).n_known == 1
-    assert [row for row in measurements() if row.source == odd.source] == [odd]
-
-
 def test_encoders_have_files_of_their_own_in_a_folder_of_choice(results: Path) -> None:
     other = replace(BASE, encoder="mae_vitB16")
     said = record({BASE: TOLD, other: TOLD}, folder=results / "there")

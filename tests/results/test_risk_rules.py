@@ -79,22 +79,6 @@ def test_the_alternative_order_trains_on_the_test_set_alone() -> None:
     assert watched(order="alternative")[-1].calls == [("fit", tests, tests), ("predict", tests, [])]
 
 
-def test_as_many_test_as_training_images_are_refused_but_by_the_alternative_order() -> None:
-    train, _ = gaussian_pair(n_train=40)
-    test = gaussian_pair(n_test=40)[1]
-    with pytest.raises(DataError, match="The test set has 40 images and the training set 40; expected fewer"):
-        decompose(train, test, probe=GridProbe)
-    assert decompose(train, test, probe=GridProbe, order="alternative").n_test == 40
-
-
-def test_a_held_out_part_that_would_take_all_of_a_class_is_refused() -> None:
-    train, test = gaussian_pair(n_train=24, n_test=24)
-    rare = features(train.x, np.where(np.arange(24) == 0, 3, train.y % 3))
-    many = features(test.x[:22], np.append(np.arange(21) % 3, 3), split="val")
-    with pytest.raises(DataError, match=r"22 of 24 images were to be held out; .* \(the smallest, 'class 3', has 1\)"):
-        decompose(rare, many, probe=GridProbe, n_subsets=1)
-
-
 def test_features_that_cannot_be_decomposed_are_refused_in_a_sentence() -> None:
     train, test = gaussian_pair()
     broken = np.array(test.x)
