@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from zoo.cards.catalogue import catalogue, read_card_files
-from zoo.cards.families import Family, families
+from zoo.cards.finding import Family, families
 from zoo.cards.licences import LICENCES, licence_ids
 from zoo.cards.reading import expectation
 from zoo.cards.schema import COLUMNS, EncoderCard, Missing
@@ -30,7 +30,7 @@ from zoo.evaluation.label_free.catalogue import protocol_row
 from zoo.evaluation.protocols import protocols_table
 from zoo.results import reported_values
 from zoo.results.derived import measured_encoders
-from zoo.results.rows import checksums_text
+from zoo.results.reading import checksums_text
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS, TRANSFERABILITY_SCORES, FeatureMetric
 from zoo.studies.running import studies
 

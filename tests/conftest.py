@@ -9,8 +9,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +48,14 @@ def repository() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def content_checked_once() -> Iterator[None]:
-    """Card files and shipped results files of the same content are parsed once a process, cards checked once.
+def shipped_files_looked_at_once() -> Iterator[None]:
+    """Shipped card files and results are listed, and looked at, once a process: tests never change them.
 
-    Hundreds of tests add a card or rows of the user's; each would check the 220 cards and 25,000 rows of the zoo again.
-    Tests never change the shipped files, so that they are also listed and looked at once: a card is asked for tens of
-    thousands of times, and each time finds them all unchanged.
+    A card is asked for tens of thousands of times, and each time finds them all unchanged.
     """
     from zoo import files as content
-    from zoo.cards import catalogue, compiled, reading
-    from zoo.results import derived, reported, rows
+    from zoo.cards import catalogue
+    from zoo.results import reported, rows
 
     files_below, listed = content._files_below, {}
     stamp, stamps = catalogue.stamp, {}
@@ -78,78 +75,11 @@ def content_checked_once() -> Iterator[None]:
             stamps[path] = found
         return stamps[path]
 
-    merged, merged_facts = reading._Files.merged, {}
-    kept: set[int] = set()  # those of merged_facts, which nobody changes
-    check_facts, checked_facts = reading.check_facts, {}
-    listing, without_unrecorded, made = catalogue._listing, catalogue._without_unrecorded, {}
-    checked_parts: set[int] = set()  # of checked_facts, which are kept
-    line, kept_lines = compiled._line, {}  # of what is in made, by its id
-    rows_of, checked_rows = rows.rows_of, {}
-
-    def line_once(value: Any) -> bytes:
-        if id(value) not in kept_lines:
-            return line(value)
-        if kept_lines[id(value)] is None:
-            kept_lines[id(value)] = line(value)
-        return kept_lines[id(value)]
-
-    is_shipped = cache(lambda path: path.is_relative_to(REPOSITORY))
-
-    def merge_once(files: Any, encoder: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
-        if not is_shipped(files.of[encoder]):
-            return merged(files, encoder, above)
-        key = encoder, id(files.documents[files.of[encoder]])  # which is kept, as _document is cached
-        if key not in merged_facts:
-            merged_facts[key] = merged(files, encoder)
-            kept.add(id(merged_facts[key]))
-        return deepcopy(merged_facts[key]) if above else merged_facts[key]  # another card adds to what it is like
-
-    def check_facts_once(where: str, facts: dict[str, Any]) -> dict[str, Any]:
-        key = where, id(facts) if id(facts) in kept else repr(facts)
-        if key not in checked_facts:
-            checked_facts[key] = check_facts(where, facts)  # what is refused is refused every time
-            checked_parts.add(id(checked_facts[key]["architecture"]))
-        return checked_facts[key]
-
-    def made_once(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def of_facts(facts: Any) -> Any:
-            part = id(facts["architecture"])
-            if part not in checked_parts:
-                return make(facts)
-            key = make, facts["id"], facts["family"], part
-            if key not in made:
-                made[key] = make(facts)
-                kept_lines[id(made[key])] = None
-            return made[key]
-
-        return of_facts
-
-    def check_rows_once(
-        path: Path, content: bytes, cards: Any, seen: dict[rows.Key, str], left_out: list[str]
-    ) -> list[rows.Row]:
-        if not is_shipped(path):
-            return rows_of(path, content, cards, seen, left_out)
-        if (path, content) not in checked_rows:
-            places: dict[rows.Key, str] = {}
-            checked_rows[path, content] = rows_of(path, content, cards, places, left_out), places
-        found, places = checked_rows[path, content]
-        if not places.keys().isdisjoint(seen.keys()):  # a row of another file, which is refused with both places
-            return rows_of(path, content, cards, seen, left_out)
-        seen |= places
-        return [*found]
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(content, "_files_below", list_once)
-        for module in (catalogue, derived, reported):
+        for module in (catalogue, reported, rows):
             patch.setattr(module, "stamp", stamp_once)
-        patch.setattr(catalogue, "_listing", made_once(listing))
-        patch.setattr(compiled, "_line", line_once)
         patch.setattr(os, "fsync", lambda descriptor: None)  # nothing here outlives a loss of power
-        patch.setattr(catalogue, "_without_unrecorded", made_once(without_unrecorded))
-        patch.setattr(reading, "_document", cache(reading._document))
-        patch.setattr(reading._Files, "merged", merge_once)
-        patch.setattr(reading, "check_facts", check_facts_once)
-        patch.setattr(rows, "rows_of", check_rows_once)
         yield
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.results.vocabulary import COLUMNS
+from zoo.results.values import COLUMNS
 
 ROW = {
     "encoder": "dino_vitS16",

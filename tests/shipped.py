@@ -16,7 +16,7 @@ from zoo.analysis.label_free import measured_rows
 from zoo.analysis.label_free_agreement import predictions
 from zoo.analysis.table import StudyTable, study_table
 from zoo.analysis.threads import one_thread
-from zoo.results.rows import Row
+from zoo.results.values import Row
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 from zoo.studies import running
 from zoo.studies.findings import Findings

@@ -143,15 +143,6 @@ def test_another_package_of_our_name_is_said_in_one_sentence(
     assert other.endswith("is already imported; restart Python or use that version.") and "\n" not in other
 
 
-def test_an_import_that_fails_ends_the_script_with_the_sentence(
-    run_apart: Run, repository: Path, tmp_path: Path
-) -> None:
-    make_foreign(tmp_path / "users", "package")
-    done = run_apart(PRELUDE + "load(sys.argv[1])", repository, path=[tmp_path / "users"], warm=True)
-    assert done.returncode == 1
-    assert re.fullmatch("ImportError: " + COMPLAINT.format("is on sys.path"), done.stderr.splitlines()[-1]), done.stderr
-
-
 def copy_of(repository: Path, target: Path) -> Path:
     """What torch.hub unpacks from a zip: the files, without history, environments and caches."""
     unwanted = shutil.ignore_patterns(".*", "tests", "build", "dist", "demo-output")

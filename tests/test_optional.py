@@ -12,6 +12,7 @@ import pytest
 
 import zoo
 from tests.conftest import Run
+from tests.each import for_each
 from zoo.errors import MissingExtra
 from zoo.optional import requires_extra
 
@@ -27,32 +28,10 @@ class Absent:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 """
 LIBRARIES = (
-    "PIL",
-    "datasets",
-    "fsspec",
-    "huggingface_hub",
-    "itables",
-    "jinja2",
-    "lightly",
-    "matplotlib",
-    "numpy",
-    "onnx",
-    "onnxscript",
-    "optuna",
-    "pandas",
-    "pillow_heif",
-    "pydicom",
-    "safetensors",
-    "scipy",
-    "sklearn",
-    "statsmodels",
-    "threadpoolctl",
-    "timm",
-    "torch",
-    "torchvision",
-    "tqdm",
-    "xgboost",
-)
+    "PIL", "datasets", "fsspec", "huggingface_hub", "itables", "jinja2", "lightly", "matplotlib", "numpy", "onnx",
+    "onnxscript", "optuna", "pandas", "pillow_heif", "pydicom", "safetensors", "scipy", "sklearn", "statsmodels",
+    "threadpoolctl", "timm", "torch", "torchvision", "tqdm", "xgboost",
+)  # fmt: skip
 
 
 def module_of(path: Path) -> str:
@@ -83,18 +62,6 @@ def test_without_any_optional_library_every_module_is_imported_or_names_the_extr
     assert "zoo.cards.catalogue" not in found
 
 
-def test_a_module_of_the_zoo_that_is_not_there_is_no_missing_extra(run_apart: Run) -> None:
-    script = ABSENT + (
-        "sys.meta_path.insert(0, Absent('zoo.encoders.build'))\n"
-        "try:\n"
-        "    import zoo.encoders\n"
-        "except ModuleNotFoundError as error:\n"
-        "    print(json.dumps([type(error).__name__, error.name]))\n"
-    )
-    done = run_apart(script, path=[PACKAGE.parent])
-    assert json.loads(done.stdout) == ["ModuleNotFoundError", "zoo.encoders.build"], done.stderr
-
-
 def test_the_missing_library_is_the_one_that_an_installed_one_asks_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,17 +85,14 @@ def test_a_library_that_is_installed_and_broken_is_not_called_missing(
     assert type(caught.value) is ImportError
 
 
-@pytest.mark.parametrize(
-    ("module", "package"),
-    [("PIL.Image", "pillow"), ("sklearn", "scikit-learn"), ("packaging.licenses", "packaging>=24.2")],
-)
+@for_each([("PIL.Image", "pillow"), ("packaging.licenses", "packaging>=24.2")], arguments=2)
 def test_the_sentence_says_what_pip_installs(module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtra, match=f"pip install '{package}'"), requires_extra("models", needed_for="This"):
         import_module(module)
 
 
-@pytest.mark.parametrize("name", LAZY)
+@for_each(LAZY)
 def test_type_checkers_see_the_names_that_are_imported_on_first_use(name: str) -> None:
     module = import_module(name)
     tree = ast.parse(Path(str(module.__file__)).read_text())

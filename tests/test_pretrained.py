@@ -14,11 +14,8 @@ import torch
 
 import zoo
 from tests.children import Child
-from tests.encoder_checks import reduced_transformer
 from tests.servers import serving
 from tests.tiny import checkpoint, state, write_card
-from zoo.cards.catalogue import catalogue
-from zoo.encoders import build_empty_encoder, build_encoder
 from zoo.errors import DataError, WeightsRefused, WeightsUnavailable
 from zoo.weights.places import weights_folder
 
@@ -62,16 +59,11 @@ def test_the_first_load_fetches_and_the_second_does_not(server: Any) -> None:
     assert n_requests >= 1
     assert len(server.log) == n_requests
     assert torch.equal(encoder(IMAGE), again(IMAGE))
+    assert not encoder.training and not any(parameter.requires_grad for parameter in again.parameters())
+    assert sorted(name.partition("/")[0] for name in left()) == ["checks", "records", "tensors"]
     expected = state("tiny")
     for name, tensor in encoder.state_dict().items():
         assert torch.equal(tensor, expected[name.removeprefix("backbone.")])
-
-
-def test_a_loaded_encoder_is_in_eval_mode_and_asks_for_no_gradient(server: Any) -> None:
-    for _ in range(2):
-        encoder, _ = zoo.load("tiny")
-        assert not encoder.training
-        assert not any(parameter.requires_grad for parameter in encoder.parameters())
 
 
 def test_a_loaded_encoder_can_be_trained_without_touching_the_cache(server: Any) -> None:
@@ -83,12 +75,6 @@ def test_a_loaded_encoder_can_be_trained_without_touching_the_cache(server: Any)
             parameter.add_(1.0)
     again, _ = zoo.load("tiny")
     assert not torch.equal(encoder(IMAGE), again(IMAGE))
-
-
-def test_nothing_but_the_converted_weights_stays_in_the_cache(server: Any) -> None:
-    zoo.load("tiny")
-    folders = [name.partition("/")[0] for name in left()]
-    assert sorted(folders) == ["checks", "records", "tensors"]
 
 
 def test_two_cards_of_one_file_share_download_and_cache(server: Any) -> None:
@@ -125,11 +111,6 @@ def test_the_hash_of_the_card_must_match(server: Any, body: bytes) -> None:
     assert not Path(os.environ["ZOO_HOME"], "zoo.lock").exists()
 
 
-def test_the_right_hash_and_size_in_a_card_load(server: Any, body: bytes) -> None:
-    write_card("tiny", f"{server.url}/tiny.pth", sha256=sha256(body).hexdigest(), size_bytes=len(body))
-    zoo.load("tiny")
-
-
 def test_a_card_that_learns_another_hash_refuses_what_is_cached(server: Any, body: bytes) -> None:
     zoo.load("tiny")
     write_card("tiny", f"{server.url}/tiny.pth", sha256="0" * 64)
@@ -152,13 +133,6 @@ def test_the_first_download_is_locked_and_a_later_difference_names_both(server: 
     assert left() == []
 
 
-def test_a_lock_file_of_an_experiment_learns_what_was_cached_before(server: Any, body: bytes) -> None:
-    zoo.load("tiny")
-    Path("zoo.lock").touch()
-    zoo.load("tiny")
-    assert sha256(body).hexdigest() in Path("zoo.lock").read_text()
-
-
 def test_a_lock_file_of_an_experiment_refuses_other_weights_in_the_cache(server: Any, body: bytes) -> None:
     zoo.load("tiny")
     Path("zoo.lock").write_text(f"sha256:{'1' * 64} {len(body)} {server.url}/tiny.pth\n")
@@ -167,19 +141,17 @@ def test_a_lock_file_of_an_experiment_refuses_other_weights_in_the_cache(server:
     assert sha256(body).hexdigest() in str(caught.value)
 
 
-@pytest.mark.parametrize("position", [0, 9, 300, -1])
-def test_one_flipped_bit_in_the_cache_is_refused(server: Any, position: int) -> None:
+def test_one_flipped_bit_in_the_cache_is_refused(server: Any) -> None:
     zoo.load("tiny")
     (file,) = weights_folder().glob("tensors/*")
-    content = bytearray(file.read_bytes())
-    content[position] ^= 16
-    file.write_bytes(content)
-    with pytest.raises(WeightsRefused, match="zoo cache rm tiny"):
-        zoo.load("tiny")
-
-
-def test_a_damaged_record_is_refused(server: Any) -> None:
-    zoo.load("tiny")
+    whole = file.read_bytes()
+    for position in (0, 9, 300, -1):
+        content = bytearray(whole)
+        content[position] ^= 16
+        file.write_bytes(content)
+        with pytest.raises(WeightsRefused, match="zoo cache rm tiny"):
+            zoo.load("tiny")
+    file.write_bytes(whole)
     (file,) = weights_folder().glob("records/*")
     file.write_bytes(file.read_bytes().replace(b"tiny", b"tinz", 1))
     with pytest.raises(WeightsRefused, match="record"):
@@ -223,11 +195,6 @@ def test_weights_whose_features_are_not_finite_are_refused_at_every_load(server:
         assert left() == []
 
 
-def test_shapes_on_the_meta_device_need_no_weights(body: bytes) -> None:
-    encoder, _ = zoo.load("tiny", device="meta")
-    assert encoder(IMAGE.to("meta")).shape == (1, 32)
-
-
 def test_torch_hub_loads_trained_weights(server: Any, repository: Path, body: bytes) -> None:
     Path("mine.pth").write_bytes(body)
     encoder, _ = torch.hub.load(str(repository), "tiny", source="local", weights="mine.pth")
@@ -243,10 +210,3 @@ def test_several_processes_load_one_encoder_at_once(server: Any, body: bytes) ->
     answers = [child.result() for child in [Child(total) for _ in range(3)]]
     assert len(set(answers)) == 1
     assert [name for name in left() if name.startswith("downloads")] == []
-
-
-def test_an_encoder_without_numbers_is_built_for_loading_only() -> None:
-    card = reduced_transformer(catalogue()["beit_vitB16_pt22k"], depth=3, width=48)
-    empty, full = build_empty_encoder(card), build_encoder(card)
-    for (name, ours), (_, theirs) in zip(empty.named_buffers(), full.named_buffers(), strict=True):
-        assert torch.equal(ours, theirs), name

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-import torchvision
 from safetensors.torch import save_file
-from torch import Tensor
 
 import zoo
 from tests.cli_runner import document, run
+from tests.each import for_each
 from tests.encoder_checks import random_images, relative_difference
 from tests.encoders.layouts.test_convolutional import regnet_encoder, regnet_trunk
 from tests.sources.clip_checkpoints import clip_text_shapes, clip_vit_shapes, rate_file
@@ -35,9 +34,8 @@ from tests.sources.vit_dialects import as_dinov2
 from tests.sources.vit_names import REDUCED, filled
 from tests.tiny import state, write_card
 from zoo.cards.catalogue import catalogue
-from zoo.cards.schema import LAYOUT_NAMES
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.layouts import LAYOUTS, convert_own, fingerprints
+from zoo.encoders.layouts import convert_own, fingerprints
 from zoo.errors import QueryError, UnknownName, WeightsRefused
 from zoo.loading import registered_store
 from zoo.weights import store
@@ -151,7 +149,7 @@ PLAIN: dict[str, tuple[Callable[[State], Any], str, tuple[str, ...], tuple[str, 
 }
 
 
-@pytest.mark.parametrize("wrapper", PLAIN)
+@for_each(PLAIN)
 def test_a_checkpoint_in_a_common_wrapper_is_loaded_and_what_was_done_is_said(wrapper: str) -> None:
     make, key, unwrapped, left_out = PLAIN[wrapper]
     encoder, reading = loaded(make(net()))
@@ -160,8 +158,7 @@ def test_a_checkpoint_in_a_common_wrapper_is_loaded_and_what_was_done_is_said(wr
     assert (reading.others, reading.widened_from) == ((), ())
 
 
-@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("is_safe", [False, True])
+@for_each([(torch.float16, False), (torch.bfloat16, True)], arguments=2)
 def test_half_precision_is_widened(kind: torch.dtype, is_safe: bool) -> None:
     halves = {name: tensor.to(kind) for name, tensor in net().items()}
     (save_file if is_safe else torch.save)(halves, "half")
@@ -171,11 +168,6 @@ def test_half_precision_is_widened(kind: torch.dtype, is_safe: bool) -> None:
     assert "widened to float32" in str(encoder.reading)
 
 
-def test_double_precision_is_not_narrowed() -> None:
-    with pytest.raises(WeightsRefused, match="is float64, expected float32"):
-        loaded({name: tensor.double() for name, tensor in net().items()})
-
-
 AVERAGED: dict[str, tuple[Callable[[State, State], Any], str, str]] = {
     "timm": (timm_train, "state_dict_ema", "state_dict"),
     "DeiT": (deit_main, "model_ema", "model"),
@@ -183,7 +175,7 @@ AVERAGED: dict[str, tuple[Callable[[State, State], Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("script", AVERAGED)
+@for_each(AVERAGED)
 def test_the_average_of_a_training_is_taken_and_the_other_can_be_chosen(script: str) -> None:
     make, taken, other = AVERAGED[script]
     content = make(net(1), net(2))
@@ -217,7 +209,7 @@ def pair(script: str) -> dict[str, Any]:
     return lightning(under(student, net(1)) | under(teacher, net(2)) | beside)
 
 
-@pytest.mark.parametrize("script", TWO)
+@for_each(TWO)
 def test_of_student_and_teacher_the_one_is_taken_that_the_method_publishes(script: str) -> None:
     student, teacher, _ = TWO[script]
     for method, seed, prefix in (("tiny", 2, teacher), ("tiny_byol", 1, student)):
@@ -226,7 +218,7 @@ def test_of_student_and_teacher_the_one_is_taken_that_the_method_publishes(scrip
         assert reading.checkpoint_key == f"state_dict/{prefix.removesuffix('.')}"
 
 
-@pytest.mark.parametrize("script", TWO)
+@for_each(TWO)
 def test_of_student_and_teacher_of_no_known_method_neither_is_taken_unless_chosen(script: str) -> None:
     student, teacher, _ = TWO[script]
     with pytest.raises(WeightsRefused, match=r"holds 2 encoders that fit, .*checkpoint_key=") as caught:
@@ -236,13 +228,6 @@ def test_of_student_and_teacher_of_no_known_method_neither_is_taken_unless_chose
         assert repr(key) in str(caught.value)
         for way in (key, prefix.removesuffix(".")):
             assert holds(loaded(pair(script), checkpoint_key=way)[0], net(seed))
-
-
-def test_a_student_alone_is_not_taken_for_the_teacher_that_a_method_publishes() -> None:
-    content = {"student": under("backbone.", net(1)), "teacher": under("backbone.", net(2) | {"more": torch.ones(1)})}
-    with pytest.raises(WeightsRefused, match=r"publishes its teacher; .*checkpoint_key='student/backbone'"):
-        loaded(content, "tiny")
-    assert holds(loaded(content, "tiny", checkpoint_key="student")[0], net(1))
 
 
 def test_a_key_that_names_nothing_lists_what_there_is() -> None:
@@ -264,8 +249,7 @@ DAMAGE: dict[str, tuple[Callable[[State, str], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("wrapper", ["state dict", "both", "timm", "lightly", "a model in a module"])
+@for_each([("state dict", "missing"), *(("lightly", damage) for damage in DAMAGE)], arguments=2)
 def test_what_is_unwrapped_must_be_the_encoder_exactly(wrapper: str, damage: str) -> None:
     spoil, words = DAMAGE[damage]
     wanted = {name: tensor.clone() for name, tensor in net().items()}
@@ -276,15 +260,6 @@ def test_what_is_unwrapped_must_be_the_encoder_exactly(wrapper: str, damage: str
     with pytest.raises(WeightsRefused, match=f"do not fit the encoder.*{name}.*{expected}"):
         loaded(PLAIN[wrapper][0](wanted))
     assert not [path for path in weights_folder().rglob("*") if path.is_file()]
-
-
-def test_what_no_method_has_beside_its_encoder_is_refused_unless_the_encoder_is_named() -> None:
-    content = lightning(under("backbone.", net()) | mlp("projection_head") | mlp("normalisation"))
-    with pytest.raises(WeightsRefused, match=r"beside it 'normalisation', which is left over; .*--checkpoint-key"):
-        loaded(content)
-    encoder, reading = loaded(content, checkpoint_key="backbone")
-    assert holds(encoder, net())
-    assert reading.left_out == ("projection_head", "normalisation")
 
 
 def test_where_nothing_fits_the_closest_layout_and_three_keys_are_named() -> None:
@@ -336,7 +311,7 @@ FOUND: dict[str, tuple[Any, str, str]] = {  # a file, the layout of it that nobo
 }
 
 
-@pytest.mark.parametrize("kind", FOUND)
+@for_each(FOUND)
 def test_the_one_layout_that_fits_is_taken_and_said_unless_another_is_named(kind: str) -> None:
     write, layout, key = FOUND[kind]
     encoder, reading = loaded(write(net()))
@@ -385,7 +360,7 @@ HYPERPARAMETERS = (
 )
 
 
-@pytest.mark.parametrize("name", HYPERPARAMETERS)
+@for_each(HYPERPARAMETERS)
 def test_hyperparameters_of_any_class_are_no_obstacle(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class_ = stand_in(monkeypatch, name)
     config = class_()
@@ -395,19 +370,6 @@ def test_hyperparameters_of_any_class_are_no_obstacle(name: str, monkeypatch: py
         under("backbone.", net()), {"config": config, "kind": class_, "function": torch.nn.functional.relu}
     )
     assert holds(loaded(content)[0], net())
-
-
-def test_a_class_of_an_unknown_library_is_refused() -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        saved(lightning(under("backbone.", net()), {"config": stand_in(patch, "somebody.configs.Config")()}))
-    with pytest.raises(WeightsRefused, match=r"asks for 'somebody\.configs\.Config'.*save its tensors alone"):
-        zoo.load("tiny", weights="mine.pth")
-
-
-def test_a_whole_module_says_what_to_save_instead() -> None:
-    torch.save(torch.nn.Linear(2, 2), "mine.pth")
-    with pytest.raises(WeightsRefused, match=r"'torch\.nn\.modules\.linear\.Linear'.*save its state_dict\(\)"):
-        zoo.load("tiny", weights="mine.pth")
 
 
 def test_what_was_done_is_in_the_commands_output_the_card_and_the_record() -> None:
@@ -433,26 +395,7 @@ def record_of(name: str) -> store.Reading | None:
     return record.reading
 
 
-def test_registering_another_encoder_of_the_same_file_under_the_same_id_is_refused() -> None:
-    saved(timm_train(net(1), net(2)))
-    zoo.register("mine.pth", like="tiny", name="mine")
-    assert zoo.register("mine.pth", like="tiny", name="mine").id == "mine"
-    with pytest.raises(QueryError, match=r"'mine' is taken.*state_dict_ema"):
-        zoo.register("mine.pth", like="tiny", name="mine", checkpoint_key="state_dict")
-    run("register", "mine.pth", "--like", "tiny", "--id", "other", "--checkpoint-key", "state_dict")
-    assert holds(zoo.load("other")[0], net(1))  # type: ignore[arg-type]
-
-
-def test_the_layouts_are_listed_in_the_help_and_in_the_error() -> None:
-    assert set(LAYOUT_NAMES) == set(LAYOUTS)
-    helped = run("register", "--help").stdout
-    refused = run("register", "x.pth", "--like", "tiny", "--id", "x", "--layout", "dinos", code=2).output
-    for text in (helped, refused):
-        words = set(re.findall(r"\w+", text))
-        assert words >= set(LAYOUT_NAMES)
-
-
-@pytest.mark.parametrize("n_children", [8, 9, 10])
+@for_each([8, 9, 10])
 def test_lightlys_sequence_of_a_resnets_children_is_that_resnet(n_children: int) -> None:
     weights = resnet_tensors(SHAPES["resnet50 thin"], Draw()) | Draw(seed=1).linear("fc", 2048, 10)
     names = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4", "avgpool", "fc")[:n_children]
@@ -479,6 +422,8 @@ def test_lightlys_sequence_of_a_resnets_children_is_that_resnet(n_children: int)
 
 @torch.no_grad()
 def test_torchvisions_transformer_gives_the_same_features_here() -> None:
+    import torchvision
+
     theirs = torchvision.models.VisionTransformer(
         image_size=224, patch_size=16, num_layers=2, num_heads=2, hidden_dim=WIDTH, mlp_dim=4 * WIDTH
     ).eval()
@@ -545,22 +490,3 @@ def test_the_state_dict_of_an_encoder_of_two_files_needs_no_companion(monkeypatc
     for _ in range(2):  # converted, and found in the cache
         again, _ = zoo.load("lossless", weights="whole.pth")
         assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in encoder.state_dict().items())
-
-
-def test_a_counter_in_half_precision_is_no_obstacle() -> None:
-    weights: dict[str, Tensor] = resnet_tensors(SHAPES["resnet50 thin"], Draw())
-    card = catalogue()["simclr_rn50"]
-    encoder = build_encoder(replace(card, architecture=replace(card.architecture, options={"width_per_group": 1})))
-    halves = {name: tensor.half() for name, tensor in weights.items()}
-    found, reading = convert_own(
-        [halves],
-        encoder,
-        layout="vissl",
-        is_only=False,
-        checkpoint_key="",
-        role="",
-        what="a file",
-        untrained=lambda: fingerprints(encoder),
-    )
-    assert found["backbone.bn1.num_batches_tracked"].dtype == torch.int64
-    assert reading.widened_from == ("float16",)

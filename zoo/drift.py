@@ -1,18 +1,13 @@
 """Whether an encoder still computes its first features: weights, preprocessing and libraries together.
 
 When the weights of an encoder are loaded for the first time, its features of four bundled images are stored beside
-them, as ``checks/ID.safetensors`` in the folder of weights; :func:`compare_features` computes them again. A recording
-stays when the weights are removed, so that weights which are fetched again have to agree with it.
-
-The verdict depends on the largest relative difference over the images, ``|now - then| / |then|`` in Euclidean length:
-"same" if every number is the same, "within rounding" up to :data:`TOLERANCE`, "drifted" beyond that, and wherever a
-number is not finite. Other changes since the recording are reported and decide nothing.
+them, as ``checks/ID.safetensors`` in the folder of weights; :func:`compare_features` computes them again. The verdict
+depends on the largest relative difference over the images, ``|now - then| / |then|``: "same" if every number is the
+same, "within rounding" up to :data:`TOLERANCE`, else "drifted".
 
 Measured on nine architectures with random weights: other threads, kernels and instruction sets move features by up to
 1.1e-5. Errors that must be detected move them by at least 2e-2 (bilinear for bicubic), 1e-2 (a resize to one pixel
-more), 5e-4 (SwAV's standard deviation for ImageNet's; the tensor resized instead of the image) and 4e-4 (weights
-rounded to half precision). Another epsilon in the normalisation layers moves them by 3e-5 to 8e-3, and may pass in a
-ResNet.
+more), 5e-4 (another standard deviation; the tensor resized instead of the image) and 4e-4 (half precision).
 """
 
 from __future__ import annotations
@@ -117,11 +112,10 @@ def remember_features(
 def compare_features(
     card: EncoderCard, stored: StoredWeights | None, encoder: Encoder, preprocess: Preprocess, *, record: bool = False
 ) -> Drift | None:
-    """Compares the features of an encoder with its recording; records them where there is none.
+    """Compares the features of an encoder with its recording; None if there is none, which is then made.
 
-    ``stored`` is None for an untrained encoder, whose random weights of seed 0 are compared: an initialisation that
-    changes with a library is drift too. The encoder is on any device, in eval mode. ``record`` replaces the recorded
-    features, also damaged ones. Returns None if there was nothing to compare with.
+    ``stored`` is None for an untrained encoder, whose random weights of seed 0 are compared. ``record`` replaces the
+    recorded features, also damaged ones.
     """
     try:
         then = _recorded(card)

@@ -3,11 +3,8 @@
 Weights are looked for in this order: the user's registered encoders, the mirror if ``ZOO_MIRROR`` names one (and then
 nothing else), the cache, the places of the card, the best one first. What is not stored in converted form is fetched,
 read, converted and stored with its provenance. A later place is tried if an earlier one cannot be reached; a file that
-is there and wrong ends the search.
-
-Weights that come with the zoo need neither network nor mirror, and are written into the lock file of an experiment
-alone: a place among the zoo's files is no download. They, and a user's file, load even if the cache cannot be written;
-they are then converted at each load.
+is there and wrong ends the search. Weights that come with the zoo, and a user's file, load even if the cache cannot be
+written.
 """
 
 from __future__ import annotations
@@ -125,10 +122,9 @@ def store_weights(
     reading: store.Reading | None = None,
     may_be_held: bool = False,
 ) -> StoredWeights:
-    """Writes converted weights and their record into a folder of the kind that :mod:`zoo.weights.store` describes.
+    """Writes converted weights and their record into a folder of converted weights.
 
-    The key of the record is made of the places of the files, of registered weights of their hash. For a user's file the
-    record has which encoder in it was asked for (``selection``), and how it was read (``reading``). With
+    For a user's file the record has which encoder in it was asked for (``selection``), and how it was read. With
     ``may_be_held`` weights that cannot be written are held in memory instead; otherwise nothing is left of them.
     """
     version_of_layout = layout_named(layout).version
@@ -229,9 +225,8 @@ def weights_sources(
 ) -> list[WeightsSource]:
     """Where the weights of an encoder can be loaded from, the best place first.
 
-    ``weights`` are the user's places instead of those of the card: of the file, then of its companions; companions that
-    are not given are those of the card. ``checkpoint_key`` and ``layout`` are of the user's file: which encoder in it
-    is meant, and how it is laid out; if empty, what the card says.
+    ``weights`` are the user's places of the file and its companions, instead of those of the card; ``checkpoint_key``
+    and ``layout`` say which encoder in it is meant and how it is laid out, if it is not as the card says.
     """
     known = card.weights
     given: tuple[Any, ...] = tuple(weights[:1]) or (known.url, *known.mirrors)
@@ -307,10 +302,7 @@ def obtain(
     """The converted weights of an encoder, fetched and converted if they are not stored yet.
 
     Of ``encoder`` only names, shapes and types are read; the other parameters are those of :func:`weights_sources`.
-
-    WeightsUnavailable if no place has them, with the reason for each; a host that cannot be reached is asked once a
-    call, or once in a whole command. WeightsRefused if a file is not exactly what it must be, or not safe to read.
-    StoreError if the cache, the mirror or the lock file cannot be read or written.
+    WeightsUnavailable has the reason for each place.
     """
     given = (weights,) if isinstance(weights, str) else tuple(weights)
     choices = weights_sources(card, encoder, weights=given, checkpoint_key=checkpoint_key, layout=layout)
@@ -388,25 +380,22 @@ def _obtain_files(
 
 def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsSource]) -> StoredWeights:
     """The weights from the first place that can be reached."""
-    if card.weights.availability == "gone" and any(choice.places[0] == card.weights.url for choice in choices):
+    is_asked = any(choice.places[0] == card.weights.url for choice in choices)
+    if card.weights.availability == "gone" and is_asked:
         raise WeightsUnavailable(
             f"The weights of {card.id!r} are gone from the only place that had them ({card.weights.url}); "
             "if you have the file, pass weights='PATH', otherwise pretrained=False for random weights."
         )
-    if card.weights.availability == "unfit" and any(choice.places[0] == card.weights.url for choice in choices):
+    if card.weights.availability == "unfit" and is_asked:
         raise WeightsRefused(
             f"The file of {card.id!r} ({card.weights.url}) is of another network than this id, so it is not fetched; "
             f"'zoo show {card.id}' says what it holds. {_WITHOUT}"
         )
-    if not choices and card.weights.availability in gates.GATED:
-        raise WeightsUnavailable(
-            f"The weights of {card.id!r} are {card.weights.availability} ({gates.asks_at(card)}): pass weights='PATH' "
-            f"once you have the file, or pretrained=False{_nearest_open(card)}."
-        )
     if not choices:
-        raise WeightsUnavailable(
-            f"No place of the weights of {card.id!r} has been published; pass weights='PATH' or pretrained=False."
-        )
+        why = f"No place of the weights of {card.id!r} has been published"
+        if card.weights.availability in gates.GATED:
+            why = f"The weights of {card.id!r} are {card.weights.availability} ({gates.asks_at(card)})"
+        raise WeightsUnavailable(f"{why}: pass weights='PATH' or pretrained=False{_nearest_open(card)}.")
     reasons, unreached, ways_in = [], [], []
     for choice in choices:
         if choice.places[0].startswith(store.REGISTERED):
@@ -428,20 +417,14 @@ def _fetch_first(card: EncoderCard, encoder: Encoder, choices: Sequence[WeightsS
             way_in=ways_in[0],
         )
     hosts = dict.fromkeys(chain.from_iterable(unreached)) if len(unreached) == len(reasons) and all(unreached) else ()
-    if len(reasons) == 1:
-        raise WeightsUnavailable(
-            f"The weights of {card.id!r} cannot be loaded: {reasons[0]} {_WITHOUT}", unreached=hosts
-        )
     listed = " ".join(f"({number}) {reason}" for number, reason in enumerate(reasons, start=1))
-    raise WeightsUnavailable(
-        f"The weights of {card.id!r} cannot be loaded from any of {len(reasons)} places: {listed} {_WITHOUT}",
-        unreached=hosts,
-    )
+    why = f": {reasons[0]}" if len(reasons) == 1 else f" from any of {len(reasons)} places: {listed}"
+    raise WeightsUnavailable(f"The weights of {card.id!r} cannot be loaded{why} {_WITHOUT}", unreached=hosts)
 
 
 def _nearest_open(card: EncoderCard) -> str:
-    """The nearest open encoder, to end a sentence with; "" if there is none."""
-    found = gates.advice(card, catalogue())
+    """The nearest open encoder in the place of a gated one, to end a sentence with."""
+    found = gates.advice(card, catalogue()) if card.weights.availability in gates.GATED else ""
     return f"; {found}" if found else ""
 
 
@@ -600,8 +583,7 @@ def load(
 ) -> tuple[torch.nn.Module, Any]:
     """An encoder and the preprocessing that belongs to it.
 
-    The first load fetches the weights, checks them, reads them without running anything that is in them, and stores
-    them converted; later loads map the stored file, checked again.
+    The first load fetches the weights, checks and converts them, and stores the result; later loads map that file.
 
     Parameters
     ----------
@@ -612,30 +594,27 @@ def load(
     pretrained : bool
         With the trained weights; ``False`` gives the same architecture with random ones.
     weights : path or address, or a list of them, optional
-        Your checkpoint to load instead, as training scripts, timm, lightly, solo-learn or Lightning save it:
-        the encoder is searched for in it, and half precision is widened. ``encoder.reading`` says what was read
-        and changed. A list gives the file and its companions, for encoders of several files.
+        Your checkpoint to load instead, as training scripts, timm, lightly, solo-learn or Lightning save it: the
+        encoder is searched for in it; ``encoder.reading`` says what was read and changed. A list gives the file and its
+        companions.
     checkpoint_key : str, optional
-        Which of several encoders in your checkpoint is meant: ``"student"``, ``"state_dict"``,
-        ``"model.backbone"``. Without it the average of the training is taken where there is one, and of teacher and
-        student the one that the method publishes; anything else is refused, and the message lists the keys.
+        Which of several encoders in your checkpoint is meant: ``"student"``, ``"state_dict"``, ``"model.backbone"``.
+        Without it the average of the training is taken where there is one, and of teacher and student the one that the
+        method publishes; otherwise the message lists the keys.
     layout : str, optional
-        How your checkpoint names its tensors; then no other layout is tried. Otherwise as the files of this encoder
-        do, or torchvision or timm, or in the one other way of the zoo's layouts that fits.
+        How your checkpoint names its tensors; without it, as this encoder's files do, or in another way that fits.
     seed : int
         Of the random weights, where there are any.
     device : str or torch.device, optional
         Where the encoder is built; ``"meta"`` gives shapes without memory and needs no weights.
     features : str, optional
-        What is taken from a vision transformer in place of what its card says: ``cls``, ``avg`` (mean of the patch
-        tokens), ``cls+avg``; ``proj`` and ``proj+cls`` where the card takes a projection. The weights are the same.
+        What is taken from the network in place of what its card says: ``cls``, ``avg`` (mean of the patch tokens),
+        ``cls+avg``; ``proj`` and ``proj+cls`` where the card takes a projection.
     layers : int or iterable of int, optional
         Of which blocks, after the final norm, joined from the earliest to the latest: counted from 0 or, negative, from
         the end; or how many of the last. The last one unless given. :mod:`zoo.cards.representations` says more.
     px : int, optional
-        Side of the images, if it is to be another than the card's: then preprocessing ends at that side, and position
-        embeddings are interpolated to it, of which a note tells. Convolutional networks take nearly every side,
-        transformers multiples of their patches.
+        Side of the images, if it is to be another than the card's; position embeddings are interpolated to it.
 
     Returns
     -------
@@ -705,10 +684,7 @@ def places_of(weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 def trained(
     card: EncoderCard, *, weights: Sequence[str] = (), checkpoint_key: str = "", layout: str = ""
 ) -> tuple[Encoder, StoredWeights]:
-    """An encoder with its trained weights, on the CPU, and where they came from; as for :func:`weights_sources`.
-
-    For a card of other features of an encoder, the weights are those of the encoder.
-    """
+    """An encoder with its trained weights, on the CPU, and where they came from; as for :func:`weights_sources`."""
     encoder_card = own_card(card)
     encoder = build_empty_encoder(encoder_card)
     stored = obtain(encoder_card, encoder, weights=weights, checkpoint_key=checkpoint_key, layout=layout)

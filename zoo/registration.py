@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import tomllib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,14 +30,13 @@ from .cards.reading import PARTS, TOP_LEVEL, check_facts, check_id
 from .cards.representations import MARK
 from .cards.schema import EncoderCard, Missing
 from .cards.writing import facts_of, toml_of
-from .drift import Recording, keep_recording, observed, recording_path, require_finite
+from .drift import keep_recording, observed, recording_path, require_finite
 from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
 from .encoders.preprocess import build_preprocess
 from .errors import QueryError, StoreError, ZooError, nearest_names
 from .files import locked, new_folder, synchronise_folder, user_folder
 from .loading import (
-    StoredWeights,
     converted,
     discard,
     places_of,
@@ -46,19 +45,16 @@ from .loading import (
     store_weights,
     weights_sources,
 )
-from .optional import requires_extra
+from .results.reading import read_files
 from .results.recording import file_stem, sidecar_of
-from .results.values import read_files
 from .weights import care, store
 from .weights.places import is_path, shown, source
-
-with requires_extra("models", needed_for="Registering an encoder"):
-    from torch import Tensor
 
 Facts = dict[str, Any]
 _COMMENT = "Registered with SSL Zoo. What is registered is not changed: a new version is a new id."
 _UNKNOWN = Missing.NOT_PUBLISHED.value
 _NONE = Missing.NOT_APPLICABLE.value
+_PATIENCE_S = 600.0  # while another process registers an encoder, whatever its size
 
 INHERITABLE = {
     "pretraining": ("objective", "projector", "pretraining"),
@@ -118,7 +114,8 @@ def register(
     model = catalogue()[like]
     check_id("A new encoder", name)
     merged = facts_of(model)
-    _forget(merged, origin=_name_of(places[0]), inherit=inherit)
+    path = source(places[0]).path if is_path(places[0]) else None
+    _forget(merged, origin=shown(places[0]) if path is None else path.name, inherit=inherit)
     for field, value in (facts or {}).items():
         _set(merged, field, value)
     draft = _card(name, model.family, merged)
@@ -130,8 +127,10 @@ def register(
     files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
     (choice,) = weights_sources(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
 
-    def store_them(tensors: Mapping[str, Tensor]) -> StoredWeights:
-        return store_weights(
+    with _alone(), converted(draft, encoder, choice) as (tensors, origins, reading):
+        if name in catalogue():
+            return _same(catalogue()[name], draft, origins[0].sha256, reading)
+        stored = store_weights(
             registered_store(),
             name,
             tensors,
@@ -141,41 +140,27 @@ def register(
             is_registered=True,
             reading=reading,
         )
-
-    with converted(draft, encoder, choice) as (converted_tensors, origins, reading):
-        if name in catalogue():
-            return _same(catalogue()[name], draft, origins[0].sha256, reading)
-        stored = store_them(converted_tensors)
-    state: dict[str, Tensor] = {}
-    try:
-        state |= stored.tensors(remedy="register it again")
-        encoder.load_state_dict(state, assign=True)
-        recording = observed(stored, encoder, build_preprocess(draft.preprocess))
-        require_finite(draft, recording)
-        with _alone():
-            if name in catalogue():  # another process has been quicker
-                raise _TakenError
-            merged["weights"] |= _place_of(stored)
+        try:
+            encoder.load_state_dict(stored.tensors(remedy="register it again"), assign=True)
+            recording = observed(stored, encoder, build_preprocess(draft.preprocess))
+            require_finite(draft, recording)
+            url = registered_place(stored.record.sha256)
+            first = next((card.id for card in catalogue().values() if card.weights.url == url), _NONE)
+            size = stored.record.size_bytes
+            merged["weights"] |= {"url": url, "sha256": stored.record.sha256, "size_bytes": size, "same_file_as": first}
             merged["weights"]["note"] += f" {reading}"
             card = _written(_card(name, model.family, merged), merged)
-            if (
-                store.find(registered_store(), stored.record.key) is None
-            ):  # another process, which lost its race, had them
-                store_them(state)
-            _record_features(card, recording)
-            _restore_rows(card)
-    except _TakenError:
-        _take_back(stored, state, store_them)
-        return _same(catalogue()[name], draft, origins[0].sha256, reading)
-    except ZooError:
-        if name not in catalogue():  # it is there if only making its name lasting has failed
-            _take_back(stored, state, store_them)
-        raise
+        except ZooError:
+            if stored.is_new:
+                discard(stored)
+            raise
+        try:
+            keep_recording(card, recording)
+        except ZooError:
+            _remove(card)
+            raise
+        _restore_rows(card)
     return card
-
-
-class _TakenError(Exception):
-    """The id has been taken since it was last looked at."""
 
 
 def facts_of_file(path: Path) -> Facts:
@@ -251,23 +236,22 @@ def unregister(names: Sequence[str]) -> list[Unregistered]:
     """
     cards = require_registered(names)
     cards.sort(key=lambda card: isinstance(card.weights.same_file_as, Missing))  # those that others need come last
+    done = []
     try:
-        return [_unregistered(card) for card in cards]
+        for card in cards:
+            with _alone():
+                freed = _remove(card)
+                kept_rows, n_rows = _set_rows_aside(card)
+                recording_path(card).unlink(missing_ok=True)
+            stray = _files_naming(card)
+            done.append(
+                Unregistered(encoder=card.id, freed_bytes=freed, kept_rows=kept_rows, n_rows=n_rows, stray_rows=stray)
+            )
     except OSError as error:
         raise StoreError(
             f"{error.filename} cannot be moved or removed ({error.strerror}); make {user_folder()} writable."
         ) from error
-
-
-def _unregistered(card: EncoderCard) -> Unregistered:
-    with _alone():
-        _remove_card(card)
-        freed = 0 if _is_named(card.weights.url) else _remove_weights(card)
-        kept_rows, n_rows = _set_rows_aside(card)
-        recording_path(card).unlink(missing_ok=True)
-    return Unregistered(
-        encoder=card.id, freed_bytes=freed, kept_rows=kept_rows, n_rows=n_rows, stray_rows=_files_naming(card)
-    )
+    return done
 
 
 def registered_folder() -> Path:
@@ -303,12 +287,6 @@ def _forget(facts: Facts, *, origin: str, inherit: Collection[str]) -> None:
         "converter": "zoo",
         "note": f"Registered on {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}.",
     }
-
-
-def _name_of(weights: str) -> str:
-    """Where a checkpoint was, for publication: its address, or the name of the user's file."""
-    path = source(weights).path if is_path(weights) else None
-    return shown(weights) if path is None else path.name
 
 
 def _set(facts: Facts, field: str, value: Any) -> None:
@@ -359,46 +337,15 @@ def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One process registers at a time; where a file system has no locks, an id is still taken only once."""
+    """One process registers at a time."""
     try:
-        with locked(registered_folder() / ".lock"):
+        with locked(registered_folder() / ".lock", patience_s=_PATIENCE_S):
             yield
     except OSError as error:
         raise StoreError(
             f"{error.filename or registered_folder()} cannot be written ({error.strerror}); make {user_folder()} "
             "writable or set ZOO_HOME."
         ) from error
-
-
-def _record_features(card: EncoderCard, recording: Recording) -> None:
-    """For ``zoo check``; replaces what a former encoder of this id has left."""
-    try:
-        keep_recording(card, recording)
-    except ZooError:
-        _remove_card(card)
-        raise
-
-
-def _take_back(
-    stored: StoredWeights, state: Mapping[str, Tensor], store_again: Callable[[Mapping[str, Tensor]], StoredWeights]
-) -> None:
-    """Removes the weights of an encoder that is not registered after all, unless another encoder has them now."""
-    url = registered_place(stored.record.sha256)
-    if stored.is_new and not _is_named(url):
-        discard(stored)
-        if state and _is_named(url):
-            store_again(state)
-
-
-def _is_named(url: object) -> bool:
-    return any(card.weights.url == url for card in catalogue().values())
-
-
-def _place_of(stored: StoredWeights) -> Facts:
-    record = stored.record
-    url = registered_place(record.sha256)
-    first = next((card.id for card in catalogue().values() if card.weights.url == url), _NONE)
-    return {"url": url, "sha256": record.sha256, "size_bytes": record.size_bytes, "same_file_as": first}
 
 
 def _card_folder(card: EncoderCard) -> Path | None:
@@ -409,18 +356,16 @@ def _card_folder(card: EncoderCard) -> Path | None:
     return None
 
 
-def _remove_card(card: EncoderCard) -> None:
+def _remove(card: EncoderCard) -> int:
+    """Removes a registered card, and its weights unless another encoder reads them; the bytes that are freed."""
     folder = _card_folder(card)
-    if folder is None:  # removed by another process
-        return
-    aside = folder.parent / f".{folder.name}-{os.urandom(8).hex()}.tmp"
-    os.rename(folder, aside)
-    synchronise_folder(folder.parent)
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _remove_weights(card: EncoderCard) -> int:
-    """Removes the weights of a registered encoder; returns the bytes that are freed."""
+    if folder is not None:
+        aside = folder.parent / f".{folder.name}-{os.urandom(8).hex()}.tmp"
+        os.rename(folder, aside)
+        synchronise_folder(folder.parent)
+        shutil.rmtree(aside, ignore_errors=True)
+    if any(other.weights.url == card.weights.url for other in catalogue().values()):
+        return 0
     stored = care.stored(care.Shelf(kind="registered", folder=registered_store()))
     return care.remove([one for one in stored if one.record and one.record.origins[0].place == card.weights.url])
 
@@ -489,8 +434,6 @@ def _written(card: EncoderCard, facts: Facts) -> EncoderCard:
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError as error:
-        if card.id in catalogue():
-            raise _TakenError from error
         raise StoreError(
             f"{target} is in the way of the card of {card.id!r} and holds no readable card of that id; move it away."
         ) from error

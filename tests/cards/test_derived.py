@@ -109,15 +109,3 @@ def test_a_pattern_gives_cards_and_the_check_says_what_is_new_gone_and_changed(
     out = capsys.readouterr().out
     assert "changed  mine_vitS14  preprocess.crop_px: 224 -> 518" in out
     assert "gone     gone  timm:a.b" in out
-
-
-def test_two_names_of_one_id_and_a_family_without_features_are_refused(
-    family: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["derive_cards.py"])
-    family.write_text(FAMILY.replace("vit{1}14", "vit").replace("left_out", "other"))
-    with pytest.raises(SystemExit, match=r"mine\.toml: vit_.* are both 'mine_vit'"):
-        script.main()
-    family.write_text(FAMILY.replace('layer = "cls"', ""))
-    with pytest.raises(SystemExit, match=r"representation\.layer; state it"):
-        script.main()

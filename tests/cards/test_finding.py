@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
-import zoo
+from tests.each import for_each
 from zoo.cards.catalogue import catalogue
-from zoo.cards.families import families, networks
-from zoo.cards.finding import Finder, names_of
-from zoo.errors import UnknownName
+from zoo.cards.finding import Finder, families, names_of, networks
 
 
 def names(encoder: str, family: str, method: str, url: str, dataset: str, **more: object) -> str:
@@ -36,8 +32,7 @@ FINDER = Finder(
 )
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
+@for_each(
     [
         (["dinov3"], ["dinov3_vitB16_lvd"]),
         (["DINO v3"], ["dinov3_vitB16_lvd"]),
@@ -57,6 +52,7 @@ FINDER = Finder(
         (["resnet"], []),
         (["dinvo3"], []),
     ],
+    arguments=2,
 )
 def test_every_word_is_found_in_what_an_encoder_answers_to(words: list[str], found: list[str]) -> None:
     assert FINDER.find(words)[: len(found)] == found
@@ -69,13 +65,6 @@ def test_a_slip_of_the_pen_suggests_what_was_meant() -> None:
     assert FINDER.nearest("vit_base_siglip.v1")[0] == "siglip_vitB16"
     assert FINDER.nearest("siglip2")[0] == "siglip2_vitB16"
     assert FINDER.nearest("/") == FINDER.instead_of(["qqqqqqqqqqqq"]) == ()
-
-
-def test_the_name_of_a_family_or_at_timm_lists_its_encoders() -> None:
-    with pytest.raises(UnknownName, match="did you mean simsiam_"):
-        zoo.card("simsiam")
-    with pytest.raises(UnknownName, match=r"did you mean clip_rn50\b"):
-        zoo.card("resnet50_clip.openai")
 
 
 def test_families_have_every_encoder_once_and_variants_stand_with_their_network() -> None:

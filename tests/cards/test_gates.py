@@ -8,8 +8,8 @@ from typing import Any
 from tests.card_text import VALID
 from tests.cards.test_catalogue import parse
 from zoo.cards.catalogue import build_card
-from zoo.cards.gates import access_words, advice, nearest_open
-from zoo.cards.schema import NOT_RECORDED, EncoderCard
+from zoo.cards.gates import access_words, advice, licence_remarks, nearest_open
+from zoo.cards.schema import NOT_RECORDED, EncoderCard, Missing
 
 PLAIN = build_card(parse(VALID)["tiny_vitS16"])
 
@@ -43,14 +43,6 @@ def test_domain_counts_before_family_and_that_before_objective_mode_and_size() -
         assert nearest(*offered[:n]) == name
     assert nearest(*offered, smaller) == "smaller"
     assert nearest(card("b", family="mine"), card("a", family="mine")) == "a"
-
-
-def test_where_none_is_of_its_domain_natural_images_come_before_other_ones() -> None:
-    wanted = card("wanted", family="mine", pretraining__domain="retina")
-    cards = [card("natural"), card("earth", family="mine", pretraining__domain="earth RGB")]
-    found = nearest_open(wanted, {one.id: one for one in cards})
-    assert found is not None
-    assert found.id == "natural"
 
 
 def test_what_nobody_can_fetch_what_comes_with_the_zoo_and_what_is_untrained_is_no_advice() -> None:
@@ -87,3 +79,14 @@ def test_access_in_words_names_who_is_let_in_and_both_copies() -> None:
     )
     assert access_words(copied) == "open at timm:a.b, which is loaded; the authors' own copy at hf:own/er is gated"
     assert access_words(card("unknown", weights__availability=NOT_RECORDED)) == "not recorded"
+
+
+def test_another_label_and_other_terms_of_the_code_are_remarked() -> None:
+    def remarks(weights: str, code: str, timm: str | Missing = NOT_RECORDED) -> list[str]:
+        return licence_remarks(replace(PLAIN.licence, weights=weights, code=code, timm=timm))
+
+    assert remarks("MIT", "MIT", "mit") == remarks("CC-BY-4.0", "Apache-2.0") == []
+    (of_code,) = remarks("CC-BY-NC-4.0", "Apache-2.0")
+    assert of_code.endswith("the weights are under CC-BY-NC-4.0, which allows less.")
+    (of_timm,) = remarks("MIT", "MIT", "apache-2.0")
+    assert of_timm.startswith("timm labels its copy Apache-2.0")

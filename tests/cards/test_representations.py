@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
 import pytest
 
 import zoo
-from tests.cli_runner import document, run
 from tests.each import for_each
 from tests.result_rows import ERRATUM, user_of
 from zoo.cards.catalogue import catalogue, own_card
-from zoo.cards.representations import derived, own_id, representations, tokens_of, transformer
-from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard
-from zoo.errors import QueryError, UnknownName
+from zoo.cards.representations import derived, own_id, representations, transformer
+from zoo.cards.schema import NOT_PUBLISHED
+from zoo.errors import QueryError
 from zoo.results.derived import summaries
 from zoo.results.rows import errata, measurements
 
@@ -26,36 +23,29 @@ DINO = catalogue()["dino_vitS16"]
 BOTH = catalogue()["clip_vitL14_px336_extractPredCls"]
 
 
-@pytest.mark.parametrize(
-    ("spelling", "name", "dim"),
+@for_each(
     [
         ("dino_vitS16@cls", "dino_vitS16@cls", 384),
         ("DINO_VITS16@ CLS ", "dino_vitS16@cls", 384),
-        ("dino_vitS16@cls:11", "dino_vitS16@cls", 384),
         ("dino_vitS16@cls:-1", "dino_vitS16@cls", 384),
-        ("dino_vitS16@1xcls", "dino_vitS16@cls", 384),
         ("dino_vitS16@cls:9+10+11", "dino_vitS16@cls:9+10+11", 1152),
         ("dino_vitS16@cls:11+9+10", "dino_vitS16@cls:9+10+11", 1152),
-        ("dino_vitS16@cls:-3+-2+-1", "dino_vitS16@cls:9+10+11", 1152),
         ("dino_vitS16@3xCLS", "dino_vitS16@cls:9+10+11", 1152),
-        ("dino_vitS16@cls:09", "dino_vitS16@cls:9", 384),
         ("dino_vitS16@avg:0", "dino_vitS16@avg:0", 384),
         ("dino_vitS16@avg+cls", "dino_vitS16@cls+avg", 768),
         ("dino_vitS16@2xcls+avg", "dino_vitS16@cls+avg:10+11", 1536),
         ("dino_vitS16@4xcls", "dino_vitS16", 1536),
         ("dino_vitS16@cls:8+9+10+11", "dino_vitS16", 1536),
-        ("dino_vitB16@4xcls", "dino_vitB16@4xcls", 3072),
         ("dino_vitB16@cls:8+9+10+11", "dino_vitB16@4xcls", 3072),
         ("dino_vitB16@avg+cls", "dino_vitB16", 1536),
-        ("dino_vitS16_last@cls", "dino_vitS16_last", 384),
         ("mae_vitH14@cls:31", "mae_vitH14", 1280),
         ("simclr_rn50@avgpool", "simclr_rn50", 2048),
-        ("clip_rn50@attnpool", "clip_rn50", 2048),
         ("lossyless_vitb32_b01@pred", "lossyless_vitb32_b01", 512),
         ("lossyless_vitb32_b01@proj", "lossyless_vitb32_b01@proj", 512),
         ("clip_vitL14_px336_extractPredCls@cls+proj", "clip_vitL14_px336_extractPredCls", 1792),
         ("clip_vitL14_px336_extractPredCls@proj:23", "clip_vitL14_px336_extractPredCls@proj", 768),
     ],
+    arguments=3,
 )
 def test_many_spellings_are_one_name(spelling: str, name: str, dim: int) -> None:
     cards = catalogue()
@@ -83,8 +73,7 @@ def test_every_offered_name_is_known_and_leads_back(encoder: str) -> None:
     assert (len(offered) > 1) == (network is not None and network.words != [card.representation.layer])
 
 
-@pytest.mark.parametrize(
-    ("features", "layers", "name"),
+@for_each(
     [
         ("cls", None, "dino_vitS16@cls"),
         ("cls", [9, 10, 11], "dino_vitS16@cls:9+10+11"),
@@ -95,13 +84,10 @@ def test_every_offered_name_is_known_and_leads_back(encoder: str) -> None:
         ("Avg", 2, "dino_vitS16@avg:10+11"),
         ("4xcls", None, "dino_vitS16"),
     ],
+    arguments=3,
 )
 def test_arguments_say_what_a_name_says(features: str, layers: Any, name: str) -> None:
     assert derived(DINO, features=features, layers=layers) == catalogue()[name]
-
-
-def test_twelve_last_blocks_are_all_of_twelve() -> None:
-    assert derived(DINO, features="cls", layers=12).representation.dim == 12 * 384
 
 
 def test_other_features_change_the_facts_about_the_features_alone() -> None:
@@ -127,53 +113,29 @@ def test_other_features_change_the_facts_about_the_features_alone() -> None:
     assert (card.architecture.n_parameters, card.weights.url) == (DINO.architecture.n_parameters, DINO.weights.url)
 
 
-def test_errata_of_the_features_stay_with_the_card_that_has_them() -> None:
-    assert {erratum.field for erratum in BOTH.errata} >= {"representation", "architecture.n_parameters"}
-    fields = {erratum.field for erratum in derived(BOTH, features="cls").errata}
-    assert "architecture.n_parameters" in fields
-    assert "representation" not in fields
-
-
-def test_an_untrained_encoder_stays_one_without_facts_of_training() -> None:
-    card = catalogue()["init_vitS16@cls+avg"]
-    assert card.is_untrained
-    assert card.reported.top1_percent is NOT_APPLICABLE
-    assert card.provenance.extracted is NOT_APPLICABLE
-    assert card.weights == catalogue()["init_vitS16"].weights
-
-
-@pytest.mark.parametrize(
-    ("encoder", "features", "layers", "reason"),
+@for_each(
     [
         ("dino_vitS16", "foo", None, r"no features 'foo' of 'dino_vitS16', .* cls, avg and cls\+avg of its blocks 0 "),
-        ("dino_vitS16", "", None, "no features ''"),
         ("dino_vitS16", "cls+cls", None, r"no features 'cls\+cls'"),
         ("dino_vitS16", "avgpool", None, "no features 'avgpool'.* offers cls"),
         ("dino_vitS16", "proj", None, "no features 'proj' of 'dino_vitS16'"),
-        ("clip_vitB32", "proj", None, "no features 'proj' of 'clip_vitB32'"),
-        ("dino_vitS16", "pred", None, "no features 'pred'"),
         ("dino_vitS16", "cls", [12], "no block 12 of 'dino_vitS16'.*blocks 0 to 11"),
-        ("dino_vitS16", "cls", [-13], "no block -13"),
         ("dino_vitS16", "cls", 13, "no last 13 blocks"),
-        ("dino_vitS16", "cls", 0, "no last 0 blocks"),
         ("dino_vitS16", "cls", [3, 3], "block 3 of 'dino_vitS16' twice"),
-        ("dino_vitS16", "cls", [11, -1], "block 11 of 'dino_vitS16' twice"),
         ("dino_vitS16", "cls", [], r"layers=\[\].* whole numbers of blocks from 0 to 11"),
         ("dino_vitS16", "cls", [1.0], r"layers=\[1\.0\]"),
         ("dino_vitS16", "cls", "11", "layers='11'"),
         ("dino_vitS16", "cls", True, "layers=True"),
-        ("dino_vitS16", "cls", [True], r"layers=\[True\]"),
         ("dino_vitS16", "4xcls", [1], "in features='4xcls' and again"),
         ("dino_vitS16", "3xcls:9", None, "in features='3xcls:9' and again"),
         ("dino_vitS16", None, [1], "layers of 'dino_vitS16' and no features"),
-        ("dino_vitS16", 3, None, "no features 3"),
         ("clip_vitL14_px336_extractPred", "proj", [3], "no projection of blocks 3 .*proj and proj.cls of the last"),
         ("simclr_rn50", "cls", None, "no features 'cls' of 'simclr_rn50', .* offers avg of its blocks 0 to 15"),
-        ("simclr_rn50", "avgpool", [1], "no features 'avgpool' of 'simclr_rn50'.* offers avg"),
         ("simclr_rn50", "avg", [16], "no block 16 of 'simclr_rn50'"),
         ("clip_rn50", "proj", None, "gives 'attnpool' by itself and offers avg of its blocks"),
         ("jigsaw_alexnet", "cls", None, "no features 'cls' of 'jigsaw_alexnet', .* gives 'pooled' alone"),
     ],
+    arguments=4,
 )
 def test_what_is_not_there_is_refused_in_one_sentence(encoder: str, features: Any, layers: Any, reason: str) -> None:
     with pytest.raises(QueryError, match=reason) as caught:
@@ -190,49 +152,12 @@ def test_features_of_features_are_refused() -> None:
         zoo.load("dino_vitS16@cls", features="avg", device="meta")
 
 
-@pytest.mark.parametrize("name", ["dino_vits17@cls", "@cls", "dino_vitS16@cls@cls", "dino_vitS16@5", "@", ""])
-def test_a_name_that_means_nothing_is_in_no_catalogue(name: str) -> None:
-    assert name not in catalogue()
-    with pytest.raises((UnknownName, QueryError)):
-        catalogue()[name]
-
-
-def test_a_misspelt_encoder_is_named_without_its_features() -> None:
-    with pytest.raises(UnknownName, match="no encoder named 'dino_vits17'; did you mean dino_vitS16"):
-        zoo.card("dino_vits17@cls")
-
-
-def unknown_depth(layer: Any, dim: int, **options: Any) -> EncoderCard:
-    architecture = replace(DINO.architecture, backbone="timm:eva02_tiny_patch14_224", options=options)
-    return replace(DINO, architecture=architecture, representation=replace(DINO.representation, layer=layer, dim=dim))
-
-
-def test_a_transformer_of_unknown_depth_offers_its_last_block() -> None:
-    card = unknown_depth("cls+avg", 384)
-    assert {how.layer: how.dim for how in representations(card).values()} == {"cls+avg": 384, "cls": 192, "avg": 192}
-    with pytest.raises(QueryError, match="how many blocks 'timm:eva02_tiny_patch14_224' has; write depth"):
-        derived(card, features="cls", layers=[3])
-    with pytest.raises(QueryError, match=r"no features 'proj'.* of its last block alone"):
-        derived(card, features="proj")
-    assert derived(unknown_depth("cls+avg", 384, depth=12), features="cls", layers=[3]).representation.dim == 192
-
-
-def test_the_words_of_a_layer_are_tokens_or_none() -> None:
-    assert [tokens_of(layer) for layer in ("avgpool", "attnpool", "pred")] == [None, None, None]
-
-
 def test_other_features_are_counted_and_listed_nowhere() -> None:
     before = list(catalogue())
     catalogue()["dino_vitS16@cls"]
     assert list(catalogue()) == before == zoo.list_encoders()
     assert not any("@" in name for name in before)
     assert not any("@" in name for name in zoo.metadata_df().index)
-
-
-def test_naming_features_needs_no_torch(run_apart: Callable[..., CompletedProcess[str]], repository: Path) -> None:
-    script = "import sys, zoo; print(zoo.card('dino_vitS16@3xcls').id, {'torch', 'timm', 'numpy'} & set(sys.modules))"
-    done = run_apart(script, path=[repository])
-    assert done.stdout == "dino_vitS16@cls:9+10+11 set()\n", done.stderr
 
 
 def test_rows_of_other_features_are_read_under_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,11 +174,3 @@ def test_rows_of_other_features_are_read_under_one_name(tmp_path: Path, monkeypa
     found = summaries()["dino_vitS16@cls:10+11"]
     assert found.errors == {"100%": pytest.approx(24.4)}
     assert found.errata == ()
-
-
-def test_show_prints_the_card_of_other_features() -> None:
-    text = run("show", "dino_vits16@3xcls").stdout
-    assert text.startswith("dino_vitS16@cls:9+10+11\n")
-    assert "1,152" in text and "not measured" in text
-    facts = document("show", "dino_vits16@3xcls")["facts"]
-    assert facts["representation.layer"] == "cls:9+10+11"

@@ -19,7 +19,7 @@ from tests.card_text import VALID
 from tests.cli_runner import names, on_terminal, run
 from tests.weights.test_care import folders, put
 from zoo.cards.catalogue import catalogue
-from zoo.cards.families import families
+from zoo.cards.finding import families
 from zoo.cli import VERBS
 from zoo.cli import zoo as command_line
 from zoo.cli.options import as_duration, as_memory

@@ -13,9 +13,10 @@ from tests.cli_runner import document, run, table
 from tests.result_rows import user_of
 from zoo.cards.catalogue import catalogue
 from zoo.results.derived import seed_means, summaries
+from zoo.results.reading import read_files
 from zoo.results.reported_values import COLUMNS
 from zoo.results.rows import measurements
-from zoo.results.values import PUBLISHED_SOURCE, read_files
+from zoo.results.values import PUBLISHED_SOURCE
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 PARTS = ("approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization")

@@ -20,7 +20,7 @@ from zoo.evaluation.label_free.measuring import inputs_of, measure, rows_of_meas
 from zoo.evaluation.protocols import PROTOCOLS, protocol_from, protocol_named
 from zoo.evaluation.recomputing import passed_over, protocol_problem, recompute
 from zoo.files import content_folder
-from zoo.results.checking import check
+from zoo.results.merging import check
 from zoo.results.recording import record
 from zoo.results.rows import Measurement
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from hashlib import sha256
@@ -9,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY, Run
-from zoo.results.rows import checksums_text, damaged_files
+from tests.conftest import REPOSITORY
+from zoo.results.reading import checksums_text, damaged_files
 
 RISKS, STATISTICS = "published/risks.csv", "published/feature_statistics.csv"
 
@@ -40,27 +41,23 @@ def with_other_line_ends(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
 
 
-@pytest.mark.parametrize(
-    ("name", "damage", "named"),
-    [
-        (RISKS, cut_at_a_row, [RISKS]),
-        (STATISTICS, with_other_line_ends, [STATISTICS]),
-        (STATISTICS, Path.unlink, [STATISTICS]),
-        ("errata.toml", Path.unlink, ["errata.toml"]),
-        ("errata.toml", lambda path: (path.unlink(), path.mkdir()), ["errata.toml"]),
-        ("more.csv", Path.touch, ["CHECKSUMS"]),
-        ("CHECKSUMS", cut_at_a_row, ["CHECKSUMS"]),
-        ("CHECKSUMS", Path.unlink, ["CHECKSUMS"]),
-        ("CHECKSUMS", lambda path: path.write_bytes(b"\xff"), ["CHECKSUMS"]),
-        ("CHECKSUMS", lambda path: path.write_bytes(b""), ["CHECKSUMS"]),
-    ],
-)
-def test_damaged_files_are_named(
-    name: str, damage: Callable[[Path], object], named: list[str], run_apart: Run, tmp_path: Path
-) -> None:
-    copy = tmp_path / "copy"
-    for folder in ("zoo", "metadata", "results"):
-        shutil.copytree(REPOSITORY / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    damage(copy / "results" / name)
-    done = run_apart("from zoo.results.rows import damaged_files; print(damaged_files())", path=[copy])
-    assert done.stdout == f"{named}\n", done.stderr
+def test_damaged_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.files._PACKAGE", tmp_path / "zoo")
+    damages: list[tuple[str, Callable[[Path], object], str]] = [
+        (RISKS, cut_at_a_row, RISKS),
+        (STATISTICS, with_other_line_ends, STATISTICS),
+        ("errata.toml", Path.unlink, "errata.toml"),
+        ("more.csv", Path.touch, "CHECKSUMS"),
+        ("CHECKSUMS", cut_at_a_row, "CHECKSUMS"),
+        ("CHECKSUMS", Path.unlink, "CHECKSUMS"),
+        ("CHECKSUMS", lambda path: path.write_bytes(b"\xff"), "CHECKSUMS"),
+    ]
+    for name, damage, named in damages:
+        shutil.copytree(REPOSITORY / "results", tmp_path / "results", copy_function=os.symlink)
+        path = tmp_path / "results" / name
+        if path.exists():
+            path.unlink()
+            shutil.copy(REPOSITORY / "results" / name, path)
+        damage(path)
+        assert damaged_files() == [named]
+        shutil.rmtree(tmp_path / "results")

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli_runner import document, run
+from tests.each import for_each
 from tests.result_rows import AddRows, user_of
 from zoo import results_df
 from zoo.analysis import study_table
 from zoo.cards.catalogue import catalogue
-from zoo.errors import QueryError
 from zoo.hub.modelcard import measured
 from zoo.results.derived import summaries
-from zoo.results.rows import measurements
-from zoo.results.tables import measured_twice, published_rows, unpublished_rows
+from zoo.results.tables import published_rows, unpublished_rows
 from zoo.results.values import PUBLISHED_SOURCE
 
 BASE = {
@@ -55,19 +54,6 @@ def add_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRows:
     return user_of(tmp_path, monkeypatch)
 
 
-def test_they_make_nothing_measured_twice(add_rows: AddRows) -> None:
-    before = measured_twice()
-    add_rows(*ROWS)
-    assert measured_twice() == before == []
-
-
-def test_they_are_measurements_like_any_others(add_rows: AddRows) -> None:
-    n_before = len(measurements())
-    add_rows(*ROWS)
-    assert len(measurements()) == n_before + len(ROWS)
-    assert {row.value for row in measurements(metrics="knn_error", encoders=PUBLISHED_ID)} == {2.9}
-
-
 def test_summaries_and_tables_are_what_they_were(add_rows: AddRows) -> None:
     def everything() -> list[object]:
         tables = [
@@ -99,23 +85,8 @@ def test_summaries_and_tables_are_what_they_were(add_rows: AddRows) -> None:
     assert UNMEASURED_ID not in summaries()
 
 
-def test_a_source_that_measured_other_data_alone_has_no_summary(add_rows: AddRows) -> None:
-    add_rows(*ROWS)
-    with pytest.raises(QueryError, match="No ImageNet-1K risk comes from the source 'measured'"):
-        summaries(source="measured")
-
-
-@pytest.mark.parametrize("arguments", [["results"], ["results", PUBLISHED_ID, "--json"], ["list", "--json"]])
-def test_the_command_line_shows_what_it_showed(add_rows: AddRows, arguments: list[str]) -> None:
-    before = run(*arguments)
-    add_rows(*ROWS)
-    after = run(*arguments)
-    assert (after.exit_code, after.stdout) == (before.exit_code, before.stdout)
-    assert after.exit_code == 0
-
-
-@pytest.mark.parametrize("encoder", [PUBLISHED_ID, UNMEASURED_ID])
-def test_what_an_encoder_did_on_them_is_shown_with_its_source(add_rows: AddRows, encoder: str) -> None:
+@for_each([PUBLISHED_ID, UNMEASURED_ID])
+def test_what_an_encoder_did_on_them_is_shown_with_its_source(encoder: str, add_rows: AddRows) -> None:
     add_rows(*(row | {"source": "own", "dataset": "birds"} for row in ROWS))
     printed = run("show", encoder).stdout
     section = printed[printed.index("Measured on birds by the source 'own'") :]
@@ -150,15 +121,3 @@ def test_recommendations_show_what_was_measured_on_own_data_and_keep_their_rank(
     result = run("recommend", "--labels", "20k", "--dataset", "birds", "--top", "3")
     assert f"{PUBLISHED_ID} 3.1 (rank " in result.stderr
     assert f"{UNMEASURED_ID} 3.1 (not ranked)" in result.stderr
-
-
-def test_own_rows_of_imagenet_with_other_numbers_of_labels_leave_the_known_settings_alone(add_rows: AddRows) -> None:
-    own = BASE | {"encoder": UNMEASURED_ID, "dataset": "imagenet-1k"}
-    add_rows(
-        own | {"value": "30", "n_train": "1281167"},
-        own | {"value": "60", "split": "train 10-shot -> val", "n_train": "10000"},
-        own | {"value": "33", "n_train": "1281167", "metric": "knn_error"},
-        own | {"value": "5", "split": "val -> val", "n_train": "50000"},
-    )
-    assert summaries()[UNMEASURED_ID].errors == {"100%": 30}
-    assert summaries()[UNMEASURED_ID].decomposition is None

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from hashlib import sha256
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from tests.card_text import VALID
 from zoo import NOT_APPLICABLE, NOT_PUBLISHED, metadata_df, metadata_dict, results_df
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import COLUMNS, Missing
@@ -37,44 +34,6 @@ def corrected() -> pd.DataFrame:
 
 def test_the_table_as_published_writes_the_published_file(published: pd.DataFrame) -> None:
     assert sha256(published.to_csv(lineterminator="\n").encode()).hexdigest() == PUBLISHED_FILE
-
-
-def test_the_table_as_published_has_the_types_of_the_published_file(published: pd.DataFrame) -> None:
-    kinds = {"i": "int64", "f": "float64", "b": "bool"}
-    found = {name: kinds.get(dtype.kind, "text") for (_, name), dtype in published.dtypes.items()}
-    assert {name for name, kind in found.items() if kind == "bool"} == {
-        "is_stopgrad",
-        "is_ema",
-        "is_aug_invariant",
-        "is_official",
-        "is_industry",
-        "is_our_extract",
-    }
-    assert {name for name, kind in found.items() if kind == "text"} == {
-        "objective",
-        "ssl_mode",
-        "other",
-        "architecture_exact",
-        "architecture",
-        "family",
-        "projection1_arch",
-        "projection2_arch",
-        "projection_same",
-        "pretraining_data",
-        "finetuning_data",
-        "views",
-        "augmentations",
-        "z_layer",
-        "optimizer",
-        "scheduler",
-        "where",
-        "license",
-        "pu_type",
-        "date_published",
-    }
-    assert {found[name] for name in ("n_negatives", "n_augmentations", "pred_dim", "train_rank")} == {"float64"}
-    assert {found[name] for name in ("version", "patch_size", "nviews", "is_aug_blur", "year")} == {"int64"}
-    assert published["hyperparameters", "projection_same"].map(type).isin([bool, float]).all()
 
 
 def test_the_published_table_has_169_encoders_and_117_columns_in_order(corrected: pd.DataFrame) -> None:
@@ -106,11 +65,6 @@ def test_the_published_table_has_169_encoders_and_117_columns_in_order(corrected
     flat = results_df(False, False)
     assert list(flat.columns) == names
     assert list(flat.index) == [catalogue().id_of(name) for name in corrected.index]
-
-
-def test_the_two_tables_have_the_same_rows_and_columns(published: pd.DataFrame, corrected: pd.DataFrame) -> None:
-    assert list(published.index) == list(corrected.index)
-    assert list(published.columns) == list(corrected.columns)
 
 
 def test_components_are_signed_by_default_and_clipped_as_published(
@@ -146,15 +100,6 @@ def test_the_sum_that_the_published_layout_has_no_column_for_is_an_extension(cor
     assert clipped["risk_decomposition", "approx_plus_usability"].equals(parts["approx_plus_usability"])
 
 
-def test_the_four_published_columns_add_up_to_less_than_the_error_where_two_are_merged(
-    corrected: pd.DataFrame,
-) -> None:
-    parts = corrected["risk_decomposition"]
-    merged = parts["usability"].isna()
-    assert merged.sum() == 23
-    assert (parts.sum(axis=1)[merged] < corrected["metrics", "train_test"][merged]).all()
-
-
 def test_facts_differ_from_the_published_ones_only_where_an_erratum_says_so(
     published: pd.DataFrame, corrected: pd.DataFrame
 ) -> None:
@@ -176,50 +121,6 @@ def test_facts_differ_from_the_published_ones_only_where_an_erratum_says_so(
                     assert field in {erratum.field for erratum in catalogue()[ids[name]].errata}, (name, column)
                     n_corrected += 1
     assert n_corrected > 0
-
-
-def test_derived_columns_follow_from_the_facts(corrected: pd.DataFrame) -> None:
-    facts = corrected["hyperparameters"]
-    dino = facts.loc["dino_vits16"]
-    assert dino["views"] == "2x224+10x96"
-    assert dino["nviews"] == 12
-    assert dino["is_aug_solarize"] == 1
-    assert dino["is_aug_rotate"] == 0
-    assert (facts["augmentations"].str.count("'") == 2 * facts["n_augmentations"]).all()
-    assert set(facts.loc[facts["family"] == "resnet", "patch_size"]) == {7}
-    assert set(facts.loc[facts["family"] == "convnext", "patch_size"]) == {4}
-    hidden = facts["projection_nparameters"] - facts["z_dim"] * facts["projection_hid_width"]
-    assert hidden.dropna().equals(facts["projection_nparameters_hidden"].dropna())
-    assert (facts["is_aug_anycolor"] == 0).sum() > 0
-    assert (facts["is_aug_anygeometric"] == 1).all()
-
-
-def test_licences_are_spdx_ids_by_default_and_words_as_published(
-    published: pd.DataFrame, corrected: pd.DataFrame
-) -> None:
-    assert "CC BY-NC 4.0" in set(published["metadata", "license"])
-    assert "CC-BY-NC-4.0" in set(corrected["metadata", "license"])
-    assert "CC BY-NC 4.0" not in set(corrected["metadata", "license"])
-
-
-def test_augmentations_are_text_in_the_table_and_lists_on_their_own(
-    published: pd.DataFrame, corrected: pd.DataFrame
-) -> None:
-    column = ("hyperparameters", "augmentations")
-    assert corrected.loc["dino_vits16", column] == published.loc["dino_vits16", column]
-    assert corrected[column].map(type).eq(str).all()
-    assert corrected[column].str.contains("solarize").sum() > 0
-    assert corrected["hyperparameters"].nunique()["augmentations"] == len(corrected[[column]].drop_duplicates())
-    assert len(corrected.groupby([column]).size()) == corrected[column].nunique()
-    words = metadata_df().loc["dino_vits16", "augmentations"]
-    assert corrected.loc["dino_vits16", column] == str(words)
-    assert words == metadata_dict()["dino_vitS16"]["data"]["augmentations"]
-    assert isinstance(words, list)
-
-
-def test_wrong_measurements_are_left_out_on_request(corrected: pd.DataFrame) -> None:
-    assert set(corrected.index) - set(results_df(exclude_wrong=True).index) == {WRONG}
-    assert len(results_df(as_published=True, exclude_wrong=True)) == 168
 
 
 def test_both_kinds_of_missing_survive_in_every_table() -> None:
@@ -258,42 +159,6 @@ def test_metadata_df_has_one_typed_column_for_each_fact() -> None:
     assert list(metadata_df(True).columns) == [(sections[name], name) for name in table.columns]
 
 
-def test_the_columns_of_metadata_df_stand_where_they_were_published() -> None:
-    names = list(metadata_df().columns)
-    assert names == list(metadata_df(as_published=True).columns)
-    assert names[:6] == ["objective", "ssl_mode", "version", "is_stopgrad", "is_ema", "architecture_exact"]
-    assert names[22:26] == ["augmentations", "where", "month", "year"]  # notes, free text, stood behind where
-    assert names[-4:] == ["top1acc_in1k-1%_official", "top1acc_in1k-c5_official", "other", "finetuning_data"]
-    assert metadata_df(as_published=True).iloc[0].name == "beitv2_vitb16_pt1k_extractb"
-
-
-def test_published_blanks_are_null_or_question_marks_and_all_of_it_is_json() -> None:
-    facts = metadata_dict(False, as_published=True)
-    assert json.loads(json.dumps(facts)) == facts
-    blanks = Counter(
-        (column, value)
-        for sections in facts.values()
-        for own in sections.values()
-        for column, value in own.items()
-        if value is None or value == "???"
-    )
-    unknown = {column for column, value in blanks if value == "???"}
-    assert unknown == {"n_pus", "pu_type", "time_hours"}
-    trained = [own for own in facts.values() if own["ssl"]["ssl_mode"] not in ("supervised", "initialized")]
-    n_unknown = {name: sum(own["compute"][name] == "???" for own in trained) for name in sorted(unknown)}
-    assert n_unknown == {"n_pus": 20, "pu_type": 44, "time_hours": 115}  # counted in the published file
-    assert sum(own["compute"]["time_hours"] is None for own in trained) == 7
-    assert facts["barlow_rn50"]["model"]["patch_size"] is None
-
-
-def test_metadata_as_published_undoes_the_errata() -> None:
-    wrong, right = metadata_df(as_published=True), metadata_df()
-    assert wrong.loc["byol_rn50_augnocolor", "top1acc_in1k_official"] == 59.4
-    assert right.loc["byol_rn50_augnocolor", "top1acc_in1k_official"] == 63.4
-    assert metadata_dict(as_published=True)["clip_rn50x4"]["representation"]["z_dim"] == 640
-    assert metadata_dict()["clip_rn50x4"]["representation"]["z_dim"] == 2560
-
-
 def test_metadata_as_published_are_the_published_facts_in_the_published_order() -> None:
     facts = metadata_dict(as_published=True)
     in_order = [[encoder, [list(section) for section in sections.items()]] for encoder, sections in facts.items()]
@@ -303,24 +168,6 @@ def test_metadata_as_published_are_the_published_facts_in_the_published_order() 
     assert len(facts) == 200
     assert set(facts) < set(catalogue())
     assert not {"npidpp_rn50w2", "swav_rn50w5", "selav2_rn50_ep400_2x160_4x96", "init_rn50_d8192"} & set(facts)
-
-
-def test_published_views_are_numbers_where_they_were() -> None:
-    views = {encoder: sections["data"].get("views") for encoder, sections in metadata_dict(as_published=True).items()}
-    assert sum(isinstance(value, int) for value in views.values()) == 13
-    assert (views["mae_vitB16"], views["dino_vitS16"]) == (224, "2x224+10x96")
-    assert metadata_dict()["mae_vitB16"]["data"]["views"] == "224"
-    assert metadata_df(as_published=True)["views"].dtype == "string"
-    assert metadata_df(as_published=True).loc["mae_vitb16", "views"] == "224"
-
-
-def test_cards_of_the_user_are_no_published_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    published = metadata_dict(as_published=True)
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
-    (tmp_path / "metadata").mkdir()
-    (tmp_path / "metadata" / "tiny.toml").write_text(VALID)
-    assert "tiny_vitS16" in metadata_dict()
-    assert metadata_dict(as_published=True) == published
 
 
 @pytest.mark.parametrize("table", [metadata_df, results_df])

@@ -14,8 +14,7 @@ from tests.each import for_each
 from tests.reported_rows import ROW, reported_text
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import Missing
-from zoo.errors import ContentWarning, ResultsError
-from zoo.results import reported_rows
+from zoo.errors import ContentWarning
 from zoo.results.reported import preferred_numbers, reported_numbers
 from zoo.results.reported_values import CARD, FILE, METRICS, PREFIX, PROTOCOLS, ReportedNumber, choose
 from zoo.results.rows import measurements
@@ -38,25 +37,10 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
     return write
 
 
-def of_card(encoder: str) -> dict[str, ReportedNumber]:
-    return {one.place: one for one in reported_numbers(encoder) if one.source == CARD}
-
-
 def test_reported_and_measured_share_neither_words_nor_rows() -> None:
     assert all(name.startswith(PREFIX) for name in PROTOCOLS)
     assert not METRICS.keys() & MEASURED.keys()
     assert not any(row.protocol.startswith(PREFIX) or row.metric in METRICS for row in measurements())
-
-
-def shipped_rows() -> list[list[str]]:
-    lines = (REPOSITORY / "results" / FILE).read_text().split("\n")
-    return [line.split("\t") for line in lines[1:-1]]
-
-
-def test_every_shipped_row_is_read_with_every_printed_digit() -> None:
-    printed = sorted((row[0], row[4], row[7]) for row in shipped_rows())
-    assert printed == sorted((one.encoder, one.printed, one.source) for one in reported_numbers() if one.source != CARD)
-    assert all(float(one.printed) == one.value for one in reported_numbers())
 
 
 def test_what_cards_state_are_reported_numbers_of_the_right_kind() -> None:
@@ -72,12 +56,6 @@ def test_what_cards_state_are_reported_numbers_of_the_right_kind() -> None:
     heads = {encoder for (encoder, _), one in stated.items() if one.protocol == "reported-own-head"}
     assert heads and heads == {encoder for encoder, place in stated if encoder in supervised}
     assert stated["sup_rn101", "reported.top1_percent"].printed == "77.374"
-
-
-def test_a_corrected_number_says_what_was_listed() -> None:
-    number = of_card("swav_rn50w4")["reported.top1_percent"]
-    assert number.value == 77.9
-    assert number.remark.startswith("Listed as 77.3: ")
 
 
 def test_rows_of_the_users_own_join_and_never_become_measurements(report: Report) -> None:
@@ -111,12 +89,6 @@ def test_of_several_numbers_lists_show(changes: list[dict[str, str]], expected: 
     assert choose(numbers[::-1], card)["reported-linear"].printed == expected
 
 
-def test_the_preferred_number_says_if_it_is_doubtful(report: Report) -> None:
-    report({"encoder": "init_vitS16", "value": "9.0", "doubt": "Printed twice."})
-    one = preferred_numbers()["init_vitS16"]["reported-linear"]
-    assert (one.value, one.printed, one.is_doubtful) == (9.0, "9.0", True)
-
-
 WRONG = {
     "encoder": ("nosuch_encoder", "expected the id of a card"),
     "metric": ("linear_probe_error", "expected a metric of reported numbers"),
@@ -144,32 +116,30 @@ def test_a_wrong_cell_of_the_users_is_left_out_with_a_sentence_that_names_it(rep
         assert expected in sentence and "\n" not in sentence
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda text: text[:-1], "the file breaks off"),
-        (lambda text: text.replace("encoder\t", "model\t", 1), "line 1: found model metric"),
-        (lambda text: text + text.split("\n")[1] + "\n", "line 3: found the row of .*line 2 again"),
-        (lambda text: text.replace("\tREADME.md", "", 1), "line 2: found 15 fields, expected 16"),
-    ],
-)
-def test_a_damaged_file_of_the_users_stops_nothing(damage: Callable[[str], str], message: str, report: Report) -> None:
-    path = report({})
-    path.write_text(damage(path.read_text()))
-    with pytest.warns(ContentWarning, match=message):
-        assert of_card("dino_vitS16")
+def test_a_damaged_file_of_the_users_stops_nothing(report: Report) -> None:
+    whole, before = report({}).read_text(), reported_numbers("dino_rn50")
+    for text, message in (
+        (whole[:-1], "the file breaks off"),
+        (whole.replace("encoder\t", "model\t", 1), "line 1: found model metric"),
+        (whole + whole.split("\n")[1] + "\n", "line 3: found the row of .*line 2 again"),
+        (whole.replace("\tREADME.md", "", 1), "line 2: found 15 fields, expected 16"),
+    ):
+        report({}).write_text(text)
+        with pytest.warns(ContentWarning, match=message):
+            assert reported_numbers("dino_rn50") == before
 
 
-def test_the_doctor_names_a_wrong_row_of_the_users(report: Report) -> None:
-    path = report({"value": "78.2"}, {"value": "many"})
+def test_the_shipped_rows_have_every_printed_digit() -> None:
+    lines = (REPOSITORY / "results" / FILE).read_text().split("\n")
+    rows = [line.split("\t") for line in lines[1:-1]]
+    read = [one for one in reported_numbers() if one.source != CARD]
+    assert sorted((row[0], row[4]) for row in rows) == sorted((one.encoder, one.printed) for one in read)
+
+
+def test_an_own_number_is_preferred_by_the_same_rules_and_the_doctor_names_a_wrong_one(report: Report) -> None:
+    path = report({"encoder": "init_vitS16", "value": "9.0", "doubt": "Printed twice."}, {"value": "many"})
     checks = {check["name"]: check for check in document("doctor", "--offline", code=1)["checks"]}
     assert f"{path}, line 3, column 'value'" in checks["your own results"]["detail"]
-
-
-def test_a_wrong_shipped_row_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / FILE
-    content = reported_text({"value": "101"})
-    monkeypatch.setattr(reported_rows, "read_files", lambda suffix: {path: content.encode()})
-    monkeypatch.setattr(reported_rows, "is_of_user", lambda path: False)
-    with pytest.raises(ResultsError, match=r"line 2, column 'value': found '101', expected a number as it is printed"):
-        list(reported_rows.checked_numbers(catalogue(), []))
+    with pytest.warns(ContentWarning):
+        one = preferred_numbers()["init_vitS16"]["reported-linear"]
+    assert (one.value, one.printed, one.is_doubtful) == (9.0, "9.0", True)

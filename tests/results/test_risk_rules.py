@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.each import for_each
 from tests.planted_features import GridProbe, balanced_labels, features, gaussian_pair
 from zoo import card
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
@@ -78,96 +79,37 @@ def test_the_alternative_order_trains_on_the_test_set_alone() -> None:
     assert watched(order="alternative")[-1].calls == [("fit", tests, tests), ("predict", tests, [])]
 
 
-def test_a_probe_without_refit_holds_out_rows_by_itself() -> None:
-    class Plain:
-        def __init__(self) -> None:
-            self.report_: dict[str, Any] = {}
-
-        def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> Plain:
-            assert x_val is None or len(x_val) == len(y)  # none given, or what it is trained on
-            return self
-
-        def predict(self, x: Any) -> Any:
-            return np.zeros(len(x), dtype=np.int64)
-
-    report = decompose(*numbered(), probe=Plain, n_subsets=1)
-    run = report.risks["R_US"].runs[0]
-    assert (run.n_train, run.n_tuning, run.refitted, set(run.rows)) == (N_TRAIN, None, True, {"train", "evaluated"})
-    assert report.risks["R_AF"].runs[0].n_tuning == N_TRAIN
-
-
-def test_as_many_test_as_training_images_are_refused_but_by_the_alternative_order() -> None:
-    train, _ = gaussian_pair(n_train=40)
-    test = gaussian_pair(n_test=40)[1]
-    with pytest.raises(DataError, match="The test set has 40 images and the training set 40; expected fewer"):
-        decompose(train, test, probe=GridProbe)
-    assert decompose(train, test, probe=GridProbe, order="alternative").n_test == 40
-
-
-def test_a_held_out_part_that_would_take_all_of_a_class_is_refused() -> None:
-    train, test = gaussian_pair(n_train=24, n_test=24)
-    rare = features(train.x, np.where(np.arange(24) == 0, 3, train.y % 3))
-    many = features(test.x[:22], np.append(np.arange(21) % 3, 3), split="val")
-    with pytest.raises(DataError, match=r"22 of 24 images were to be held out; .* \(the smallest, 'class 3', has 1\)"):
-        decompose(rare, many, probe=GridProbe, n_subsets=1)
-
-
-def test_features_of_another_encoder_are_refused() -> None:
-    train, test = gaussian_pair()
-    with pytest.raises(DataError, match="differ in encoder"):
-        decompose(train, features(test.x, test.y, split="val", encoder="other"), probe=GridProbe)
-
-
-def test_test_features_of_the_training_images_are_refused() -> None:
-    train, _ = gaussian_pair()
-    with pytest.raises(DataError, match="expected test images that no probe is trained on"):
-        decompose(train, train, probe=GridProbe)
-
-
-def test_features_that_are_not_finite_name_the_image() -> None:
+def test_features_that_cannot_be_decomposed_are_refused_in_a_sentence() -> None:
     train, test = gaussian_pair()
     broken = np.array(test.x)
     broken[5, 2] = np.nan
-    with pytest.raises(DataError, match=r"The image 'val/5.png' of 'planted-images' \(val\) has features that are not"):
-        decompose(train, features(broken, test.y, split="val"), probe=GridProbe)
-
-
-def test_one_class_only_is_refused() -> None:
-    with pytest.raises(DataError, match="All 9 training images have the label 'class 0'"):
-        decompose(
-            features(np.ones((9, 2)), np.zeros(9)), features(np.ones((3, 2)), np.zeros(3), split="val"), probe=GridProbe
-        )
-
-
-def test_a_test_class_that_nobody_trained_is_refused() -> None:
-    train, test = gaussian_pair()
     fewer = replace(features(train.x, train.y % 3), classes=train.classes)
-    with pytest.raises(DataError, match="20 test images have the label 'class 3', which no training image has"):
-        decompose(fewer, test, probe=GridProbe)
-
-
-def test_missing_labels_name_the_image() -> None:
-    train, test = gaussian_pair()
     unlabelled = features(train.x, np.where(np.arange(len(train.y)) == 7, -1, train.y))
-    with pytest.raises(DataError, match=r"1 images .* have no label, the first is the image 'train/7\.png'"):
-        decompose(unlabelled, test, probe=GridProbe)
-
-
-def test_a_twin_of_other_images_is_refused() -> None:
-    train, test = gaussian_pair()
     twin = features(train.x, train.y, encoder="twin", images_hash="other")
+    ones = features(np.ones((9, 2)), np.zeros(9)), features(np.ones((3, 2)), np.zeros(3), split="val")
+    cases: list[tuple[Any, Any, str]] = [
+        (train, features(test.x, test.y, split="val", encoder="other"), "differ in encoder"),
+        (train, train, "expected test images that no probe is trained on"),
+        (train, features(broken, test.y, split="val"), r"The image 'val/5.png' .* has features that are not"),
+        (*ones, "All 9 training images have the label 'class 0'"),
+        (fewer, test, "20 test images have the label 'class 3', which no training image has"),
+        (unlabelled, test, r"1 images .* have no label, the first is the image 'train/7\.png'"),
+    ]
+    for one, other, words in cases:
+        with pytest.raises(DataError, match=words):
+            decompose(one, other, probe=GridProbe)
     with pytest.raises(DataError, match="The features of the supervised twin 'twin' are of other images"):
         decompose(train, test, probe=GridProbe, supervised=twin)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+@for_each(
     [
         ({"order": "Eq. 6"}, "There is no decomposition 'Eq. 6'"),
         ({"n_subsets": 0}, "Asked for 0 held-out subsets; expected at least 1"),
         ({"n_bootstrap": 5}, "Asked for 5 draws of the bootstrap; expected at least 100"),
         ({"supervised": 120.0}, "supervised twin is 120.0; expected 0 to 100 percent"),
     ],
+    arguments=2,
 )
 def test_a_request_that_cannot_be_is_one_sentence(options: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
@@ -179,13 +121,7 @@ def with_pretraining(**facts: Any) -> Any:
     return replace(known, pretraining=replace(known.pretraining, **facts))
 
 
-def test_the_same_data_set_by_another_spelling_is_no_reason_to_warn() -> None:
-    plain = with_pretraining(dataset="ImageNet-1K", finetuning_dataset=NOT_APPLICABLE)
-    assert pretraining_warning(plain, dataset="imagenet_1k") == ""
-
-
-@pytest.mark.parametrize(
-    ("facts", "words"),
+@for_each(
     [
         ({"dataset": "CLIP"}, "was pretrained on CLIP, not on imagenet-1k"),
         ({"dataset": NOT_PUBLISHED}, "What dino_rn50 was pretrained on is not published"),
@@ -193,6 +129,7 @@ def test_the_same_data_set_by_another_spelling_is_no_reason_to_warn() -> None:
         ({"dataset": "30% ImageNet-1K"}, "was pretrained on 30 % of ImageNet-1K"),
         ({"dataset": "ImageNet-1K", "finetuning_dataset": "mscoco"}, "was trained further on mscoco"),
     ],
+    arguments=2,
 )
 def test_another_pretraining_distribution_has_a_sentence_of_its_own(facts: dict[str, Any], words: str) -> None:
     assert words in pretraining_warning(with_pretraining(**facts), dataset="imagenet-1k")

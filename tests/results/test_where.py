@@ -93,13 +93,11 @@ def test_a_false_condition_does_not_hold(text: str) -> None:
     assert not holds(text)
 
 
-@pytest.mark.parametrize("name", ["epochs", "patch_size"])
-@pytest.mark.parametrize(
-    "text",
-    ["{} > 1", "{} <= 1", "{} == {}", "{} != 1", "not {} > 1", "{} in (1, 2)", "{} not in (1, 2)", "-{} < {} + 1"],
+@for_each(
+    ["{} > 1", "{} <= 1", "{} == {}", "{} != 1", "not {} > 1", "{} in (1, 2)", "{} not in (1, 2)", "-{} < {} + 1"]
 )
-def test_a_comparison_with_a_missing_value_is_neither_true_nor_false(text: str, name: str) -> None:
-    assert not holds(text.format(name, name))
+def test_a_comparison_with_a_missing_value_is_neither_true_nor_false(text: str) -> None:
+    assert not any(holds(text.format(name, name)) for name in ("epochs", "patch_size"))
 
 
 def test_an_unknown_part_does_not_hide_one_that_decides() -> None:
@@ -108,25 +106,9 @@ def test_an_unknown_part_does_not_hide_one_that_decides() -> None:
     assert holds("not (z_dim == 1 and epochs > 1)")
 
 
-def test_the_columns_that_are_read_are_known() -> None:
-    assert parse_condition("z_dim > 1 and missing(epochs)", KINDS).names == {"z_dim", "epochs"}
-
-
-@pytest.mark.parametrize(("text", "nearest"), [("familly == 'vit'", "family"), ("Z_DIM > 1", "z_dim")])
+@for_each([("familly == 'vit'", "family"), ("Z_DIM > 1", "z_dim")], arguments=2)
 def test_a_misspelt_column_lists_the_nearest(text: str, nearest: str) -> None:
     with pytest.raises(UnknownName, match=rf"no column named .*did you mean .*{nearest}"):
-        parse_condition(text, KINDS)
-
-
-@pytest.mark.parametrize("word", ["_column_0", "_column0_", "_column__0_", "_\uff43olumn0_"])
-def test_the_word_that_stands_for_a_name_in_backquotes_cannot_be_written(word: str) -> None:
-    with pytest.raises(UnknownName, match="no column named"):
-        parse_condition(f"`z_dim` == {word}", KINDS)
-
-
-def test_a_refusal_repeats_names_in_backquotes_as_they_were_written() -> None:
-    text = " and ".join(["`z_dim` > 1"] * 11 + ["`train-nperclass-3_test`"])
-    with pytest.raises(QueryError, match=r"^`train-nperclass-3_test` is a number"):
         parse_condition(text, KINDS)
 
 
@@ -141,7 +123,7 @@ def test_a_refusal_repeats_names_in_backquotes_as_they_were_written() -> None:
         ("z_dim > 1; z_dim", "Cannot read the condition"),
         ("(" * 300, "Cannot read the condition"),
         ("z_dim > 1" + " and z_dim > 1" * 100, "has 1,409 characters, expected at most 1,000"),
-        ("not " * 100 + "is_ema", "nested more than 40 levels"),
+        ("-" * 900 + "z_dim > 1", "Cannot read the condition .*nested too deeply"),
         ("family == 3", "Cannot compare family, which is a text, and 3, which is a number"),
         ("z_dim == '384'", "Cannot compare z_dim, which is a number, and '384', which is a text"),
         ("z_dim in ('a', 'b')", "Cannot compare z_dim, which is a number, and 'a', which is a text"),

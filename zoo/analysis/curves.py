@@ -38,7 +38,8 @@ from ..evaluation.curves.calibration import cumulative_improvements
 from ..evaluation.curves.curve import CalibratedCurve, calibrated_curve
 from ..evaluation.curves.recipe import TASKS, Task, base_protocol
 from ..optional import requires_extra
-from ..results.rows import Measurement, key_of, measurements, row_of
+from ..results.rows import Measurement, measurements, row_of
+from ..results.values import key_of
 from ..results.vocabulary import known_split
 from .columns import Estimate
 from .label_free import measured_rows

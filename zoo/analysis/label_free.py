@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
-from ..errors import QueryError, warn
+from ..errors import QueryError
 from ..evaluation.label_free.catalogue import clid, w_clid
-from ..files import content_folder
+from ..files import shipped_only
 from ..optional import requires_extra
-from ..results.rows import Key, errata, rows_of, without_wrong
+from ..results.rows import errata, read_rows, without_wrong
 from ..results.tables import study_facts
-from ..results.values import PUBLISHED_SOURCE, read_files
-from ..results.vocabulary import LABEL_FREE_METRICS, Row
+from ..results.values import PUBLISHED_SOURCE, Row
+from ..results.vocabulary import LABEL_FREE_METRICS
 from .columns import ERRORS, STUDY_COLUMNS
 from .table import FEWEST, StudyTable, table_of
 
@@ -271,17 +272,9 @@ def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> li
 
     Encoders of experiments, which are not listed, are in no population but their own, and left out.
     """
-    cards, shipped = catalogue(), content_folder("results")
-    seen: dict[Key, str] = {}
-    chosen: list[Row] = []
-    left_out: list[str] = []
-    for path, content in read_files(".csv").items():
-        if path.is_relative_to(shipped) and not path.is_relative_to(shipped / "measured"):
-            continue
-        rows = rows_of(path, content, cards, seen, left_out)
-        if with_mine or path.is_relative_to(shipped):
-            chosen += [row for row in rows if row.source != PUBLISHED_SOURCE and cards.lists(row.encoder)]
-    warn(left_out)
+    with nullcontext() if with_mine else shipped_only():
+        rows = read_rows()
+    chosen = [row for row in rows if row.source != PUBLISHED_SOURCE and catalogue().lists(row.encoder)]
     return without_wrong(chosen, errata()) if exclude_wrong else chosen
 
 

@@ -29,13 +29,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..cards.catalogue import catalogue
 from ..errors import QueryError
-from ..files import content_folder
+from ..files import shipped_only
 from ..optional import requires_extra
-from ..results.rows import rows_of
-from ..results.values import read_files
-from ..results.vocabulary import Row, known_split
+from ..results.rows import read_rows
+from ..results.values import Row
+from ..results.vocabulary import known_split
 from .scaling_law import N_FULL_SHOT, ScalingLaw, fit_scaling_law, law_errors, law_rows, leave_encoder_out
 from .table import study_table
 
@@ -258,11 +257,10 @@ def missed_elsewhere() -> Missed:
     """
     alpha, w = _parameters(published_law().law)
     by_encoder: dict[tuple[str, str], list[Row]] = {}
-    for path, content in read_files(".csv").items():
-        if path.is_relative_to(content_folder("results")):
-            for row in rows_of(path, content, catalogue(), {}, []):
-                if row.dataset != DATASET and row.protocol in (_ERRORS_BY, _PARTS_BY):
-                    by_encoder.setdefault((row.encoder, row.dataset), []).append(row)
+    with shipped_only():
+        for row in read_rows(with_unlisted=True):
+            if row.dataset != DATASET and row.protocol in (_ERRORS_BY, _PARTS_BY):
+                by_encoder.setdefault((row.encoder, row.dataset), []).append(row)
     misses: list[float] = []
     used = set()
     for (encoder, dataset), rows in by_encoder.items():

@@ -1,13 +1,9 @@
 """All cards as :class:`~zoo.cards.schema.EncoderCard` values, and the cache of content that was read and checked.
 
 A card file is TOML: ``[defaults]`` holds what the family shares, ``[encoders.ID]`` what one encoder adds or changes,
-and ``like = "ID"`` inside an encoder starts from another encoder instead of from the defaults alone.
-
-Beside the cards of the files, which are those that are listed and counted, there is one for every other set of features
-that an encoder offers; :mod:`zoo.cards.representations` says how they are named.
-
-Reading and checking them is what :mod:`zoo.cards.compiled` saves; beside every card its copy has those facts of all
-cards that listings show, a column each, so that a listing builds no card.
+and ``like = "ID"`` inside an encoder starts from another encoder. Reading and checking them is what
+:mod:`zoo.cards.compiled` saves, with a copy for the shipped cards and one for the user's; beside every card a copy has
+the facts of all cards that listings show, a column each, so that a listing builds no card.
 """
 
 from __future__ import annotations
@@ -21,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CardError, QueryError, UnknownName, note, warn
-from ..files import content_files, content_folder
-from .compiled import Stamp, compiled, stamp
+from ..files import content_files, content_folder, shipped_only
+from .compiled import Parts, Stamp, compiled, stamp
 from .finding import Finder, names_of
 from .representations import MARK, are_features, derived, own_id
 from .schema import (
@@ -62,11 +58,9 @@ _PARTS: dict[str, type] = {
 }
 _BLANK = {name: {field.name: NOT_RECORDED for field in fields(part)} for name, part in _PARTS.items()}
 _MISSING = {reason.value: reason for reason in Missing}
-_IDS, _UNLISTED_IDS, _LEFT_OUT = "ids", "unlisted ids", "left out"  # parts of the copy
-_NAMES, _N_ERRATA = "column names", "column n_errata"
 _LISTED = dict.fromkeys([
     *(column.field for column in COLUMNS), "family", "licence.code", "licence.timm", "weights.availability",
-    "weights.gate", "weights.authors_availability", "weights.size_bytes",
+    "weights.gate", "weights.authors_availability", "weights.size_bytes", "weights.url",
     "pretraining.domain", "pretraining.magnification", "pretraining.image_sets", "pretraining.n_images",
     "pretraining.n_samples_seen", "architecture.n_registers", "architecture.native_px", "architecture.size_step_px",
     "provenance.adapted_from", "provenance.superseded_by",
@@ -95,15 +89,31 @@ class Catalogue(Mapping[str, EncoderCard]):
     of a card file with ``listed = false``, are looked up too; they are listed by :attr:`with_unlisted` alone.
     """
 
-    def __init__(self, parts: Mapping[str, Any], left_out: Sequence[str] = (), *, with_unlisted: bool = False) -> None:
-        self._parts = parts
-        self._all_left_out = left_out
-        self.left_out = (*left_out, *parts[_LEFT_OUT])  # a sentence for each card or file of the user's that is wrong
-        self._every: dict[str, str] = {encoder.casefold(): encoder for encoder in parts[_IDS]}
-        self._hidden = frozenset(() if with_unlisted else parts[_UNLISTED_IDS])
+    def __init__(self, parts: Sequence[Parts], *, with_unlisted: bool = False) -> None:
+        self._parts = parts  # of the shipped cards, then of the user's
+        self._every: dict[str, str] = {encoder.casefold(): encoder for encoder in self._joined("ids")}
+        self._hidden = frozenset(() if with_unlisted else self._joined("unlisted ids"))
         self._by_folded = {folded: encoder for folded, encoder in self._every.items() if encoder not in self._hidden}
         self._cards: dict[str, EncoderCard] = {}
         self._columns: dict[str, dict[str, Any]] = {}
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Ids of the user's encoders."""
+        return tuple(encoder for parts in self._parts[1:] for encoder in parts["ids"] if encoder not in self._hidden)
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Change with the content of the shipped card files and, if there are any, of the user's."""
+        return tuple(parts.digest for parts in self._parts)
+
+    def _joined(self, part: str) -> list[Any]:
+        return [value for parts in self._parts for value in parts[part]]
+
+    @cached_property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence for each card or file of the user's that is wrong."""
+        return tuple(self._joined("left out"))
 
     @cached_property
     def experiments(self) -> tuple[str, ...]:
@@ -114,7 +124,7 @@ class Catalogue(Mapping[str, EncoderCard]):
     @cached_property
     def with_unlisted(self) -> Catalogue:
         """The same cards, with those of experiments among those that are listed."""
-        return Catalogue(self._parts, self._all_left_out, with_unlisted=True)
+        return Catalogue(self._parts, with_unlisted=True)
 
     def lists(self, encoder: str) -> bool:
         """False of an encoder of an experiment, by its id or that of other features of it, unless these are listed."""
@@ -133,8 +143,8 @@ class Catalogue(Mapping[str, EncoderCard]):
         """A fact of every card by id, by its dotted name; ``n_errata`` and ``names`` are facts too."""
         if field not in self._columns:
             part = f"column {field}"
-            if part in self._parts:
-                values = _values(dict(zip(self._parts[_IDS], self._parts[part], strict=True)))
+            if part in self._parts[0]:
+                values = _values(dict(zip(self._every.values(), self._joined(part), strict=True)))
                 values = {encoder: NOT_RECORDED if values[encoder] is None else values[encoder] for encoder in self}
             else:
                 values = {encoder: card.fact(field) for encoder, card in self.items()}
@@ -198,7 +208,8 @@ class Catalogue(Mapping[str, EncoderCard]):
         if encoder.casefold() in _UNLISTED and encoder.casefold() not in self._every:
             return _UNLISTED[encoder.casefold()]
         if encoder not in self._cards:
-            self._cards[encoder] = build_card(self._parts[f"card {encoder}"])
+            part = f"card {encoder}"
+            self._cards[encoder] = build_card(next(parts[part] for parts in self._parts if part in parts))
         return self._cards[encoder]
 
     def __contains__(self, name: object) -> bool:
@@ -260,55 +271,74 @@ def own_card(card: EncoderCard) -> EncoderCard:
 
 def read_card_files() -> dict[Path, bytes]:
     """Content of every card file, the shipped ones first, without those of the user's that cannot be read."""
-    return _contents(content_files("metadata", ".toml"))[0]
+    return _contents(content_files("metadata", ".toml"), [])
 
 
 @lru_cache(maxsize=4)
 def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
+    folder = str(content_folder("metadata"))
+    shipped = _shipped(tuple(one for one in stamps if str(one[0]).startswith(folder)))
+    own_stamps = [one for one in stamps if not str(one[0]).startswith(folder)]
+    own = [path for path, *_ in own_stamps]
+    if not own:
+        return Catalogue([shipped])
     unreadable: list[str] = []
 
     def read() -> dict[Path, bytes]:
-        sources, sentences = _contents(path for path, *_ in stamps)
-        unreadable.extend(sentences)
-        return sources
+        return _contents(own, unreadable)
 
+    def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
+        facts, left_out = parse_beside_shipped(sources)
+        return _as_parts(facts, [*unreadable, *left_out])
+
+    return Catalogue([shipped, compiled("own_cards", own_stamps, RULES, read, make, beside=shipped.digest)])
+
+
+@lru_cache(maxsize=2)
+def _shipped(stamps: tuple[Stamp, ...]) -> Parts:
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
         from .reading import parse_cards  # the checker is only needed when a card has changed
 
-        facts, left_out = parse_cards(sources, frozenset(path for path in sources if _is_of_user(path)))
-        return _as_parts(facts, left_out)
+        return _as_parts(*parse_cards(sources))
 
-    return Catalogue(compiled("cards", stamps, RULES, read, make), unreadable)
+    return compiled("cards", stamps, RULES, lambda: _contents((path for path, *_ in stamps), []), make)
+
+
+def parse_beside_shipped(sources: Mapping[Path, bytes]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Checked facts of cards beside the shipped ones, by id, and a sentence for each that is wrong."""
+    from .reading import parse_cards
+
+    with shipped_only():
+        parts = _shipped(tuple(map(stamp, content_files("metadata", ".toml"))))
+    urls = [url or NOT_RECORDED.value for url in parts["column weights.url"]]
+    files = map(Path, parts["files"])
+    return parse_cards(sources, dict(zip(parts["ids"], zip(files, urls, strict=True), strict=True)))
 
 
 def _as_parts(facts: Mapping[str, dict[str, Any]], left_out: Sequence[str]) -> dict[str, Any]:
     """All cards as the copy has them: the columns of listings, then each card by itself."""
     listings = [_listing(one) for one in facts.values()]
-    names = [*(f"column {field}" for field in _LISTED), "column commercial_use", _N_ERRATA, _NAMES]
-    columns = {name: [one[number] for one in listings] for number, name in enumerate(names)}
-    cards = {f"card {encoder}": _without_unrecorded(one) for encoder, one in facts.items()}
-    unlisted_ids = [encoder for encoder, one in facts.items() if not one["listed"]]
-    return {_IDS: list(facts), _UNLISTED_IDS: unlisted_ids, _LEFT_OUT: list(left_out), **columns, **cards}
+    names = [f"column {field}" for field in (*_LISTED, "commercial_use", "n_errata", "names")]
+    return {
+        "ids": list(facts),
+        "unlisted ids": [encoder for encoder, one in facts.items() if not one["listed"]],
+        "files": [one["file"] for one in facts.values()],
+        "left out": left_out,
+        **{name: [one[number] for one in listings] for number, name in enumerate(names)},
+        **{f"card {encoder}": _without_unrecorded(one) for encoder, one in facts.items()},
+    }
 
 
 def _listing(facts: Mapping[str, Any]) -> list[Any]:
-    """The columns of listings, of one card."""
-    listed = [_recorded(_fact(facts, field)) for field in _LISTED]
-    return [*listed, _word(build_card(facts).commercial_use), len(facts["errata"]), names_of(facts)]
-
-
-def _fact(facts: Mapping[str, Any], field: str) -> Any:
-    part, _, name = field.partition(".")
-    return facts[part][name] if name else facts[part]
-
-
-def _word(value: Any) -> Any:
-    return value.value if isinstance(value, Missing) else value
-
-
-def _recorded(value: Any) -> Any:
-    """The value, or None for what nobody has recorded, most of what there is."""
-    return None if value == NOT_RECORDED.value else value
+    """The columns of listings, of one card; None for what nobody has recorded, most of what there is."""
+    listed = []
+    for field in _LISTED:
+        part, _, name = field.partition(".")
+        value = facts[part][name] if name else facts[part]
+        listed.append(None if value == NOT_RECORDED.value else value)
+    use = build_card(facts).commercial_use
+    use_or_reason = use.value if isinstance(use, Missing) else use
+    return [*listed, use_or_reason, len(facts["errata"]), names_of(facts)]
 
 
 def _without_unrecorded(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -318,9 +348,9 @@ def _without_unrecorded(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {**facts, **parts}
 
 
-def _contents(paths: Iterable[Path]) -> tuple[dict[Path, bytes], list[str]]:
-    """Content by file, and a sentence for each of the user's that cannot be read."""
-    contents, unreadable = {}, []
+def _contents(paths: Iterable[Path], unreadable: list[str]) -> dict[Path, bytes]:
+    """Content by file; a sentence for each of the user's that cannot be read is added to ``unreadable``."""
+    contents = {}
     for path in paths:
         try:
             contents[path] = path.read_bytes()
@@ -329,7 +359,7 @@ def _contents(paths: Iterable[Path]) -> tuple[dict[Path, bytes], list[str]]:
             if not _is_of_user(path):
                 raise CardError(sentence) from error
             unreadable.append(f"{sentence.removesuffix('.')}, for it is left out.")
-    return contents, unreadable
+    return contents
 
 
 def _is_of_user(path: Path) -> bool:

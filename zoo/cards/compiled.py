@@ -1,25 +1,17 @@
 """The cache of content that was read and checked: JSON, whose parts are parsed when they are asked for.
 
-Reading and checking all cards, or all results, takes longer than a listing should, so that what comes of it is kept.
-The copy is JSON, for a cache file must not run code. Its name is made of the content of every source and of the modules
-that check them, so that a changed file or a changed rule is another name. Its second line has the length and the
-checksum of each part, and the first line that of the second; what is damaged is noticed when it is read, and all is
-made again.
-
-Not even the sources are read while none of them has changed: a second file has their stamps and the name of the copy. A
-stamp has the time of the last change of the file's entry, which no program can set back, and counts only if all stamps
-are older than the steps in which file systems tell time. A cache that cannot be read or written costs time and nothing
-else.
+A copy has the stamps of its sources, by which it is known to be up to date without reading them, and a hash of their
+content and of the modules that check them. Stamps count only if all are older than the steps in which file systems tell
+time. A cache that cannot be read or written costs time and nothing else.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,8 +19,7 @@ from zlib import crc32
 
 from ..files import cache_folder, replaced
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
-_MOST_COPIES = 8  # of one kind: other homes, other versions
+_MOST_COPIES = 8  # of one kind: other homes, other checkouts
 _SETTLED_NS = 3_000_000_000  # FAT tells the time of a change in steps of two seconds, the coarsest of file systems
 _ZOO = Path(__file__).parents[1]
 
@@ -36,21 +27,27 @@ Stamp = tuple[Path, int, int, int, int]  # file, its number, times of change of 
 
 
 class Parts(Mapping[str, Any]):
-    """JSON values by name, each checked and parsed whenever it is asked for."""
+    """JSON values by name, each parsed whenever it is asked for."""
 
-    def __init__(self, data: bytes, places: Mapping[str, tuple[int, int, int]], again: Callable[[], Parts]) -> None:
+    def __init__(self, digest: str, lengths: Iterable[tuple[str, int]], data: bytes, start: int = 0) -> None:
+        self.digest = digest  # of the sources and rules
+        self.lengths = tuple(lengths)  # names and bytes, in the order of the data
         self._data = data
-        self._places = places  # first byte, the byte after the last one, checksum
-        self._again = again  # makes all of it anew
+        self._start = start
+        self._places: dict[str, tuple[int, int]] = {}
+        for name, length in self.lengths:
+            self._places[name] = (start, start + length)
+            start += length + 1
+        self.is_whole = start - 1 == len(data)  # else it breaks off
+
+    @property
+    def body(self) -> bytes:
+        """All parts, a line each."""
+        return self._data[self._start :]
 
     def __getitem__(self, name: str) -> Any:
-        first, end, checksum = self._places[name]
-        line = self._data[first:end]
-        if crc32(line) != checksum:
-            new = self._again()
-            self._data, self._places = new._data, new._places
-            return self[name]
-        return json.loads(line)
+        first, end = self._places[name]
+        return json.loads(self._data[first:end])
 
     def __contains__(self, name: object) -> bool:
         return name in self._places
@@ -68,34 +65,35 @@ def compiled(
     rules: Iterable[str],
     read: Callable[[], Mapping[Path, bytes]],
     make: Callable[[Mapping[Path, bytes]], Mapping[str, Any]],
+    *,
+    beside: str = "",
 ) -> Parts:
     """What ``make`` returns for the content of the sources, from the cached copy if there is one.
 
     ``kind`` begins the name of the copy, ``stamps`` are those of every source, taken before ``read`` returns what is in
-    them, and ``rules`` names the packages and modules of the zoo that decide what ``make`` returns. That must survive a
-    round trip through JSON. Errors of ``read`` and ``make`` pass through, and nothing is written then.
+    them, and ``rules`` names the packages and modules of the zoo that decide what ``make`` returns: JSON values, at
+    least one. ``beside`` is the digest of other copies that it depends on. Errors of ``read`` and ``make`` pass
+    through, and nothing is written then.
     """
-    folder, modules = cache_folder(), _modules(tuple(rules))
-
-    def again() -> Parts:
-        sources = read()
-        return _write(folder / _name(kind, modules, sources), kind, make(sources), again)
-
+    modules = _modules(tuple(rules))
     stamped = [*stamps, *map(stamp, modules)]
-    told = "\n".join([f"{path}\0{numbers}" for path, *numbers in stamped])
-    paths = "\0".join([str(path) for path, *_ in stamped])
-    reminder = folder / f"{kind}-{crc32(paths.encode(errors='surrogateescape')):08x}.key"
-    name = _reminded(reminder, kind, told)
-    parts = None if name is None else _read(folder / name, again)
-    if parts is not None:
+    told = "\n".join([beside, *(f"{path}\0{numbers}" for path, *numbers in stamped)])
+    paths = "\0".join(str(path) for path, *_ in stamped)
+    copy = cache_folder() / f"{kind}-{crc32(paths.encode(errors='surrogateescape')):08x}.json"
+    told_then, parts = _read(copy)
+    if parts is not None and told_then == told:
         return parts
     sources = read()
-    path = folder / _name(kind, modules, sources)
-    parts = _read(path, again)
-    if parts is None:
-        parts = _write(path, kind, make(sources), again)
-    if _are_settled(stamped):
-        _remind(reminder, kind, path.name, told)
+    digest = _digest(beside, modules, sources)
+    lines = None
+    if parts is None or parts.digest != digest:
+        values = make(sources)
+        lines = {name: json.dumps(value, separators=(",", ":")).encode() for name, value in values.items()}
+        parts = Parts(digest, [(name, len(line)) for name, line in lines.items()], b"\n".join(lines.values()))
+    newest = time.time_ns() - _SETTLED_NS
+    is_settled = all(number >= 0 and max(content, entry) < newest for _, number, content, entry, _ in stamped)
+    if lines is not None or is_settled:
+        _write(copy, told if is_settled else "", parts)
     return parts
 
 
@@ -110,94 +108,41 @@ def stamp(path: Path) -> Stamp:
     return path, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
-def _are_settled(stamps: Sequence[Stamp]) -> bool:
-    """True if any later change of a file gives it another stamp."""
-    newest = time.time_ns() - _SETTLED_NS
-    return all(number >= 0 and max(content, entry) < newest for _, number, content, entry, _ in stamps)
-
-
 @lru_cache(maxsize=8)
 def _modules(rules: tuple[str, ...]) -> tuple[Path, ...]:
     return tuple(path for name in rules for path in (sorted((_ZOO / name).glob("*.py")) or [_ZOO / f"{name}.py"]))
 
 
-def _name(kind: str, modules: Iterable[Path], sources: Mapping[Path, bytes]) -> str:
+def _digest(beside: str, modules: Iterable[Path], sources: Mapping[Path, bytes]) -> str:
     from hashlib import blake2b  # which takes longer than reading a copy
 
-    digest = blake2b(digest_size=16)
+    digest = blake2b(beside.encode(), digest_size=16)
     for path, content in [*((path, path.read_bytes()) for path in modules), *sources.items()]:
         digest.update(f"{path}\0{len(content)}\0".encode(errors="surrogateescape"))
         digest.update(content)
-    return f"{kind}-{digest.hexdigest()}.json"
+    return digest.hexdigest()
 
 
-def _reminded(reminder: Path, kind: str, told: str) -> str | None:
-    """The name of the copy for these stamps, if it is known."""
+def _read(copy: Path) -> tuple[str, Parts | None]:
+    """The stamps in a copy and what it holds; nothing if it is missing, unreadable or breaks off."""
     try:
-        content = reminder.read_bytes().decode(errors="surrogateescape")
-    except OSError:  # missing or unreadable
-        return None
-    name, _, stamps = content.partition("\n")
-    return name if stamps == told and re.fullmatch(rf"{kind}-[0-9a-f]{{32}}\.json", name) else None
+        data = copy.read_bytes()
+        start = data.index(b"\n") + 1
+        told, digest, lengths = json.loads(data[:start])
+        parts = Parts(digest, lengths, data, start)
+    except (OSError, ValueError, TypeError):
+        return "", None
+    return (told, parts) if parts.is_whole else ("", None)
 
 
-def _remind(reminder: Path, kind: str, name: str, told: str) -> None:
+def _write(copy: Path, told: str, parts: Parts) -> None:
+    head = json.dumps([told, parts.digest, parts.lengths], separators=(",", ":")).encode()
     try:
-        with replaced(reminder) as file:
-            file.write(f"{name}\n{told}".encode(errors="surrogateescape"))
-        _remove_old(reminder.parent, f"{kind}-*.key")
-    except OSError:  # as for a copy
-        return
-
-
-def _read(path: Path, again: Callable[[], Parts]) -> Parts | None:
-    try:
-        data = path.read_bytes()
-    except OSError:  # missing or unreadable
-        return None
-    first = data.find(b"\n")
-    second = data.find(b"\n", first + 1)
-    index = data[first + 1 : second]
-    if second < 0 or data[:first] != _checksum(index):
-        return None
-    places = _places(json.loads(index), second + 1)
-    whole = max((end for _, end, _ in places.values()), default=second + 1)
-    return Parts(data, places, again) if whole == len(data) else None  # else it breaks off
-
-
-def _checksum(index: bytes) -> bytes:
-    return f"{crc32(index):08x}".encode()
-
-
-def _places(index: Iterable[tuple[str, int, int]], start: int) -> dict[str, tuple[int, int, int]]:
-    places = {}
-    for name, length, checksum in index:
-        places[name] = (start, start + length, checksum)
-        start += length + 1
-    return places
-
-
-def _write(path: Path, kind: str, values: Mapping[str, Any], again: Callable[[], Parts]) -> Parts:
-    """Keeps the values, if the disk lets us, and gives them as a reader of the copy would find them."""
-    lines = {name: _line(value) for name, value in values.items()}
-    places = [(name, len(line), crc32(line)) for name, line in lines.items()]
-    index = _line(places)
-    head = _checksum(index) + b"\n" + index + b"\n"
-    data = head + b"\n".join(lines.values())
-    try:
-        with replaced(path) as file:
-            file.write(data)
-        _remove_old(path.parent, f"{kind}-*.json")
+        with replaced(copy) as file:
+            file.write(head + b"\n" + parts.body)
+        kind = copy.name.rpartition("-")[0]
+        copies = sorted(copy.parent.glob(f"{kind}-*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in copies[_MOST_COPIES:]:
+            old.unlink(missing_ok=True)
     except OSError:  # a full or read-only disk, or another process that was quicker
-        pass
-    return Parts(data, _places(places, len(head)), again)
-
-
-def _line(value: Any) -> bytes:
-    return _ENCODER.encode(value).encode()
-
-
-def _remove_old(folder: Path, pattern: str) -> None:
-    copies = sorted(folder.glob(pattern), key=lambda copy: copy.stat().st_mtime, reverse=True)
-    for old in copies[_MOST_COPIES:]:
-        old.unlink(missing_ok=True)
+        return

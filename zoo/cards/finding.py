@@ -1,4 +1,4 @@
-"""Finding encoders by what people call them.
+"""Finding encoders by what people call them, and their families and networks at a glance.
 
 An encoder answers to its id, its family, its method, the names of its network and weights at timm and on the Hugging
 Face Hub, its architecture, and what it was pretrained on. Case and separators do not count, so that ``SigLIP-2``,
@@ -7,18 +7,29 @@ compared with the whole id.
 
 A word may stand anywhere in an id; in everything else it begins a word there, lest ``1k`` find ``ImageNet-21K``. A part
 of ids, with its separators (``dino_vits``), is that part alone.
+
+A network is what files of encoders share: method, architecture and data of pretraining. Its variants differ in the size
+of their input, in how long or on what else they were trained, or in the features that are taken.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import nearest_names
 from .schema import Missing
 
+if TYPE_CHECKING:
+    from .catalogue import Catalogue
+
+_OF_A_NETWORK = (
+    "family", "objective.name", "architecture.name", "architecture.patch_size_px", "pretraining.dataset",
+)  # fmt: skip
 _MISSING = frozenset(reason.value for reason in Missing)
 _PLACES = re.compile(
     r"(?:timm|torchvision|transformers|package|shipped):(.+)|hf:([^/]+/[^/]+)|https://huggingface\.co/([^/]+/[^/]+)"
@@ -130,3 +141,48 @@ class Finder:
         begins = re.compile(rf"(?:^|\s){' ?'.join(map(re.escape, text))}")
         names = self._names
         return [one for one in among if text in names[one].partition("\n")[0] or begins.search(names[one])]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The encoders of one family."""
+
+    name: str
+    networks: tuple[tuple[str, ...], ...]  # ids of the variants of each
+    cards: Catalogue
+
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """Their ids, network by network."""
+        return tuple(encoder for network in self.networks for encoder in network)
+
+    def values(self, field: str) -> Counter[Any]:
+        """How many encoders have which value of a fact, the most frequent first; missing ones count too."""
+        column = self.cards.column(field)
+        return Counter(dict(Counter(column[encoder] for encoder in self.encoders).most_common()))
+
+    def known(self, field: str) -> list[Any]:
+        """Values of a fact without missing ones, the most frequent first."""
+        return [value for value in self.values(field) if not isinstance(value, Missing)]
+
+
+def families(cards: Catalogue, among: Iterable[str] | None = None) -> list[Family]:
+    """All families in the order of their names; of some encoders, if their ids are given."""
+    of: dict[str, list[tuple[str, ...]]] = {}
+    family = cards.column("family")
+    for network in networks(cards, list(cards) if among is None else list(among)):
+        of.setdefault(family[network[0]], []).append(network)
+    return [Family(name, tuple(of[name]), cards) for name in sorted(of)]
+
+
+def networks(cards: Catalogue, encoders: Sequence[str]) -> list[tuple[str, ...]]:
+    """The encoders in groups, each the variants of one network, in the order of their first ones.
+
+    The shortest id leads its group, for ids of variants say what is different.
+    """
+    columns = [cards.column(field) for field in _OF_A_NETWORK]
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for encoder in encoders:
+        groups.setdefault(tuple(column[encoder] for column in columns), []).append(encoder)
+    leading = [(min(group, key=len), group) for group in groups.values()]
+    return [(leader, *(encoder for encoder in group if encoder != leader)) for leader, group in leading]

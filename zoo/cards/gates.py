@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .licences import plain_words, remarks, text_of
+from .licences import FREEDOM, commercial_use, labelled, plain_words, text_of
 from .schema import EncoderCard, Licence, Missing
 
 GATED = ("gated", "by request")
@@ -96,7 +96,14 @@ def licence_remarks(licence: Licence) -> list[str]:
     """Where somebody could take another licence for that of the weights: a sentence each."""
     facts = (licence.weights, licence.code, licence.timm)
     weights, code, timm = (None if isinstance(fact, Missing) else fact for fact in facts)
-    return remarks(weights=weights, code=code, timm=timm)
+    if weights is None:
+        return []
+    found = []
+    if timm is not None and labelled(timm) != weights:
+        found.append(f"timm labels its copy {labelled(timm)}; what its authors say, {weights}, is meant here.")
+    if code is not None and FREEDOM.index(commercial_use(code)) > FREEDOM.index(commercial_use(weights)):
+        found.append(f"The code is under {code}; the weights are under {weights}, which allows less.")
+    return found
 
 
 def licence_terms(card: EncoderCard) -> dict[str, Any]:

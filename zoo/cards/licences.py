@@ -70,10 +70,7 @@ _TERMS = (
         _CC.format("by-nc-sa/4.0"),
     ),
     Terms(
-        "ODC-By-1.0",
-        "yes",
-        "free for any use if the source is named",
-        "https://opendatacommons.org/licenses/by/1-0/",
+        "ODC-By-1.0", "yes", "free for any use if the source is named", "https://opendatacommons.org/licenses/by/1-0/"
     ),
     Terms("MPL-2.0", "conditions", "free for any use; changed files stay under it", _SPDX.format("MPL-2.0")),
     Terms("GPL-3.0-only", "conditions", _COPYLEFT, _SPDX.format("GPL-3.0-only")),
@@ -200,7 +197,7 @@ _TERMS = (
 LICENCES: dict[str, Terms] = {terms.id: terms for terms in _TERMS}
 PERMISSIVE = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause")
 _BY_LABEL = {(terms.at_timm or terms.id).casefold(): terms.id for terms in _TERMS}
-_FREEDOM: tuple[CommercialUse, ...] = ("no", "unknown", "conditions", "yes")  # the strictest first
+FREEDOM: tuple[CommercialUse, ...] = ("no", "unknown", "conditions", "yes")  # the strictest first
 _JOINS = {" OR ": max, " AND ": min}  # the loosest first; of two to choose from the better one counts
 
 
@@ -211,11 +208,11 @@ def commercial_use(licence: str) -> CommercialUse:
     ('yes', 'conditions', 'unknown')
     """
     terms = LICENCES.get(licence)
-    return terms.commercial_use if terms else _FREEDOM[_freedom(licence)]
+    return terms.commercial_use if terms else FREEDOM[_freedom(licence)]
 
 
 def _freedom(expression: str) -> int:
-    """Index into :data:`_FREEDOM`; what parentheses hold is replaced by its index, which then stands for itself."""
+    """Index into :data:`FREEDOM`; what parentheses hold is replaced by its index, which then stands for itself."""
     while (inner := re.search(r"\(([^()]*)\)", expression)) is not None:
         expression = expression.replace(inner[0], str(_freedom(inner[1])))
     for join, choose in _JOINS.items():
@@ -224,7 +221,7 @@ def _freedom(expression: str) -> int:
     name = expression.partition(" WITH ")[0].strip()
     if name.isdigit():
         return int(name)
-    return _FREEDOM.index(LICENCES[name].commercial_use if name in LICENCES else "unknown")
+    return FREEDOM.index(LICENCES[name].commercial_use if name in LICENCES else "unknown")
 
 
 def licence_ids(expression: str) -> Iterator[str]:
@@ -264,19 +261,3 @@ def text_of(licence: str) -> str:
 def commercial_words(use: CommercialUse) -> str:
     """Whether commercial use is allowed, to follow a colon."""
     return {"conditions": "under conditions", "unknown": "unknown, ask its authors"}.get(use, use)
-
-
-def remarks(*, weights: str | None, code: str | None, timm: str | None) -> list[str]:
-    """Where somebody could take another licence for that of the weights: a sentence each; None is what is not known.
-
-    >>> remarks(weights="LicenseRef-apple-amlr", code=None, timm="LicenseRef-apple-ascl")
-    ['timm labels its copy LicenseRef-apple-ascl; what its authors say, LicenseRef-apple-amlr, is meant here.']
-    """
-    if weights is None:
-        return []
-    found = []
-    if timm is not None and labelled(timm) != weights:
-        found.append(f"timm labels its copy {labelled(timm)}; what its authors say, {weights}, is meant here.")
-    if code is not None and _FREEDOM.index(commercial_use(code)) > _FREEDOM.index(commercial_use(weights)):
-        found.append(f"The code is under {code}; the weights are under {weights}, which allows less.")
-    return found

@@ -11,12 +11,12 @@ import math
 import re
 import tomllib
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from ..errors import CardError, nearest_names
 from ..optional import requires_extra
@@ -260,17 +260,6 @@ def _bare(licence: str) -> str:
 _SPELT = {_bare(name): name for name in LICENCES}  # other spellings would be terms of one's own
 
 
-def _require_known_terms(where: str, facts: Facts) -> None:
-    """Refuses a licence without an SPDX id that the table does not explain: a card of the user's may have such."""
-    for field in _SPDX:
-        value = facts["licence"][field.partition(".")[2]]
-        for name in licence_ids(value) if value not in MISSING_WORDS else ():
-            if name.startswith("LicenseRef-") and name not in LICENCES:
-                known = [one for one in LICENCES if one.startswith("LicenseRef-")]
-                near = nearest_names(name, known, n=1) or (known[0],)
-                _refuse(f"{where}, field {field!r}", value, f"a licence of zoo/cards/licences.py, such as {near[0]!r}")
-
-
 def _refuse(here: str, found: object, expected: str) -> NoReturn:
     raise CardError(f"{here}: found {shown(found)}, expected {expected}.")
 
@@ -281,86 +270,87 @@ def _refuse_unknown(where: str, key: str, known: set[str]) -> NoReturn:
 
 
 _REGISTERED = "zoo:"  # scheme of registered weights, of which two processes may make two cards at once
-
-
-def parse_cards(sources: Mapping[Path, bytes], of_user: Collection[Path] = ()) -> tuple[dict[str, Facts], list[str]]:
-    """Checked facts by encoder id, and a sentence for each card or file of the user's that is wrong and left out.
-
-    ``sources`` is the content of every card file, the shipped ones first; those that are not ``of_user`` must be right.
-    """
-    refused = _Refused(of_user)
-    files = _Files(sources, refused)
-    cards: dict[str, Facts] = {}
-    for encoder, path in files.of.items():
-        where = f"{path}: encoder {encoder!r}"
-        with refused.of(path):
-            family = files.documents[path].get("family", path.stem)
-            facts = check_facts(where, files.merged(encoder))
-            if path not in of_user:
-                _require_known_terms(where, facts)
-            listed = files.documents[path].get("listed", True)
-            cards[encoder] = {"id": encoder, "family": family, "listed": listed, **facts}
-    _check_shared_weights(cards, files.of, refused)
-    return cards, refused.sentences
-
-
-class _Refused:
-    """Collects errors in the user's files, and raises those in others."""
-
-    def __init__(self, of_user: Collection[Path]) -> None:
-        self.of_user = of_user
-        self.sentences: list[str] = []
-
-    @contextmanager
-    def of(self, path: Path) -> Iterator[None]:
-        """Ends the block at a CardError, and goes on after it if the file is the user's."""
-        try:
-            yield
-        except CardError as error:
-            if path not in self.of_user:
-                raise
-            self.sentences.append(f"{str(error).removesuffix('.')}; it is left out.")
-
-
 DERIVED = "derived"
 """Folder beside card files with what a script writes; each of its files belongs to the card file of its name."""
+Shipped: TypeAlias = Mapping[str, tuple[Path, str]]
+"""By id the card file of an encoder that is checked already, and its ``weights.url``."""
+
+
+def parse_cards(sources: Mapping[Path, bytes], shipped: Shipped | None = None) -> tuple[dict[str, Facts], list[str]]:
+    """Checked facts by encoder id, and a sentence for each card or file that is wrong and left out.
+
+    ``sources`` is the content of card files. Without ``shipped`` they are the shipped ones, which must all be right;
+    with it they are the user's, beside those encoders.
+    """
+    refused: list[str] = []
+    files = _Files(sources, shipped, refused)
+    cards: dict[str, Facts] = {}
+    for encoder in files.own:
+        path = files.of[encoder]
+        with files.refusing():
+            family = files.document(path).get("family", path.stem)
+            facts = check_facts(f"{path}: encoder {encoder!r}", files.merged(encoder))
+            listed = files.document(path).get("listed", True)
+            cards[encoder] = {"id": encoder, "family": family, "listed": listed, "file": str(path), **facts}
+    _check_shared_weights(cards, files, shipped or {})
+    return cards, refused
 
 
 class _Files:
-    """The parsed documents, and which of them defines which encoder."""
+    """The parsed documents, and which of them defines which encoder; shipped ones are parsed when needed."""
 
-    def __init__(self, sources: Mapping[Path, bytes], refused: _Refused) -> None:
-        self.documents: dict[Path, Facts] = {}
-        self.of: dict[str, Path] = {}
-        self._derived: dict[str, Facts] = {}
-        folded: dict[str, str] = {}
+    def __init__(self, sources: Mapping[Path, bytes], shipped: Shipped | None, refused: list[str]) -> None:
+        self.refused = refused
+        self.of: dict[str, Path] = {encoder: path for encoder, (path, _) in (shipped or {}).items()}
+        self.own: list[str] = []
+        self._must_be_right = shipped is None
+        self._sources = sources
+        self._documents: dict[Path, Facts] = {}
         for path, content in sources.items():
-            with refused.of(path):
-                self.documents[path] = _document(path, content)
-        for path, document in list(self.documents.items()):
-            with refused.of(path):
-                if path.parent.name == DERIVED and path.parents[1] / path.name not in sources:
-                    raise CardError(
-                        f"{path}: found no card file {path.parents[1] / path.name}, expected one of its name."
-                    )
+            with self.refusing():
+                self._documents[path] = _document(path, content)
+        folded = {encoder.casefold(): encoder for encoder in self.of}
+        for path, document in list(self._documents.items()):
             if path.parent.name == DERIVED:
+                with self.refusing():
+                    if path.parents[1] / path.name not in sources:
+                        above = path.parents[1] / path.name
+                        raise CardError(f"{path}: found no card file {above}, expected one of its name.")
                 continue
-            derived = self.documents.get(path.parent / DERIVED / path.name, {}).get("encoders", {})
-            for encoder in [*derived, *(own for own in document.get("encoders", ()) if own not in derived)]:
-                with refused.of(path):
-                    self._add(encoder, path, folded)
-                    if encoder in derived:
-                        self._derived[encoder] = derived[encoder]
+            for encoder in dict.fromkeys([*self._derived(path), *document.get("encoders", ())]):
+                with self.refusing():
+                    check_id(str(path), encoder)
+                    other = folded.setdefault(encoder.casefold(), encoder)
+                    if other in self.of:
+                        raise CardError(
+                            f"{path}: encoder {encoder!r} is already defined as {other!r} in {self.of[other]} "
+                            "(ids are compared without case); give one of them another id."
+                        )
+                    self.of[encoder] = path
+                    self.own.append(encoder)
 
-    def _add(self, encoder: str, path: Path, folded: dict[str, str]) -> None:
-        check_id(str(path), encoder)
-        other = folded.setdefault(encoder.casefold(), encoder)
-        if other in self.of:
-            raise CardError(
-                f"{path}: encoder {encoder!r} is already defined as {other!r} in {self.of[other]} "
-                "(ids are compared without case); give one of them another id."
-            )
-        self.of[encoder] = path
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Ends the block at a CardError; one in the user's files is noted, and others are raised."""
+        try:
+            yield
+        except CardError as error:
+            if self._must_be_right:
+                raise
+            self.refused.append(f"{str(error).removesuffix('.')}; it is left out.")
+
+    def document(self, path: Path) -> Facts:
+        """A parsed card file."""
+        if path not in self._documents:
+            self._documents[path] = _document(path, path.read_bytes())
+        return self._documents[path]
+
+    def _derived(self, path: Path) -> Facts:
+        """What a script has derived for a card file, by encoder."""
+        beside = path.parent / DERIVED / path.name
+        is_there = beside in self._documents or (path not in self._sources and beside.exists())
+        derived: Facts = self.document(beside).get("encoders", {}) if is_there else {}
+        return derived
 
     def merged(self, encoder: str, above: tuple[str, ...] = ()) -> Facts:
         """All facts of an encoder, unchecked.
@@ -369,8 +359,8 @@ class _Files:
         defaults of a file come in once: an encoder that is like a neighbour has them through that neighbour.
         """
         path = self.of[encoder]
-        document = self.documents[path]
-        table, derived = document.get("encoders", {}).get(encoder, {}), self._derived.get(encoder, {})
+        document = self.document(path)
+        table, derived = document.get("encoders", {}).get(encoder, {}), self._derived(path).get(encoder, {})
         for facts_of_it in (table, derived):
             if not isinstance(facts_of_it, dict):
                 raise CardError(f"{path}: encoder {encoder!r} is {shown(facts_of_it)}, expected a table of facts.")
@@ -429,29 +419,31 @@ def _merge(into: Facts, table: Facts) -> None:
             into[key] = deepcopy(value)
 
 
-def _check_shared_weights(cards: dict[str, Facts], of: Mapping[str, Path], refused: _Refused) -> None:
+def _check_shared_weights(cards: dict[str, Facts], files: _Files, shipped: Shipped) -> None:
     """Refuses two encoders with one file unless a card says so; what is refused is removed from ``cards``."""
     n_before = -1
     while n_before != len(cards):  # again without what was refused, for another card may name it
         n_before = len(cards)
+        url_of = {encoder: url for encoder, (_, url) in shipped.items()}
+        url_of |= {encoder: facts["weights"]["url"] for encoder, facts in cards.items()}
         first_with: dict[str, str] = {}
-        for encoder in list(cards):
-            n_refused = len(refused.sentences)
-            with refused.of(of[encoder]):
-                _check_weights_of(encoder, cards, of, first_with)
-            if len(refused.sentences) > n_refused:
+        for encoder, (_, url) in shipped.items():
+            first_with.setdefault(url, encoder)
+        for encoder, facts in list(cards.items()):
+            n_refused = len(files.refused)
+            with files.refusing():
+                where = f"{files.of[encoder]}: encoder {encoder!r}"
+                _check_weights_of(where, encoder, facts, url_of, first_with)
+            if len(files.refused) > n_refused:
                 del cards[encoder]
 
 
 def _check_weights_of(
-    encoder: str, cards: Mapping[str, Facts], of: Mapping[str, Path], first_with: dict[str, str]
+    where: str, encoder: str, facts: Facts, url_of: Mapping[str, str], first_with: dict[str, str]
 ) -> None:
-    facts = cards[encoder]
-    weights = facts["weights"]
-    same, url = weights["same_file_as"], weights["url"]
-    where = f"{of[encoder]}: encoder {encoder!r}"
+    same, url = facts["weights"]["same_file_as"], facts["weights"]["url"]
     if same not in MISSING_WORDS:
-        if same not in cards or cards[same]["weights"]["url"] != url:
+        if url_of.get(same) != url:
             raise CardError(
                 f"{where}, field 'weights.same_file_as': found {same!r}, "
                 "expected an encoder whose weights.url is the same."

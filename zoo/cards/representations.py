@@ -22,14 +22,10 @@ Networks without tokens of one width, as ResNets, EfficientNets and Swin, have n
 ``sup_rn50@avg:12+15``      two blocks, the earliest first; ``2xavg`` and negative numbers count from the end
 ==========================  ===================================================================================
 
-Tokens of every block of a transformer go through the final norm; maps are as the block gives them. Where a backbone
-norms after its pooling (``fc_norm``, in backbones that average by themselves), the pooled tokens of each block go
-through that norm instead. An average beside a class token follows it and is not interleaved with it, as some cards have
-it; a linear probe does not distinguish the two.
-
-Many spellings, without regard to case, are one name, and the name of the card's features is the id of the card.
-Everything but the features is that of the encoder: weights, where they are stored, and what is recorded of them. An
-erratum about the measurements of an encoder concerns the features of its card alone.
+Tokens of every block of a transformer go through the final norm, or, where a backbone norms after its pooling
+(``fc_norm``), the pooled tokens go through that; maps are as the block gives them. An average beside a class token
+follows it. Many spellings, without regard to case, are one name, and the name of the card's features is the id of the
+card. Everything but the features is that of the encoder.
 
 >>> from zoo.cards.catalogue import catalogue
 >>> card = catalogue()["DINO_vitS16@3xCLS"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -186,8 +187,12 @@ def content() -> Iterator[Check]:
     if cards.status == "ok":
         if catalogue().left_out:
             yield Check("content", "your own cards", "problem", " ".join(catalogue().left_out))
-        left_out: list[str] = []
-        yield _checked("results", lambda: _read_results(left_out))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            read = _checked("results", _read_results)
+        yield read
+        known = catalogue().left_out
+        left_out = dict.fromkeys(text for one in caught if (text := str(one.message)) not in known)
         if left_out:
             yield Check("content", "your own results", "problem", " ".join(left_out))
     yield _checked("results intact", _read_checksums)
@@ -200,18 +205,19 @@ def _checked(name: str, look: Callable[[], str]) -> Check:
         return Check("content", name, "problem", str(error))
 
 
-def _read_results(left_out: list[str]) -> str:
-    from ..results.reported_rows import checked_numbers
+def _read_results() -> str:
+    from ..results.reported import reported_numbers
+    from ..results.reported_values import CARD
     from ..results.rows import errata, read_rows
 
-    n_rows, n_errata = len(read_rows(left_out=left_out, with_unlisted=True)), len(errata(left_out=left_out))
-    n_reported = len(list(checked_numbers(catalogue(), left_out)))
+    n_rows, n_errata = len(read_rows(with_unlisted=True)), len(errata())
+    n_reported = sum(one.source != CARD for one in reported_numbers())
     return f"{n_rows:,} rows, {n_errata} errata and {n_reported:,} reported numbers read"
 
 
 def _read_checksums() -> str:
     from ..errors import ResultsError
-    from ..results.rows import damaged_files
+    from ..results.reading import damaged_files
 
     if damaged := damaged_files():
         raise ResultsError(f"{', '.join(damaged)}: not as the checksums say; install ssl-zoo again")

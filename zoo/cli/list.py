@@ -176,7 +176,7 @@ def _print_subjects(
 
 def _by_network(listed: Sequence[Subject]) -> tuple[list[Subject], set[str]]:
     """The encoders with all variants of a network together, and the ids of those that stand below another variant."""
-    from ..cards.families import networks
+    from ..cards.finding import networks
 
     by_id = {subject.id: subject for subject in listed}
     groups = networks(listed[0].cards, list(by_id))
@@ -262,7 +262,7 @@ _DISPENSABLE = ("released", "trained by")  # columns of families, where the tabl
 
 
 def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool) -> None:
-    from ..cards.families import families as families_of  # which the other listing does without
+    from ..cards.finding import families as families_of  # which the other listing does without
 
     ids = matching(words, families)
     found = families_of(catalogue().listing(ids), ids)

@@ -262,7 +262,7 @@ def _print_rows(
 ) -> None:
     """The rows of a data set that match metrics, protocols and settings: an encoder or a number a line, CSV or JSON."""
     from ..results.rows import means_over_seeds, measurements  # which the table of risks does without
-    from ..results.vocabulary import COLUMNS
+    from ..results.values import COLUMNS
 
     metrics, protocols, settings = asked["metrics"], asked["protocols"], asked["settings"]
     rows = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None)

@@ -74,7 +74,10 @@ def results_merge_command(paths: tuple[str, ...], folder: Path | None, dry_run: 
                 "added_to": [str(path) for path in done.paths],
                 "cards": list(done.cards),
                 "contradictions": [one.as_dict() for one in done.contradictions],
-                "wrong": [one.as_dict() for one in done.wrong],
+                "wrong": [
+                    {"why": "wrong", "place": one.place, "sentence": one.sentence, "line": one.line}
+                    for one in done.wrong
+                ],
                 "set_aside": None if done.set_aside is None else str(done.set_aside),
             }
         )
@@ -161,7 +164,7 @@ def results_check_command(
     differently, or if nothing could be measured again.
     """
     from ..evaluation.recomputing import passed_over, protocol_problem, recompute
-    from ..results.checking import check
+    from ..results.merging import check
 
     if sample is None:
         refuse_idle(("seed", "images", "batch_size", "n_workers", "device"), "without --recompute nothing is measured")
@@ -280,18 +283,19 @@ def submit_command(
                 "bare": done.n_bare,
                 "encoders": list(done.encoders),
                 "cards": list(done.cards),
-                "numbers": [one.as_dict() for one in done.standings],
+                "numbers": list(done.numbers),
             }
         )
         return
     rows = []
-    for one in done.standings[:_LISTED]:
-        mean, best = one.mean, one.best
-        known = "" if best is None else f"{best.value:.4g} ({best.encoder})"
-        place = "" if one.place is None else f"{one.place} of {one.n}"
-        rows.append([mean.encoder, mean.metric, mean.dataset, mean.split, f"{mean.value:.4g}", known, place])
+    for one in done.numbers[:_LISTED]:
+        best = one["best"]
+        known = "" if best is None else f"{best['value']:.4g} ({best['encoder']})"
+        place = "" if one["place"] is None else f"{one['place']} of {one['of']}"
+        what = [one[name] for name in ("encoder", "metric", "dataset", "split")]
+        rows.append([*what, f"{one['value']:.4g}", known, place])
     print_table(["encoder", "metric", "data set", "split", "value", "best known", "place"], rows, right=[4])
-    left = len(done.standings) - _LISTED
+    left = len(done.numbers) - _LISTED
     would = "would be" if done.commit is None else "are"
     of = done.encoders[0] if len(done.encoders) == 1 else f"{len(done.encoders)} encoders"
     notes = [f"{done.n_rows:,} rows of {of} by {done.source} {would} on the branch {done.branch}"]

@@ -24,8 +24,9 @@ from ..datasets import ImageData, open_images
 from ..errors import QueryError, ZooError
 from ..results.merging import Found
 from ..results.recording import difference_of, images_behind
-from ..results.rows import key_of, measurement_of, row_of
-from ..results.vocabulary import FEATURE_METRICS, Row
+from ..results.rows import measurement_of, row_of
+from ..results.values import Row, key_of
+from ..results.vocabulary import FEATURE_METRICS
 from .label_free.catalogue import OPTIONS
 from .label_free.catalogue import PROTOCOLS as METRIC_PROTOCOLS
 from .protocols import PROTOCOLS, protocol_from
@@ -121,7 +122,7 @@ def recompute(
     Parameters
     ----------
     found : sequence of Found
-        Of :func:`zoo.results.checking.check`.
+        Of :func:`zoo.results.merging.check`.
     sample : int
     seed : int
         Of the draw.

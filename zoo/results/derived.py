@@ -1,25 +1,48 @@
-"""Risks and seed means of each encoder, derived from the rows of results and cached.
+"""Risks and seed means of each encoder, derived from the rows of results.
 
-:func:`summaries` is what listings and studies start from. The cached copy is checked, so that the modules which read,
-check and derive are imported only when a file has changed; :func:`zoo.results.measurements` has the single rows.
+The decomposition of the full-shot error is derived from the raw risks and never clipped: a component may be negative,
+and together they are the full-shot error. With R_PhiF the training error of a supervised network of the same
+architecture (the twin), R_AF the error of a probe on its own training images, R_AS its error on held-out training
+images and R_US the full-shot error on the validation images (Dubois et al. 2023, arXiv:2302.03068)::
+
+    approximation          = R_PhiF
+    usability              = R_AF - R_PhiF
+    probe_generalization   = R_AS - R_AF
+    encoder_generalization = R_US - R_AS
+
+An encoder without a supervised twin has only the sum of the first two, R_AF.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from ..cards.catalogue import RULES, catalogue, read_card_files
-from ..cards.compiled import compiled, stamp
-from ..cards.schema import NOT_PUBLISHED, Missing
-from ..errors import UnknownName, warn
-from ..files import content_files
-from .values import IMAGENET, PUBLISHED_SOURCE, ResultErratum, RiskDecomposition, SeedMean, Summary, files, read_files
+from ..cards.catalogue import catalogue
+from ..cards.schema import NOT_PUBLISHED
+from ..errors import QueryError, UnknownName
+from .rows import Measurement, means_over_seeds, measurement_of, read_rows, rows_and_errata, without_wrong
+from .values import (
+    IMAGENET,
+    PROBE,
+    PUBLISHED_SOURCE,
+    RISKS,
+    SETTINGS,
+    TWIN,
+    ResultErratum,
+    RiskDecomposition,
+    Row,
+    SeedMean,
+    Summary,
+)
 
-_RULES = (*RULES, "results")
-_LEFT_OUT = "left out"
+_ASSUMED_ZERO = "assumed zero"  # protocol of a twin that was not measured
+_FULL_SHOT = "train -> val"
+_ON_TRAINING_IMAGES = "train -> train"
+_HELD_OUT = "train minus subset -> subset"
+
+AnyRow = TypeVar("AnyRow", Row, Measurement)
+Risks = dict[tuple[str, str], tuple[float, str]]  # metric, split -> mean over seeds, protocol
 
 
 def summaries(
@@ -58,66 +81,42 @@ def summaries(
         If no linear probe was measured on ``dataset``.
     """
     ids = None if encoders is None else frozenset(encoders)
-    stored = _stored_summaries(exclude_wrong=exclude_wrong, source=source, with_unlisted=_has_unlisted(ids))
-    warn(stored[_LEFT_OUT])
-    if dataset not in stored:
-        if dataset in _stored_summaries(exclude_wrong=exclude_wrong, source=source, with_unlisted=True):
+    wanted = ids if source is None else None  # whether there is such a source, all rows say
+    rows, known_errata = rows_and_errata(RISKS, encoders=wanted, with_unlisted=_has_unlisted(ids))
+    if source is not None:
+        sources = sorted({row.source for row in rows if row.dataset == IMAGENET})
+        if source not in sources:
+            raise QueryError(f"No ImageNet-1K risk comes from the source {source!r}, expected one of {sources}.")
+        rows = [row for row in rows if row.source == source]
+    if exclude_wrong:
+        rows = without_wrong(rows, known_errata)
+    if dataset != IMAGENET and not any(row.dataset == dataset for row in rows):
+        if any(row.dataset == dataset for row in read_rows(RISKS, with_unlisted=True)):
             return {}
-        known = [name for name in stored if name != _LEFT_OUT]
+        others = read_rows(RISKS, with_unlisted=_has_unlisted(ids))
+        known = list(dict.fromkeys([IMAGENET, *(row.dataset for row in others)]))
         hint = f"There are {', '.join(known)}."
         raise UnknownName("data set with errors of linear probes", dataset, known, hint=hint)
-    wanted = (document for document in stored[dataset] if ids is None or document["encoder"] in ids)
-    return {document["encoder"]: _summary(**document) for document in wanted}
+    by_encoder: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.dataset == dataset and (ids is None or row.encoder in ids):
+            by_encoder.setdefault(row.encoder, []).append(row)
+    return {
+        encoder: _summary(encoder, risks, known_errata)
+        for encoder, rows_of_encoder in by_encoder.items()
+        if (risks := _risks_of_one_campaign(rows_of_encoder))
+    }
 
 
 def measured_encoders(among: Iterable[str]) -> set[str]:
     """Those of these encoders of which the error of a linear probe was measured on some data set."""
     ids = set(among)
-    stored = _stored_summaries(exclude_wrong=False, source=None, with_unlisted=_has_unlisted(ids))
-    return ids & {document["encoder"] for name in stored if name != _LEFT_OUT for document in stored[name]}
+    return {row.encoder for row in read_rows([PROBE], encoders=ids, with_unlisted=_has_unlisted(ids))}
 
 
 def _has_unlisted(ids: Iterable[str] | None) -> bool:
     """Whether one of these encoders is of an experiment, whose shipped rows are read for whom asks alone."""
-    return not all(map(catalogue().lists, ids or ()))
-
-
-def _stored_summaries(*, exclude_wrong: bool, source: str | None, with_unlisted: bool) -> Mapping[str, Any]:
-    """Documents of summaries by data set, and what was left out of them."""
-
-    def make(_: object = None) -> dict[str, Any]:
-        from .rows import derived_summaries
-
-        by_dataset, left_out = derived_summaries(
-            exclude_wrong=exclude_wrong, source=source, with_unlisted=with_unlisted
-        )
-        documents = {name: [_document(summary) for summary in some] for name, some in by_dataset.items()}
-        return {_LEFT_OUT: left_out, **documents}
-
-    kind = "summaries_without_wrong" if exclude_wrong else "summaries"
-    return make() if source is not None else _compiled(kind, make, with_unlisted=with_unlisted)
-
-
-def _document(summary: Summary) -> dict[str, Any]:
-    """A summary as JSON has it; a component without a value is None."""
-    document = asdict(summary)
-    if parts := document["decomposition"]:
-        document["decomposition"] = {name: None if isinstance(part, Missing) else part for name, part in parts.items()}
-    return document
-
-
-def _summary(
-    *, encoder: str, errors: dict[str, float], decomposition: dict[str, Any] | None, errata: list[dict[str, Any]]
-) -> Summary:
-    parts: dict[str, Any] = {
-        name: NOT_PUBLISHED if part is None else part for name, part in (decomposition or {}).items()
-    }
-    return Summary(
-        encoder=encoder,
-        errors=errors,
-        decomposition=RiskDecomposition(**parts) if parts else None,
-        errata=tuple(ResultErratum(**erratum) for erratum in errata),
-    )
+    return ids is not None and not all(map(catalogue().lists, ids))
 
 
 def seed_means(encoders: str | Iterable[str] | None = None) -> list[SeedMean]:
@@ -138,31 +137,65 @@ def seed_means(encoders: str | Iterable[str] | None = None) -> list[SeedMean]:
     """
 
     ids = None if encoders is None else frozenset([encoders] if isinstance(encoders, str) else encoders)
-    with_unlisted = _has_unlisted(ids)
-
-    def make(_: object) -> dict[str, Any]:
-        from .rows import means_over_seeds, measurement_of, read_rows
-
-        read = map(measurement_of, read_rows(with_unlisted=with_unlisted))
-        rows = [row for row in read if row.dataset != IMAGENET or row.source != PUBLISHED_SOURCE]
-        by_encoder: dict[str, list[list[Any]]] = {}
-        for mean in means_over_seeds(rows):
-            by_encoder.setdefault(mean.encoder, []).append([getattr(mean, name) for name in SeedMean.__slots__])
-        return by_encoder
-
-    means = _compiled("seed_means", make, with_unlisted=with_unlisted)
-    wanted = means if ids is None else [one for one in means if one in ids]
-    return [SeedMean(*fields) for name in wanted for fields in means[name]]
+    rows = read_rows(encoders=ids, with_unlisted=_has_unlisted(ids))
+    beside = (row for row in rows if row.dataset != IMAGENET or row.source != PUBLISHED_SOURCE)
+    means = means_over_seeds(map(measurement_of, beside))
+    places = {encoder: number for number, encoder in enumerate(dict.fromkeys(mean.encoder for mean in means))}
+    return sorted(means, key=lambda mean: places[mean.encoder])
 
 
-def _compiled(
-    kind: str, make: Callable[[Mapping[Path, bytes]], Mapping[str, Any]], *, with_unlisted: bool
-) -> Mapping[str, Any]:
-    """The copy of what is made of all cards, rows and errata, or without the rows of experiments."""
-    rows = files(".csv", with_unlisted=with_unlisted)
-    stamps = [stamp(path) for path in [*content_files("metadata", ".toml"), *rows, *files("errata.toml")]]
+def _summary(encoder: str, risks: Risks, known_errata: Iterable[ResultErratum]) -> Summary:
+    return Summary(
+        encoder=encoder,
+        errors={
+            setting.name: risks[PROBE, setting.split][0] for setting in SETTINGS if (PROBE, setting.split) in risks
+        },
+        decomposition=_decomposition(risks),
+        errata=tuple(erratum for erratum in known_errata if erratum.encoder == encoder),
+    )
 
-    def read() -> dict[Path, bytes]:
-        return read_card_files() | read_files(".csv", with_unlisted=with_unlisted) | read_files("errata.toml")
 
-    return compiled(kind, stamps, _RULES, read, make)
+def campaign_of(rows: Sequence[AnyRow]) -> AnyRow | None:
+    """The row whose source and protocol are those of an encoder's summary on one data set; None without a probe.
+
+    It is of the published campaign where there is one, else of the newest, else of the last.
+    """
+    probes = [row for row in rows if row.metric == PROBE]
+    return max(reversed(probes), key=lambda row: (row.source == PUBLISHED_SOURCE, row.date), default=None)
+
+
+def _risks_of_one_campaign(rows: Sequence[Row]) -> Risks:
+    """Means over seeds of one source and protocol; {} if there is no probe."""
+    best = campaign_of(rows)
+    if best is None:
+        return {}
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for row in rows:
+        if row.source == best.source and (row.metric != PROBE or row.protocol == best.protocol):
+            values.setdefault((row.metric, row.split, row.protocol), []).append(float(row.value))
+    return {(metric, split): (sum(seeds) / len(seeds), protocol) for (metric, split, protocol), seeds in values.items()}
+
+
+def _decomposition(risks: Risks) -> RiskDecomposition | None:
+    """The components from the raw risks; from the published components where the raw risks were never published."""
+    value = {key: mean for key, (mean, _) in risks.items()}
+    full_shot = value.get((PROBE, _FULL_SHOT))
+    training, held_out = value.get((PROBE, _ON_TRAINING_IMAGES)), value.get((PROBE, _HELD_OUT))
+    if full_shot is None:
+        return None
+    if training is not None and held_out is not None:
+        probe, encoder = held_out - training, full_shot - held_out
+    elif ("probe_generalization", _FULL_SHOT) in value and ("encoder_generalization", _FULL_SHOT) in value:
+        probe, encoder = value["probe_generalization", _FULL_SHOT], value["encoder_generalization", _FULL_SHOT]
+        training = full_shot - probe - encoder
+    else:
+        return None
+    twin, protocol = risks.get((TWIN, _ON_TRAINING_IMAGES), (None, ""))
+    return RiskDecomposition(
+        approximation=NOT_PUBLISHED if twin is None else twin,
+        usability=NOT_PUBLISHED if twin is None else training - twin,
+        approximation_plus_usability=training,
+        probe_generalization=probe,
+        encoder_generalization=encoder,
+        approximation_assumed=protocol == _ASSUMED_ZERO,
+    )

@@ -7,8 +7,8 @@ have the published names and clearer ones beside them: ``train_test`` is also ``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -29,18 +29,6 @@ REPORTED = "*"  # behind a number that somebody reported
 DOUBTFUL = "*!"  # behind one that is doubtful
 
 
-class ReportedByAll:
-    """What listings show of every encoder's reported numbers, read when first asked for."""
-
-    def of(self, encoder: str) -> Mapping[str, Preferred]:
-        """The preferred numbers of an encoder by protocol."""
-        return self._found.get(encoder, {})
-
-    @cached_property
-    def _found(self) -> Mapping[str, Mapping[str, Preferred]]:
-        return preferred_numbers()
-
-
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One encoder: what its card says, and its measurements."""
@@ -49,12 +37,7 @@ class Subject:
     cards: Catalogue
     measured: Summary | None  # everything, believable or not
     summary: Summary | None  # what counts: perhaps without what an erratum says to leave out
-    reported_by_all: ReportedByAll = field(default_factory=ReportedByAll, compare=False, repr=False)
-
-    @property
-    def reported(self) -> Mapping[str, Preferred]:
-        """Accuracies on ImageNet-1K that somebody reported, by protocol; never mixed with measurements."""
-        return self.reported_by_all.of(self.id)
+    reported: Mapping[str, Preferred]  # accuracies on ImageNet-1K that somebody reported, by protocol
 
     @property
     def card(self) -> EncoderCard:
@@ -302,8 +285,8 @@ def subjects(
     risks = partial(summaries, encoders=ids, dataset=IMAGENET if dataset is None else dataset)
     measured: Mapping[str, Summary] = risks() if with_risks else {}
     counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
-    reported = ReportedByAll()
-    return [Subject(one, cards, measured.get(one), counting.get(one), reported) for one in ids]
+    reported = preferred_numbers()
+    return [Subject(one, cards, measured.get(one), counting.get(one), reported.get(one, {})) for one in ids]
 
 
 def parsed_condition(text: str) -> tuple[Condition, bool]:

@@ -1,52 +1,40 @@
-"""Brings together the rows of several people or machines: equal ones once, contradictions told, nothing lost.
+"""Rows of several people or machines: read where they lie, merged into one's own, checked before others rely on them.
 
-Rows are read from results files with their provenance beside them, wherever these lie: a file, a folder (a zoo home, a
-clone of a shared results repository, the place of a run on many workers), or such a folder at an address. What is read
-there is never changed.
+Rows are read from results files with their provenance beside them: a file, a folder (a zoo home, a clone of a shared
+results repository, the place of a run on many workers), or such a folder at an address. Nothing there is changed.
 
 Of rows that have everything in common but their number, those of one number, by the rules of
-:mod:`zoo.results.recording`, are one row, which keeps the provenance that was there first. Of different numbers the
-recorded one stays, and among new ones that of the place that was named first, so that merging places one after the
-other comes to the same as merging them at once. The other one is set aside: as a line of JSON in ``set-aside.jsonl``
-beside the rows, with both rows, both provenances and what differs. Rows that were measured on other images under the
-name of the same data set are set aside as well, and so are wrong lines and rows without provenance, as they stand in
-their file.
-
-Cards of encoders that nobody here knows come along, if they lie in ``metadata/`` of what is read.
+:mod:`zoo.results.recording`, are one row with the provenance that was there first. Of different numbers the recorded
+one stays, and among new ones that of the place that was named first. The other one is set aside, as a line of JSON in
+``set-aside.jsonl`` beside the rows, with both provenances; so are rows that were measured on other images under the
+name of the same data set, wrong lines, and rows without provenance. Cards of unknown encoders come along, if they lie
+in ``metadata/`` of what is read.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..cards.catalogue import adopt, build_card, catalogue, read_card_files
+from ..cards.catalogue import adopt, build_card, catalogue, parse_beside_shipped
 from ..errors import QueryError, ResultsError, StoreError
 from ..files import content_folder, replaced, user_folder
 from ..storage import Place, place_at
-from .recording import (
-    PROVENANCE_KEYS,
-    difference_of,
-    identity_of,
-    images_behind,
-    provenance_line,
-    record,
-    sidecar_of,
-)
-from .rows import Key, Measurement, checked_rows, key_of, measurement_of, table_lines
-from .vocabulary import COLUMNS, Row
+from .reading import table_lines
+from .recording import PROVENANCE_KEYS, difference_of, images_behind, record, rows_with_provenance, sidecar_of
+from .rows import Measurement, measurement_of
+from .values import COLUMNS, Key, Row, key_of
 
 SET_ASIDE = "set-aside.jsonl"
 _NOT_RESULTS = ("features", "probes", "runs")  # folders that evaluations keep beside the rows
-_DEEPEST = 8  # folders below a place
-_SHOWN_FACTS = 6  # differing facts in a sentence
-_ADDRESS = "://"
 
-Why = Literal["value", "interval", "images"]
+ProtocolCheck = Callable[[Row, Mapping[str, Any]], str | None]
+"""What is wrong with the settings that a row was measured by, "" if nothing is; None if nobody here can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,23 +56,24 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrong:
-    """A line that cannot be merged: no reader would take it, or it has no provenance."""
+class Problem:
+    """Something wrong with a row or its provenance."""
 
+    kind: str  # "row", "provenance", "protocol", "twice", "contradiction" or "missing"
     place: str  # file, and line if it is of one line
     sentence: str
-    line: str  # as it stands there
+    line: str = ""  # as it stands there
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, str]:
         """Everything as JSON."""
-        return {"why": "wrong", "place": self.place, "sentence": self.sentence, "line": self.line}
+        return {"kind": self.kind, "place": self.place, "sentence": self.sentence}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
     """Two numbers for one row, or two image sets by one name."""
 
-    why: Why
+    why: Literal["value", "interval", "images"]
     kept: Found
     other: Found  # set aside
     differs: Mapping[str, tuple[Any, Any]]  # facts of the two provenances, by dotted name: of the kept one, the other
@@ -94,13 +83,11 @@ class Contradiction:
         """What the provenances say of how it came about, in words."""
         if self.kept.provenance is None or self.other.provenance is None:
             return "one of them has no provenance"
-        parts = {name.partition(".")[0] for name in self.differs}
-        for fact, words in _CAUSES:
-            if fact in parts:
-                return words
         if not self.differs:
             return "their provenances agree: the same features gave another number, by another version or processor"
-        return f"their provenances differ in {_and(sorted(parts))}"
+        return (
+            f"their provenances differ in {', '.join(dict.fromkeys(name.partition('.')[0] for name in self.differs))}"
+        )
 
     def __str__(self) -> str:
         row, before, now = self.kept.row, self.kept.row.value, self.other.row.value
@@ -108,13 +95,10 @@ class Contradiction:
         what += f", seed {row.seed}" if row.seed else ""
         what += f", by {row.protocol}, of {row.source}"
         if self.why == "interval":
-            before, now = (_interval(one.row) for one in (self.kept, self.other))
+            before, now = (f"{one.ci_low} to {one.ci_high} around {one.value}" for one in (row, self.other.row))
         elif self.why == "images":
             what, before, now = f"images of {row.dataset}", "one set", "another"
-        facts = [f"{name} {_short(one)} and {_short(other)}" for name, (one, other) in self.differs.items()]
-        more = f" and {len(facts) - _SHOWN_FACTS} more" if len(facts) > _SHOWN_FACTS else ""
-        told = f" ({'; '.join(facts[:_SHOWN_FACTS])}{more})" if facts else ""
-        return f"{what}: {before} in {self.kept.place}, {now} in {self.other.place}: {self.cause}{told}"
+        return f"{what}: {before} in {self.kept.place}, {now} in {self.other.place}: {self.cause}"
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as JSON."""
@@ -127,30 +111,15 @@ class Contradiction:
         }
 
 
-_CAUSES = (  # from the images to the number: the first that differs explains those behind it
-    ("images_hash", "they were measured on other images"),
-    ("data_hash", "they were measured on other images"),
-    ("weights_hash", "the encoders have other weights"),
-    ("preprocess_hash", "the images were preprocessed otherwise"),
-    ("representation", "they are of other features"),
-    ("precision", "the features are of another precision"),
-    ("settings", "one protocol stands for other settings"),
-    ("subset_hash", "the probes were given other images"),
-    ("features_hash", "the same weights and images gave other features, by another version or processor"),
-    ("versions", "they were measured by other versions"),
-    ("code_version", "they were measured by another version of the zoo"),
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
     """What lies in some places."""
 
-    found: tuple[Found, ...] = ()
-    wrong: tuple[Wrong, ...] = ()
-    files: tuple[str, ...] = ()  # tables of results
-    left: tuple[str, ...] = ()  # files whose names end as theirs, and which are something else
-    cards: tuple[str, ...] = ()  # encoders that became known by cards that lay there
+    found: tuple[Found, ...]
+    wrong: tuple[Problem, ...]  # lines that no reader would take
+    files: tuple[str, ...]  # tables of results
+    left: tuple[str, ...]  # files whose names end as theirs, and which are something else
+    cards: tuple[str, ...]  # encoders that became known by cards that lay there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +134,7 @@ class Merged:
     n_known: int  # that were recorded already with the same number
     n_again: int  # that another place had too, with the same number
     contradictions: tuple[Contradiction, ...]
-    wrong: tuple[Wrong, ...]
+    wrong: tuple[Problem, ...]  # likewise, and rows without provenance
     cards: tuple[str, ...]
     paths: tuple[Path, ...]  # results files that rows were added to
     set_aside: Path | None  # where what was not merged is written; None if all was, or nothing was to be written
@@ -202,9 +171,18 @@ class Together:
         self.by_key[key_of(found.row)] = found
         return True
 
-    def _contradict(self, why: Why, kept: Found, other: Found) -> None:
+    def _contradict(self, why: Literal["value", "interval", "images"], kept: Found, other: Found) -> None:
         differs = differences(kept.provenance or {}, other.provenance or {})
         self.contradictions.append(Contradiction(why=why, kept=kept, other=other, differs=differs))
+
+
+def together(rows: Sequence[Found]) -> Together:
+    """Rows that lie in one place, whose contradictions among themselves are no matter of what is added to them."""
+    there = Together()
+    for one in rows:
+        there.add(one)
+    there.contradictions.clear()
+    return there
 
 
 def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: bool = False) -> Merged:
@@ -227,25 +205,23 @@ def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: b
         If the results cannot be written.
     """
     target = user_folder() / "results" / "measured" if folder is None else folder
-    collected, together = collect(paths), Together()
-    for one in recorded_rows(folder, datasets={one.row.dataset for one in collected.found}):
-        together.add(one)
-    together.contradictions.clear()  # of what is recorded, which readers tell of
-    n_recorded = len(together.by_key)
+    collected = collect(paths)
+    recorded_in = [content_folder("results"), user_folder() / "results"] if folder is None else [folder]
+    datasets = {one.row.dataset for one in collected.found}
+    there = together([one for some in recorded_in for one in rows_below(some, datasets=datasets)])
     fresh: dict[Key, Found] = {}
     wrong = [*collected.wrong]
     n_known = n_again = 0
     for one in collected.found:
         key = key_of(one.row)
-        n_before, is_fresh = len(together.contradictions), key in fresh
-        lacking = None if key in together.by_key else incomplete(one)
+        n_before, is_fresh = len(there.contradictions), key in fresh
+        lacking = None if key in there.by_key else incomplete(one)
         if lacking is not None:
             wrong.append(lacking)
-        elif together.add(one):
+        elif there.add(one):
             fresh[key] = one
-        elif len(together.contradictions) == n_before:
+        elif len(there.contradictions) == n_before:
             n_again, n_known = n_again + is_fresh, n_known + (not is_fresh)
-    assert len(together.by_key) == n_recorded + len(fresh)
     rows = {one.measurement: one.provenance or {} for one in fresh.values()}
     added: tuple[Path, ...] = ()
     n_new, aside = len(rows), None
@@ -253,7 +229,9 @@ def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: b
         said = record(rows, folder=target, differing="tell", alone=folder is not None)
         added, n_new = said.paths if said.n_new else (), said.n_new
         n_known += len(rows) - n_new  # which another process has recorded meanwhile
-        aside = _set_aside(target.parent if folder is None else target, together.contradictions, wrong)
+        records = [one.as_dict() for one in there.contradictions]
+        records += [{"why": "wrong", "place": one.place, "sentence": one.sentence, "line": one.line} for one in wrong]
+        aside = _set_aside(target.parent if folder is None else target, records)
     return Merged(
         folder=target,
         files=collected.files,
@@ -262,7 +240,7 @@ def merge(paths: Sequence[str | Path], *, folder: Path | None = None, dry_run: b
         n_new=n_new,
         n_known=n_known,
         n_again=n_again,
-        contradictions=tuple(together.contradictions),
+        contradictions=tuple(there.contradictions),
         wrong=tuple(wrong),
         cards=collected.cards,
         paths=added,
@@ -274,15 +252,11 @@ def collect(paths: Sequence[str | Path]) -> Collected:
     """All rows that lie in some places: results files, folders of them at any depth, the same at addresses.
 
     Folders that are called ``features``, ``probes`` or ``runs``, and hidden ones, are left out. Files of folders that
-    are no tables of results are named in ``left``. Cards in ``metadata/`` become known to this process.
-
-    Raises
-    ------
-    QueryError
-        If there is nothing at a place, or a folder is deeper than eight.
+    are no tables of results are named in ``left``. Cards in ``metadata/`` become known to this process. QueryError if
+    there is nothing at a place.
     """
     found: list[Found] = []
-    wrong: list[Wrong] = []
+    wrong: list[Problem] = []
     tables: list[tuple[str, bytes, bytes | None]] = []
     left: list[str] = []
     roots: list[Place] = []
@@ -291,10 +265,10 @@ def collect(paths: Sequence[str | Path]) -> Collected:
             where, content = f"{place.shown.rstrip('/')}/{name}", place.read(name)
             if content is None:
                 continue  # removed meanwhile
-            if not is_named and not content.removeprefix(b"\xef\xbb\xbf").startswith(",".join(COLUMNS).encode()):
+            if is_named or content.removeprefix(b"\xef\xbb\xbf").startswith(",".join(COLUMNS).encode()):
+                tables.append((where, content, place.read(sidecar_of(Path(name)).name)))
+            else:
                 left.append(where)
-                continue
-            tables.append((where, content, place.read(sidecar_of(Path(name)).name)))
     cards = _known_by_their_cards(tables, roots)
     for where, content, beside in tables:
         _read(where, content, beside, found, wrong)
@@ -302,23 +276,14 @@ def collect(paths: Sequence[str | Path]) -> Collected:
     return Collected(found=tuple(found), wrong=tuple(wrong), files=files, left=tuple(left), cards=cards)
 
 
-def recorded_rows(folder: Path | None, *, datasets: Collection[str]) -> list[Found]:
-    """The rows of a folder, or by default of all results here, the shipped ones first, as :func:`rows_below` does."""
-    if folder is not None:
-        return rows_below(folder, datasets=datasets, depth=0)
-    folders = (content_folder("results"), user_folder() / "results")
-    return [one for some in folders for one in rows_below(some, datasets=datasets)]
-
-
-def rows_below(folder: Path, *, datasets: Collection[str], depth: int = _DEEPEST) -> list[Found]:
+def rows_below(folder: Path, *, datasets: Collection[str]) -> list[Found]:
     """The rows of results files in a folder that mention one of these data sets; wrong ones are left out."""
     words = [name.replace('"', '""').encode() for name in datasets]  # as CSV quotes it
-    place, found = place_at(folder), list[Found]()
-    names = ((place, name) for name in place.names() if name.endswith(".csv"))
-    for at, name in _walked(place, depth, ()) if depth else names:
-        content = at.read(name)
+    found: list[Found] = []
+    for place, name in _files_in(place_at(folder), ".csv"):
+        content = place.read(name)
         if content is not None and any(word in content for word in words):
-            _read(f"{at.shown}/{name}", content, at.read(sidecar_of(Path(name)).name), found, [])
+            _read(f"{place.shown}/{name}", content, place.read(sidecar_of(Path(name)).name), found, [])
     return found
 
 
@@ -345,102 +310,76 @@ def _flat(facts: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 def _tables_at(path: str, roots: list[Place]) -> Iterator[tuple[Place, str, bool]]:
     """Place and name of every file that may be a table, and whether it was named itself."""
-    is_here = _ADDRESS not in path
-    if is_here and not Path(path).exists():
-        raise QueryError(f"There is no file or folder {path!r} to merge; name results files, or folders of them.")
-    if path.endswith(".csv") and (not is_here or Path(path).is_file()):
-        above, name = (path.rpartition("/")[0], path.rpartition("/")[2]) if not is_here else ("", Path(path).name)
-        place = place_at(Path(path).absolute().parent if is_here else above)
-        if place.size(name) is None:
-            raise QueryError(f"There is no file {path!r} to merge; name results files, or folders of them.")
-        yield place, name, True
+    nothing = QueryError(f"There is nothing at {path} to merge; name results files (.csv), or folders of them.")
+    if "://" not in path:
+        here = Path(path).absolute()
+        if here.is_file() and here.suffix == ".csv":
+            yield place_at(here.parent), here.name, True
+            return
+        if not here.is_dir():
+            raise nothing
+        root = place_at(here)
+    elif path.endswith(".csv"):
+        above, _, name = path.rpartition("/")
+        if place_at(above).size(name) is None:
+            raise nothing
+        yield place_at(above), name, True
         return
-    if is_here and not Path(path).is_dir():
-        raise QueryError(f"{path!r} is no results file, expected one whose name ends with .csv, or a folder of them.")
-    root = place_at(Path(path).absolute() if is_here else path)
+    else:
+        root = place_at(path)
+        if not root.names() and not root.places():
+            raise nothing
     roots.append(root)
-    tables = list(_walked(root, _DEEPEST, _NOT_RESULTS))
-    yield from ((place, name, False) for place, name in tables)
-    if not tables and not is_here and not root.names() and not root.places():
-        raise QueryError(f"There is nothing at {root.shown} to merge; name results files, or folders of them.")
+    yield from ((place, name, False) for place, name in _files_in(root, ".csv"))
 
 
-def _walked(place: Place, depth: int, without: Sequence[str]) -> Iterator[tuple[Place, str]]:
+def _files_in(place: Place, suffix: str) -> Iterator[tuple[Place, str]]:
     for name in place.names():
-        if name.endswith(".csv") and not name.startswith("."):
+        if name.endswith(suffix) and not name.startswith("."):
             yield place, name
     for name in place.places():
-        if name.startswith(".") or name in without:
-            continue
-        if not depth:
-            raise QueryError(f"{place.shown} lies deeper than {_DEEPEST} folders; name a folder nearer to the rows.")
-        yield from _walked(place.below(name), depth - 1, without)
+        if not name.startswith(".") and name not in _NOT_RESULTS:
+            yield from _files_in(place.below(name), suffix)
 
 
-def _read(where: str, content: bytes, beside: bytes | None, found: list[Found], wrong: list[Wrong]) -> None:
+def _read(where: str, content: bytes, beside: bytes | None, found: list[Found], wrong: list[Problem]) -> None:
     """Adds the rows of a file, each with its provenance, and its wrong lines."""
-    texts = content.decode("utf-8-sig", "replace").split("\n")
 
     def refuse(error: ResultsError) -> None:
-        of_line = re.match(rf"{re.escape(where)}, line (\d+)", str(error))
-        line = texts[int(of_line[1]) - 1] if of_line and int(of_line[1]) <= len(texts) else ""
-        wrong.append(Wrong(place=of_line[0] if of_line else where, sentence=str(error), line=line))
+        of_line = re.match(r"(.+?), line (\d+)", str(error))
+        text = (content if of_line and of_line[1] == where else beside or b"").decode("utf-8-sig", "replace")
+        lines = dict(enumerate(text.split("\n"), start=1))
+        line = lines.get(int(of_line[2]), "") if of_line else ""
+        wrong.append(Problem(kind="row", place=of_line[0] if of_line else where, sentence=str(error), line=line))
 
-    provenances: dict[str, Mapping[str, Any]] = {}
-    sidecar = sidecar_of(Path(where.rpartition("/")[2])).name
-    for number, line in enumerate((beside or b"").decode("utf-8", "replace").split("\n"), start=1):
-        if line:
-            try:
-                told = provenance_line(f"{where.rpartition('/')[0]}/{sidecar}, line {number}", line)
-            except ResultsError as error:
-                wrong.append(Wrong(place=str(error).partition(":")[0], sentence=str(error), line=line))
-                continue
-            provenance = told.pop("provenance")
-            provenances[_name(told)] = provenance
-    places: dict[Key, str] = {}
-    lines = table_lines(where, content, refuse)
-    for row in checked_rows(lambda line: f"{where}, line {line}", lines, catalogue(), places, refuse):
-        told_of = provenances.get(_name(identity_of(row)))
-        found.append(Found(row=row, place=places[key_of(row)], provenance=told_of))
+    for place, row, provenance in rows_with_provenance(where, content, beside or b"", refuse):
+        found.append(Found(row=row, place=place, provenance=provenance))
 
 
-def _name(identity: Mapping[str, Any]) -> str:
-    return json.dumps(identity, sort_keys=True)
-
-
-def incomplete(one: Found) -> Wrong | None:
+def incomplete(one: Found) -> Problem | None:
     """What a row's provenance lacks; None if nothing."""
-    what, provenance = f"{one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r}", one.provenance or {}
-    missing = sorted(PROVENANCE_KEYS.keys() - provenance.keys())
+    what = f"{one.place}: {one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r}"
+    missing = sorted(PROVENANCE_KEYS.keys() - (one.provenance or {}).keys())
     if one.provenance is None:
-        sentence = (
-            f"{one.place}: {what} has no provenance beside it, expected what it was measured from; bring the "
-            ".provenance.jsonl along, or copy the file itself."
-        )
+        sentence = f"{what} has no provenance beside it, expected what it was measured from in a .provenance.jsonl."
     elif missing:
-        sentence = (
-            f"{one.place}: the provenance of {what} lacks {', '.join(map(repr, missing))}, expected all keys of "
-            "results/README.md; null says that there is nothing to tell."
-        )
+        keys = ", ".join(map(repr, missing))
+        sentence = f"{what}: its provenance lacks {keys}, expected all keys of results/README.md; null is a value."
     else:
         return None
-    return Wrong(place=one.place, sentence=sentence, line=",".join(one.row))
+    return Problem(kind="provenance", place=one.place, sentence=sentence, line=",".join(one.row))
 
 
-def _set_aside(folder: Path, contradictions: Sequence[Contradiction], wrong: Sequence[Wrong]) -> Path | None:
+def _set_aside(folder: Path, records: Sequence[dict[str, Any]]) -> Path | None:
     """Adds what was not merged to a file of JSON lines, each once; where it is."""
-    records = [one.as_dict() for one in contradictions] + [one.as_dict() for one in wrong]
-    lines = [json.dumps(one, ensure_ascii=True) for one in records]
-    if not lines:
+    if not records:
         return None
     path = folder / SET_ASIDE
     try:
-        before = path.read_bytes() if path.exists() else b""
-        there = set(before.decode("utf-8", "replace").split("\n"))
-        fresh = [line for line in dict.fromkeys(lines) if line not in there]
-        if fresh:
-            with replaced(path) as file:
-                file.write(before + b"".join(line.encode() + b"\n" for line in fresh))
+        before = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = dict.fromkeys([*before, *map(json.dumps, records)])
+        with replaced(path) as file:
+            file.write("".join(f"{line}\n" for line in lines).encode())
     except OSError as error:
         raise StoreError(
             f"What was not merged cannot be written to {path} ({error.strerror}); make it writable, and merge again: "
@@ -456,37 +395,92 @@ def _known_by_their_cards(tables: Sequence[tuple[str, bytes, bytes | None]], roo
     unknown = {name.partition("@")[0].casefold() for name in named if name not in cards}
     if not unknown:
         return ()
-    theirs: dict[Path, bytes] = {}
-    for root in roots:
-        for place, name in _card_files(root.below("metadata"), 3):
-            content = place.read(name)
-            if content is not None:
-                theirs[Path(f"{place.shown}/{name}")] = content
-    if not theirs:
-        return ()
-    from ..cards.reading import parse_cards
-
-    facts, _ = parse_cards(read_card_files() | theirs, frozenset(theirs))
-    found = [one for name, one in facts.items() if name.casefold() in unknown]
-    return tuple(adopt(build_card(one)).id for one in found)
+    files = [file for root in roots for file in _files_in(root.below("metadata"), ".toml")]
+    theirs = {Path(f"{place.shown}/{name}"): place.read(name) or b"" for place, name in files}
+    facts, _ = parse_beside_shipped(theirs)
+    return tuple(adopt(build_card(one)).id for name, one in facts.items() if name.casefold() in unknown)
 
 
-def _card_files(place: Place, depth: int) -> Iterator[tuple[Place, str]]:
-    for name in place.names():
-        if name.endswith(".toml"):
-            yield place, name
-    for name in place.places() if depth else ():
-        yield from _card_files(place.below(name), depth - 1)
+# --- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _interval(row: Row) -> str:
-    return f"{row.ci_low} to {row.ci_high} around {row.value}" if row.ci_low else f"no interval around {row.value}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What checking rows found."""
+
+    found: tuple[Found, ...]  # rows that a reader takes
+    fresh: tuple[Found, ...]  # those of them that were not there before
+    files: tuple[str, ...]
+    left: tuple[str, ...]  # files that are no tables of results
+    problems: tuple[Problem, ...]
+    unknown_protocols: Mapping[str, int]  # number of rows by protocols that could not be checked here
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything but the rows, as JSON."""
+        return {
+            "files": list(self.files),
+            "rows": len(self.found),
+            "new_rows": len(self.fresh),
+            "left": list(self.left),
+            "problems": [one.as_dict() for one in self.problems],
+            "unknown_protocols": dict(self.unknown_protocols),
+        }
 
 
-def _short(fact: Any) -> str:
-    text = fact if isinstance(fact, str) else json.dumps(fact)
-    return text if len(text) <= 24 else f"{text[:12]}..."
+CHECKS = (
+    "every row has the columns, words, units and values of results/README.md, and an encoder with a card",
+    "every row has its provenance, with all keys",
+    "no row is there twice, and no two rows contradict each other",
+    "rows of one data set are of the same images",
+    "the settings in the provenance are those that the protocol's name stands for",
+)
+"""What :func:`check` checks, in sentences."""
 
 
-def _and(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+def check(
+    paths: Sequence[str | Path], *, base: Sequence[str | Path] = (), protocol: ProtocolCheck | None = None
+) -> Checked:
+    """Checks the rows of these places, as :func:`collect` takes them, and writes nothing.
+
+    ``base`` are places as they were before: a row that is gone since, or has another number, is a problem. ``protocol``
+    says what is wrong with a row's settings; without it no protocol is checked. QueryError if there is nothing at one
+    of the places.
+    """
+    collected, before = collect(paths), collect(base).found
+    problems = [*collected.wrong]
+    there, unknown = Together(), Counter[str]()
+    for one in collected.found:
+        if (wrong := incomplete(one)) is not None:
+            problems.append(wrong)
+        elif protocol is not None:
+            sentence = protocol(one.row, one.provenance or {})
+            if sentence is None:
+                unknown[one.row.protocol] += 1
+            elif sentence:
+                problems.append(Problem(kind="protocol", place=one.place, sentence=f"{one.place}: {sentence}"))
+        n_before = len(there.contradictions)
+        if not there.add(one) and len(there.contradictions) == n_before:
+            what = f"{one.row.metric!r} of {one.row.encoder!r}, {one.row.split!r}"
+            first = there.by_key[key_of(one.row)].place
+            sentence = f"{one.place}: {what} again (first in {first}), expected every row once; remove one of them."
+            problems.append(Problem(kind="twice", place=one.place, sentence=sentence))
+    problems += [
+        Problem(kind="contradiction", place=one.other.place, sentence=f"{one}.") for one in there.contradictions
+    ]
+    for one in before:
+        now = there.by_key.get(key_of(one.row))
+        if now is None:
+            sentence = f"{one.place}: this row is missing, expected that no row is ever removed; restore it."
+            problems.append(Problem(kind="missing", place=one.place, sentence=sentence))
+        elif (difference := difference_of(one.place, one.row, now.row)) is not None:
+            sentence = f"{now.place}: {difference.change}; but a recorded number never changes: restore it."
+            problems.append(Problem(kind="contradiction", place=now.place, sentence=sentence))
+    known = {key_of(one.row) for one in before}
+    return Checked(
+        found=collected.found,
+        fresh=tuple(one for one in collected.found if key_of(one.row) not in known),
+        files=collected.files,
+        left=collected.left,
+        problems=tuple(problems),
+        unknown_protocols=dict(sorted(unknown.items())),
+    )

@@ -1,29 +1,16 @@
 """Adds measurements to the results: each once, with its provenance, whichever other processes are writing.
 
-The user's measurements lie in ``results/measured/`` of the zoo home, one file an encoder with rows like those of any
-results file. Beside it, ``ENCODER.provenance.jsonl`` has one line of JSON a row: it names its row by the columns that
-distinguish rows and by the value, and holds the provenance (hashes of what was measured, the report of the probe) under
-a separate key; of several lines for one row the last counts. Both files are replaced as a whole, the provenance first:
-at any moment, a kill or a full disk included, a reader sees the old rows or the new ones, and no row without its
-provenance. A line of provenance may be without its row, and is then ignored.
+The user's measurements lie in ``results/measured/`` of the zoo home, one file an encoder. Beside it,
+``ENCODER.provenance.jsonl`` has one line of JSON a row: the columns that distinguish rows and the value, and the
+provenance (hashes of what was measured, the report of the probe); of several lines for one row the last counts, and
+lines without a row are ignored. Both files are replaced as a whole, the provenance first. One process writes at a time;
+on a file system without locks, record from one process and merge (``zoo results merge``).
 
-One process writes at a time, by a lock that ends with it. On a file system without locks, processes that write at the
-same moment may lose rows of one of them: record from one process there, and merge (``zoo results merge``).
-
-A recorded number never changes. The same row again is no error, so that a run which is repeated or resumed records what
-is missing; another value for the same row is refused, or reported and left out. There is no way to replace one here: a
-better measurement has another protocol or source, and a wrong row is an erratum, or is removed by hand.
-
-Two values are the same number if they differ by no more than ``ROUNDING`` of their size. Features are float32, whose
-unit of rounding is 2**-24; a sum of 2**14 products in another order, as another processor takes it, typically moves by
-the root of their number times that (Higham and Mary 2019), which is 2**-17. An error of a probe counts images, so that
-a single image of fewer than 100,000 that falls into another class is another number. The ends of an interval come from
-random draws, and are the same up to ``INTERVAL_ROUNDING`` of its width, five times what they vary by from one bootstrap
-to another.
-
-References
-----------
-N. J. Higham and T. Mary 2019, A New Approach to Probabilistic Rounding Error Analysis.
+A recorded number never changes: another value for the same row is refused, or reported and left out. Two values are the
+same number if they differ by no more than ``ROUNDING`` of their size: features are float32, whose unit of rounding is
+2**-24, and a sum of 2**14 products in another order typically moves by the root of their number times that (Higham and
+Mary 2019, A New Approach to Probabilistic Rounding Error Analysis). The ends of an interval come from random draws, and
+are the same up to ``INTERVAL_ROUNDING`` of its width, five times what they vary by between bootstraps.
 """
 
 from __future__ import annotations
@@ -34,30 +21,18 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..cards.catalogue import Catalogue, catalogue
 from ..cards.writing import keep
 from ..errors import ResultsError, warn
 from ..files import content_folder, locked, replaced, user_folder
-from .rows import Key, Measurement, checked_rows, key_of, measurement_of, read_rows, require_table, row_of, rows_of
-from .values import read_files
-from .vocabulary import COLUMNS, Row
-
-__all__ = [
-    "PROVENANCE_KEYS",
-    "Difference",
-    "Recorded",
-    "files_of",
-    "measured_in",
-    "provenance_of",
-    "provenances",
-    "record",
-    "require_same_images",
-]
+from .reading import checked_rows, contents_of, raised, read_files, require_table, rows_of, table_lines
+from .rows import Measurement, measurement_of, read_rows, row_of
+from .values import COLUMNS, Key, Row, key_of
 
 PROVENANCE_KEYS = {
     "weights_hash": "of the weights of the encoder",
@@ -194,14 +169,19 @@ def _plain(value: Any, named: str) -> Any:
 
 def _provenance_records(stem: str, *, containing: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and content of every line of provenance of an encoder, or of all, that contains a text."""
-    return _parsed((where, line) for where, line in _provenance_lines(stem) if containing in line)
+    for folder in (content_folder("results"), user_folder() / "results"):
+        for path in sorted(folder.rglob(f"{stem}{_SUFFIX}")):
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ResultsError(f"The provenance {path} cannot be read ({error}); restore or remove it.") from error
+            for number, line in enumerate(text.split("\n"), start=1):
+                if line and containing in line:
+                    where = f"{path}, line {number}"
+                    yield where, _provenance_line_of(where, line)
 
 
-def _parsed(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    return ((where, provenance_line(where, line)) for where, line in lines)
-
-
-def provenance_line(where: str, line: str) -> dict[str, Any]:
+def _provenance_line_of(where: str, line: str) -> dict[str, Any]:
     """What a line of provenance says: :func:`identity_of` its row, and ``provenance``; ``where`` is for the error."""
     try:
         recorded: dict[str, Any] = json.loads(line)
@@ -213,19 +193,6 @@ def provenance_line(where: str, line: str) -> dict[str, Any]:
             "remove it."
         ) from error
     return recorded
-
-
-def _provenance_lines(stem: str) -> Iterator[tuple[str, str]]:
-    """Place and text of every line of provenance of an encoder, the shipped ones first."""
-    for folder in (content_folder("results"), user_folder() / "results"):
-        for path in sorted(folder.rglob(f"{stem}{_SUFFIX}")):
-            try:
-                text = path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise ResultsError(f"The provenance {path} cannot be read ({error}); restore or remove it.") from error
-            for number, line in enumerate(text.split("\n"), start=1):
-                if line:
-                    yield f"{path}, line {number}", line
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,8 +245,7 @@ class Recorded:
     differences: tuple[Difference, ...] = ()  # rows that are there with another value or interval, and stay so
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     row: Row
     line: bytes  # of the results file
     provenance: bytes  # line of the file beside it
@@ -353,26 +319,33 @@ def measured_in(where: str, table: bytes, beside: bytes) -> dict[Measurement, di
 
     ResultsError if a row is wrong or has no provenance.
     """
-    left_out: list[str] = []
-    rows = rows_of(Path(where), table, catalogue(), {}, left_out)
-    if left_out:
-        raise ResultsError(left_out[0])
-    last: dict[str, dict[str, Any]] = {}
-    numbered = enumerate(beside.decode("utf-8", "replace").split("\n"), start=1)
-    lines = ((f"the provenance of {where}, line {number}", line) for number, line in numbered if line)
-    for _, recorded in _parsed(lines):
-        provenance = recorded.pop("provenance")
-        last[json.dumps(recorded, sort_keys=True)] = provenance
     found = {}
-    for row in rows:
-        identity = json.dumps(identity_of(row), sort_keys=True)
-        if identity not in last:
-            raise ResultsError(
-                f"{where}: {row.metric!r} of {row.encoder!r}, {row.split!r} has no provenance; remove the file, and "
-                "measure it again."
-            )
-        found[measurement_of(row)] = last[identity]
+    for place, row, provenance in rows_with_provenance(where, table, beside, raised):
+        if provenance is None:
+            what = f"{row.metric!r} of {row.encoder!r}, {row.split!r}"
+            raise ResultsError(f"{place}: {what} has no provenance; remove the file, and measure it again.")
+        found[measurement_of(row)] = provenance
     return found
+
+
+def rows_with_provenance(
+    where: str, table: bytes, beside: bytes, wrong: Callable[[ResultsError], None]
+) -> Iterator[tuple[str, Row, dict[str, Any] | None]]:
+    """Place, row and provenance (None if it has none) of a results file; ``wrong`` gets the error of a wrong line."""
+    provenances: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(beside.decode("utf-8", "replace").split("\n"), start=1):
+        if line:
+            try:
+                told = _provenance_line_of(f"{where.removesuffix('.csv')}{_SUFFIX}, line {number}", line)
+            except ResultsError as error:
+                wrong(error)
+                continue
+            provenance = told.pop("provenance")
+            provenances[json.dumps(told, sort_keys=True)] = provenance
+    places: dict[Key, str] = {}
+    lines = table_lines(where, table, wrong)
+    for row in checked_rows(lambda line: f"{where}, line {line}", lines, catalogue(), places, wrong):
+        yield places[key_of(row)], row, provenances.get(json.dumps(identity_of(row), sort_keys=True))
 
 
 def _images_of(measured: Mapping[Measurement, Mapping[str, Any]]) -> list[tuple[str, dict[str, dict[str, str]]]]:
@@ -392,11 +365,7 @@ def _entries(measured: Mapping[Measurement, Mapping[str, Any]], cards: Catalogue
     checked = checked_rows(lambda number: f"Measurement {number} of {len(rows)}", enumerate(rows, start=1), cards, {})
     entries = {}
     for row, provenance in zip(checked, measured.values(), strict=True):
-        try:
-            line = _csv_line(row).encode()
-        except UnicodeEncodeError as error:
-            raise ResultsError(f"{row!r} holds {error.object[error.start]!r}, which is no character.") from error
-        entries[key_of(row)] = _Entry(row, line, _provenance_line(row, provenance))
+        entries[key_of(row)] = _Entry(row, _csv_line(row).encode(), _provenance_line(row, provenance))
     return entries
 
 
@@ -410,31 +379,20 @@ def _unknown(
     path: Path, entries: dict[Key, _Entry], cards: Catalogue, alone: bool
 ) -> tuple[dict[Key, _Entry], list[Difference]]:
     """Those that no results file has yet, and how others differ from what is recorded."""
-    recorded = {key_of(row): (place, row) for place, row in _rows_like(path, entries, cards, alone)}
-    fresh, differences = {}, []
-    for key, entry in entries.items():
-        if key not in recorded:
-            fresh[key] = entry
-        elif (difference := difference_of(*recorded[key], entry.row)) is not None:
-            differences.append(difference)
-    return fresh, differences
-
-
-def _rows_like(path: Path, entries: dict[Key, _Entry], cards: Catalogue, alone: bool) -> list[tuple[str, Row]]:
-    """Place and fields of every row, in any file that may hold one of these."""
     encoders = {entry.row.encoder.lower().encode() for entry in entries.values()}
-    sources = {entry.row.source.replace('"', '""').encode() for entry in entries.values()}  # as CSV quotes it
-    files = {other: _content(other) for other in sorted(path.parent.glob("*.csv"))} if alone else read_files(".csv")
-    if not any(os.path.realpath(path) == os.path.realpath(other) for other in files):
+    files = contents_of(sorted(path.parent.glob("*.csv")), []) if alone else read_files(".csv")
+    if path not in files:
         files[path] = _content(path)
     seen: dict[Key, str] = {}
     rows, left_out = [], list[str]()
     for other, content in files.items():
-        folded = content.lower()
-        if any(encoder in folded for encoder in encoders) and any(source in content for source in sources):
+        if any(encoder in content.lower() for encoder in encoders):
             rows += rows_of(other, content, cards, seen, left_out)
     warn(left_out)
-    return [(seen[key_of(row)], row) for row in rows]
+    recorded = {key_of(row): row for row in rows}
+    fresh = {key: entry for key, entry in entries.items() if key not in recorded}
+    pairs = ((seen[key], recorded[key], entry.row) for key, entry in entries.items() if key in recorded)
+    return fresh, [difference for pair in pairs if (difference := difference_of(*pair)) is not None]
 
 
 def difference_of(place: str, old: Row, new: Row) -> Difference | None:
@@ -481,14 +439,11 @@ def _append(path: Path, entries: dict[Key, _Entry]) -> None:
     """Adds the lines, the provenance first."""
     if not entries:
         return
-    before, beside = _content(path), _content(sidecar_of(path))
-    if before:
-        require_table(path, before)
-    content = before or _csv_line(COLUMNS).encode()
-    content += b"".join(entry.line for entry in entries.values())
-    require_table(path, content)  # once more, as it will be read
-    lines = beside if beside.endswith(b"\n") or not beside else beside + b"\n"
-    lines += b"".join(entry.provenance for entry in entries.values())
+    before = _content(path) or _csv_line(COLUMNS).encode()
+    content = before + b"".join(entry.line for entry in entries.values())
+    for table in (before, content):  # to which rows can be added, and that can be read afterwards
+        require_table(path, table)
+    lines = _content(sidecar_of(path)) + b"".join(entry.provenance for entry in entries.values())
     for target, text in ((sidecar_of(path), lines), (path, content)):
         with replaced(Path(os.path.realpath(target))) as file:  # behind a link is the file that others share
             file.write(text)

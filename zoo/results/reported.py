@@ -12,18 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
-from ..cards.catalogue import RULES, catalogue, read_card_files
-from ..cards.compiled import compiled, stamp
+from ..cards.catalogue import RULES, catalogue
+from ..cards.compiled import Parts, compiled, stamp
 from ..cards.schema import EncoderCard, Missing
-from ..errors import warn
-from ..files import content_files
-from .reported_values import CARD, FILE, FULL, TOP_1, ReportedNumber, choose
-from .values import IMAGENET, files, read_files
+from ..errors import ResultsError, warn
+from ..files import content_files, content_folder, shipped_only
+from .reported_values import (
+    CARD,
+    FILE,
+    FULL,
+    TOP_1,
+    ReportedNumber,
+    choose,
+)
+from .values import IMAGENET
 
 _FIELDS = tuple(field.name for field in fields(ReportedNumber))
-_RULES = (*RULES, "results")
 _NUMBERS = "numbers of "  # begins the names of parts
 
 
@@ -48,10 +55,13 @@ def reported_numbers(encoder: str | None = None) -> list[ReportedNumber]:
     >>> number.printed, number.unit, number.standing
     ('77.0', 'percent', 'authors')
     """
-    stored = _stored()
-    wanted = stored if encoder is None else [f"{_NUMBERS}{catalogue().id_of(encoder)}"]
-    rows = [row for name in wanted if name.startswith(_NUMBERS) for row in stored.get(name, ())]
-    return [ReportedNumber(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
+    shipped = _shipped()
+    own = _own(shipped)
+    if encoder is not None:
+        wanted = [catalogue().id_of(encoder)]
+    else:
+        wanted = list(dict.fromkeys([*(name.removeprefix(_NUMBERS) for name in shipped if name != "preferred"), *own]))
+    return [number for name in wanted for number in (own[name] if name in own else _stored(shipped, name))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,36 +78,77 @@ def preferred_numbers() -> dict[str, dict[str, Preferred]]:
 
     Of several the one without doubts, by whoever trained the weights, at the card's input size; of these the lowest.
     """
+    shipped, cards = _shipped(), catalogue()
+    preferred = shipped["preferred"] | {name: _preferred(some, cards[name]) for name, some in _own(shipped).items()}
     return {
         encoder: {name: Preferred(*values) for name, values in by_protocol.items()}
-        for encoder, by_protocol in _stored()["preferred"].items()
+        for encoder, by_protocol in preferred.items()
     }
 
 
-def _stored() -> Mapping[str, Any]:
-    """What is made of the files, in parts: what listings show of all encoders, and the numbers of each."""
-    stamps = [stamp(path) for path in [*content_files("metadata", ".toml"), *files(FILE)]]
-    stored = compiled("reported", stamps, _RULES, lambda: read_card_files() | read_files(FILE), _made)
-    warn(stored["left_out"])
-    return stored
+def _preferred(numbers: Iterable[ReportedNumber], card: EncoderCard) -> dict[str, list[Any]]:
+    return {name: [one.value, one.printed, bool(one.doubt)] for name, one in choose(numbers, card).items()}
 
 
-def _made(_: object) -> dict[str, Any]:
-    from .reported_rows import checked_numbers  # which listings do without while nothing has changed
+def _shipped() -> Parts:
+    """The copy of the shipped numbers: what listings show of all encoders, and the numbers of each."""
 
-    cards, left_out = catalogue(), list[str]()
-    by_encoder: dict[str, list[ReportedNumber]] = {}
-    for number in (*_of_cards(cards.values()), *checked_numbers(cards, left_out)):
-        by_encoder.setdefault(number.encoder, []).append(number)
-    preferred: dict[str, dict[str, list[Any]]] = {}
-    for encoder, numbers in by_encoder.items():
-        for protocol, one in choose(numbers, cards[encoder]).items():
-            preferred.setdefault(encoder, {})[protocol] = [one.value, one.printed, bool(one.doubt)]
-    texts = {
-        f"{_NUMBERS}{encoder}": [[getattr(one, name) for name in _FIELDS] for one in numbers]
-        for encoder, numbers in by_encoder.items()
-    }
-    return {"left_out": left_out, "preferred": preferred, **texts}
+    def read() -> dict[Path, bytes]:
+        from .reading import read_files
+
+        with shipped_only():
+            return read_files(FILE)
+
+    def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
+        from .reading import checked_numbers, raised
+
+        with shipped_only():
+            cards = catalogue()
+        by_encoder: dict[str, list[ReportedNumber]] = {}
+        for number in (*_of_cards(cards.values()), *checked_numbers(sources, cards, {}, raised)):
+            by_encoder.setdefault(number.encoder, []).append(number)
+        chosen = {name: _preferred(numbers, cards[name]) for name, numbers in by_encoder.items()}
+        texts = {
+            f"{_NUMBERS}{name}": [[getattr(one, field) for field in _FIELDS] for one in numbers]
+            for name, numbers in by_encoder.items()
+        }
+        return {"preferred": {name: some for name, some in chosen.items() if some}, **texts}
+
+    stamps = [stamp(content_folder("results") / FILE)]
+    return compiled("reported", stamps, (*RULES, "results"), read, make, beside=catalogue().digests[0])
+
+
+def _stored(shipped: Parts, encoder: str) -> list[ReportedNumber]:
+    rows = shipped.get(f"{_NUMBERS}{encoder.removeprefix(_NUMBERS)}", ())
+    return [ReportedNumber(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
+
+
+def _own(shipped: Parts) -> dict[str, list[ReportedNumber]]:
+    """All numbers of the encoders of which the user's cards or files have any."""
+    cards = catalogue()
+    columns = [cards.column(f"reported.{name}") for name in _OF_CARDS] if cards.own else []
+    stated = [name for name in cards.own if not all(isinstance(column[name], Missing) for column in columns)]
+    own: dict[str, list[ReportedNumber]] = {}
+    numbers = [*_of_cards(cards[name] for name in stated), *_in_own_files(shipped)]
+    for number in numbers:
+        own.setdefault(number.encoder, _stored(shipped, number.encoder)).append(number)
+    return own
+
+
+def _in_own_files(shipped: Parts) -> list[ReportedNumber]:
+    folder = str(content_folder("results"))
+    paths = [path for path in content_files("results", FILE) if path.name == FILE and not str(path).startswith(folder)]
+    if not paths:
+        return []
+    from .reading import checked_numbers, contents_of
+
+    left_out: list[str] = []
+    wrong: list[ResultsError] = []
+    everything = [number for name in shipped if name != "preferred" for number in _stored(shipped, name)]
+    seen = {number.key: "the zoo's own file" for number in everything}
+    numbers = list(checked_numbers(contents_of(paths, left_out), catalogue(), seen, wrong.append))
+    warn([*left_out, *(f"{str(error).removesuffix('.')}; this is left out." for error in wrong)])
+    return numbers
 
 
 _OF_CARDS = {  # fact -> split, and protocol but for supervised encoders

@@ -13,8 +13,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from hashlib import blake2b
@@ -26,44 +25,19 @@ from ..cards.catalogue import catalogue
 from ..cards.representations import own_id
 from ..cards.writing import card_text
 from ..errors import QueryError, ResultsError, StoreError
-from ..files import content_folder, shipped_only, user_folder
+from ..files import shipped_only, user_folder
 from ..version import __version__
-from .checking import CHECKS, ProtocolCheck, check
-from .merging import Found, Together, collect, incomplete, rows_below
+from .merging import CHECKS, Found, ProtocolCheck, check, collect, incomplete, together
 from .recording import record
-from .rows import means_over_seeds
+from .rows import means_over_seeds, measurements
 from .values import SeedMean
 from .vocabulary import METRICS
 
 FORMAT = "zoo-contribution-1"
-ROWS = Path("results", "measured")
-CARDS = Path("metadata", "contributed")
-CONTRIBUTIONS = Path("contributions")
 NOBODY = ("own", "measured")  # sources of those who did not say who they are
-_GIT_S = 300.0  # after which git hangs
-_NAME = re.compile(r"[^a-z0-9]+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A contributed number, a mean over seeds, beside the best one known of the same data set and protocol."""
-
-    mean: SeedMean
-    best: SeedMean | None  # None if nobody has measured this, or no direction is better
-    place: int | None  # among all encoders that are known, with this one
-    n: int  # of these
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything as JSON."""
-        mean, best = self.mean, self.best
-        return {
-            **{name: getattr(mean, name) for name in ("encoder", "metric", "dataset", "split", "protocol", "unit")},
-            "value": mean.value,
-            "n_seeds": mean.n_seeds,
-            "best": None if best is None else {"encoder": best.encoder, "value": best.value, "source": best.source},
-            "place": self.place,
-            "of": self.n,
-        }
+_ROWS = Path("results", "measured")
+_CARDS = Path("metadata", "contributed")
+_COMMENT = "Contributed with rows of this encoder; what nobody has recorded is left open."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +55,9 @@ class Submission:
     n_bare: int  # that were left out, for they have no provenance
     encoders: tuple[str, ...]
     cards: tuple[str, ...]  # encoders whose cards go along
-    standings: tuple[Standing, ...]
+    numbers: tuple[dict[str, Any], ...]
+    """Means over seeds, as JSON: beside each the best one of another encoder by the same protocol on the same data, if
+    there is one and a direction is better; and its place among all of these encoders."""
 
 
 def submit(
@@ -109,7 +85,7 @@ def submit(
     skip_bare : bool
         Leave rows without provenance out, in place of refusing them.
     protocol : callable, optional
-        Checks the settings of rows, as :func:`zoo.results.checking.check` takes it.
+        Checks the settings of rows, as :func:`zoo.results.merging.check` takes it.
     dry_run : bool
         Nothing is written.
 
@@ -124,8 +100,13 @@ def submit(
         If git fails.
     """
     root = _clean_clone(Path(repository))
-    mine = _mine(encoders)
-    bare = [one for one in mine if (incomplete(one)) is not None]
+    folder = user_folder() / "results"
+    mine = [
+        one
+        for one in (collect([folder]).found if folder.is_dir() else ())
+        if encoders is None or {one.row.encoder, own_id(one.row.encoder)} & set(encoders)
+    ]
+    bare = [one for one in mine if incomplete(one) is not None]
     if bare and not skip_bare:
         raise ResultsError(
             f"{len(bare)} of {len(mine)} rows have no whole provenance, the first is {bare[0].place}; name the "
@@ -133,95 +114,62 @@ def submit(
         )
     signed = _signed([one for one in mine if one not in bare], source)
     there = collect([root]).found
-    together = Together()
-    for one in there:
-        together.add(one)
-    together.contradictions.clear()
-    fresh = [one for one in signed if together.add(one)]
-    if together.contradictions:
+    known = together(there)
+    fresh = [one for one in signed if known.add(one)]
+    if known.contradictions:
         raise ResultsError(
-            f"{len(together.contradictions)} rows contradict those of {root}: {together.contradictions[0]}; nothing is "
+            f"{len(known.contradictions)} rows contradict those of {root}: {known.contradictions[0]}; nothing is "
             "prepared: measure them again, or leave their encoders out."
         )
     if not fresh:
-        what = (
-            f"all {len(signed)} rows are there already" if signed else "you have no rows of your own of these encoders"
-        )
+        what = f"all {len(signed)} rows are there already" if signed else "you have no rows of these encoders"
         raise QueryError(f"There is nothing to submit to {root}: {what}; measure something with 'zoo evaluate' first.")
     who = ", ".join(dict.fromkeys(one.row.source for one in fresh))
     hashed = blake2b("\n".join(",".join(one.row) for one in fresh).encode(), digest_size=4).hexdigest()
-    slug = f"{_NAME.sub('-', who.casefold()).strip('-')[:40] or 'rows'}-{hashed}"
+    slug = f"{re.sub(r'[^a-z0-9]+', '-', who.casefold()).strip('-')[:40] or 'rows'}-{hashed}"
     chosen = branch or f"contribution/{slug}"
-    _require_new_branch(root, chosen)
-    cards = _own_cards(fresh)
+    if _git(root, "branch", "--list", "--all", chosen, f"*/{chosen}").strip():
+        raise QueryError(f"{root} has a branch {chosen!r} already; remove it, or give another name with --branch.")
+    with shipped_only():
+        shipped = set(catalogue().with_unlisted)
+    contributed = tuple(dict.fromkeys(one.row.encoder for one in fresh))
     submission = Submission(
         repository=root,
         branch=chosen,
         commit=None,
-        folder=(CONTRIBUTIONS / f"{date.today().isoformat()}-{slug}").as_posix(),
+        folder=f"contributions/{date.today().isoformat()}-{slug}",
         files=(),
         source=who,
         n_rows=len(fresh),
         n_known=len(signed) - len(fresh),
         n_bare=len(bare),
-        encoders=tuple(dict.fromkeys(one.row.encoder for one in fresh)),
-        cards=tuple(cards),
-        standings=tuple(_standings(fresh, there)),
+        encoders=contributed,
+        cards=tuple(name for name in dict.fromkeys(map(own_id, contributed)) if name not in shipped),
+        numbers=tuple(_numbers(fresh, there)),
     )
-    if dry_run:
-        return submission
-    with _work_tree(root, chosen) as tree:
-        _write(tree, submission, fresh, cards, protocol)
-        _git(tree, "add", "--all")
-        files = _git(tree, "diff", "--cached", "--name-only", "-z").split("\0")
-        _git(tree, "commit", "--quiet", "--message", _message(submission))
-        commit = _git(tree, "rev-parse", "HEAD").strip()
-    return replace(submission, commit=commit, files=tuple(name for name in files if name))
+    return submission if dry_run else _committed(submission, fresh, protocol)
 
 
 def _clean_clone(folder: Path) -> Path:
     """The top of the work tree of a git repository without changes."""
     if not folder.is_dir():
         raise QueryError(
-            f"There is no folder {folder}, expected a clone of a results repository; make it with git clone."
+            f"There is no folder {folder}, expected a clone of a results repository; make it by git clone."
         )
     try:
         root = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
+        _git(root, "rev-parse", "--verify", "HEAD")
     except StoreError as error:
-        said = str(error).partition(": ")[2].partition("; mend")[0]
         raise QueryError(
-            f"{folder} is no work tree of a git repository ({said}), expected a clone of a results repository; make it "
-            "with git clone, or git init."
+            f"{folder} is no clone of a git repository with a commit ({error}); make it with git clone, or with git "
+            "init and a commit."
         ) from error
     if changed := _git(root, "status", "--porcelain", "--untracked-files=normal").splitlines():
         raise QueryError(
             f"{root} has {len(changed)} changes that are not committed, such as {changed[0][3:]!r}; commit or stash "
             "them first."
         )
-    try:
-        _git(root, "rev-parse", "--verify", "--quiet", "HEAD")
-    except StoreError as error:
-        raise QueryError(f"{root} has no commit to start a branch from; commit something, such as a README.") from error
     return root
-
-
-def _require_new_branch(root: Path, branch: str) -> None:
-    try:
-        _git(root, "check-ref-format", "--branch", branch)
-    except StoreError as error:
-        raise QueryError(f"{branch!r} is no name of a branch; give another one with --branch.") from error
-    if _git(root, "branch", "--list", "--all", "--format=%(refname:short)", branch, f"*/{branch}").strip():
-        raise QueryError(
-            f"{root} has a branch {branch!r} already; remove it with 'git branch -D {branch}', or give another name "
-            "with --branch."
-        )
-
-
-def _mine(encoders: Collection[str] | None) -> list[Found]:
-    """The user's rows of these encoders, or all."""
-    folder = user_folder() / "results"
-    found = collect([folder]).found if folder.is_dir() else ()
-    return [one for one in found if encoders is None or {one.row.encoder, own_id(one.row.encoder)} & set(encoders)]
 
 
 def _signed(found: Sequence[Found], source: str | None) -> list[Found]:
@@ -230,60 +178,70 @@ def _signed(found: Sequence[Found], source: str | None) -> list[Found]:
         raise QueryError(
             f"Got --source {source!r}, expected who measured, such as a name, a laboratory or an arXiv id."
         )
-    nobody = [one for one in found if one.row.source in NOBODY]
-    if nobody and source is None:
+    if source is None and (nobody := [one for one in found if one.row.source in NOBODY]):
         raise QueryError(
             f"{len(nobody)} rows have the source {nobody[0].row.source!r}, which names nobody; say who measured with "
             "--source NAME."
         )
     return [
-        replace(one, row=one.row._replace(source=source)) if source is not None and one.row.source in NOBODY else one
+        replace(one, row=one.row._replace(source=source)) if source and one.row.source in NOBODY else one
         for one in found
     ]
 
 
-def _own_cards(found: Iterable[Found]) -> dict[str, str]:
-    """Card files of encoders that the zoo does not ship, by id."""
-    with shipped_only():
-        shipped = set(catalogue().with_unlisted)
-    own = dict.fromkeys(own_id(one.row.encoder) for one in found)
-    comment = "Contributed with rows of this encoder; what nobody has recorded is left open."
-    return {name: card_text(catalogue()[name], comment=comment) for name in own if name not in shipped}
-
-
-def _standings(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[Standing]:
+def _numbers(fresh: Sequence[Found], there: Sequence[Found]) -> Iterator[dict[str, Any]]:
     """Each contributed number beside the best one of the repository and of the zoo's own results."""
     known: dict[tuple[str, ...], list[SeedMean]] = {}
-    rows = rows_below(content_folder("results"), datasets={one.row.dataset for one in fresh})
-    shipped = [one for one in rows if catalogue().lists(one.row.encoder)]
-    for mean in means_over_seeds(one.measurement for one in (*there, *shipped)):
-        known.setdefault(_subject(mean), []).append(mean)
+    with shipped_only():
+        shipped = measurements()
+    for mean in means_over_seeds([*(one.measurement for one in there), *shipped]):
+        known.setdefault((mean.metric, mean.dataset, mean.split, mean.protocol), []).append(mean)
     for mean in means_over_seeds(one.measurement for one in fresh):
+        subject = (mean.metric, mean.dataset, mean.split, mean.protocol)
+        others = [one for one in known.get(subject, ()) if one.encoder != mean.encoder]
         lower = METRICS[mean.metric].lower_is_better
-        others = [one for one in known.get(_subject(mean), ()) if one.encoder != mean.encoder]
-        if lower is None or not others:
-            yield Standing(mean=mean, best=None, place=None if lower is None else 1, n=len(others) + 1)
-            continue
         sign = 1 if lower else -1
-        best = min(others, key=lambda one: sign * one.value)
         ahead = {one.encoder for one in others if sign * one.value < sign * mean.value}
-        yield Standing(mean=mean, best=best, place=len(ahead) + 1, n=len({one.encoder for one in others}) + 1)
+        best = None if lower is None else min(others, key=lambda one: sign * one.value, default=None)
+        yield {
+            **{name: getattr(mean, name) for name in ("encoder", "metric", "dataset", "split", "protocol", "unit")},
+            "value": mean.value,
+            "n_seeds": mean.n_seeds,
+            "best": best and {"encoder": best.encoder, "value": best.value, "source": best.source},
+            "place": None if lower is None else len(ahead) + 1,
+            "of": len({one.encoder for one in others}) + 1,
+        }
 
 
-def _subject(mean: SeedMean) -> tuple[str, ...]:
-    return (mean.metric, mean.dataset, mean.split, mean.protocol)
+def _committed(submission: Submission, fresh: Sequence[Found], protocol: ProtocolCheck | None) -> Submission:
+    """Commits the rows on the branch, in a work tree of its own; the branch stays only if all of it succeeds."""
+    root, branch = submission.repository, submission.branch
+    with TemporaryDirectory(prefix="zoo-submit-") as temporary:
+        tree = Path(temporary, "tree")
+        _git(root, "worktree", "add", "--quiet", "-b", branch, str(tree), "HEAD")
+        commit = None
+        try:
+            _write(tree, submission, fresh, protocol)
+            _git(tree, "add", "--all")
+            files = _git(tree, "diff", "--cached", "--name-only", "-z").split("\0")
+            subject = f"{submission.n_rows} rows by {submission.source}"
+            _git(tree, "commit", "--quiet", "-m", subject, "-m", f"By zoo submit; see {submission.folder}/README.md.")
+            commit = _git(tree, "rev-parse", "HEAD").strip()
+        finally:
+            _git(root, "worktree", "remove", "--force", str(tree))
+            if commit is None:
+                _git(root, "branch", "--quiet", "-D", branch)
+    return replace(submission, commit=commit, files=tuple(filter(None, files)))
 
 
-def _write(
-    tree: Path, submission: Submission, fresh: Sequence[Found], cards: Mapping[str, str], protocol: ProtocolCheck | None
-) -> None:
+def _write(tree: Path, submission: Submission, fresh: Sequence[Found], protocol: ProtocolCheck | None) -> None:
     """Writes everything into a work tree, and checks all rows as they then are."""
-    record({one.measurement: one.provenance or {} for one in fresh}, folder=tree / ROWS, alone=True)
-    (tree / ROWS / ".lock").unlink(missing_ok=True)
-    for name, text in cards.items():
-        path = tree / CARDS / f"{name}.toml"
+    record({one.measurement: one.provenance or {} for one in fresh}, folder=tree / _ROWS, alone=True)
+    (tree / _ROWS / ".lock").unlink(missing_ok=True)
+    for name in submission.cards:
+        path = tree / _CARDS / f"{name}.toml"
         if not path.exists():
-            _write_text(path, text)
+            _write_text(path, card_text(catalogue()[name], comment=_COMMENT))
     checked = check([tree], protocol=protocol)
     if checked.problems:
         first = checked.problems[0].sentence.replace(f"{tree}/", "").removesuffix(".")
@@ -291,7 +249,6 @@ def _write(
             f"With this contribution {submission.repository} would not pass 'zoo results check': {first} "
             f"({len(checked.problems)} problems in all); nothing is prepared."
         )
-    checks = CHECKS if protocol is not None else CHECKS[:-1]
     facts = {
         "format": FORMAT,
         "source": submission.source,
@@ -299,105 +256,76 @@ def _write(
         "zoo": __version__,
         "n_rows": submission.n_rows,
         "encoders": list(submission.encoders),
-        "passed": list(checks),
+        "passed": list(CHECKS if protocol is not None else CHECKS[:-1]),
         "not_checked": [f"the settings of {n} rows by {name}" for name, n in checked.unknown_protocols.items()],
-        "numbers": [one.as_dict() for one in submission.standings],
+        "numbers": list(submission.numbers),
     }
     folder = tree / submission.folder
-    _write_text(folder / "checks.json", json.dumps(facts, indent=1, ensure_ascii=True) + "\n")
-    _write_text(folder / "README.md", readme(submission, facts))
+    _write_text(folder / "checks.json", json.dumps(facts, indent=1) + "\n")
+    _write_text(folder / "README.md", _page(submission, facts))
 
 
-def readme(submission: Submission, facts: Mapping[str, Any]) -> str:
-    """The page of a contribution."""
-    lines = [
-        f"# {submission.n_rows} rows by {submission.source}",
-        "",
-        f"{facts['date']}, zoo {facts['zoo']}; of {', '.join(submission.encoders)}.",
-        "",
-        "Checked when it was prepared:",
-        "",
-        *(f"* {sentence}" for sentence in facts["passed"]),
-        "",
-    ]
-    if facts["not_checked"]:
-        lines += ["Not checked, as this version of the zoo does not know the protocol:", ""]
-        lines += [*(f"* {sentence}" for sentence in facts["not_checked"]), ""]
-    if submission.cards:
-        lines += [f"Cards of encoders that the zoo does not ship go along: {', '.join(submission.cards)}.", ""]
-    lines += [
-        "Means over seeds beside the best number of another encoder that was known, in this repository and in the zoo, "
-        "for the same metric, data set, split and protocol:",
-        "",
-        "| encoder | metric | data set | split | protocol | value | best known | of | place |",
-        "|---|---|---|---|---|--:|--:|---|--:|",
-    ]
-    for one in submission.standings:
-        mean, best = one.mean, one.best
-        value, known = f"{mean.value:.4g} {mean.unit}", "" if best is None else f"{best.value:.4g}"
-        place = "" if one.place is None else f"{one.place} of {one.n}"
-        cells = [mean.encoder, mean.metric, mean.dataset, mean.split, mean.protocol, value, known]
-        cells += [best.encoder if best else "", place]
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+_PAGE = """\
+# {n_rows} rows by {source}
+
+{date}, zoo {zoo}; of {encoders}.{cards}
+
+Checked when it was prepared:
+
+{checks}
+
+Means over seeds beside the best number of another encoder that was known, in this repository and in the zoo, for the
+same metric, data set, split and protocol:
+
+| encoder | metric | data set | split | protocol | value | best known | of | place |
+|---|---|---|---|---|--:|--:|---|--:|
+{numbers}
+"""
 
 
-def _message(submission: Submission) -> str:
-    n = len(submission.encoders)
-    return (
-        f"{submission.n_rows} rows of {n} encoder{'s' * (n != 1)} by {submission.source}\n\n"
-        f"Prepared by zoo submit; see {submission.folder}/README.md."
+def _page(submission: Submission, facts: Mapping[str, Any]) -> str:
+    rows = []
+    for one in submission.numbers:
+        best = one["best"]
+        known = ("", "") if best is None else (f"{best['value']:.4g}", best["encoder"])
+        place = "" if one["place"] is None else f"{one['place']} of {one['of']}"
+        cells = [one[name] for name in ("encoder", "metric", "dataset", "split", "protocol")]
+        cells += [f"{one['value']:.4g} {one['unit']}", *known, place]
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    cards = f" Cards of encoders that the zoo does not ship go along: {', '.join(submission.cards)}."
+    checks = [*facts["passed"], *(f"not checked: {what}" for what in facts["not_checked"])]
+    return _PAGE.format(
+        **{name: facts[name] for name in ("n_rows", "source", "date", "zoo")},
+        encoders=", ".join(submission.encoders),
+        cards=cards if submission.cards else "",
+        checks="\n".join(f"* {sentence}" for sentence in checks),
+        numbers="\n".join(rows),
     )
 
 
 def _write_text(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written ({error.strerror}); make room, and submit again.") from error
-
-
-@contextmanager
-def _work_tree(root: Path, branch: str) -> Iterator[Path]:
-    """A work tree of a new branch, which is gone afterwards; the branch stays unless the block fails."""
-    with TemporaryDirectory(prefix="zoo-submit-") as folder:
-        tree = Path(folder, "tree")
-        _git(root, "worktree", "add", "--quiet", "-b", branch, str(tree), "HEAD")
-        is_whole = False
-        try:
-            yield tree
-            is_whole = True
-        finally:
-            _git(root, "worktree", "remove", "--force", str(tree))
-            if not is_whole:
-                _git(root, "branch", "--quiet", "-D", branch)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def _git(folder: Path, *arguments: str) -> str:
     """What a command of git prints; StoreError with what it complains of."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_DIR")}
-    for name in ("GIT_WORK_TREE", "GIT_INDEX_FILE"):  # of a hook that runs the zoo, about another repository
-        environment.pop(name, None)
+    of_a_hook = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")  # that runs the zoo, about another repository
+    environment = {name: value for name, value in os.environ.items() if name not in of_a_hook}
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *arguments],
             capture_output=True,
             check=False,
             stdin=subprocess.DEVNULL,
-            timeout=_GIT_S,
+            text=True,
+            errors="replace",
             env=environment | {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
         )
     except FileNotFoundError as error:
         raise QueryError("git is not installed, which makes the branch of a contribution; install it.") from error
-    except subprocess.TimeoutExpired as error:
-        raise StoreError(
-            f"git {arguments[0]} in {folder} has not ended after {_GIT_S:.0f} seconds; see what it waits for."
-        ) from error
     if done.returncode:
-        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-        raise StoreError(
-            f"git {arguments[0]} failed in {folder}: {said[-1] if said else f'exit code {done.returncode}'}; mend "
-            "that, and submit again."
-        )
-    return done.stdout.decode("utf-8", "replace")
+        said = (done.stderr or done.stdout).strip().splitlines()
+        complaint = said[-1] if said else f"exit code {done.returncode}"
+        raise StoreError(f"git {arguments[0]} failed in {folder}: {complaint}; mend that, and submit again.")
+    return done.stdout

@@ -1,20 +1,46 @@
-"""Values that are derived from results (settings, errata, risks, seed means), and the content of the results files.
-
-Listings start from a cached copy of these values, without the modules that read and check rows.
-"""
+"""Rows as text, and values that are derived from them: settings, errata, risks, seed means."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
-from ..cards.catalogue import catalogue
 from ..cards.schema import Maybe
-from ..errors import ResultsError, warn
-from ..files import content_files, content_folder, user_folder
 
 PUBLISHED_SOURCE = "arXiv:2302.03068"
 IMAGENET = "imagenet-1k"
+
+
+PROBE, TWIN = "linear_probe_error", "supervised_twin_error"
+RISKS = (PROBE, TWIN, "probe_generalization", "encoder_generalization")
+"""Metrics that the risks of an encoder are derived from."""
+Key = tuple[str, ...]
+
+
+class Row(NamedTuple):
+    """A line of a results file as text; :class:`zoo.results.rows.Measurement` is the same as values."""
+
+    encoder: str
+    metric: str
+    dataset: str
+    split: str
+    n_train: str
+    seed: str
+    value: str
+    unit: str
+    ci_low: str
+    ci_high: str
+    protocol: str
+    source: str
+    date: str
+
+
+COLUMNS = Row._fields
+
+
+def key_of(row: Row) -> Key:
+    """What no two rows may have in common: everything but value, unit, interval and date."""
+    return (row.encoder, row.metric, row.dataset, row.split, row.n_train, row.seed, row.protocol, row.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,40 +120,3 @@ class SeedMean:
     n_seeds: int
     low: float | None  # of one seed the interval that was stated with it, of several the smallest value
     high: float | None
-
-
-def read_files(suffix: str, *, with_unlisted: bool = True) -> dict[Path, bytes]:
-    """Content of :func:`files`, the shipped ones first, then the user's.
-
-    Unreadable files and folders of the user's are left out with a :class:`~zoo.errors.ContentWarning`.
-    """
-    contents = {}
-    for path in files(suffix, with_unlisted=with_unlisted):
-        try:
-            contents[path] = path.read_bytes()
-        except OSError as error:
-            sentence = f"The results file {path} cannot be read ({error.strerror}); make it readable or remove it."
-            if not is_of_user(path):
-                raise ResultsError(sentence) from error
-            warn([f"{sentence.removesuffix('.')}, for it is left out."])
-    return contents
-
-
-def files(suffix: str, *, with_unlisted: bool = True) -> list[Path]:
-    """The results files whose names end in ``suffix``, and folders of the user's that are called so.
-
-    ``with_unlisted=False`` is without the shipped files of encoders of an experiment, each of which is named after its
-    encoder (:meth:`zoo.cards.catalogue.Catalogue.lists`); files of the user's stay.
-    """
-    below = (user_folder() / "results").rglob(f"*{suffix}")
-    folders = [path for path in below if path.name[0] != "." and path.is_dir()]
-    found = content_files("results", suffix)
-    if not with_unlisted:
-        lists = catalogue().lists
-        found = [path for path in found if lists(path.stem) or is_of_user(path)]
-    return found + folders
-
-
-def is_of_user(path: Path) -> bool:
-    """True for a file of the user's, in which something wrong is left out and stops nothing else."""
-    return not path.is_relative_to(content_folder("results"))

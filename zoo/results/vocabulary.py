@@ -1,4 +1,4 @@
-"""The words of results files: columns, metrics (those of features with all their options), splits, kinds of erratum.
+"""The words of results files: metrics (those of features with all their options), splits, kinds of erratum.
 
 Results, the command line, studies, documentation and tests all read these tables, which need neither NumPy nor PyTorch;
 ``results/README.md`` shows them. Splits with any number of labels, such as ``train 10-shot -> val``,
@@ -12,30 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ..errors import UnknownName
-
-
-class Row(NamedTuple):
-    """A line of a results file as text; :class:`zoo.results.rows.Measurement` is the same as values."""
-
-    encoder: str
-    metric: str
-    dataset: str
-    split: str
-    n_train: str
-    seed: str
-    value: str
-    unit: str
-    ci_low: str
-    ci_high: str
-    protocol: str
-    source: str
-    date: str
-
-
-COLUMNS = Row._fields
 
 NEEDS = {
     "features": "features of images: z (n, dim)",

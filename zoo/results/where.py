@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import operator
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -37,7 +36,6 @@ _TYPES: dict[Kind, _Type] = {
 }
 
 _MOST_CHARACTERS = 1_000
-_MOST_NESTED = 40
 _QUOTED = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|`([^`]*)`""")  # texts, and names in backquotes
 _UNKNOWN = Missing.NOT_PUBLISHED  # stands for "unknown" between operators; which reason it was no longer matters
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
@@ -85,30 +83,26 @@ def parse_condition(text: str, kinds: Mapping[str, Kind]) -> Condition:
     if len(text) > _MOST_CHARACTERS:
         raise QueryError(f"The condition has {len(text):,} characters, expected at most {_MOST_CHARACTERS:,}.")
     hidden, quoted = _without_backquotes(text)
+    checker = _Checker({name: _TYPES[kind] for name, kind in kinds.items()}, quoted)
     try:
-        tree = ast.parse(hidden.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        why = error.msg if isinstance(error, SyntaxError) else str(error) or "it is nested too deeply"
+        evaluate = checker.truth(ast.parse(hidden.strip(), mode="eval").body)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        why = error.msg if isinstance(error, SyntaxError) else "it is nested too deeply"
         raise QueryError(
             f"Cannot read the condition {text!r} ({why}); expected something like "
             "'family == \"vit\" and z_dim <= 768', where == compares and texts stand in quotes."
         ) from error
-    checker = _Checker({name: _TYPES[kind] for name, kind in kinds.items()}, quoted)
-    evaluate = checker.truth(tree.body)
     return Condition(frozenset(checker.met), evaluate)
 
 
 def _without_backquotes(text: str) -> tuple[str, dict[str, str]]:
     """The text with a new word for every name in backquotes, and the name behind each word."""
-    word = "_column"
-    while word in unicodedata.normalize("NFKC", text):  # as Python reads names
-        word += "_"
     quoted: dict[str, str] = {}
 
     def hide(match: re.Match[str]) -> str:
         if match[1]:
             return match[0]
-        placeholder = f"{word}{len(quoted)}_"
+        placeholder = f"_column_{len(quoted)}_"
         quoted[placeholder] = match[2]
         return f" {placeholder} "
 
@@ -123,21 +117,17 @@ class _Checker:
         self.quoted = quoted
         self.met: set[str] = set()
 
-    def truth(self, node: ast.expr, depth: int = 0) -> _Evaluate:
+    def truth(self, node: ast.expr) -> _Evaluate:
         """A part that must be true or false."""
-        kind, evaluate = self.term(node, depth)
+        kind, evaluate = self.term(node)
         if kind != "truth":
             raise QueryError(
                 f"{self.shown(node)} is a {kind}, expected something true or false there, such as a comparison."
             )
         return evaluate
 
-    def term(self, node: ast.expr, depth: int) -> tuple[_Type, _Evaluate]:
+    def term(self, node: ast.expr) -> tuple[_Type, _Evaluate]:
         """Type and function of any part."""
-        if depth > _MOST_NESTED:
-            raise QueryError(
-                f"The condition is nested more than {_MOST_NESTED} levels deep; write it with fewer parentheses."
-            )
         match node:
             case ast.Name(id=name):
                 return self.column(name)
@@ -145,17 +135,17 @@ class _Checker:
                 return _type_of(value), lambda values: value
             case ast.BoolOp(op=op, values=parts):
                 decisive = isinstance(op, ast.Or)  # one true part decides "or", one false part decides "and"
-                return "truth", _joined([self.truth(part, depth + 1) for part in parts], decisive)
+                return "truth", _joined([self.truth(part) for part in parts], decisive)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return "truth", _lifted(operator.not_, self.truth(operand, depth + 1))
+                return "truth", _lifted(operator.not_, self.truth(operand))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return "number", _lifted(operator.neg, self.number(operand, depth + 1))
+                return "number", _lifted(operator.neg, self.number(operand))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                numbers = (self.number(left, depth + 1), self.number(right, depth + 1))
+                numbers = (self.number(left), self.number(right))
                 return "number", _lifted(_ARITHMETIC[type(op)], *numbers)
             case ast.Compare(left=left, ops=ops, comparators=rest):
                 sides = [left, *rest]
-                links = [self.comparison(a, op, b, depth + 1) for a, op, b in zip(sides, ops, rest, strict=False)]
+                links = [self.comparison(a, op, b) for a, op, b in zip(sides, ops, rest, strict=False)]
                 return "truth", _joined(links, False)
             case ast.Call(func=ast.Name(id=test), args=[ast.Name(id=name)], keywords=[]) if test in _MISSING_TESTS:
                 _, evaluate = self.column(name)
@@ -175,21 +165,21 @@ class _Checker:
         self.met.add(name)
         return self.types[name], lambda values: values(name)
 
-    def number(self, node: ast.expr, depth: int) -> _Evaluate:
-        kind, evaluate = self.term(node, depth)
+    def number(self, node: ast.expr) -> _Evaluate:
+        kind, evaluate = self.term(node)
         if kind != "number":
             raise QueryError(f"Cannot calculate with {self.shown(node)}, which is a {kind}; expected a number.")
         return evaluate
 
-    def comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr, depth: int) -> _Evaluate:
-        kind, value = self.term(left, depth)
+    def comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> _Evaluate:
+        kind, value = self.term(left)
         if isinstance(op, (ast.In, ast.NotIn)):
-            evaluate = self.membership(left, kind, value, right, depth)
+            evaluate = self.membership(left, kind, value, right)
             return _lifted(operator.not_, evaluate) if isinstance(op, ast.NotIn) else evaluate
         compare = _COMPARE.get(type(op))
         if compare is None:
             raise QueryError("Found 'is' in the condition; write == to compare, or missing(column).")
-        other, reference = self.term(right, depth)
+        other, reference = self.term(right)
         ordered = type(op) not in (ast.Eq, ast.NotEq)
         if kind != other or kind == "list of texts" or (ordered and kind == "truth"):
             word = "order" if ordered else "compare"
@@ -198,11 +188,11 @@ class _Checker:
             raise QueryError(f"Cannot {word} {sides}{hint}.")
         return _lifted(lambda a, b: compare(_folded(a), _folded(b)), value, reference)
 
-    def membership(self, left: ast.expr, kind: _Type, value: _Evaluate, right: ast.expr, depth: int) -> _Evaluate:
+    def membership(self, left: ast.expr, kind: _Type, value: _Evaluate, right: ast.expr) -> _Evaluate:
         if isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-            choices = [self.comparison(left, ast.Eq(), choice, depth + 1) for choice in right.elts]
+            choices = [self.comparison(left, ast.Eq(), choice) for choice in right.elts]
             return _joined(choices, True)
-        other, container = self.term(right, depth)
+        other, container = self.term(right)
         if kind != "text" or other not in ("text", "list of texts"):
             raise QueryError(
                 f"Cannot look for {self.shown(left)}, which is a {kind}, in {self.shown(right)}, which is a {other}; "

@@ -232,7 +232,7 @@ def _fact_cell(fact: Fact, subject: Subject) -> Cell:
 def _risk_cell(fact: Fact, entry: Entry) -> Cell:
     """With what an erratum says to leave out, which is marked and takes no part in what is best."""
     subject = entry.subject
-    seen = Subject(subject.id, subject.cards, subject.measured, subject.measured, subject.reported_by_all)
+    seen = Subject(subject.id, subject.cards, subject.measured, subject.measured, subject.reported)
     value = fact.of(seen)
     if isinstance(value, Missing):
         return Cell("not measured", is_missing=True)

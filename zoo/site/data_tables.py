@@ -28,10 +28,10 @@ from ..results.derived import summaries
 from ..results.facts import FACTS
 from ..results.printed import PrintedCheckpoint, PrintedNumber, clid_checkpoints, published_label_free
 from ..results.reported import reported_numbers
-from ..results.rows import Key, errata, key_of, read_rows
+from ..results.rows import errata, read_rows
 from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, published_rows
-from ..results.values import SETTINGS, ResultErratum, Summary
-from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS, Row
+from ..results.values import SETTINGS, Key, ResultErratum, Row, Summary, key_of
+from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS
 from .contents import Contents, public
 from .rendering import encoder_page
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..cards.citing import STUDY, paper_entry
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Missing
+from ..cards.wording import STUDY, paper_entry
 from ..results.values import PUBLISHED_SOURCE
 from ..weights.places import portable, shown, without_keys
 from . import encoder_facts, encoder_results

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..errors import ResultsError, warn
+from ..results.derived import campaign_of
 from ..results.facts import DOUBTFUL, REPORTED, points
 from ..results.recording import provenances
 from ..results.reported_values import METRICS as REPORTED_METRICS
 from ..results.reported_values import PROTOCOLS, ReportedNumber
-from ..results.rows import Measurement, campaign_of, errata, measurements
+from ..results.rows import Measurement, errata, measurements
 from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean
 from ..results.vocabulary import FEATURE_METRICS, METRICS
 from ..results.wording import (

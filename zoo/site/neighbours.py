@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from ..cards.families import networks
+from ..cards.finding import networks
 from ..cards.representations import own_id
 from ..cards.schema import Missing
 from ..results.facts import points, short_number

@@ -6,7 +6,7 @@ import pytest
 
 from zoo.analysis.label_free import clid_of, measured_populations, measured_rows, with_clid
 from zoo.cards.catalogue import catalogue
-from zoo.results.vocabulary import Row
+from zoo.results.values import Row
 
 POCKET = [
     name
