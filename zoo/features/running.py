@@ -17,13 +17,10 @@ from typing import Any, Literal, TypeAlias
 
 from ..datasets import ImageData, ImageSet
 from ..errors import QueryError, StoreError, ZooError
-from ..execution.executor import WAIT, Executor, Failure, Outcome, Resources, Wait
+from ..execution.executor import WAIT, Executor, Failure, Outcome, PartOf, Resources, Wait, versions
 from ..execution.journal import Asked, Journal, now
-from ..execution.part import PartOf
-from ..execution.versions import versions
 from ..progress import Progress
-from ..storage import Place, place_at
-from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
+from .items import Item, Setting, alone, complete, compute_item, features_path, parse_done, place_of, plan
 from .origin import CODE_NUMBER
 from .store import HOW, INDEX, RUN, damaged, read_index
 
@@ -114,7 +111,7 @@ def run_features(
     """Computes the features of some encoders on workers, and writes the index of each as soon as its shards are there.
 
     An item that fails is done again for each of its encoders alone, so that one that fails stops none of the others;
-    an encoder that fails :data:`GIVEN_UP` times is left out from there on. With a :class:`~zoo.execution.part.PartOf`
+    an encoder that fails :data:`GIVEN_UP` times is left out from there on. With a :class:`PartOf`
     this does the items of that part, and completes what the other parts have left complete.
 
     Parameters
@@ -215,12 +212,6 @@ def asked_for(
         versions=versions(code=CODE_NUMBER),
         started=now(),
     )
-
-
-def place_of(setting: Setting, name: str, images: ImageSet) -> Place:
-    """Where the features of a part under an encoder are."""
-    root = place_at(setting.place)
-    return features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
 
 
 def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
