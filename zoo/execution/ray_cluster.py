@@ -295,7 +295,7 @@ class Ray(Pool):
         assert isinstance(worker, _Slot)
         for slots in (self.workers, self._coming):
             if worker in slots:
-                slots.remove(worker)  # type: ignore[arg-type]
+                slots.remove(worker)
         with suppress(self._ray.exceptions.RayError):
             self._ray.kill(worker.actor, no_restart=True)
 
