@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..datasets import ImageData, ImageSet
 from ..errors import QueryError, StoreError, ZooError
-from ..execution.executor import WAIT, Executor, Failure, Outcome, PartOf, Resources, Wait, versions
+from ..execution.executor import DIED, WAIT, Executor, Outcome, PartOf, Resources, Wait, versions
 from ..execution.journal import Asked, Journal, now
 from ..progress import Progress
 from .items import Item, Setting, alone, complete, compute_item, features_path, parse_done, place_of, plan
@@ -290,8 +290,6 @@ class _Run:
         self._wanted = {name: set(parts) for name in names}  # parts that are not complete
         self._rounds: Counter[Any] = Counter()
         self._n_failed: Counter[str] = Counter()  # items, by encoder
-        self._completing: dict[Future[bool], tuple[str, str]] = {}
-        self._thread: ThreadPoolExecutor | None = None
         self._shown = ", ".join([*names[:2], f"and {len(names) - 2} more"] if len(names) > 3 else names)
         self._n_planned = sum(len(item.encoders) * self._n_images(item) for item in items)
         self._n_all = self._n_planned
@@ -303,7 +301,6 @@ class _Run:
         self._journal.planned(self._report.n_items)
         name = f"{self._shown}, {self._data.name}"
         self._progress.start(name, self._n_all, max(self._n_all - self._n_planned, 0))
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="zoo-completing")
         try:
             for name, wanted in self._wanted.items():
                 for part in sorted(wanted):
@@ -313,12 +310,9 @@ class _Run:
                 for outcome in outcomes:
                     self._n_open -= 1
                     self._take(outcome)
-                    self._settle()
-                    self._note_workers(executor)
         finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._note_workers(executor)
             self._progress.end()
-        self._note_workers(executor)
         self._report.incomplete = [(name, part) for name, wanted in self._wanted.items() for part in sorted(wanted)]
         return self._report
 
@@ -329,13 +323,10 @@ class _Run:
             if isinstance(piece, Item):
                 piece = self._without_given_up(piece)
                 if piece is None:
-                    self._settle()
                     continue
             if piece is not None:
                 self._n_open += 1
                 yield piece
-            elif self._completing:  # nothing else is there to do, so that waiting here costs nothing
-                self._settle(wait=True)
             elif self._n_open:
                 yield WAIT
             else:
@@ -384,7 +375,8 @@ class _Run:
     def _take_failed(self, outcome: Outcome[Any, Any]) -> None:
         item: Item = outcome.work
         self._rounds[item] += 1
-        if _all_died(outcome.failures) and self._rounds[item] < ROUNDS:  # of nodes that go, not of the item
+        kinds = {failure.kind for failure in outcome.failures}
+        if kinds == {DIED} and self._rounds[item] < ROUNDS:  # of nodes that go, not of the item
             self._more.append(item)
             return
         if len(item.encoders) > 1:
@@ -410,32 +402,19 @@ class _Run:
         self._complete_if_due(name, item.part)
 
     def _complete_if_due(self, name: str, part: str) -> None:
-        """Begins to complete features whose items all came to an end, beside the handing out of others."""
-        assert self._thread is not None
-        if self._left[name, part] <= 0 and not any(one.part == part and one.encoder == name for one in self._failures):
-            self._completing[self._thread.submit(complete, self._setting, name, part)] = name, part
-
-    @property
-    def _failures(self) -> list[Failed]:
-        return self._report.failures
-
-    def _settle(self, *, wait: bool = False) -> None:
-        """Takes what has been completed; ``wait``: at least one."""
-        for future in list(self._completing):
-            if not (wait or future.done()):
-                continue
-            wait = False
-            name, part = self._completing.pop(future)
-            try:
-                is_complete = future.result()
-            except ZooError as error:
-                self._journal.failed({"encoders": [name], "part": part, "number": None}, str(error))
-                self._fail(name, part, None, str(error))
-                continue
-            if is_complete:
-                self._take_complete(name, part)
-            elif not self._is_part:
-                self._plan_again(name, part)
+        """Completes features whose items all came to an end."""
+        if self._left[name, part] > 0 or any((one.encoder, one.part) == (name, part) for one in self._report.failures):
+            return
+        try:
+            is_complete = complete(self._setting, name, part)
+        except ZooError as error:
+            self._journal.failed({"encoders": [name], "part": part, "number": None}, str(error))
+            self._fail(name, part, None, str(error))
+            return
+        if is_complete:
+            self._take_complete(name, part)
+        elif not self._is_part:
+            self._plan_again(name, part)
 
     def _take_complete(self, name: str, part: str) -> None:
         self._journal.complete(name, part)
@@ -479,7 +458,3 @@ class _Run:
 
 def _label(item: Item) -> dict[str, Any]:
     return {"encoders": list(item.encoders), "part": item.part, "number": item.number, "shard_size": item.shard_size}
-
-
-def _all_died(failures: Sequence[Failure]) -> bool:
-    return bool(failures) and all(failure.kind == "WorkerDied" for failure in failures)
