@@ -132,7 +132,7 @@ class _Killer:
                 name = Path(f"/proc/{process}/cmdline").read_bytes()
             except OSError:
                 continue
-            if name.startswith(b"ray::_Worker"):
+            if name.startswith(b"ray::_Actor"):
                 workers.append(process)
         if workers:
             try:

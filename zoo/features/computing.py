@@ -35,7 +35,6 @@ from .store import (
     preprocess_hash,
     publish,
     read_index,
-    remove_leftovers,
     require_begun_here,
     require_same_origin,
     weights_hash,
@@ -671,7 +670,6 @@ def _complete(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> None:
             continue
         require_begun_here(part.place)
         size = claim(part.place, origin, shard_size=forward.shard_size)
-        remove_leftovers(part.place)
         shards = finished_shards(part.place, origin, n_images=len(images), shard_size=size)
         require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
         by_size.setdefault(size, []).append(_Open(part=part, origin=origin, shards=shards))

@@ -53,7 +53,6 @@ from .store import (
     preprocess_hash,
     publish,
     read_index,
-    remove_leftovers,
     weights_hash,
 )
 
@@ -595,7 +594,6 @@ def complete(setting: Setting, name: str, part: str) -> bool:
     finished = [shards[number] for number in sorted(shards)]
     _require_wanted(setting, [image for shard in finished for image in shard.skipped])
     publish(place, index_of(images, origin, finished, shard_size=shard_size))
-    remove_leftovers(place)
     return True
 
 
