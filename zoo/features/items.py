@@ -8,7 +8,6 @@ encoder by its origin: neither needs the weights, which only a worker loads that
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import re
@@ -107,19 +106,12 @@ class ItemDone:
     batch_size: int  # the smallest that was used; less than asked for where the memory was too small
     n_there: int  # encoders whose shard was there already
     n_bytes: int  # that were written
-    nondeterministic: tuple[int, ...]  # encoders, by their place in the item, of which there are other features, too
+    nondeterministic: tuple[str, ...]  # encoders of which there are other features, too
 
     @property
     def was_there(self) -> bool:
         """True if nothing was computed."""
         return self.n_bytes == 0
-
-
-def parse_done(value: bytes) -> ItemDone:
-    """What :func:`compute_item` returned."""
-    facts = json.loads(value)
-    odd = facts.pop("odd")
-    return ItemDone(**facts, nondeterministic=tuple(place for place in range(MOST) if odd >> place & 1))
 
 
 MOST = 64
@@ -357,8 +349,8 @@ def _forget_others(encoders: Sequence[str]) -> None:
         del _LOADED[key]
 
 
-def compute_item(setting: Setting, item: Item) -> bytes:
-    """Does one item: computes and writes the shards that are missing; a value for :func:`parse_done`, below 200 bytes.
+def compute_item(setting: Setting, item: Item) -> ItemDone:
+    """Does one item: computes and writes the shards that are missing.
 
     Where one of the encoders fails, the others' shards are written before its error is raised.
 
@@ -429,18 +421,17 @@ class _Doing:
         for error in self.errors.values():
             raise error
 
-    def value(self) -> bytes:
+    def value(self) -> ItemDone:
         names = self.item.encoders
-        facts = {
-            "digest": blake2b("".join(self.files[name] for name in names).encode(), digest_size=16).hexdigest(),
-            "n_rows": self.n_rows,
-            "n_skipped": self.n_skipped,
-            "batch_size": self.batch_size,
-            "n_there": self.n_there,
-            "n_bytes": self.n_bytes,
-            "odd": sum(1 << place for place, name in enumerate(names) if name in self.odd),
-        }
-        return json.dumps(facts, separators=(",", ":")).encode()
+        return ItemDone(
+            digest=blake2b("".join(self.files[name] for name in names).encode(), digest_size=16).hexdigest(),
+            n_rows=self.n_rows,
+            n_skipped=self.n_skipped,
+            batch_size=self.batch_size,
+            n_there=self.n_there,
+            n_bytes=self.n_bytes,
+            nondeterministic=tuple(name for name in names if name in self.odd),
+        )
 
     @contextmanager
     def _noted(self, name: str) -> Iterator[None]:

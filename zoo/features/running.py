@@ -20,7 +20,7 @@ from ..errors import QueryError, StoreError, ZooError
 from ..execution.executor import DIED, WAIT, Executor, Outcome, PartOf, Resources, Wait, versions
 from ..execution.journal import Asked, Journal, now
 from ..progress import Progress
-from .items import Item, Setting, alone, complete, compute_item, features_path, parse_done, place_of, plan
+from .items import Item, ItemDone, Setting, alone, complete, compute_item, features_path, place_of, plan
 from .origin import CODE_NUMBER
 from .store import HOW, INDEX, RUN, damaged, read_index
 
@@ -352,8 +352,8 @@ class _Run:
             self._take_done(outcome, outcome.work)
 
     def _take_done(self, outcome: Outcome[Any, Any], item: Item) -> None:
-        assert outcome.value is not None  # or it would have failed
-        done, label = parse_done(outcome.value), _label(item)
+        done: ItemDone = outcome.value
+        label = _label(item)
         n_images = len(item.encoders) * self._n_images(item)
         self._journal.outcome(
             outcome, label, was_there=done.was_there, n_images=0 if done.was_there else n_images, n_bytes=done.n_bytes
@@ -362,8 +362,7 @@ class _Run:
         self._report.n_there += done.was_there
         self._report.n_retried += bool(outcome.failures)
         if done.nondeterministic:
-            odd = [item.encoders[place] for place in done.nondeterministic]
-            self._journal.nondeterministic({**label, "encoders": odd})
+            self._journal.nondeterministic({**label, "encoders": list(done.nondeterministic)})
             self._report.n_nondeterministic += 1
         if done.batch_size < self._setting.how.batch_size and not done.was_there:
             self._journal.halved(label, done.batch_size)
