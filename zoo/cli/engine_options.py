@@ -164,7 +164,7 @@ class Engine:
     @contextmanager
     def executor(self, device: str | None = None) -> Iterator[Executor]:
         """The workers, which end with the block."""
-        from ..execution.executor import open_executor
+        from ..execution.opening import open_executor
 
         with closing(
             open_executor(self.on, resources=self.resources(device), part=self.part, mixed_versions=self.mixed_versions)

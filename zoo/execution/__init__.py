@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from .executor import Executor as Executor
     from .executor import Outcome as Outcome
     from .executor import Resources as Resources
-    from .executor import open_executor as open_executor
+    from .opening import open_executor as open_executor
 else:
     __getattr__, __dir__, __all__ = lazy(
-        __name__, {"executor": ["WAIT", "Executor", "Outcome", "Resources", "open_executor"]}
+        __name__, {"executor": ["WAIT", "Executor", "Outcome", "Resources"], "opening": ["open_executor"]}
     )
