@@ -352,8 +352,8 @@ class _Run:
             self._take_done(outcome, outcome.work)
 
     def _take_done(self, outcome: Outcome[Any, Any], item: Item) -> None:
-        done: ItemDone = outcome.value
-        label = _label(item)
+        done, label = outcome.value, _label(item)
+        assert isinstance(done, ItemDone)
         n_images = len(item.encoders) * self._n_images(item)
         self._journal.outcome(
             outcome, label, was_there=done.was_there, n_images=0 if done.was_there else n_images, n_bytes=done.n_bytes
