@@ -50,9 +50,8 @@ import torch
 from benchmarks.featurise import jpegs
 from tests.shard_files import tar
 from zoo.datasets import ImageData, open_images
-from zoo.execution.executor import Executor, Outcome, Resources
+from zoo.execution.executor import Executor, Outcome, PartOf, Resources
 from zoo.execution.journal import Journal
-from zoo.execution.part import PartOf
 from zoo.execution.processes import Processes
 from zoo.execution.ray_cluster import Ray
 from zoo.features.items import Setting, alone, compute_item, plan

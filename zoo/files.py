@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from .errors import ContentError, QueryError, StoreError
+from .errors import ContentError, StoreError
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -30,7 +29,6 @@ _PACKAGE = Path(__file__).resolve().parent
 
 NO_HOME = Path(os.devnull, "ssl-zoo")
 """Placeholder for a folder in the home of a user without a readable home: it does not exist and cannot be created."""
-ASIDE = ".earlier"  # end of the name of a folder that has stepped aside for a new one
 _shipped_only: ContextVar[bool] = ContextVar("shipped_only", default=False)
 
 
@@ -250,12 +248,9 @@ def publish(temporary: Path, target: Path) -> None:
 
 
 def replace_folder(temporary: Path, target: Path) -> None:
-    """Rename a finished folder; an earlier one is set aside first, and restored if that fails.
-
-    After a crash between the two renames the earlier one lies beside it: its name ends with :data:`ASIDE`.
-    """
+    """Renames a finished folder; an earlier one is set aside first, and restored if that fails."""
     synchronise_folder(temporary)
-    earlier = target.parent / f"{temporary.name}{ASIDE}"
+    earlier = target.parent / f"{temporary.name}.earlier"
     if not target.exists():
         os.rename(temporary, target)
     else:
@@ -267,33 +262,6 @@ def replace_folder(temporary: Path, target: Path) -> None:
                 os.rename(earlier, target)
     synchronise_folder(target.parent)
     shutil.rmtree(earlier, ignore_errors=True)
-
-
-def restore_interrupted(target: Path, what: str) -> None:
-    """Restores a folder that a crash in :func:`replace_folder` has left set aside; several of them are refused.
-
-    The temporary folder had the name of this one after a dot, and then ``-``, eight hexadecimal digits and ``.tmp``.
-    ``what`` it is, such as "export", is for the messages.
-    """
-    if os.path.lexists(target):
-        return
-    aside = re.compile(re.escape(f".{target.name}-") + r"[0-9a-f]{8}\.tmp" + re.escape(ASIDE))
-    try:
-        left = sorted(name for name in os.listdir(target.parent) if aside.fullmatch(name))
-        if len(left) == 1:
-            os.rename(target.parent / left[0], target)
-    except (FileNotFoundError, NotADirectoryError):  # nothing to restore, or another process has just done it
-        return
-    except OSError as error:
-        raise StoreError(
-            f"Cannot look in {target.parent} for what an interrupted {what} to {target.name} has left there "
-            f"({error.strerror or error}); make that folder readable and writable."
-        ) from error
-    if len(left) > 1:
-        raise QueryError(
-            f"{target} is absent and {len(left)} earlier {what}s lie beside it, left by interrupted ones "
-            f"({', '.join(left)}), expected one at most; rename the right one to {target.name} or remove them."
-        )
 
 
 def synchronise_folder(folder: Path) -> None:

@@ -6,8 +6,7 @@ Every failure of a library below becomes a :class:`~zoo.errors.PlaceError` that 
 What an address can promise is what its file system does:
 
 * Object stores (S3, Google Cloud, Azure, Hugging Face) and ``memory://`` show a file when all of it is there. Other
-  file systems get a file under another name first, if they can rename it; the few that cannot, such as WebDAV, may
-  leave half a file where a process is killed, which readers notice by its size and its hash.
+  file systems get a file under another name first, which is then renamed.
 * A file is new only: on S3 by a conditional PUT (``If-None-Match``), which the server decides, as Google Cloud does; in
   ``memory://`` by a lock of this process. Elsewhere fsspec has nothing but to look first, so that of two writers in
   the same moment both may succeed, and the file of the later one stays, whole. A server of S3 that knows no conditional
@@ -21,12 +20,13 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 from .errors import PlaceError, QueryError, ZooError
@@ -34,8 +34,6 @@ from .files import local_folder, replaced
 from .optional import requires_extra
 
 ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")  # values of environment variables
-
-_Found = TypeVar("_Found")
 
 _BLOCK = 1024**2  # bytes copied at a time
 _SECRET = re.compile(r"(^(?!.*://)|://)(?=[^/]*[:@])(.*)@", re.DOTALL)  # not the @ of hf://datasets/owner/name@branch
@@ -46,60 +44,85 @@ _STATES = (  # what file systems call a tag of the content, or else a time of ch
     *("modified", "modify", "created"),
 )
 _N_CONFLICTS = 4  # tries of a conditional PUT that met another one in the same moment, as S3 asks for
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+
+_Listing = dict[str, tuple[bool, int, str]]
+"""By name: whether it is a folder, bytes of a file (-1 if unknown), and a text that changes when the file does."""
 
 
-class Place(Protocol):
+class Place(ABC):
     """Files by their names, which may have "/" in them."""
 
-    @property
-    def folder(self) -> Path | None:
-        """The folder of this machine; None of an address."""
+    folder: Path | None
+    """The folder of this machine; None of an address."""
 
     @property
+    @abstractmethod
     def shown(self) -> str:
         """As it may be printed: without user, password and query."""
 
+    @abstractmethod
     def below(self, name: str) -> Place:
         """The place below this one."""
 
     def names(self) -> list[str]:
         """Names of the files directly in it, sorted; none if there is no such place. Half-written ones do not count."""
+        return list(self.states())
 
     def sizes(self) -> dict[str, int]:
         """Bytes of the files directly in it by their names, sorted, as :meth:`names` has them: one listing."""
-
-    def places(self) -> list[str]:
-        """Names of the places directly in it, sorted."""
-
-    def size(self, name: str) -> int | None:
-        """Bytes of a file, -1 if they are not known; None if it is missing."""
-
-    def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
-        """A file or a part of it, which may be cut by its end; None if it is missing."""
-
-    def blocks(self, name: str) -> Iterator[bytes]:
-        """A file piece by piece; PlaceError if it is missing."""
-
-    def write(self, name: str, content: bytes | Path) -> None:
-        """Writes a file, in place of one that is there: one PUT of an object store."""
-
-    def write_new(self, name: str, content: bytes | Path) -> bool:
-        """Writes a file unless one of its name is there, or appears meanwhile; False if so.
-
-        An answer that a network loses is asked for again, so that False may also mean that the first try succeeded.
-        """
-
-    def remove(self, name: str) -> None:
-        """Removes a file, if it is there."""
-
-    def modified_s(self, name: str) -> float | None:
-        """When a file was written, in seconds since 1970 by the clock of the place; None if it is missing."""
+        return {name: size for name, (size, _) in self.states().items()}
 
     def states(self) -> dict[str, tuple[int, str]]:
         """Bytes of each file directly in it, and a text that is another one when the file has changed, by one listing.
 
         The text is empty where the place says nothing that would change, and -1 stands for an unknown size.
         """
+        return {name: (size, state) for name, (is_folder, size, state) in self._listed() if not is_folder}
+
+    def places(self) -> list[str]:
+        """Names of the places directly in it, sorted."""
+        return [name for name, (is_folder, _, _) in self._listed() if is_folder]
+
+    @abstractmethod
+    def size(self, name: str) -> int | None:
+        """Bytes of a file, -1 if they are not known; None if it is missing."""
+
+    @abstractmethod
+    def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
+        """A file or a part of it, which may be cut by its end; None if it is missing."""
+
+    @abstractmethod
+    def blocks(self, name: str) -> Iterator[bytes]:
+        """A file piece by piece; PlaceError if it is missing."""
+
+    @abstractmethod
+    def write(self, name: str, content: bytes | Path) -> None:
+        """Writes a file, in place of one that is there: one PUT of an object store."""
+
+    @abstractmethod
+    def write_new(self, name: str, content: bytes | Path) -> bool:
+        """Writes a file unless one of its name is there, or appears meanwhile; False if so.
+
+        An answer that a network loses is asked for again, so that False may also mean that the first try succeeded.
+        """
+
+    @abstractmethod
+    def remove(self, name: str) -> None:
+        """Removes a file, if it is there."""
+
+    @abstractmethod
+    def modified_s(self, name: str) -> float | None:
+        """When a file was written, in seconds since 1970 by the clock of the place; None if it is missing."""
+
+    @abstractmethod
+    def _entries(self) -> _Listing:
+        """What is directly in it."""
+
+    def _listed(self) -> list[tuple[str, tuple[bool, int, str]]]:
+        """What is directly in it, sorted, without half-written files."""
+        is_half = re.compile(r"\..*\.tmp").fullmatch
+        return sorted((name, about) for name, about in self._entries().items() if name and not is_half(name))
 
 
 def place_at(where: str | Path | Place) -> Place:
@@ -120,9 +143,9 @@ def place_at(where: str | Path | Place) -> Place:
     folder = where.absolute() if isinstance(where, Path) else local_folder(where)
     if folder is not None:
         return LocalPlace(folder)
-    files = _Files(str(where))
-    files.opened("read")
-    return _Address(files)
+    address = _Address(str(where))
+    address.opened("read")
+    return address
 
 
 def require_writable(place: Place) -> None:
@@ -164,9 +187,9 @@ def without_password(address: str) -> str:
     return _SECRET.sub(r"\1***@", address)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalPlace:
-    """A folder of this machine, as :class:`Place` says; it is made when the first file is written."""
+@dataclass(frozen=True)
+class LocalPlace(Place):
+    """A folder of this machine, which is made when the first file is written."""
 
     folder: Path
 
@@ -177,36 +200,21 @@ class LocalPlace:
     def below(self, name: str) -> LocalPlace:
         return LocalPlace(self.folder / _inside(name))
 
-    def names(self) -> list[str]:
-        return list(self.sizes())
-
-    def sizes(self) -> dict[str, int]:
-        found = {}
-        for entry in self._entries():
-            if not _is_half(entry.name):
-                with suppress(FileNotFoundError):  # removed meanwhile
-                    if entry.is_file():
-                        found[entry.name] = entry.stat().st_size
-        return dict(sorted(found.items()))
-
-    def places(self) -> list[str]:
-        return sorted(entry.name for entry in self._entries() if entry.is_dir() and not _is_half(entry.name))
-
     def size(self, name: str) -> int | None:
         status = self._status(name)
         return None if status is None else status.st_size
 
     def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
-        with self._told("read"):
+        with self._failing("read"):
             try:
                 with open(self._path(name), "rb") as file:
                     file.seek(start)
                     return file.read(-1 if n_bytes is None else n_bytes)
-            except (FileNotFoundError, NotADirectoryError):
+            except _ABSENT:
                 return None
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        with self._told("read"), open(self._path(name), "rb") as file:
+        with self._failing("read"), open(self._path(name), "rb") as file:
             while block := file.read(_BLOCK):
                 yield block
 
@@ -226,65 +234,128 @@ class LocalPlace:
         return True
 
     def remove(self, name: str) -> None:
-        with self._told("written"):
-            try:
-                self._path(name).unlink(missing_ok=True)
-            except NotADirectoryError:
-                return
+        with self._failing("written"), suppress(NotADirectoryError):
+            self._path(name).unlink(missing_ok=True)
 
     def modified_s(self, name: str) -> float | None:
         status = self._status(name)
         return None if status is None else status.st_mtime
 
-    def states(self) -> dict[str, tuple[int, str]]:
-        found = {}
-        for name in self.names():
-            status = self._status(name)
-            if status is not None:  # removed meanwhile
-                found[name] = (status.st_size, f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}")
-        return found
-
     def _path(self, name: str) -> Path:
         return self.folder / _inside(name)
 
     def _write(self, name: str, content: bytes | Path, *, must_be_new: bool) -> None:
-        with self._told("written"):
+        with self._failing("written"):
             opened = content.open("rb") if isinstance(content, Path) else BytesIO(content)
             with opened as source, replaced(self._path(name), must_be_new=must_be_new) as target:
                 shutil.copyfileobj(source, target, _BLOCK)
 
     def _status(self, name: str) -> os.stat_result | None:
-        with self._told("read"):
+        with self._failing("read"):
             try:
                 return self._path(name).stat()
-            except (FileNotFoundError, NotADirectoryError):
+            except _ABSENT:
                 return None
 
-    def _entries(self) -> list[os.DirEntry[str]]:
-        with self._told("read"):
-            try:
-                with os.scandir(self.folder) as entries:
-                    return list(entries)
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+    def _entries(self) -> _Listing:
+        found = {}
+        with self._failing("read"), suppress(*_ABSENT), os.scandir(self.folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    status = entry.stat()
+                    state = f"{status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+                    if entry.is_dir() or entry.is_file():
+                        found[entry.name] = (entry.is_dir(), status.st_size, state)
+        return found
 
     @contextmanager
-    def _told(self, doing: str) -> Iterator[None]:
+    def _failing(self, doing: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             raise _failure(self.shown, doing, error.strerror or str(error)) from error
 
 
-@dataclass(slots=True, eq=True)
-class _Files:
-    """The file system of an address, opened once a process; copies in other processes open it anew."""
+@dataclass(frozen=True)
+class _Address(Place):
+    """Files below an address of fsspec's, which opens it once a process."""
 
-    address: str
-    _opened: tuple[int, Any, str] | None = field(default=None, compare=False, repr=False)  # process, fsspec's, root
+    address: str = field(repr=False)
+    inner: str = ""  # path below the address
+    folder: None = field(default=None, init=False, repr=False)
 
-    def __reduce__(self) -> tuple[type[_Files], tuple[str]]:
-        return type(self), (self.address,)
+    @property
+    def shown(self) -> str:
+        return "/".join(part for part in (shown_place(self.address).rstrip("/"), self.inner) if part)
+
+    def below(self, name: str) -> _Address:
+        return replace(self, inner="/".join(part for part in (self.inner, _inside(name)) if part))
+
+    def size(self, name: str) -> int | None:
+        with self._at(name, "read") as (files, path):
+            try:
+                info = files.info(path)
+            except _ABSENT:  # its own "exists" takes any failure for that
+                return None
+            size = -1 if info["size"] is None else int(info["size"])
+        return None if info.get("type") == "directory" else size
+
+    def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
+        if n_bytes == 0:
+            return b"" if self.size(name) is not None else None
+        part = {} if (start, n_bytes) == (0, None) else {"start": start, "end": n_bytes and start + n_bytes}
+        with self._at(name, "read") as (files, path):
+            try:
+                return bytes(files.cat_file(path, **part))
+            except _ABSENT:
+                return None
+
+    def blocks(self, name: str) -> Iterator[bytes]:
+        with self._at(name, "read") as (files, path), files.open(path, "rb") as file:
+            while block := file.read(_BLOCK):
+                yield block
+
+    def write(self, name: str, content: bytes | Path) -> None:
+        with self._at(name, "written") as (files, path):
+            if _is_whole(files):
+                _put(files, path, content)
+                return
+            parent, _, last = path.rpartition("/")
+            files.makedirs(parent, exist_ok=True)
+            half = f"{parent}/.{last[:100]}-{os.urandom(8).hex()}.tmp"
+            try:
+                _put(files, half, content)
+                if files.exists(path):  # some servers rename to no name that is taken
+                    files.rm_file(path)
+                files.mv(half, path)
+            except BaseException:
+                with suppress(Exception):  # the first error is the one to raise
+                    files.rm_file(half)
+                raise
+
+    def write_new(self, name: str, content: bytes | Path) -> bool:
+        with self._at(name, "written") as (files, path):
+            is_here = "memory" in _protocols(files)
+            with _IN_MEMORY if is_here else nullcontext():
+                if self.size(name) is not None:
+                    return False
+                if not _creates(files):
+                    self.write(name, content)
+                    return True
+                if not _is_whole(files):
+                    files.makedirs(path.rpartition("/")[0], exist_ok=True)
+                return _put_new(files, path, content)
+
+    def remove(self, name: str) -> None:
+        with self._at(name, "written") as (files, path), suppress(FileNotFoundError):
+            files.rm_file(path)
+
+    def modified_s(self, name: str) -> float | None:
+        with self._at(name, "read") as (files, path):
+            try:
+                return float(files.modified(path).timestamp())
+            except FileNotFoundError:
+                return None
 
     def opened(self, doing: str) -> tuple[Any, str]:
         """fsspec's file system and the path of the address in it."""
@@ -292,14 +363,9 @@ class _Files:
         if is_offline() and not is_here:
             reason = "ZOO_OFFLINE forbids to reach it: unset that, or use a folder of this machine"
             raise _failure(shown_place(self.address), doing, reason)
-        if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = (os.getpid(), *self._open(doing))
-        return self._opened[1:]
-
-    def _open(self, doing: str) -> tuple[Any, str]:
         with requires_extra("models", needed_for="An address of files"):
             import fsspec  # not at the top, for showing a place does not need it
-        with _foreign(self.address, doing):
+        with _foreign(self.address, doing, self.shown):
             try:
                 files, root = fsspec.core.url_to_fs(self.address)
             except (ValueError, TypeError, ImportError) as error:
@@ -310,142 +376,30 @@ class _Files:
                 ) from cause
         return files, str(root).rstrip("/")
 
-
-@dataclass(frozen=True, slots=True)
-class _Address:
-    """Files below an address, as :class:`Place` says."""
-
-    files: _Files
-    inner: str = ""  # path below the address
-
-    @property
-    def folder(self) -> None:
-        return None
-
-    @property
-    def shown(self) -> str:
-        return "/".join(part for part in (shown_place(self.files.address).rstrip("/"), self.inner) if part)
-
-    def below(self, name: str) -> _Address:
-        return replace(self, inner="/".join(part for part in (self.inner, _inside(name)) if part))
-
-    def names(self) -> list[str]:
-        return list(self.sizes())
-
-    def sizes(self) -> dict[str, int]:
-        return {name: size for name, (size, _) in self.states().items()}
-
-    def places(self) -> list[str]:
-        return sorted({_last(entry) for entry in self._entries() if entry["type"] == "directory"} - {""})
-
-    def size(self, name: str) -> int | None:
-        info = self._info(name)
-        if info is None or info.get("type") == "directory":
-            return None
-        return -1 if info["size"] is None else int(info["size"])
-
-    def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
-        if n_bytes == 0:
-            return b"" if self.size(name) is not None else None
-        part = {} if (start, n_bytes) == (0, None) else {"start": start, "end": n_bytes and start + n_bytes}
-        return self._found(lambda files, path: bytes(files.cat_file(path, **part)), name)
-
-    def blocks(self, name: str) -> Iterator[bytes]:
-        files, path = self._at(name, "read")
-        with _foreign(self.files.address, "read", self.shown), files.open(path, "rb") as file:
-            while block := file.read(_BLOCK):
-                yield block
-
-    def write(self, name: str, content: bytes | Path) -> None:
-        files, path = self._at(name, "written")
-        with _foreign(self.files.address, "written", self.shown):
-            if _is_whole(files):
-                _put(files, path, content)
-                return
-            parent, _, last = path.rpartition("/")
-            files.makedirs(parent, exist_ok=True)
-            if not _renames(files):
-                _put(files, path, content)
-                return
-            half = f"{parent}/.{last[:100]}-{os.urandom(8).hex()}.tmp"
-            try:
-                _put(files, half, content)
-                if files.exists(path):  # some servers rename to no name that is taken
-                    files.rm_file(path)
-                files.mv(half, path)
-            except BaseException:
-                with suppress(Exception):  # the first error is the one to tell
-                    files.rm_file(half)
-                raise
-
-    def write_new(self, name: str, content: bytes | Path) -> bool:
-        files, path = self._at(name, "written")
-        is_here = "memory" in _protocols(files)
-        with _IN_MEMORY if is_here else nullcontext():
-            if self.size(name) is not None:
-                return False
-            if not _creates(files):
-                self.write(name, content)
-                return True
-            with _foreign(self.files.address, "written", self.shown):
-                if not _is_whole(files):
-                    files.makedirs(path.rpartition("/")[0], exist_ok=True)
-                return _created(lambda: _put(files, path, content, mode="create"))
-
-    def remove(self, name: str) -> None:
-        files, path = self._at(name, "written")
-        with _foreign(self.files.address, "written", self.shown):
-            try:
-                files.rm_file(path)
-            except FileNotFoundError:
-                return
-
-    def modified_s(self, name: str) -> float | None:
-        files, path = self._at(name, "read")
-        with _foreign(self.files.address, "read", self.shown):
-            try:
+    @contextmanager
+    def _at(self, name: str, doing: str) -> Iterator[tuple[Any, str]]:
+        """The file system and the path of a file; what fails in the block becomes a PlaceError."""
+        files, root = self.opened(doing)
+        path = "/".join(part for part in (root, self.inner, _inside(name)) if part)
+        with _foreign(self.address, doing, self.shown):
+            if doing == "read":
                 files.invalidate_cache()
-                return float(files.modified(path).timestamp())
-            except FileNotFoundError:
-                return None
+            yield files, path
 
-    def states(self) -> dict[str, tuple[int, str]]:
-        entries = {_last(entry): entry for entry in self._entries() if entry["type"] != "directory"}
+    def _entries(self) -> _Listing:
+        with self._at("", "read") as (files, path):
+            try:
+                listed = files.ls(path, detail=True)
+            except _ABSENT:
+                return {}
         found = {}
-        for name in sorted(entries):
-            if name and not _is_half(name):
-                entry = entries[name]
+        for entry in listed:
+            if str(entry["name"]).strip("/") != path.strip("/"):  # or it is a file
+                name = str(entry["name"]).rstrip("/").rpartition("/")[2]
                 state = next((f"{key} {entry[key]}" for key in _STATES if entry.get(key)), "")
-                found[name] = (-1 if entry["size"] is None else int(entry["size"]), state)
+                size = -1 if entry["size"] is None else int(entry["size"])
+                found[name] = (entry["type"] == "directory", size, state)
         return found
-
-    def _at(self, name: str, doing: str) -> tuple[Any, str]:
-        files, root = self.files.opened(doing)
-        return files, "/".join(part for part in (root, self.inner, _inside(name)) if part)
-
-    def _info(self, name: str) -> dict[str, Any] | None:
-        """What fsspec knows of a file, asked anew; None if missing (its ``exists`` takes any failure for that)."""
-        return self._found(lambda files, path: dict(files.info(path)), name)
-
-    def _entries(self) -> list[dict[str, Any]]:
-        files, root = self.files.opened("read")
-        path = "/".join(part for part in (root, self.inner) if part)
-        with _foreign(self.files.address, "read", self.shown):
-            try:
-                files.invalidate_cache()
-                found = files.ls(path, detail=True)
-            except (FileNotFoundError, NotADirectoryError):
-                return []
-        return [entry for entry in found if str(entry["name"]).strip("/") != path.strip("/")]  # or it is a file
-
-    def _found(self, ask: Callable[[Any, str], _Found], name: str) -> _Found | None:
-        files, path = self._at(name, "read")
-        with _foreign(self.files.address, "read", self.shown):
-            try:
-                files.invalidate_cache()
-                return ask(files, path)
-            except (FileNotFoundError, NotADirectoryError):
-                return None
 
 
 def _put(files: Any, path: str, content: bytes | Path, **how: str) -> None:
@@ -455,11 +409,11 @@ def _put(files: Any, path: str, content: bytes | Path, **how: str) -> None:
         files.pipe_file(path, content, **how)
 
 
-def _created(put: Callable[[], None]) -> bool:
+def _put_new(files: Any, path: str, content: bytes | Path) -> bool:
     """Does a conditional PUT; False if there is such a file."""
     for n_left in reversed(range(_N_CONFLICTS)):
         try:
-            put()
+            _put(files, path, content, mode="create")
             return True
         except FileExistsError:
             return False
@@ -490,21 +444,6 @@ def _creates(files: Any) -> bool:
     )
 
 
-def _renames(files: Any) -> bool:
-    """True if the file system has a rename of its own; fsspec's copies and removes."""
-    from fsspec import AbstractFileSystem
-
-    return type(files).mv is not AbstractFileSystem.mv
-
-
-def _last(entry: dict[str, Any]) -> str:
-    return str(entry["name"]).rstrip("/").rpartition("/")[2]
-
-
-def _is_half(name: str) -> bool:
-    return name.startswith(".") and name.endswith(".tmp")
-
-
 def _inside(name: str) -> str:
     """A name that stays in its place."""
     if name.startswith("/") or "\\" in name or ".." in name.split("/"):
@@ -518,7 +457,7 @@ def _failure(shown: str, doing: str, reason: str) -> PlaceError:
 
 
 @contextmanager
-def _foreign(address: str, doing: str, shown: str = "") -> Iterator[None]:
+def _foreign(address: str, doing: str, shown: str) -> Iterator[None]:
     """Turns any error of fsspec and of the libraries below it into a PlaceError; ZooErrors pass.
 
     The address decides which library that is, fsspec need not know it, and the errors of many (httpx, ftplib, zipfile)
@@ -530,7 +469,7 @@ def _foreign(address: str, doing: str, shown: str = "") -> Iterator[None]:
         raise
     except Exception as error:
         words, cause = _message(error, address)
-        raise _failure(shown or shown_place(address), doing, words) from cause
+        raise _failure(shown, doing, words) from cause
 
 
 def _message(error: Exception, address: str) -> tuple[str, Exception | None]:

@@ -25,9 +25,8 @@ from zoo.evaluation.many import (
     metrics_asked,
     metrics_many,
 )
-from zoo.execution.executor import Executor, Outcome, Resources
+from zoo.execution.executor import Executor, Outcome, PartOf, Resources
 from zoo.execution.journal import Journal
-from zoo.execution.part import PartOf
 from zoo.execution.processes import Processes
 from zoo.features.items import Featurising, Setting
 from zoo.features.running import asked_for

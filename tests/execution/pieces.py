@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 from zoo.errors import DataError, QueryError
-from zoo.execution.executor import current_try
 from zoo.execution.processes import tell
 
 
@@ -22,15 +21,16 @@ def troubled(folder: Path, what: str) -> str:
     """Does what a piece is named after, after its process has noted it; the third try of some succeeds."""
     with (folder / what).open("a") as file:
         file.write(f"{os.getpid()}\n")
-    if what == "killed" and current_try() < 3:
+    n_tries = len((folder / what).read_text().split())
+    if what == "killed" and n_tries < 3:
         os.kill(os.getpid(), signal.SIGKILL)
     if what == "dies":
         os._exit(5)
-    if what == "raises" and current_try() < 3:
-        raise DataError(f"Try {current_try()} failed.")
+    if what == "raises" and n_tries < 3:
+        raise DataError(f"Try {n_tries} failed.")
     if what == "refuses":
         raise QueryError("No other worker could.")
-    return f"{what} {current_try()}"
+    return f"{what} {n_tries}"
 
 
 def slow(folder: Path, number: int) -> int:

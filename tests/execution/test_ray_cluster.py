@@ -23,31 +23,31 @@ import pytest
 import yaml
 
 from tests.ray_here import RayHere, processes_below
-from tests.servers import serving
 from zoo.errors import MissingExtra, QueryError
 from zoo.execution import ray_cluster
-from zoo.execution.executor import N_TRIES, WAIT, Outcome, Resources, current_try
-from zoo.execution.ray_cluster import NO_TOKEN, Ray, refusal
+from zoo.execution.executor import N_TRIES, WAIT, Outcome, Resources
+from zoo.execution.ray_cluster import Ray
 
 pytest_plugins = ("tests.ray_here",)
 ONE = Resources(n_cpus=1)
 
 
 def _do(piece: str, *, folder: Path) -> str:
-    """What a piece says: to fail, to die, to take long; leaves a line of its try, node, and threads for each."""
+    """What a piece says: to fail, to die, to take long; leaves a line of its node and threads for each try."""
     import ray
 
     here = ray.get_runtime_context().get_node_id()
     with (folder / piece).open("a") as lines:
-        lines.write(f"{current_try()} {here} {os.environ['OMP_NUM_THREADS']}\n")
+        lines.write(f"{here} {os.environ['OMP_NUM_THREADS']}\n")
+    is_first = len(_lines(folder / piece)) == 1
     match piece.split("-"):
         case ["fails"]:
             raise ValueError("as it should")
         case ["refused"]:
             raise QueryError("never")
-        case ["once"] if current_try() == 1:
+        case ["once"] if is_first:
             raise OSError("a disk")
-        case ["dies"] if current_try() == 1:
+        case ["dies"] if is_first:
             os.kill(os.getpid(), signal.SIGKILL)
         case ["long"]:
             time.sleep(60)
@@ -73,11 +73,11 @@ def test_a_worker_with_other_versions_is_refused_or_marked(
     ray_here: RayHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = ray_cluster.versions()
-    monkeypatch.setattr(ray_cluster, "versions", lambda: here | {"torch": "1.0", "timm": "1.1"})
     do = partial(_do, folder=tmp_path)
     strict, mixed = Ray(ray_here.address, ONE), Ray(ray_here.address, ONE, mixed_versions=True)
+    monkeypatch.setattr(ray_cluster, "versions", lambda: here | {"torch": "1.0", "timm": "1.1"})
     what = f"torch {here['torch']} instead of 1.0, timm {here['timm']} instead of 1.1"
-    with pytest.raises(QueryError, match=f"No worker .* may be used: .* has {what}; .* --mixed-versions"):
+    with pytest.raises(QueryError, match=f"The worker .* has {what}; .* --mixed-versions"):
         next(strict.map_unordered(do, ["a"], ONE))
     assert not (tmp_path / "a").exists() and {*strict.refused.values()} == {what}
     (outcome,) = mixed.map_unordered(do, ["a"], ONE)
@@ -89,33 +89,25 @@ def test_a_worker_with_other_versions_is_refused_or_marked(
 def test_every_piece_is_done_and_tried_again_elsewhere(
     ray: Ray, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[str] = []
     seen: dict[str, Outcome[str, str]] = {}
 
     def work() -> Iterator[Any]:
-        for piece in ("a", "fails", "once", "refused", "dies"):
-            asked.append(piece)
-            yield piece
+        yield from ("a", "fails", "once", "refused", "dies")
         while len(seen) < 5:
             yield WAIT
         yield "after"
 
     for outcome in ray.map_unordered(partial(_do, folder=tmp_path), work(), ONE):
-        if not seen:
-            assert len(asked) < 5, "work is asked for when a worker is free"
         seen[outcome.work] = outcome
     assert seen.keys() == {"a", "fails", "once", "refused", "dies", "after"}
     assert {piece for piece, outcome in seen.items() if outcome.failed} == {"fails", "refused"}
-    assert seen["after"].value and not seen["after"].failures
     kinds = {piece: [failure.kind for failure in outcome.failures] for piece, outcome in seen.items()}
-    assert kinds["fails"] == ["ValueError"] * N_TRIES
+    assert kinds["fails"] == ["ValueError"] * N_TRIES and not kinds["after"]
     assert kinds["once"] == ["OSError"] and kinds["dies"] == ["WorkerDied"] and kinds["refused"] == ["QueryError"]
-    assert [int(number) for number, _, _ in _lines(tmp_path / "fails")] == [*range(1, N_TRIES + 1)]
-    for piece in ("once", "dies"):
-        first, second = _lines(tmp_path / piece)
-        assert first[1] != second[1], "another node is there, so that one tries again"
-        assert first[2] == second[2] == "1"
-    assert 0 < ray.stored_bytes < 10_000
+    assert len(_lines(tmp_path / "fails")) == N_TRIES
+    first, second = _lines(tmp_path / "once")
+    assert first[0] != second[0], "another node is there, so that one tries again"
+    assert first[1] == second[1] == "1"
     captured = capfd.readouterr()
     assert not captured.out and not captured.err, "results go there"
 
@@ -127,7 +119,7 @@ def test_closing_the_iterator_ends_what_runs(ray: Ray, tmp_path: Path) -> None:
     outcomes.close()
     with pytest.raises(RuntimeError, match="waits for an outcome while none is under way"):
         next(ray.map_unordered(do, [WAIT], ONE))
-    again = {outcome.value for outcome in ray.map_unordered(do, [f"short-{number}" for number in range(99)], ONE)}
+    again = {outcome.value for outcome in ray.map_unordered(do, [f"short-{number}" for number in range(300)], ONE)}
     assert len(again) == 2, "no node is busy"
 
 
@@ -139,7 +131,7 @@ def test_a_lost_node_costs_the_piece_that_it_was_at_and_one_that_joins_gets_work
 
     def kill_when_at_work() -> None:
         for _ in range(300):
-            if any(line[1] == lost.node_id for piece in pieces for line in _lines(tmp_path / piece)):
+            if any(line[0] == lost.node_id for piece in pieces for line in _lines(tmp_path / piece)):
                 break
             time.sleep(0.1)
         ray_here.kill_node(lost)
@@ -154,7 +146,7 @@ def test_a_lost_node_costs_the_piece_that_it_was_at_and_one_that_joins_gets_work
     worked: set[str | None] = set()
 
     def until_it_works() -> Iterator[str]:
-        for number in range(600):
+        for number in range(900):
             if ray_here.second.node_id not in worked:
                 yield f"short-{number}"
 
@@ -163,26 +155,8 @@ def test_a_lost_node_costs_the_piece_that_it_was_at_and_one_that_joins_gets_work
     assert ray_here.second.node_id in worked and lost.node_id not in worked
 
 
-def test_nobody_enters_without_the_token(ray_here: RayHere, tmp_path: Path) -> None:
-    script = f"from zoo.execution.ray_cluster import Ray; Ray({ray_here.address!r})"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    told = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64, "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert told.returncode and "lets nobody in without its token" in told.stderr.splitlines()[-1], told.stderr
-    assert "InvalidAuthToken" not in told.stderr, "Ray says that every second"
-    host, _, port = ray_here.address.rpartition(":")
-    assert refusal(host, int(port)) == NO_TOKEN
-    assert not refusal(host, int(port), token=f"Bearer {os.environ['RAY_AUTH_TOKEN']}")
-
-
 _ALONE = """
-import os, signal, socket, sys
+import os, signal, sys
 from tests.execution.test_ray_cluster import ONE, listening
 from time import sleep
 from zoo.execution.ray_cluster import Ray
@@ -196,7 +170,7 @@ for address in sys.argv[1:]:
 before = dict(os.environ), sys.excepthook, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
 executor = Ray(n_cpus=1)
 assert (sys.excepthook, signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before[1:]
-print(sorted({address for address in listening()}), flush=True)
+print(sorted({address for address in listening()}), bool(os.environ["RAY_AUTH_TOKEN"]), flush=True)
 try:
     for outcome in executor.map_unordered(sleep, [60], ONE):
         print("done")
@@ -208,7 +182,7 @@ except KeyboardInterrupt:
 
 
 def listening() -> Iterator[str]:
-    """Addresses at which this process and those it started listen, in hexadecimal digits, as the kernel tells them."""
+    """Addresses at which this process and those it started listen, in hexadecimal digits, as the kernel has them."""
     sockets = set()
     for process in processes_below(os.getpid()):
         for path in Path(f"/proc/{process}/fd").iterdir():
@@ -242,23 +216,15 @@ def test_an_address_without_a_cluster_is_one_sentence_and_a_cluster_of_ones_own_
         said,
         (
             f"No Ray cluster answers at 127.0.0.1:{port} (Connection refused); look whether",
-            "Ray's client is not used here",
-            "is HOST:PORT, such as 10.0.0.5:6379; got '127.0.0.1:99999'",
+            "without a protocol; got 'ray://127.0.0.1:10001'",
+            "is HOST:PORT, such as 10.0.0.5:6379, without a protocol; got '127.0.0.1:99999'",
             "got 'a b'",
-            "['0000000000000000FFFF00000100007F', '0100007F']",
+            "['0000000000000000FFFF00000100007F', '0100007F'] True",
         ),
         strict=True,
     ):
         assert words in sentence
     assert rest == "interrupted set()\n"
-
-
-def test_what_answers_at_a_port_is_not_taken_for_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_cluster, "_ANSWER_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert refusal(*silent.getsockname()) == "no answer within 0 s"
-    with serving({}) as server:
-        assert refusal("127.0.0.1", int(server.url.rpartition(":")[2])) == "what answers there is not Ray"
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

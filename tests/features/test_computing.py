@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
-import sys
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.feature_runs import DIM, Told, encoder, image_set, to_tensor, with_damaged
+from tests.feature_runs import Told, encoder, image_set, to_tensor, with_damaged
 from zoo.datasets import ImageSet
 from zoo.errors import CorruptImage, DataError, QueryError
 from zoo.features import featurise, load_features
-from zoo.progress import Bar
 
 
 class FirstPixels(torch.nn.Module):
@@ -25,30 +20,19 @@ class FirstPixels(torch.nn.Module):
         return images.flatten(1)[:, :5]
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
-@pytest.mark.parametrize("in_folder", [False, True])
-def test_features_come_in_the_order_of_the_images_whatever_the_batch(
-    tmp_path: Path, batch_size: int, in_folder: bool
-) -> None:
-    images = image_set(20)
-    folder = tmp_path if in_folder else None
-    features = featurise(
-        FirstPixels(), to_tensor, images, name="pixels", batch_size=batch_size, folder=folder, shard_size=9
-    )
+def test_features_come_in_the_order_of_the_images_whatever_the_batch(tmp_path: Path) -> None:
+    images, options = image_set(20), {"name": "pixels", "shard_size": 9}
     expected = np.stack([to_tensor(image).flatten()[:5].numpy() for image in images.images])
-    np.testing.assert_array_equal(features.x, expected)
-    np.testing.assert_array_equal(features.y, images.labels)
-    assert list(features.names) == list(images.names)
-    assert (features.classes, features.skipped, len(features), features.dim) == (("a", "b", "c"), (), 20, 5)
-
-
-def test_the_features_are_those_of_the_encoder_by_itself() -> None:
-    images, module = image_set(30), encoder()
-    features = featurise(module, to_tensor, images, name="small", batch_size=30)
+    for batch_size, folder in ((1, None), (7, None), (64, None), (1, tmp_path / "1"), (7, tmp_path / "7")):
+        features = featurise(FirstPixels(), to_tensor, images, batch_size=batch_size, folder=folder, **options)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(features.x, expected)
+        np.testing.assert_array_equal(features.y, images.labels)
+        assert list(features.names) == list(images.names)
+        assert (features.classes, features.skipped, len(features), features.dim) == (("a", "b", "c"), (), 20, 5)
+    module = encoder()
     with torch.no_grad():
-        expected = module(torch.stack([to_tensor(image) for image in images.images])).numpy()
-    np.testing.assert_allclose(features.x, expected, rtol=1e-5, atol=1e-6)
-    assert features.x.dtype == np.float32 and features.x.shape == (30, DIM)
+        by_itself = module(torch.stack([to_tensor(image) for image in images.images])).numpy()
+    np.testing.assert_allclose(featurise(module, to_tensor, images, name="small").x, by_itself, rtol=1e-5, atol=1e-6)
 
 
 def test_two_worker_processes_give_the_same_bits_and_skip_the_same_images(tmp_path: Path) -> None:
@@ -84,17 +68,14 @@ def test_damaged_images_are_left_out_named_and_counted_if_asked_for(tmp_path: Pa
     np.testing.assert_allclose(features.x, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("in_folder", [False, True])
-def test_a_whole_shard_of_damaged_images_is_fine_and_a_whole_set_is_not(tmp_path: Path, in_folder: bool) -> None:
-    def run(images: ImageSet, name: str) -> int:
-        folder = tmp_path / name if in_folder else None
-        return len(
-            featurise(encoder(), to_tensor, images, name="small", shard_size=5, folder=folder, skip_corrupt=True)
-        )
-
-    assert run(with_damaged(image_set(12), 0, 1, 2, 3, 4), "some") == 7
-    with pytest.raises(DataError, match=r"None of the 12 images of 'noise' can be read, the first is 'class/000.png'"):
-        run(with_damaged(image_set(12), *range(12)), "all")
+def test_a_whole_shard_of_damaged_images_is_fine_and_a_whole_set_is_not(tmp_path: Path) -> None:
+    for folder in (None, tmp_path):
+        options = {"name": "small", "shard_size": 5, "skip_corrupt": True}
+        some, every = with_damaged(image_set(12), 0, 1, 2, 3, 4), with_damaged(image_set(12), *range(12))
+        places = (None, None) if folder is None else (folder / "some", folder / "all")
+        assert len(featurise(encoder(), to_tensor, some, folder=places[0], **options)) == 7  # type: ignore[arg-type]
+        with pytest.raises(DataError, match=r"None of the 12 images of 'noise' can be read, the first is"):
+            featurise(encoder(), to_tensor, every, folder=places[1], **options)  # type: ignore[arg-type]
 
 
 def test_features_that_are_not_finite_name_the_image(tmp_path: Path) -> None:
@@ -111,43 +92,34 @@ def test_features_that_are_not_finite_name_the_image(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("shard-*"))) == 2
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_an_encoder_in_half_precision_gives_float32_features_and_says_so(dtype: torch.dtype) -> None:
-    images = image_set(4)
-    half, full = (featurise(encoder().to(kind), to_tensor, images, name="small") for kind in (dtype, torch.float32))
-    assert half.x.dtype == np.float32
-    np.testing.assert_allclose(half.x, full.x, atol=0.05)
-    assert half.origin.precision == f"{str(dtype).removeprefix('torch.')} weights"
+def test_half_precision_rounds_gives_float32_features_and_is_named() -> None:
+    images = image_set(9)
+    full = featurise(encoder(), to_tensor, images, name="small")
+    rounded = featurise(encoder(), to_tensor, images, name="small", precision="bfloat16")
+    half = featurise(encoder().half(), to_tensor, images, name="small")
+    assert half.origin.precision == "float16 weights"
+    for other in (rounded, half):
+        assert other.x.dtype == np.float32 and not np.array_equal(full.x, other.x)
+        np.testing.assert_allclose(other.x, full.x, atol=0.05)
     with pytest.raises(QueryError, match="stored in"):
-        featurise(encoder().to(dtype), to_tensor, images, name="small", precision="bfloat16")
+        featurise(encoder().half(), to_tensor, images, name="small", precision="bfloat16")
 
 
-def test_autocast_rounds_and_leaves_float32_features() -> None:
-    full, rounded = (
-        featurise(encoder(), to_tensor, image_set(9), name="small", precision=precision)
-        for precision in ("float32", "bfloat16")
-    )
-    assert rounded.x.dtype == np.float32 and not np.array_equal(full.x, rounded.x)
-    np.testing.assert_allclose(rounded.x, full.x, atol=0.05)
+def test_an_encoder_that_gives_something_else_than_a_vector_an_image_is_refused() -> None:
+    class Odd(torch.nn.Module):
+        def __init__(self, forward: object) -> None:
+            super().__init__()
+            self.forward = forward  # type: ignore[assignment]
 
-
-@pytest.mark.parametrize(
-    ("forward", "got"),
-    [
+    for forward, got in (
         (lambda images: images, r"torch.float32 \(4, 3, 8, 8\)"),
         (lambda images: images.flatten(1)[:2], r"torch.float32 \(2, 192\)"),
         (lambda images: images.flatten(1).argmax(1, keepdim=True), r"torch.int64 \(4, 1\)"),
         (lambda images: {"features": images.flatten(1)}, "dict"),
         (lambda images: images.flatten(1)[:, :0], r"torch.float32 \(4, 0\)"),
-    ],
-)
-def test_an_encoder_that_gives_something_else_than_a_vector_an_image_is_refused(forward: object, got: str) -> None:
-    class Odd(torch.nn.Module):
-        def forward(self, images: torch.Tensor) -> object:
-            return forward(images)  # type: ignore[operator]
-
-    with pytest.raises(DataError, match=f"'odd' gives {got} for 4 images; expected floating-point"):
-        featurise(Odd(), to_tensor, image_set(4), name="odd")
+    ):
+        with pytest.raises(DataError, match=f"'odd' gives {got} for 4 images; expected floating-point"):
+            featurise(Odd(forward), to_tensor, image_set(4), name="odd")
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
@@ -161,25 +133,19 @@ def uneven(image: object) -> torch.Tensor:
     return tensor[:, :, : 7 if tensor[0, 0, 0] > 0.5 else 8]
 
 
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
+def test_options_that_make_no_sense_and_an_empty_image_set_are_refused() -> None:
+    for changed, sentence in (
         ({"batch_size": 0}, "batch_size is 0"),
         ({"n_workers": -1}, "n_workers is -1"),
         ({"shard_size": 0}, "shard_size is 0"),
         ({"precision": "float8"}, "float32, bfloat16, float16"),
         ({"device": "abacus"}, "'abacus' cannot be used"),
         ({"device": "meta"}, "'meta'"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(changed: dict[str, object], sentence: str) -> None:
-    with pytest.raises(QueryError, match=sentence):
-        featurise(encoder(), to_tensor, image_set(3), name="small", **changed)  # type: ignore[arg-type]
+    ):
+        with pytest.raises(QueryError, match=sentence):
+            featurise(encoder(), to_tensor, image_set(3), name="small", **changed)  # type: ignore[arg-type]
     with pytest.raises(QueryError, match="has no weights"):
         featurise(encoder().to("meta"), to_tensor, image_set(3), name="small")
-
-
-def test_an_empty_image_set_is_refused() -> None:
     empty = ImageSet(
         name="none", split="all", images=[], labels=np.zeros(0, np.int64), classes=("a",), names=(), fingerprint="0"
     )
@@ -202,21 +168,6 @@ def test_nothing_of_the_users_is_changed(n_workers: int) -> None:
         torch.set_num_threads(n_threads)
     assert torch.equal(torch.random.get_rng_state(), drawn) and not torch.is_inference_mode_enabled()
     assert {name: tensor.stride() for name, tensor in module.state_dict().items()} == strides
-
-
-def test_streaming_keeps_no_more_than_a_shard_in_memory(tmp_path: Path) -> None:
-    class Wide(torch.nn.Module):
-        def forward(self, images: torch.Tensor) -> torch.Tensor:
-            return images.flatten(1).repeat(1, 10)  # (b, 1920)
-
-    images, n_bytes_all = image_set(1000), 1000 * 1920 * 4
-    tracemalloc.start()  # of numpy, not of torch
-    try:
-        features = featurise(Wide(), to_tensor, images, name="wide", folder=tmp_path, shard_size=50)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert features.x.nbytes == n_bytes_all and peak < n_bytes_all / 4
 
 
 def test_running_out_of_memory_says_what_to_do(tmp_path: Path) -> None:
@@ -242,24 +193,6 @@ def test_progress_counts_every_image_and_ends_even_after_a_failure(tmp_path: Pat
     assert again.starts[0][2] == 8 and sum(again.advances) == 12 and again.n_ends == 1
     featurise(encoder(), to_tensor, images, name="small", **options)  # type: ignore[arg-type]
     assert again.starts[1][2] == 20 and again.n_ends == 2
-
-
-def test_the_bar_is_silent_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    featurise(encoder(), to_tensor, image_set(9), name="small", progress=Bar("images"))
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
-
-
-def test_on_a_terminal_the_bar_shows_images_per_second_and_the_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    featurise(encoder(), to_tensor, image_set(9), name="small", progress=Bar("images"))
-    said = terminal.getvalue()
-    assert "small, noise (train)" in said and "9/9" in said and re.search(r"[\d,.]+ images/s", said)
 
 
 def test_a_folder_that_is_complete_is_read_and_not_computed_again(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.each import for_each
 from tests.encoder_checks import blocks_that_pass_on, random_images
 from tests.published import EARLY
 from zoo.cards.catalogue import catalogue
@@ -37,24 +38,13 @@ def networks() -> dict[str, EncoderCard]:
     return {card.id: card for card in found.values()}
 
 
-NETWORKS = networks()
-
-
-def test_the_networks_are_those_of_every_vision_transformer() -> None:
-    assert {card.id for card in EARLY if transformer(card) is not None} == {
-        card.id for card in EARLY if card.architecture.family == "vit"
-    }
-    assert len(NETWORKS) >= 16
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_every_offered_representation_has_the_dimensions_that_are_stated(name: str) -> None:
+@for_each(networks().values(), name=lambda card: card.id)
+def test_every_offered_representation_has_the_dimensions_that_are_stated(card: EncoderCard) -> None:
     """Without the work of the blocks, which test_encoders_catalogue.py has done by every network."""
-    card = NETWORKS[name]
     own = build_encoder(card, device="meta")
     px, hash_of_own = card.preprocess.crop_px, architecture_hash(own)
     for other, how in representations(card).items():
-        encoder = own if other == name else with_features(own, catalogue()[other])
+        encoder = own if other == card.id else with_features(own, catalogue()[other])
         with blocks_that_pass_on(encoder):
             assert encoder(torch.empty(2, 3, px, px, device="meta")).shape == (2, how.dim), other
         assert encoder.dim == how.dim
@@ -101,7 +91,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("kind", PLAIN)
+@for_each(PLAIN)
 def test_tokens_are_those_of_timm_after_the_final_norm(kind: str) -> None:
     card, own = PLAIN[kind], own_encoder(PLAIN[kind])
     backbone: Any = own.backbone
@@ -121,17 +111,7 @@ def test_tokens_are_those_of_timm_after_the_final_norm(kind: str) -> None:
     assert torch.allclose(features_of(own, card, "avg"), last[:, backbone.num_prefix_tokens :].mean(dim=1))
 
 
-def test_class_tokens_are_those_of_get_intermediate_layers() -> None:
-    card, own = PLAIN["vit"], own_encoder(PLAIN["vit"])
-    layers = own.backbone.get_intermediate_layers(IMAGES, n=[1, 3], return_prefix_tokens=True, norm=True)
-    by_timm = torch.cat([prefix[:, 0] for _, prefix in layers], dim=1)
-    assert torch.equal(features_of(own, card, "cls", [1, 3]), by_timm)
-    layers = own.backbone.get_intermediate_layers(IMAGES, n=3, return_prefix_tokens=True, norm=True)
-    assert torch.equal(features_of(own, card, "cls", 3), torch.cat([prefix[:, 0] for _, prefix in layers], dim=1))
-
-
-@pytest.mark.parametrize(
-    ("layer", "dim", "order", "start", "start_dim"),
+@for_each(
     [
         ("cls", 32, NOT_APPLICABLE, "4xcls", 128),
         ("4xcls", 128, NOT_APPLICABLE, "cls", 32),
@@ -139,6 +119,7 @@ def test_class_tokens_are_those_of_get_intermediate_layers() -> None:
         ("proj", 24, NOT_APPLICABLE, "proj+cls", 56),
         ("proj+cls", 56, "concatenated", "proj", 24),
     ],
+    arguments=5,
 )
 def test_what_a_card_takes_is_the_same_when_it_is_derived_from_another(
     layer: Any, dim: int, order: Any, start: Any, start_dim: int
@@ -163,15 +144,14 @@ def test_an_average_beside_a_class_token_is_not_interleaved() -> None:
     assert torch.equal(own(IMAGES)[:, 1::2], concatenated[:, 32:])
 
 
-@pytest.mark.parametrize(
-    "card",
+@for_each(
     [
         small_card("beit_base_patch16_224", layer="avgpool"),
         small_card("vit_base_patch16_224", layer="avgpool", global_pool="avg"),
         small_card("vit_base_patch16_224", layer="avgpool", global_pool="avg", reg_tokens=2),
         small_card("vit_base_patch16_224", layer="avgpool", global_pool="avg", class_token=False),
     ],
-    ids=["beit", "vit", "registers", "no class token"],
+    name=lambda card: card.architecture.backbone,
 )
 def test_a_norm_behind_the_pooling_stays_behind_it(card: EncoderCard) -> None:
     own = own_encoder(card)

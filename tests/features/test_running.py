@@ -14,9 +14,8 @@ from tests.children import Child
 from tests.feature_runs import DIM, Slowly, Told, encoder, image_set, shard_names, to_tensor, with_damaged
 from zoo.datasets import ImageData
 from zoo.errors import DataError, QueryError, StoreError
-from zoo.execution.executor import Executor, Outcome, Resources
+from zoo.execution.executor import Executor, Outcome, PartOf, Resources
 from zoo.execution.journal import Journal, records
-from zoo.execution.part import PartOf
 from zoo.execution.processes import Processes
 from zoo.features import featurise, load_features
 from zoo.features.items import Featurising, Setting, features_path

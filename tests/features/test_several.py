@@ -9,7 +9,7 @@ import torch
 
 from tests.feature_runs import Told, image_set, to_tensor, with_damaged
 from zoo.features import featurise, load_features
-from zoo.features.several import Part, featurise_parts, joined, shard_size_of
+from zoo.features.computing import Part, featurise_parts, joined, shard_size_of
 from zoo.features.store import read_index
 from zoo.storage import LocalPlace
 

@@ -132,7 +132,7 @@ class _Killer:
                 name = Path(f"/proc/{process}/cmdline").read_bytes()
             except OSError:
                 continue
-            if name.startswith(b"ray::_Worker"):
+            if name.startswith(b"ray::_Actor"):
                 workers.append(process)
         if workers:
             try:
@@ -146,8 +146,8 @@ def _features(folder: Path, executor: Executor) -> Done:
     """Features of two encoders by any executor."""
     from zoo.datasets import open_images
     from zoo.execution.journal import Journal, records
-    from zoo.features.items import Featurising, Setting
-    from zoo.features.running import asked_for, place_of, run_features
+    from zoo.features.items import Featurising, Setting, place_of
+    from zoo.features.running import asked_for, run_features
     from zoo.progress import Silent
     from zoo.storage import place_at
 

@@ -36,7 +36,7 @@ def _part(ctx: click.Context, parameter: click.Parameter, text: str | None) -> t
         return None
     if text in _SPLITS:
         raise QueryError(f"Got --part {text}, expected K/N, a part of the work by number; write --split {text}.")
-    from ..execution.opening import parse_part
+    from ..execution.executor import parse_part
 
     return parse_part(text)
 
@@ -242,7 +242,7 @@ def report_notes(report: RunReport, engine: Engine) -> list[str]:
     """Sentences on what was odd in a run, and on what is left."""
     counts = (
         (report.n_retried, "done again after a failure"),
-        (report.n_nondeterministic, "computed again: two workers made different features of the same images"),
+        (report.n_nondeterministic, "of which two workers made different features; one of the two is used"),
         (report.n_halved, "computed in smaller batches: the memory was too small"),
     )
     notes = [f"{counted(n, 'item')} {what}" for n, what in counts if n]

@@ -121,7 +121,8 @@ def _by_run(
     ids: list[str], data: ImageData, parts: tuple[str, ...], engine: Engine, images: str, options: dict[str, Any]
 ) -> tuple[list[Found], RunReport]:
     """Features of several encoders, or by an engine: item by item, with a record."""
-    from ..features.running import asked_for, place_of, run_features
+    from ..features.items import place_of
+    from ..features.running import asked_for, run_features
     from ..features.store import read_index
     from ..progress import Bar
 

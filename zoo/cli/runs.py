@@ -272,7 +272,7 @@ class _Seen:
 _HEADINGS = {
     "failures": "failed",
     "retried": "done again after a failure",
-    "nondeterministic": "computed again: two workers made different features of the same images",
+    "nondeterministic": "two workers made different features of the same images; one of the two is used",
     "halved": "computed in smaller batches: the memory was too small",
 }
 

@@ -24,9 +24,8 @@ from ..encoders.sizes import card_at
 from ..encoders.taps import Stop, Tap, Taps, stop_costs, taps_of
 from ..errors import QueryError
 from ..features import Features
-from ..features.computing import device_for, number_type
+from ..features.computing import Part, device_for, featurise_parts, joined, number_type
 from ..features.items import Featurising
-from ..features.several import Part, featurise_parts, joined
 from ..optional import requires_extra
 from ..progress import Progress
 from ..storage import place_at

@@ -23,10 +23,8 @@ from typing import Any
 from ..cards.catalogue import catalogue
 from ..datasets import ImageData, ImageSet
 from ..errors import DataError, QueryError
-from ..execution.executor import Executor, Failure, Outcome, Resources
+from ..execution.executor import Executor, Failure, Outcome, PartOf, Resources, versions
 from ..execution.journal import Asked, Journal, now
-from ..execution.part import PartOf
-from ..execution.versions import versions
 from ..features import Features, load_features
 from ..features.computing import memory_of, of_rows
 from ..features.items import Featurising, Setting, features_place, opened, path_part

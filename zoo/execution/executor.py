@@ -1,15 +1,24 @@
-"""What every executor does: pieces of work in any order, tried again where they fail, outcomes as they come."""
+"""Executors: pieces of work in any order on workers, tried again where they fail, outcomes as they come.
+
+There are three: processes of this machine, a Ray cluster, and a part of the work by its number, for job arrays and
+anything else that can count.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from time import monotonic
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from .. import errors
 from ..errors import (
@@ -22,6 +31,7 @@ from ..errors import (
     WeightsUnavailable,
     ZooError,
 )
+from ..version import __version__
 
 W = TypeVar("W")
 R = TypeVar("R")
@@ -35,14 +45,19 @@ DIED = "WorkerDied"
 NOT_TRIED_AGAIN = (QueryError, MissingExtra, WeightsUnavailable, WeightsRefused)
 """Errors that another worker would meet too."""
 
-_KINDS: tuple[type[ZooError], ...] = (
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Variables of the environment of a worker with the number of its threads."""
+
+_OF_A_SENTENCE: tuple[type[ZooError], ...] = (
     QueryError,
     DataError,
     StoreError,
     BuildError,
     WeightsUnavailable,
     WeightsRefused,
-)  # that are made of a sentence
+)
+_LIBRARIES = ("torch", "torchvision", "timm", "pillow", "numpy")  # that may change numbers
+ABSENT = "not installed"
 
 
 class Wait(Enum):
@@ -73,7 +88,7 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """The failure that an error is; one that nobody has worded says where it was raised."""
+        """The failure that an error is; one that is not the zoo's own says where it was raised."""
         text = str(error) or repr(error)
         if not isinstance(error, ZooError) and (frames := traceback.extract_tb(error.__traceback__)):
             text = f"{type(error).__name__}: {text} ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
@@ -82,7 +97,7 @@ class Failure:
     def error(self) -> ZooError:
         """The failure as an error to raise: of its kind, or the next in the tree that is made of a sentence alone."""
         ancestors = getattr(errors, self.kind, ZooError).__mro__
-        return next((kind for kind in ancestors if kind in _KINDS), ZooError)(self.text)
+        return next((kind for kind in ancestors if kind in _OF_A_SENTENCE), ZooError)(self.text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,20 +138,125 @@ class Executor(Protocol):
         """Ends the workers; what they are at is lost."""
 
 
-_TRY: ContextVar[int] = ContextVar("try", default=1)
+@dataclass(eq=False, slots=True)
+class Piece:
+    """A piece of work, and the tries of it that failed."""
+
+    work: Any
+    failures: list[Failure] = field(default_factory=list)
+    tried_at: list[Hashable] = field(default_factory=list)  # places of workers
 
 
-def current_try() -> int:
-    """Which try of its piece of work the calling function is: 1 for the first."""
-    return _TRY.get()
+class Worker:
+    """A worker of a :class:`Pool`, which does one piece at a time."""
+
+    name = ""
+    place: Hashable = None  # a process or a machine: a piece that failed at one is tried again at another
+    piece: Piece | None = None
+    began = 0.0
 
 
-def attempt(function: Callable[[W], R], work: W, number: int) -> tuple[R | None, Failure | None, float]:
-    """Try ``number`` of a piece of work in this process: its value or why there is none, and seconds.
+Ended = tuple[Worker, Any, Failure | None, float]
+"""A worker whose piece has ended, with the value or the failure, and seconds."""
+
+
+class Pool:
+    """What executors with workers of their own have in common: the loop that hands out work."""
+
+    def __init__(self) -> None:
+        self.workers: list[Worker] = []  # that can be given work
+        self._is_running = False
+
+    def map_unordered(
+        self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
+    ) -> Iterator[Outcome[W, R]]:
+        """Outcomes of all pieces of work, in the order in which they end; see :class:`Executor`."""
+        if self._is_running:
+            raise RuntimeError("these workers are at other work already; end that first")
+        self._take(function, resources)
+        return self._outcomes(iter(work))
+
+    def _outcomes(self, work: Iterator[Any]) -> Iterator[Outcome[Any, Any]]:
+        again: list[Piece] = []
+        is_over = False
+        self._is_running = True
+        try:
+            while True:
+                self._follow()
+                for piece in [*again]:
+                    if worker := self._free_for(piece):
+                        again.remove(piece)
+                        self._give(worker, piece)
+                waits = False
+                while not (is_over or waits) and (worker := self._free_for(None)):
+                    one = next(work, None)
+                    is_over, waits = one is None, one is WAIT
+                    if not (is_over or waits):
+                        self._give(worker, Piece(one))
+                if not again and not any(worker.piece for worker in self.workers):
+                    if is_over:
+                        return
+                    if waits:
+                        raise RuntimeError("the work waits for an outcome while none is under way")
+                for worker, value, failure, seconds in self._ended():
+                    ended, worker.piece = worker.piece, None
+                    assert ended is not None
+                    if failure is not None:
+                        ended.failures.append(failure)
+                        ended.tried_at.append(worker.place)
+                        if not failure.is_final and len(ended.failures) < N_TRIES:
+                            again.append(ended)
+                            continue
+                    yield Outcome(
+                        work=ended.work,
+                        value=value,
+                        failures=tuple(ended.failures),
+                        worker=worker.name,
+                        seconds=seconds,
+                    )
+        finally:
+            self._is_running = False
+            for worker in [*self.workers]:
+                if worker.piece is not None:
+                    self._end(worker)
+
+    def _free_for(self, piece: Piece | None) -> Worker | None:
+        """A worker without work, for a piece that has failed one at another place than the last ones."""
+        n_others = len({worker.place for worker in self.workers}) - 1
+        avoided = piece.tried_at[-n_others:] if piece is not None and n_others > 0 else []
+        free = (worker for worker in self.workers if worker.piece is None and worker.place not in avoided)
+        return next(free, None)
+
+    def _give(self, worker: Worker, piece: Piece) -> None:
+        worker.piece, worker.began = piece, monotonic()
+        self._begin(worker, piece)
+
+    def _take(self, function: Callable[[Any], Any], resources: Resources) -> None:
+        """Takes the function of the pieces that follow."""
+        raise NotImplementedError
+
+    def _follow(self) -> None:
+        """Brings the workers up to date."""
+
+    def _begin(self, worker: Worker, piece: Piece) -> None:
+        """Begins a try of a piece."""
+        raise NotImplementedError
+
+    def _ended(self) -> Iterable[Ended]:
+        """What has ended; waits a moment for it."""
+        raise NotImplementedError
+
+    def _end(self, worker: Worker) -> None:
+        """Ends a worker, whatever it is at."""
+        raise NotImplementedError
+
+
+def attempt(function: Callable[[W], R], work: W) -> tuple[R | None, Failure | None, float]:
+    """Tries a piece of work in this process: its value or why there is none, and seconds.
 
     What is no failure of the piece, such as an interrupt, passes.
     """
-    began, token = monotonic(), _TRY.set(number)
+    began = monotonic()
     try:
         value = function(work)
         if value is not None:
@@ -144,11 +264,120 @@ def attempt(function: Callable[[W], R], work: W, number: int) -> tuple[R | None,
         failure = Failure(kind="TypeError", text=f"{function} gave None, which is no value of work.", is_final=True)
     except Exception as error:  # whatever it is, the other pieces go on
         failure = Failure.of(error)
-    finally:
-        _TRY.reset(token)
     return None, failure, monotonic() - began
+
+
+class PartOf:
+    """Every n-th piece of work, done by another executor.
+
+    Piece i of the work, counted from 1, belongs to part ``(i - 1) % n + 1``: so all parts together do every piece once,
+    if each of them is given the same work in the same order, whatever the others have done.
+
+    Parameters
+    ----------
+    executor : Executor
+        Does the pieces of this part; ends with it.
+    k, n : int
+        Which part, from 1 to ``n``, and of how many.
+    """
+
+    def __init__(self, executor: Executor, k: int, n: int) -> None:
+        _require_part(k, n)
+        self.executor, self.k, self.n = executor, k, n
+
+    @property
+    def n_workers(self) -> int:
+        """Pieces that run at once, at most."""
+        return self.executor.n_workers
+
+    def map_unordered(
+        self, function: Callable[[W], R], work: Iterable[W | Literal[Wait.WAIT]], resources: Resources
+    ) -> Iterator[Outcome[W, R]]:
+        """Outcomes of the pieces of this part; see :class:`Executor`."""
+        return self.executor.map_unordered(function, self.share(work), resources)
+
+    def share(self, work: Iterable[W | Literal[Wait.WAIT]]) -> Iterator[W | Literal[Wait.WAIT]]:
+        """The pieces of this part; :data:`WAIT` passes."""
+        number = 0
+        for piece in work:
+            if piece is WAIT:
+                yield WAIT
+                continue
+            if number % self.n == self.k - 1:
+                yield piece
+            number += 1
+
+    def close(self) -> None:
+        """Ends the workers."""
+        self.executor.close()
+
+
+def parse_part(text: str) -> tuple[int, int]:
+    """k and n of a part of the work.
+
+    >>> parse_part("7/64")
+    (7, 64)
+    """
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip(), re.ASCII)
+    if found is None:
+        raise QueryError(f"Got the part {text!r} of the work, expected K/N, such as 7/64.")
+    k, n = int(found[1]), int(found[2])
+    _require_part(k, n)
+    return k, n
+
+
+def _require_part(k: int, n: int) -> None:
+    if not 1 <= k <= n:
+        raise QueryError(f"Got the part {k}/{n} of the work, expected K/N with K from 1 to {max(n, 1)}.")
 
 
 def n_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def versions(*, code: int | None = None) -> dict[str, str]:
+    """Versions of the zoo, of Python and of the libraries that compute features; imports none of them.
+
+    The zoo's has a hash of its source, for checkouts differ more often than their version does. ``code`` is the number
+    that counts versions with other features (``zoo.features.origin.CODE_NUMBER``).
+
+    >>> versions()["python"].count(".")
+    1
+    """
+    numbers = {"zoo": f"{__version__}+{_source()}"}
+    if code is not None:
+        numbers["features"] = str(code)
+    numbers["python"] = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return numbers | {library: _installed(library) for library in _LIBRARIES}
+
+
+def difference(wanted: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Which versions differ, as part of a sentence; empty if none does.
+
+    >>> difference({"torch": "2.9.0", "timm": "1.0.26"}, {"torch": "2.8.0", "timm": "1.0.26"})
+    'torch 2.8.0 instead of 2.9.0'
+    """
+    return ", ".join(
+        f"{name} {here.get(name, ABSENT)} instead of {wanted.get(name, ABSENT)}"
+        for name in dict.fromkeys([*wanted, *here])
+        if here.get(name, ABSENT) != wanted.get(name, ABSENT)
+    )
+
+
+def _installed(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ABSENT
+
+
+@cache
+def _source() -> str:
+    """Start of a hash of all modules of this package."""
+    folder = Path(__file__).parents[1]
+    digest = sha256()
+    for path in sorted(folder.rglob("*.py")):
+        content = path.read_bytes().replace(b"\r\n", b"\n")
+        digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:12]

@@ -2,11 +2,11 @@
 
 ``runs/RUN/run.json`` says what was asked. It is written once, by the first process; RUN is a hash of the settings, so
 that the same command is the same run from any machine, by any engine and in any part. ``runs/RUN/WRITER.json`` is the
-journal of one process that handed out work, written whole again every few seconds. A record tells people what happened
-and decides nothing: what is done is what lies at the place.
+journal of one process that handed out work, written whole again every few seconds. A record informs and decides
+nothing: what is done is what lies at the place.
 
-No two clocks are compared. Whether a process still runs is told by when its journal was written and by a file that is
-written to look, both by the clock of the place.
+Whether a process still runs is seen by when its journal was written and by a file that is written to look, both by the
+clock of the place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
 from types import TracebackType
@@ -26,8 +26,7 @@ from typing import Any, Literal
 
 from ..errors import DataError, QueryError, StoreError
 from ..storage import Place
-from .executor import Failure, Outcome
-from .versions import difference
+from .executor import DIED, Failure, Outcome, difference
 
 RUNS, ASKED = "runs", "run.json"
 FORMAT = 1
@@ -38,7 +37,6 @@ LOST_S = 90.0
 CLOCKS_DIFFER_S = 60.0
 _PROBE = "clock"
 _MOST_LISTED = 1000  # failures and the like in a journal; they are counted beyond
-_MOST_SECONDS = 10_000  # times of items in a journal
 _MOST_SKIPPED = 20  # names of images
 _LONGEST = 600  # characters of a sentence
 _RUN = re.compile(r"[0-9a-f]{12}")
@@ -65,30 +63,7 @@ class Asked:
 
     def as_dict(self) -> dict[str, Any]:
         """As it is written."""
-        return {
-            "format": FORMAT,
-            "run": self.run,
-            "verb": self.verb,
-            "command": list(self.command),
-            "settings": dict(self.settings),
-            "features": [dict(one) for one in self.features],
-            "versions": dict(self.versions),
-            "started": self.started,
-        }
-
-    @classmethod
-    def from_dict(cls, facts: Mapping[str, Any]) -> Asked:
-        """From a file; ValueError, KeyError or TypeError if it is none of these."""
-        if facts["format"] != FORMAT:
-            raise ValueError(f"it has format {facts['format']!r}, expected {FORMAT}")
-        return cls(
-            verb=facts["verb"],
-            command=tuple(facts["command"]),
-            settings=facts["settings"],
-            features=tuple(facts["features"]),
-            versions=facts["versions"],
-            started=facts["started"],
-        )
+        return {"format": FORMAT, "run": self.run, **asdict(self)}
 
 
 class Journal:
@@ -127,7 +102,9 @@ class Journal:
     ) -> None:
         self.run = asked.run
         self._place = place.below(RUNS).below(self.run)
-        self.asked = _claimed(self._place, asked)
+        text = json.dumps(asked.as_dict(), indent=1, ensure_ascii=True)
+        is_first = self._place.write_new(ASKED, text.encode())
+        self.asked = asked if is_first else _read_asked(self._place) or asked
         host = re.sub(r"[^\w.-]", "_", socket.gethostname())
         self.writer = f"{host}-{os.getpid()}-{os.urandom(4).hex()}"
         self.problem = ""  # why the record could not be written, the last time
@@ -139,8 +116,6 @@ class Journal:
             "may change numbers; install the same, or go on with --mixed-versions."
         )
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
-        self._stride = self._n_timed = 0
         self._facts: dict[str, Any] = {
             "format": FORMAT,
             "writer": self.writer,
@@ -166,13 +141,15 @@ class Journal:
             "nondeterministic": [],
             "halved": [],
             "workers": {},
-            "marked": {f"{self.writer}": differ} if differ else {},
+            "marked": {self.writer: differ} if differ else {},
             "refused": {},
-            "seconds": {},
-            "seconds_every": 1,
         }
         self._write()
-        self._facts["clock_offset_s"] = self._offset()
+        try:
+            there = self._place.modified_s(f"{self.writer}.json")
+            self._facts["clock_offset_s"] = None if there is None else round(there - time.time(), 1)
+        except StoreError as error:
+            self.problem = str(error)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._keep_writing, name="zoo-journal", daemon=True)
         self._thread.start()
@@ -222,24 +199,32 @@ class Journal:
             counts = facts["items" if is_item else "more"]
             counts["failed" if outcome.failed else "done"] += 1
             facts["workers"][outcome.worker] = facts["workers"].get(outcome.worker, 0) + 1
-            facts["deaths"] += sum(failure.kind == "WorkerDied" for failure in outcome.failures)
+            facts["deaths"] += sum(failure.kind == DIED for failure in outcome.failures)
             facts["busy_s"] = round(facts["busy_s"] + outcome.seconds, 3)
             facts["n_images"] += n_images
             facts["n_bytes"] += n_bytes
             if is_item and was_there:
                 counts["there"] += 1
-            elif is_item and not outcome.failed:
-                self._time("+".join(label["encoders"]), outcome.seconds)
             if outcome.failed or outcome.failures:
-                told = {**label, "worker": outcome.worker, "tries": [_told(one) for one in outcome.failures]}
-                _add(facts["failures" if outcome.failed else "retried"], told)
+                tries = [_sentence(failure) for failure in outcome.failures]
+                _add(
+                    facts["failures" if outcome.failed else "retried"],
+                    {**label, "worker": outcome.worker, "tries": tries},
+                )
                 if not outcome.failed and is_item:
                     counts["retried"] += 1
 
     def failed(self, label: Mapping[str, Any], sentence: str) -> None:
         """Notes what failed and was no piece of work, such as completing features."""
-        with self._lock:
-            _add(self._facts["failures"], {**label, "worker": self.writer, "tries": [_cut(sentence)]})
+        self._note("failures", {**label, "worker": self.writer, "tries": [_cut(sentence)]})
+
+    def nondeterministic(self, label: Mapping[str, Any]) -> None:
+        """Notes an item of which two workers made different features."""
+        self._note("nondeterministic", dict(label))
+
+    def halved(self, label: Mapping[str, Any], batch_size: int) -> None:
+        """Notes an item for which the memory was too small for its batches."""
+        self._note("halved", {**label, "batch_size": batch_size})
 
     def skipped(self, encoder: str, part: str, names: Sequence[str], n: int) -> None:
         """Notes images that could not be read, by the names of the first."""
@@ -249,16 +234,6 @@ class Journal:
             room = max(_MOST_SKIPPED - len(known), 0)
             self._facts["skipped"] += [{"part": part, "image": _cut(name)} for name in new[:room]]
             self._facts["n_skipped"] = max(self._facts["n_skipped"], n)
-
-    def nondeterministic(self, label: Mapping[str, Any]) -> None:
-        """Notes an item of which two workers made different features."""
-        with self._lock:
-            _add(self._facts["nondeterministic"], dict(label))
-
-    def halved(self, label: Mapping[str, Any], batch_size: int) -> None:
-        """Notes an item for which the memory was too small for its batches."""
-        with self._lock:
-            _add(self._facts["halved"], {**label, "batch_size": batch_size})
 
     def complete(self, encoder: str, part: str) -> None:
         """Notes features that are complete."""
@@ -281,16 +256,9 @@ class Journal:
             self._facts["state"], self._facts["sentence"] = state, _cut(sentence)
         self._write()
 
-    def _time(self, group: str, seconds: float) -> None:
-        """Keeps the time of an item; every second one of them all when there are too many."""
-        facts = self._facts
-        self._n_timed += 1
-        if self._n_timed % facts["seconds_every"]:
-            return
-        facts["seconds"].setdefault(group, []).append(round(seconds, 3))
-        if sum(map(len, facts["seconds"].values())) > _MOST_SECONDS:
-            facts["seconds"] = {name: times[::2] for name, times in facts["seconds"].items()}
-            facts["seconds_every"] *= 2
+    def _note(self, name: str, one: dict[str, Any]) -> None:
+        with self._lock:
+            _add(self._facts[name], one)
 
     def _keep_writing(self) -> None:
         pause = WRITE_S
@@ -304,43 +272,47 @@ class Journal:
         with self._lock:
             self._facts["updated"] = now()
             text = json.dumps(self._facts, ensure_ascii=True)
-        with self._writing:
-            try:
-                self._place.write(f"{self.writer}.json", text.encode())
-                self.problem = ""
-            except StoreError as error:
-                self.problem = str(error)
-
-    def _offset(self) -> float | None:
-        """Seconds that the clock of the place is ahead, by the file that was just written."""
         try:
-            there = self._place.modified_s(f"{self.writer}.json")
-        except StoreError:
-            return None
-        return None if there is None else round(there - time.time(), 1)
-
-
-def _claimed(place: Place, asked: Asked) -> Asked:
-    """What the first process of the run wrote: this one if it is the first."""
-    text = json.dumps(asked.as_dict(), indent=1, ensure_ascii=True)
-    if place.write_new(ASKED, text.encode()):
-        return asked
-    there = _read_asked(place)
-    if there is None:
-        raise StoreError(f"{place.shown} has just lost its {ASKED}; run the same command again.")
-    return there
+            self._place.write(f"{self.writer}.json", text.encode())
+            self.problem = ""
+        except StoreError as error:
+            self.problem = str(error)
 
 
 def _read_asked(place: Place) -> Asked | None:
-    content = place.read(ASKED)
+    facts = _read(place, ASKED)
+    if facts is None:
+        return None
+    try:
+        return Asked(
+            verb=facts["verb"],
+            command=tuple(facts["command"]),
+            settings=facts["settings"],
+            features=tuple(facts["features"]),
+            versions=facts["versions"],
+            started=facts["started"],
+        )
+    except KeyError as error:
+        raise _damaged(place, ASKED, error) from error
+
+
+def _read(place: Place, name: str) -> dict[str, Any] | None:
+    content = place.read(name)
     if content is None:
         return None
     try:
-        return Asked.from_dict(json.loads(content))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"The record of a run in {place.shown} is damaged ({ASKED}: {error}); remove it, it decides nothing."
-        ) from error
+        facts: dict[str, Any] = json.loads(content)
+        if facts["format"] != FORMAT:
+            raise ValueError(f"it has format {facts['format']!r}, expected {FORMAT}")
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(place, name, error) from error
+    return facts
+
+
+def _damaged(place: Place, name: str, error: Exception) -> DataError:
+    return DataError(
+        f"The record of a run in {place.shown} is damaged ({name}: {error}); remove it, it decides nothing."
+    )
 
 
 def now() -> str:
@@ -348,8 +320,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _told(failure: Failure) -> str:
-    return _cut(failure.text if failure.kind != "WorkerDied" else f"the worker died: {failure.text}")
+def _sentence(failure: Failure) -> str:
+    return _cut(failure.text if failure.kind != DIED else f"the worker died: {failure.text}")
 
 
 def _cut(text: str) -> str:
@@ -416,10 +388,8 @@ def records(place: Place) -> list[Record]:
         If a record is damaged; names it.
     """
     runs = place.below(RUNS)
-    names = [name for name in runs.places() if _RUN.fullmatch(name)]
-    if not names:
-        return []
-    time_there = _time_of(runs)
+    names = _names(runs)
+    time_there = _time_of(runs) if names else None
     found = [record for name in names if (record := _record(runs.below(name), time_there)) is not None]
     return sorted(found, key=lambda record: min((writer.age_s for writer in record.writers), default=1e18))
 
@@ -427,7 +397,7 @@ def records(place: Place) -> list[Record]:
 def record_named(place: Place, beginning: str) -> Record:
     """The run whose name begins so; QueryError if there is none, or are several."""
     runs = place.below(RUNS)
-    names = [name for name in runs.places() if _RUN.fullmatch(name)]
+    names = _names(runs)
     fitting = [name for name in names if name.startswith(beginning)]
     record = _record(runs.below(fitting[0]), _time_of(runs)) if len(fitting) == 1 else None
     if record is None:
@@ -436,26 +406,21 @@ def record_named(place: Place, beginning: str) -> Record:
     return record
 
 
+def _names(runs: Place) -> list[str]:
+    return [name for name in runs.places() if _RUN.fullmatch(name)]
+
+
 def _record(place: Place, time_there: float | None) -> Record | None:
     asked = _read_asked(place)
     if asked is None:
         return None
     writers = []
     for name in place.names():
-        content = None if name == ASKED or not name.endswith(".json") else place.read(name)
-        if content is None:
-            continue
-        try:
-            facts = json.loads(content)
-            if facts["format"] != FORMAT:
-                raise ValueError(f"it has format {facts['format']!r}, expected {FORMAT}")
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"The record of a run in {place.shown} is damaged ({name}: {error}); remove it, it decides nothing."
-            ) from error
-        written = place.modified_s(name)
-        age_s = 0.0 if written is None or time_there is None else max(time_there - written, 0.0)
-        writers.append(Writer(facts=facts, age_s=age_s))
+        facts = None if name == ASKED or not name.endswith(".json") else _read(place, name)
+        if facts is not None:
+            written = place.modified_s(name)
+            age_s = 0.0 if written is None or time_there is None else max(time_there - written, 0.0)
+            writers.append(Writer(facts=facts, age_s=age_s))
     return Record(asked=asked, writers=tuple(sorted(writers, key=lambda writer: writer.age_s)))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from ..errors import QueryError
-from .executor import Executor, Resources, n_cores
-from .part import PartOf
+from .executor import Executor, PartOf, Resources, n_cores
 from .processes import Processes
 
 _MOST_PROCESSES = 1024
@@ -39,7 +39,6 @@ def open_executor(
     MissingExtra
         If it is Ray and Ray is not installed.
     """
-    _require_part(part)
     executor = _opened(on, resources, mixed_versions)
     return executor if part is None else PartOf(executor, *part)
 
@@ -49,7 +48,9 @@ def _opened(on: str | None, resources: Resources, mixed_versions: bool) -> Execu
         return Processes(0)
     kind, colon, rest = on.partition(":")
     if kind == "local" and bool(colon) == bool(rest):
-        n = _number(on, rest) if rest else None
+        if rest and (not re.fullmatch(r"\d{1,6}", rest, re.ASCII) or not 1 <= int(rest) <= _MOST_PROCESSES):
+            raise QueryError(f"Got --on {on}, expected local:N with a number of processes from 1 to {_MOST_PROCESSES}.")
+        n = int(rest) if rest else None
         if resources.n_gpus > 0:
             gpus = _gpus(resources.n_gpus, wanted=n)
             return Processes(len(gpus), gpus=gpus)
@@ -64,13 +65,7 @@ def _opened(on: str | None, resources: Resources, mixed_versions: bool) -> Execu
     )
 
 
-def _number(on: str, text: str) -> int:
-    if not re.fullmatch(r"\d{1,6}", text, re.ASCII) or not 1 <= int(text) <= _MOST_PROCESSES:
-        raise QueryError(f"Got --on {on}, expected local:N with a number of processes from 1 to {_MOST_PROCESSES}.")
-    return int(text)
-
-
-def _gpus(each: float, *, wanted: int | None) -> list[str]:
+def _gpus(each: float, *, wanted: int | None) -> Sequence[str]:
     """Names of the GPUs that the processes see, of one after the other; refuses more than there is room for."""
     import torch
 
@@ -88,24 +83,3 @@ def _gpus(each: float, *, wanted: int | None) -> list[str]:
             f"{len(room)} with the {n_here} GPUs of this machine; give another number of GPUs by --gpus-each."
         )
     return room[:wanted]
-
-
-def parse_part(text: str) -> tuple[int, int]:
-    """k and n of a part of the work.
-
-    >>> parse_part("7/64")
-    (7, 64)
-    """
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip(), re.ASCII)
-    if found is None:
-        raise QueryError(f"Got the part {text!r} of the work, expected K/N, such as 7/64.")
-    part = int(found[1]), int(found[2])
-    _require_part(part)
-    return part
-
-
-def _require_part(part: tuple[int, int] | None) -> None:
-    if part is not None and not 1 <= part[0] <= part[1]:
-        raise QueryError(
-            f"Got the part {part[0]}/{part[1]} of the work, expected K/N with K from 1 to {max(part[1], 1)}."
-        )

@@ -1,13 +1,14 @@
 """Computes features: an image set through the encoders of a group, in memory or shard by shard into a folder.
 
 A group has one preprocessing, so that every batch is decoded once. What an encoder gives is the same to the last bit
-whether it is alone or in a group, and whichever shards are computed in one go: every shard begins a batch.
+whether it is alone or in a group, and whichever shards are computed in one go: every shard begins a batch. One encoder
+may also give several features at once, each some columns of one wide row, into a folder of its own.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,13 +33,11 @@ from .store import (
     finished_shards,
     load_features,
     preprocess_hash,
+    publish,
     read_index,
-    remove_leftovers,
     require_begun_here,
     require_same_origin,
-    tidy,
     weights_hash,
-    write_index,
 )
 
 with requires_extra("models", needed_for="Computing features"):
@@ -48,6 +47,8 @@ with requires_extra("models", needed_for="Computing features"):
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """Types of autocast by name."""
 
+_SHARD_BYTES = 1 << 27  # of wide rows, of which one shard is in memory
+_LEAST_ROWS = 64  # images a shard
 _LEAST_CONVOLUTIONS = 4  # of a convolutional encoder, not counting 1 x 1 and patches
 
 
@@ -74,7 +75,6 @@ class Forward:
     shard_size: int
     skip_corrupt: bool
     progress: Progress
-    careful: bool = False  # images may end the process that decodes them
 
     @property
     def images(self) -> ImageSet:
@@ -188,9 +188,7 @@ def compute(
 
     with _deaths_told(), ExitStack() as stack:
         layouts = {network: stack.enter_context(_ready(network, forward.device)) for network in forward.networks}
-        batches = stack.enter_context(
-            decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin, careful=forward.careful)
-        )
+        batches = stack.enter_context(decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin))
         stack.enter_context(torch.inference_mode())
         stack.enter_context(full_precision())
         for (number, start), batch in zip(steps, batches, strict=True):
@@ -440,10 +438,133 @@ def featurise(
     for what, number, least in least_numbers:
         if number < least:
             raise QueryError(f"{what} is {number}; expected a whole number of at least {least}.")
+    forward, origin = _begun(
+        encoder,
+        encoder,
+        preprocess,
+        images,
+        name=name,
+        representation=representation,
+        batch_size=batch_size,
+        n_workers=n_workers,
+        device=device,
+        precision=precision,
+        channels_last=channels_last,
+        shard_size=shard_size,
+        skip_corrupt=skip_corrupt,
+        progress=progress,
+    )
+    if folder is None:
+        return _in_memory(forward, origin)
+    part = Part(name=name, representation=representation, columns=None, place=place_at(folder))
+    return _of_parts(forward, [(part, origin)])[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Features that are some columns of wide rows, or all of them."""
+
+    name: str  # id of the encoder with these features
+    representation: str  # as in Origin
+    columns: Sequence[int] | None
+    place: Place
+
+
+def featurise_parts(
+    wide: torch.nn.Module,
+    encoder: torch.nn.Module,
+    preprocess: Preprocess,
+    images: ImageSet,
+    parts: Sequence[Part],
+    *,
+    batch_size: int = 64,
+    n_workers: int = 0,
+    device: str | None = None,
+    precision: str = "float32",
+    skip_corrupt: bool = False,
+    progress: Progress | None = None,
+) -> dict[str, Features]:
+    """Features of every part by its name, of every image of a set, in its order; all stay on the disk.
+
+    The places are those that :func:`featurise` would write for the parts by themselves: what one has finished the other
+    does not compute again.
+
+    Parameters
+    ----------
+    wide : torch.nn.Module
+        From images float32 (n, 3, px, px) to rows float32 (n, width), of which the parts take columns.
+    encoder : torch.nn.Module
+        The encoder inside it: its weights are those of the features' origin.
+    preprocess, images, batch_size, n_workers, device, precision, skip_corrupt, progress
+        As for :func:`featurise`.
+    parts : sequence of Part
+
+    Raises
+    ------
+    CorruptImage, DataError, QueryError
+        As :func:`featurise`.
+    """
+    width = max(column for part in parts for column in part.columns or ()) + 1
+    forward, origin = _begun(
+        wide,
+        encoder,
+        preprocess,
+        images,
+        name=parts[0].name,
+        representation="",
+        batch_size=batch_size,
+        n_workers=n_workers,
+        device=device,
+        precision=precision,
+        channels_last=None,
+        shard_size=shard_size_of(width),
+        skip_corrupt=skip_corrupt,
+        progress=progress,
+    )
+    return _of_parts(
+        forward,
+        [(part, replace(origin, encoder=part.name, representation=part.representation)) for part in parts],
+    )
+
+
+def shard_size_of(width: int) -> int:
+    """Images a shard of rows that are so wide."""
+    fitting = SHARD_SIZE
+    while fitting > _LEAST_ROWS and 4 * width * fitting > _SHARD_BYTES:
+        fitting //= 2
+    return fitting
+
+
+def joined(parts: Mapping[str, Features], names: Sequence[str], *, name: str, representation: str) -> Features:
+    """Features of several parts beside each other, in memory, as another name of the encoder has them."""
+    several = [parts[one] for one in names]
+    x = np.concatenate([np.asarray(features.x[:]) for features in several], axis=1)
+    origin = replace(several[0].origin, encoder=name, representation=representation)
+    return replace(several[0], x=x, origin=origin, folder=None, where="")
+
+
+def _begun(
+    network: torch.nn.Module,
+    encoder: torch.nn.Module,
+    preprocess: Preprocess,
+    images: ImageSet,
+    *,
+    name: str,
+    representation: str,
+    batch_size: int,
+    n_workers: int,
+    device: str | torch.device | None,
+    precision: str,
+    channels_last: bool | None,
+    shard_size: int,
+    skip_corrupt: bool,
+    progress: Progress | None,
+) -> tuple[Forward, Origin]:
+    """How features are computed, and their origin, whose weights are those of ``encoder``."""
     if not len(images):
         raise DataError(f"The image set {images.name!r} holds no image; there is nothing to featurise.")
-    place = device_for(encoder, device)
-    precision_name, autocast = number_type(encoder, precision)
+    where = device_for(network, device)
+    precision_name, autocast = number_type(network, precision)
     origin = Origin(
         encoder=name,
         dataset=images.name,
@@ -456,18 +577,16 @@ def featurise(
         code_version=code_version(),
     )
     forward = Forward(
-        networks=(Network(encoder=encoder, name=name, autocast=autocast, channels_last=channels_last),),
+        networks=(Network(encoder=network, name=name, autocast=autocast, channels_last=channels_last),),
         decoding=Decoding(images, preprocess),
-        device=place,
+        device=where,
         batch_size=batch_size,
         n_workers=n_workers,
         shard_size=shard_size,
         skip_corrupt=skip_corrupt,
         progress=progress or Silent(),
     )
-    if folder is None:
-        return _in_memory(forward, origin)
-    return _at_place(forward, origin, place_at(folder))
+    return forward, origin
 
 
 def _in_memory(forward: Forward, origin: Origin) -> Features:
@@ -503,27 +622,27 @@ def _in_memory(forward: Forward, origin: Origin) -> Features:
     )
 
 
-def _at_place(forward: Forward, origin: Origin, place: Place) -> Features:
+def _of_parts(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> dict[str, Features]:
+    """Computes what the places of the parts lack, and loads them."""
+    images = forward.images
     try:
-        index = read_index(place)
-        if index is None:
-            _fill(forward, origin, place)
-        else:
-            require_same_origin(place, index.origin, origin)
-            with reported(forward, origin, n_done=len(forward.images)):
-                pass
+        _complete(forward, parts)
     except PlaceError as error:
         raise DataError(
-            f"The features of {origin.dataset!r} could not be written to {place.shown} ({error.reason}); "
+            f"The features of {images.name!r} could not be written to {parts[0][0].place.shown} ({error.reason}); "
             "finished shards stay, make room or make it writable and run the same again to go on from them."
         ) from error
-    features = load_features(place)
-    require_same_origin(place, features.origin, origin)
-    require_wanted(forward, features.skipped)
-    if features.contents is None:  # of a folder from before hashes of the images' content were stored
-        features = replace(features, contents=of_rows(forward.images.contents, features.skipped))
-    groups = of_rows(forward.images.groups, features.skipped)  # those of the images asked for, whatever is stored
-    return replace(features, groups=groups, tags=forward.images.tags)
+    found = {}
+    for part, origin in parts:
+        features = load_features(part.place)
+        require_same_origin(part.place, features.origin, origin)
+        require_wanted(forward, features.skipped)
+        contents = features.contents  # None of a folder from before hashes of the images' content were stored
+        if contents is None:
+            contents = of_rows(images.contents, features.skipped)
+        groups = of_rows(images.groups, features.skipped)  # those of the images asked for, whatever is stored
+        found[part.name] = replace(features, contents=contents, groups=groups, tags=images.tags)
+    return found
 
 
 def of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray | None:
@@ -531,33 +650,67 @@ def of_rows(hashes: np.ndarray | None, skipped: Sequence[Skipped]) -> np.ndarray
     return None if hashes is None else np.delete(hashes, [image.position for image in skipped])
 
 
-def _fill(forward: Forward, origin: Origin, place: Place) -> None:
-    """Computes the shards that a place lacks, and makes it complete."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Open:
+    """A place that is not complete."""
+
+    part: Part
+    origin: Origin
+    shards: dict[int, Finished]
+
+
+def _complete(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> None:
+    """Computes what the places lack, those of one size of shards together."""
     images = forward.images
-    require_begun_here(place)
-    forward = replace(forward, shard_size=claim(place, origin, shard_size=forward.shard_size))
-    remove_leftovers(place)
-    shards = finished_shards(place, origin, n_images=len(images), shard_size=forward.shard_size)
-    require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
-    run = run_hash(origin, shard_size=forward.shard_size)
-    labels = np.asarray(images.labels)
+    by_size: dict[int, list[_Open]] = {}
+    for part, origin in parts:
+        index = read_index(part.place)
+        if index is not None:
+            require_same_origin(part.place, index.origin, origin)
+            continue
+        require_begun_here(part.place)
+        size = claim(part.place, origin, shard_size=forward.shard_size)
+        shards = finished_shards(part.place, origin, n_images=len(images), shard_size=size)
+        require_wanted(forward, [image for shard in shards.values() for image in shard.skipped])
+        by_size.setdefault(size, []).append(_Open(part=part, origin=origin, shards=shards))
+    for size, some in by_size.items():
+        _fill(replace(forward, shard_size=size), some)
+    if not by_size:
+        with reported(forward, parts[0][1], n_done=len(images)):
+            pass
 
-    def keep(part: Computed) -> None:
-        names = [images.names[position] for position in part.positions]
-        listed = write_shard(
-            place, part.x, labels[part.positions], names, run=run, number=part.number, skipped=part.skipped
-        )
-        shards[part.number] = Finished(listed=listed, dim=part.x.shape[1], skipped=part.skipped)
 
-    missing = [number for number in range(forward.n_shards) if number not in shards]
-    n_done = sum(shard.listed.n_rows + len(shard.skipped) for shard in shards.values())
-    with reported(forward, origin, n_done=n_done):
+def _fill(forward: Forward, some: Sequence[_Open]) -> None:
+    """Computes the shards that places lack, and makes them complete."""
+    images, labels = forward.images, np.asarray(forward.images.labels)
+
+    def keep(computed: Computed) -> None:
+        names = [images.names[position] for position in computed.positions]
+        for one in some:
+            if computed.number in one.shards:
+                continue
+            x, columns = computed.x, one.part.columns
+            if len(x) and columns is not None:
+                x = x[:, list(columns)]
+            run = run_hash(one.origin, shard_size=forward.shard_size)
+            listed = write_shard(
+                one.part.place,
+                x,
+                labels[computed.positions],
+                names,
+                run=run,
+                number=computed.number,
+                skipped=computed.skipped,
+            )
+            one.shards[computed.number] = Finished(listed=listed, dim=x.shape[1], skipped=computed.skipped)
+
+    missing = [number for number in range(forward.n_shards) if any(number not in one.shards for one in some)]
+    n_missing = sum(len(forward.span(number)) for number in missing)
+    with reported(forward, some[0].origin, n_done=len(images) - n_missing):
         compute(forward, missing, keep)
-    finished = [shards[number] for number in sorted(shards)]
-    write_index(place, index_of(images, origin, finished, shard_size=forward.shard_size))
-    published = read_index(place)  # this one, or that of a process that was faster
-    if published is not None:
-        tidy(place, published)
+    for one in some:
+        finished = [one.shards[number] for number in sorted(one.shards)]
+        publish(one.part.place, index_of(images, one.origin, finished, shard_size=forward.shard_size))
 
 
 def index_of(images: ImageSet, origin: Origin, shards: Sequence[Finished], *, shard_size: int) -> Index:

@@ -2,14 +2,11 @@
 
 Without worker processes one thread decodes and preprocesses the next batches: Pillow and torch release the interpreter
 for nearly all of their work. It takes one core and no more, for a second team of torch's threads would take turns with
-that of the forward pass. Where images are decoded carefully, another process does it, so that an image which ends the
-process is found and left out.
+that of the forward pass.
 """
 
 from __future__ import annotations
 
-import pickle
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -17,9 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any, TypeAlias
 
 from ..datasets import ImageSet
@@ -70,10 +64,6 @@ class Decoding:
                 unreadable.append(Skipped(image=error.image, position=position, reason=str(error)))
             except DataError as error:  # and would make several lines of this one
                 return Batch([], None, [], refusal=str(error))
-        return self.batch(read, tensors, unreadable)
-
-    def batch(self, read: list[int], tensors: Sequence[torch.Tensor], unreadable: list[Skipped]) -> Batch:
-        """The batch of the tensors of these images, which must have one shape."""
         for position, tensor in zip(read, tensors, strict=True):
             if tensor.shape != tensors[0].shape:
                 names = self.images.names
@@ -83,22 +73,18 @@ class Decoding:
                     "crop them to one size."
                 )
                 return Batch([], None, [], refusal=refusal)
-        return Batch(read, torch.stack(list(tensors)) if tensors else None, unreadable)
+        return Batch(read, torch.stack(tensors) if tensors else None, unreadable)
 
 
 @contextmanager
 def decoded(
-    decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool, careful: bool = False
+    decoding: Decoding, batches: Sequence[Sequence[int]], *, n_workers: int, pin: bool
 ) -> Iterator[Iterator[Batch]]:
     """The batches of images at these positions, in order, some of them ahead of time.
 
     ``n_workers`` processes decode; with none, a thread of this process. ``pin``: into memory from which a GPU copies by
-    itself. ``careful``: an image that ends the process which decodes it is left out, and none is decoded ahead.
+    itself.
     """
-    if careful:
-        with closing(_carefully(decoding, batches)) as found:
-            yield found
-        return
     if n_workers:
         with closing(_in_processes(decoding, batches, n_workers=n_workers, pin=pin)) as loaded:
             yield loaded
@@ -172,96 +158,3 @@ def _ahead(
         batch = waiting.popleft().result()
         waiting.extend(thread.submit(fetch, positions) for positions in islice(batches, 1))
         yield batch
-
-
-def _carefully(decoding: Decoding, batches: Sequence[Sequence[int]]) -> Generator[Batch, None, None]:
-    """Batches whose images are decoded one by one in a process that may die of them; then there is another."""
-    apart = _Apart(decoding)
-    n_fatal = 0
-    try:
-        for positions in batches:
-            read: list[int] = []
-            tensors: list[torch.Tensor] = []
-            unreadable: list[Skipped] = []
-            for position in positions:
-                one = apart[position] or apart[position]  # for the process may have died of something else
-                if one is None:
-                    images, n_fatal = decoding.images, n_fatal + 1
-                    why = CorruptImage.of(images.names[position], image_set=images.name, reason=FATAL)
-                    unreadable.append(Skipped(image=why.image, position=position, reason=str(why)))
-                elif one.refusal:
-                    yield one
-                    return
-                elif one.pixels is None:
-                    unreadable += one.unreadable
-                else:
-                    read.append(position)
-                    tensors.append(one.pixels[0])
-            yield decoding.batch(read, tensors, unreadable)
-        if n_fatal == sum(map(len, batches)) > _FEW:
-            raise DataError(
-                f"All {n_fatal:,} images of {decoding.images.name!r} from number {batches[0][0]:,} on end the process "
-                "that decodes them, as if memory or a library were missing on this machine; look at what it prints."
-            )
-    finally:
-        apart.close()
-
-
-FATAL = "the process that decodes it ends, or never does"
-"""Why an image was left out; the same whatever the end was, for it is part of the shard."""
-
-
-def is_fatal(image: Skipped) -> bool:
-    """True of an image that was left out because no process could decode it."""
-    return f"({FATAL})" in image.reason
-
-
-class _Apart:
-    """A process that decodes one image after the other; if one ends it, another begins with the next."""
-
-    def __init__(self, decoding: Decoding) -> None:
-        self._decoding = decoding
-        self._running: tuple[BaseProcess, Connection] | None = None
-
-    def __getitem__(self, position: int) -> Batch | None:
-        """The batch of one image; None if it ended the process."""
-        if self._running is None:
-            context: Any = get_context("fork" if sys.platform == "linux" else None)  # another one would import all anew
-            here, there = context.Pipe()
-            process = context.Process(target=_decode_apart, args=(self._decoding, here, there), daemon=True)
-            process.start()
-            there.close()
-            self._running = process, here
-        connection = self._running[1]
-        try:
-            connection.send_bytes(str(position).encode())
-            if connection.poll(_PATIENCE_S):
-                batch: Batch = pickle.loads(connection.recv_bytes())
-                return batch
-        except (EOFError, OSError):
-            pass
-        self.close()
-        return None
-
-    def close(self) -> None:
-        """Ends the process."""
-        if self._running is None:
-            return
-        (process, connection), self._running = self._running, None
-        connection.close()
-        process.kill()  # there is nothing that it would lose
-        process.join()
-        process.close()
-
-
-_FEW = 4  # images that may all be fatal
-_PATIENCE_S = 300.0  # for one image, whose decoding may never end
-
-
-def _decode_apart(decoding: Decoding, here: Connection, there: Connection) -> None:
-    here.close()  # of a forked process: or this one would not notice the end of the other
-    torch.set_num_threads(1)
-    with suppress(EOFError, OSError):
-        while True:
-            position = int(there.recv_bytes())
-            there.send_bytes(pickle.dumps(decoding[[position]]))

@@ -1,22 +1,18 @@
 """Items: the units in which features are computed on workers, and how they are planned and completed.
 
 An item is some images of a set, those of one shard, and the encoders of a group, whose preprocessing is the same: a
-worker decodes the images once, gives them to every encoder, and writes a shard each. Which items there are, who does
-them, in which order and how often changes no shard: it is a function of the images, the encoder and the setting.
-
-Whether a shard is there is seen by its name, and whether a folder is that of the encoder by the origin that it notes:
-neither needs the weights, which only a worker loads that has something to compute. The index of a folder is made from
-its shards alone.
+worker decodes the images once, gives them to every encoder, and writes a shard each. A shard is a function of the
+images, the encoder and the setting alone. Whether it is there is seen by its name, and whether a folder is that of the
+encoder by its origin: neither needs the weights, which only a worker loads that has something to compute.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -29,7 +25,6 @@ from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..encoders.preprocess import build_preprocess
 from ..errors import CorruptImage, DataError, QueryError, ZooError
-from ..execution.executor import current_try
 from ..optional import requires_extra
 from ..progress import Silent
 from ..storage import Place, place_at
@@ -44,9 +39,9 @@ from .computing import (
     memory_of,
     number_type,
 )
-from .decoding import Decoding, is_fatal
+from .decoding import Decoding
 from .origin import Origin, code_version, differences, run_hash, stored_as
-from .shards import Skipped, read_shard, shard_number, write_shard
+from .shards import Skipped, shard_number, write_shard
 from .store import (
     INDEX,
     SHARD_SIZE,
@@ -55,11 +50,9 @@ from .store import (
     complete_origin,
     finished_shards,
     preprocess_hash,
+    publish,
     read_index,
-    remove_leftovers,
-    tidy,
     weights_hash,
-    write_index,
 )
 
 with requires_extra("models", needed_for="Computing features"):
@@ -113,7 +106,7 @@ class ItemDone:
     batch_size: int  # the smallest that was used; less than asked for where the memory was too small
     n_there: int  # encoders whose shard was there already
     n_bytes: int  # that were written
-    nondeterministic: tuple[int, ...]  # encoders, by their place in the item, whose features differed between two tries
+    nondeterministic: tuple[str, ...]  # encoders of which there are other features, too
 
     @property
     def was_there(self) -> bool:
@@ -121,18 +114,9 @@ class ItemDone:
         return self.n_bytes == 0
 
 
-def parse_done(value: bytes) -> ItemDone:
-    """What :func:`compute_item` returned."""
-    facts = json.loads(value)
-    odd = facts.pop("odd")
-    return ItemDone(**facts, nondeterministic=tuple(place for place in range(MOST) if odd >> place & 1))
-
-
 MOST = 64
 """Encoders in an item, at most."""
 
-_CAREFUL_FROM = 3  # the try of an item from which on its images are decoded where they can do no harm; at once where
-#                    such images are known
 _SHARE_OF_MEMORY = 0.5  # that the encoders of a group may take
 _EVERYWHERE = 1 << 33  # bytes of a group where all machines must plan the same, whatever memory they have
 _N_REQUESTS = 16  # to a place at once
@@ -177,16 +161,14 @@ def plan(
     UnknownName
         If there is no such encoder.
     """
-    root = place_at(setting.place)
     if group_bytes is None:
         group_bytes = _EVERYWHERE if everything else _group_bytes(_device(setting.how.device))
     groups = list(_groups(setting, names, group_bytes))
 
     def look(part: str, name: str, preprocessing: str) -> _There | None:
         images: ImageSet = getattr(data, part)
-        place, known = _of_setting(setting, root, name, images), _known(name, images, preprocessing)
         try:
-            return _there(place, known, setting.shard_size)
+            return _there(place_of(setting, name, images), _known(name, images, preprocessing), setting.shard_size)
         except QueryError:  # which its items will say
             return None
 
@@ -281,10 +263,6 @@ def _known(name: str, images: ImageSet, preprocessing: str = "") -> Origin:
     )
 
 
-def _of_setting(setting: Setting, place: Place, name: str, images: ImageSet) -> Place:
-    return features_place(place, name, images, precision=setting.how.precision, stored=setting.stored)
-
-
 def _require_known(place: Place, there: Origin, known: Origin) -> None:
     among = ["encoder", "dataset", "split", "images_hash", "representation", "code_version"]
     among += ["preprocess_hash"] if known.preprocess_hash else []
@@ -309,8 +287,8 @@ class _There:
     files: Mapping[int, list[str]]  # shards by their numbers
 
     def has(self, number: int) -> bool:
-        """True of a shard that is there by its name; of two it is yet to be found which of them is right."""
-        return self.is_complete or len(self.files.get(number, ())) == 1
+        """True of a shard that is there by its name."""
+        return self.is_complete or number in self.files
 
 
 def _there(place: Place, known: Origin, shard_size: int) -> _There:
@@ -371,8 +349,8 @@ def _forget_others(encoders: Sequence[str]) -> None:
         del _LOADED[key]
 
 
-def compute_item(setting: Setting, item: Item) -> bytes:
-    """Does one item: computes and writes the shards that are missing; a value for :func:`parse_done`, below 200 bytes.
+def compute_item(setting: Setting, item: Item) -> ItemDone:
+    """Does one item: computes and writes the shards that are missing.
 
     Where one of the encoders fails, the others' shards are written before its error is raised.
 
@@ -401,15 +379,13 @@ def compute_item(setting: Setting, item: Item) -> bytes:
     return doing.value()
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Target:
-    """The shard of one encoder."""
+    """The shard of one encoder that is to be computed."""
 
     loaded: _Loaded
     place: Place
-    origin: Origin
     run: str
-    seen: set[str]  # names of shards of this number and run that are there, or have been
 
 
 class _Doing:
@@ -417,22 +393,17 @@ class _Doing:
 
     def __init__(self, setting: Setting, item: Item, images: ImageSet) -> None:
         self.setting, self.item, self.images = setting, item, images
-        root = place_at(setting.place)
-        self.places = {name: _of_setting(setting, root, name, images) for name in item.encoders}
         self.files: dict[str, str] = {}  # the shard of each encoder, by its name
         self.errors: dict[str, Exception] = {}
         self.odd: set[str] = set()
         self.n_rows = self.n_skipped = self.n_bytes = self.n_there = 0
         self.batch_size = setting.how.batch_size
-        self.fatal = root.below("fatal").below(images.fingerprint[:12])
-        noted = {int(name) for name in self.fatal.names() if name.isdecimal()}
-        self.is_careful = current_try() >= _CAREFUL_FROM or not noted.isdisjoint(self._span)
 
     def run(self) -> None:
         missing: dict[str, _There] = {}
-        for name, place in self.places.items():
+        for name in self.item.encoders:
             with self._noted(name):
-                there = self._look(name, place)
+                there = self._look(name)
                 if there.has(self.item.number):
                     self.files[name] = "".join(there.files.get(self.item.number, [])[:1])
                     self.n_there += 1
@@ -440,35 +411,27 @@ class _Doing:
                     missing[name] = there
         if missing:
             _forget_others(self.item.encoders)
-        waiting: dict[str, _Target] = {}
+        targets: dict[tuple[str, str], list[_Target]] = defaultdict(list)  # by preprocessing and device
         for name, there in missing.items():
             with self._noted(name):
-                waiting[name] = self._target(name, there)
-        for _ in range(2):  # of which the second decides where features differ between two tries
-            for some in self._same_preprocessing(waiting):
-                self._compute(some)
-            waiting = {name: one for name, one in waiting.items() if name not in self.files and name not in self.errors}
-        for name in waiting:
-            self.errors[name] = DataError(
-                f"The encoder {name!r} gives other features for the images {self._span.start:,} to "
-                f"{self._span.stop - 1:,} of {self.images.name!r} each time; expected the same to the last bit, so "
-                "take what is random out of it."
-            )
+                target = self._target(name, there)
+                targets[target.loaded.preprocess_hash, str(target.loaded.device)].append(target)
+        for some in targets.values():
+            self._compute(some)
         for error in self.errors.values():
             raise error
 
-    def value(self) -> bytes:
+    def value(self) -> ItemDone:
         names = self.item.encoders
-        facts = {
-            "digest": blake2b("".join(self.files[name] for name in names).encode(), digest_size=16).hexdigest(),
-            "n_rows": self.n_rows,
-            "n_skipped": self.n_skipped,
-            "batch_size": self.batch_size,
-            "n_there": self.n_there,
-            "n_bytes": self.n_bytes,
-            "odd": sum(1 << place for place, name in enumerate(names) if name in self.odd),
-        }
-        return json.dumps(facts, separators=(",", ":")).encode()
+        return ItemDone(
+            digest=blake2b("".join(self.files[name] for name in names).encode(), digest_size=16).hexdigest(),
+            n_rows=self.n_rows,
+            n_skipped=self.n_skipped,
+            batch_size=self.batch_size,
+            n_there=self.n_there,
+            n_bytes=self.n_bytes,
+            nondeterministic=tuple(name for name in names if name in self.odd),
+        )
 
     @contextmanager
     def _noted(self, name: str) -> Iterator[None]:
@@ -478,15 +441,10 @@ class _Doing:
         except (ZooError, RuntimeError) as error:
             self.errors[name] = error
 
-    @property
-    def _span(self) -> range:
-        start = self.item.number * self.item.shard_size
-        return range(start, min(start + self.item.shard_size, len(self.images)))
-
-    def _look(self, name: str, place: Place) -> _There:
+    def _look(self, name: str) -> _There:
+        place = place_of(self.setting, name, self.images)
         preprocessing = _preprocessing(name) if self.setting.load is None else ""
-        known = _known(name, self.images, preprocessing)
-        there = _there(place, known, self.item.shard_size)
+        there = _there(place, _known(name, self.images, preprocessing), self.item.shard_size)
         self._require_size(place, there.shard_size)
         return there
 
@@ -499,7 +457,7 @@ class _Doing:
 
     def _target(self, name: str, there: _There) -> _Target:
         """What is computed of an encoder, once its folder is claimed."""
-        loaded, place = _loaded(self.setting, name), self.places[name]
+        loaded, place = _loaded(self.setting, name), place_of(self.setting, name, self.images)
         origin = replace(
             _known(name, self.images, loaded.preprocess_hash),
             weights_hash=loaded.weights_hash,
@@ -510,44 +468,28 @@ class _Doing:
             self._require_size(place, claim(place, origin, shard_size=size))
         else:
             _require_same(place, differences(there.begun, origin))
-        target = _Target(loaded=loaded, place=place, origin=origin, run=run_hash(origin, shard_size=size), seen=set())
-        target.seen = self._of_run(target, there.files.get(self.item.number, ()))
-        return target
-
-    def _of_run(self, target: _Target, files: Iterable[str]) -> set[str]:
-        """Those of some shards of this number that are of this run; others are removed."""
-        files = set(files)
-        strange = {file for file in files if not _is_shard_of(target.place, file, target.run)}
-        for file in strange:
-            target.place.remove(file)
-        return files - strange
-
-    def _same_preprocessing(self, targets: Mapping[str, _Target]) -> list[list[_Target]]:
-        by_preprocessing: dict[tuple[str, str], list[_Target]] = defaultdict(list)
-        for target in targets.values():
-            by_preprocessing[target.loaded.preprocess_hash, str(target.loaded.device)].append(target)
-        return list(by_preprocessing.values())
+        return _Target(loaded=loaded, place=place, run=run_hash(origin, shard_size=size))
 
     def _compute(self, targets: Sequence[_Target]) -> None:
-        """Computes one shard for each; of encoders whose batches do not fit into the memory by themselves."""
-        too_large = self._attempt(targets, self.setting.how.batch_size)
-        for target in too_large:
+        """Computes one shard for each; where the memory is too small, by itself and in smaller batches."""
+        largest = self.setting.how.batch_size
+        for target in self._attempt(targets, largest):
             _make_room(target.loaded)
-            sizes = _halves(self.setting.how.batch_size)
-            for batch_size in sizes if len(targets) > 1 else sizes[1:]:
-                if not self._attempt([target], batch_size):
-                    self.batch_size = min(self.batch_size, batch_size)
-                    break
-            else:
-                self.errors[target.origin.encoder] = QueryError(
+            size = largest if len(targets) > 1 else largest // 2
+            while size and self._attempt([target], size):
+                size //= 2
+            self.batch_size = min(self.batch_size, size)
+            if not size:
+                name = target.loaded.network.name
+                self.errors[name] = QueryError(
                     f"One image at a time does not fit into the memory of {str(target.loaded.device)!r} beside the "
-                    f"encoder {target.origin.encoder!r}; use a machine with more."
+                    f"encoder {name!r}; use a machine with more."
                 )
 
     def _attempt(self, targets: Sequence[_Target], batch_size: int) -> list[_Target]:
         """Computes one shard for each; gives those that the memory was too small for."""
         how, first = self.setting.how, targets[0].loaded
-        by_name = {target.origin.encoder: target for target in targets}
+        by_name = {target.loaded.network.name: target for target in targets}
         too_large: list[_Target] = []
 
         def failed(name: str, error: Exception) -> None:
@@ -556,6 +498,9 @@ class _Doing:
                 too_large.append(target)
             else:
                 self.errors[name] = error
+
+        def keep(computed: Computed) -> None:
+            self._keep(by_name.pop(computed.name), computed)
 
         forward = Forward(
             networks=tuple(target.loaded.network for target in targets),
@@ -566,12 +511,7 @@ class _Doing:
             shard_size=self.item.shard_size,
             skip_corrupt=how.skip_corrupt,
             progress=Silent(),
-            careful=self.is_careful,
         )
-
-        def keep(computed: Computed) -> None:
-            self._keep(by_name.pop(computed.name), computed)
-
         try:
             compute(forward, [self.item.number], keep, failed=failed)
         except (RuntimeError, MemoryError) as error:
@@ -581,38 +521,22 @@ class _Doing:
         return too_large
 
     def _keep(self, target: _Target, computed: Computed) -> None:
-        names = [self.images.names[position] for position in computed.positions]
         listed = write_shard(
             target.place,
             computed.x,
             np.asarray(self.images.labels)[computed.positions],
-            names,
+            [self.images.names[position] for position in computed.positions],
             run=target.run,
             number=computed.number,
             skipped=computed.skipped,
             stored=self.setting.stored,
         )
         self.n_rows, self.n_skipped = len(computed.positions), len(computed.skipped)
-        for image in computed.skipped if self.is_careful else ():
-            if is_fatal(image):  # to be met with care by other encoders too, so that it ends no more workers
-                self.fatal.write_new(str(image.position), image.reason.encode())
         self.n_bytes += listed.size_bytes
-        name, is_second = target.origin.encoder, listed.file in target.seen
-        rivals = {file for file in target.place.names() if shard_number(file) == computed.number} - {listed.file}
-        target.seen |= {listed.file} | self._of_run(target, rivals)
-        if len(target.seen) > 1:
-            self.odd.add(name)
-        if is_second or len(target.seen) == 1:
-            self.files[name] = listed.file
-            for file in target.seen - {listed.file}:
-                target.place.remove(file)
-
-
-def _halves(batch_size: int) -> list[int]:
-    sizes = [batch_size]
-    while sizes[-1] > 1:
-        sizes.append(sizes[-1] // 2)
-    return sizes
+        self.files[computed.name] = listed.file
+        same = [file for file in target.place.names() if shard_number(file) == computed.number]
+        if len(same) > 1:  # another worker rounds otherwise; the index takes the first of them
+            self.odd.add(computed.name)
 
 
 def _make_room(loaded: _Loaded) -> None:
@@ -629,8 +553,8 @@ def _make_room(loaded: _Loaded) -> None:
 def complete(setting: Setting, name: str, part: str) -> bool:
     """Writes the index of an encoder's features of a part if all shards are there; True if there is an index.
 
-    Nothing is loaded but the images. False although all items are done: shards were damaged or of another run, and have
-    been removed, or there are two of a number; plan again.
+    Nothing is loaded but the images. False although all items are done: shards were damaged, and have been removed;
+    plan again.
 
     Raises
     ------
@@ -640,7 +564,7 @@ def complete(setting: Setting, name: str, part: str) -> bool:
         If the folder is of other features, or no image could be read.
     """
     images: ImageSet = getattr(opened(setting.source), part)
-    place = _of_setting(setting, place_at(setting.place), name, images)
+    place = place_of(setting, name, images)
     known = _known(name, images, _preprocessing(name) if setting.load is None else "")
     index = read_index(place)
     if index is not None:
@@ -653,34 +577,15 @@ def complete(setting: Setting, name: str, part: str) -> bool:
     origin, shard_size = begun
     _require_known(place, origin, known)
     shards = finished_shards(place, origin, n_images=len(images), shard_size=shard_size)
-    right = {shard.listed.file for shard in shards.values()}
-    run, is_decided = run_hash(origin, shard_size=shard_size), True
-    for file in place.names():
-        number = shard_number(file)
-        if number is None or file in right:
-            continue
-        if number in shards and _is_shard_of(place, file, run):
-            is_decided = False
-        else:
-            place.remove(file)
-    if not is_decided or len(shards) < -(-len(images) // shard_size):
+    if len(shards) < -(-len(images) // shard_size):
+        for file in place.names():
+            if (number := shard_number(file)) is not None and number not in shards:
+                place.remove(file)
         return False
     finished = [shards[number] for number in sorted(shards)]
     _require_wanted(setting, [image for shard in finished for image in shard.skipped])
-    write_index(place, index_of(images, origin, finished, shard_size=shard_size))
-    published = read_index(place)  # this one, or that of a process that was faster
-    if published is not None:
-        remove_leftovers(place)
-        tidy(place, published)
+    publish(place, index_of(images, origin, finished, shard_size=shard_size))
     return True
-
-
-def _is_shard_of(place: Place, file: str, run: str) -> bool:
-    try:
-        shard = read_shard(place, file)
-    except ValueError:
-        return False
-    return shard.run == run and shard.number == shard_number(file)
 
 
 def _require_wanted(setting: Setting, skipped: Sequence[Skipped]) -> None:
@@ -690,6 +595,12 @@ def _require_wanted(setting: Setting, skipped: Sequence[Skipped]) -> None:
 
 def _preprocessing(name: str) -> str:
     return preprocess_hash(build_preprocess(catalogue()[name].preprocess))
+
+
+def place_of(setting: Setting, name: str, images: ImageSet) -> Place:
+    """Where the features of a part under an encoder are."""
+    root = place_at(setting.place)
+    return features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
 
 
 def features_place(place: Place, name: str, images: ImageSet, *, precision: str, stored: str = "float32") -> Place:

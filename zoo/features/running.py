@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,13 +17,10 @@ from typing import Any, Literal, TypeAlias
 
 from ..datasets import ImageData, ImageSet
 from ..errors import QueryError, StoreError, ZooError
-from ..execution.executor import WAIT, Executor, Failure, Outcome, Resources, Wait
+from ..execution.executor import DIED, WAIT, Executor, Outcome, PartOf, Resources, Wait, versions
 from ..execution.journal import Asked, Journal, now
-from ..execution.part import PartOf
-from ..execution.versions import versions
 from ..progress import Progress
-from ..storage import Place, place_at
-from .items import Item, Setting, alone, complete, compute_item, features_path, features_place, parse_done, plan
+from .items import Item, ItemDone, Setting, alone, complete, compute_item, features_path, place_of, plan
 from .origin import CODE_NUMBER
 from .store import HOW, INDEX, RUN, damaged, read_index
 
@@ -114,7 +111,7 @@ def run_features(
     """Computes the features of some encoders on workers, and writes the index of each as soon as its shards are there.
 
     An item that fails is done again for each of its encoders alone, so that one that fails stops none of the others;
-    an encoder that fails :data:`GIVEN_UP` times is left out from there on. With a :class:`~zoo.execution.part.PartOf`
+    an encoder that fails :data:`GIVEN_UP` times is left out from there on. With a :class:`PartOf`
     this does the items of that part, and completes what the other parts have left complete.
 
     Parameters
@@ -217,12 +214,6 @@ def asked_for(
     )
 
 
-def place_of(setting: Setting, name: str, images: ImageSet) -> Place:
-    """Where the features of a part under an encoder are."""
-    root = place_at(setting.place)
-    return features_place(root, name, images, precision=setting.how.precision, stored=setting.stored)
-
-
 def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
     """Settings that move the last bits of features."""
     return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
@@ -299,8 +290,6 @@ class _Run:
         self._wanted = {name: set(parts) for name in names}  # parts that are not complete
         self._rounds: Counter[Any] = Counter()
         self._n_failed: Counter[str] = Counter()  # items, by encoder
-        self._completing: dict[Future[bool], tuple[str, str]] = {}
-        self._thread: ThreadPoolExecutor | None = None
         self._shown = ", ".join([*names[:2], f"and {len(names) - 2} more"] if len(names) > 3 else names)
         self._n_planned = sum(len(item.encoders) * self._n_images(item) for item in items)
         self._n_all = self._n_planned
@@ -312,7 +301,6 @@ class _Run:
         self._journal.planned(self._report.n_items)
         name = f"{self._shown}, {self._data.name}"
         self._progress.start(name, self._n_all, max(self._n_all - self._n_planned, 0))
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="zoo-completing")
         try:
             for name, wanted in self._wanted.items():
                 for part in sorted(wanted):
@@ -322,12 +310,9 @@ class _Run:
                 for outcome in outcomes:
                     self._n_open -= 1
                     self._take(outcome)
-                    self._settle()
-                    self._note_workers(executor)
         finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._note_workers(executor)
             self._progress.end()
-        self._note_workers(executor)
         self._report.incomplete = [(name, part) for name, wanted in self._wanted.items() for part in sorted(wanted)]
         return self._report
 
@@ -338,13 +323,10 @@ class _Run:
             if isinstance(piece, Item):
                 piece = self._without_given_up(piece)
                 if piece is None:
-                    self._settle()
                     continue
             if piece is not None:
                 self._n_open += 1
                 yield piece
-            elif self._completing:  # nothing else is there to do, so that waiting here costs nothing
-                self._settle(wait=True)
             elif self._n_open:
                 yield WAIT
             else:
@@ -370,8 +352,8 @@ class _Run:
             self._take_done(outcome, outcome.work)
 
     def _take_done(self, outcome: Outcome[Any, Any], item: Item) -> None:
-        assert outcome.value is not None  # or it would have failed
-        done, label = parse_done(outcome.value), _label(item)
+        done, label = outcome.value, _label(item)
+        assert isinstance(done, ItemDone)
         n_images = len(item.encoders) * self._n_images(item)
         self._journal.outcome(
             outcome, label, was_there=done.was_there, n_images=0 if done.was_there else n_images, n_bytes=done.n_bytes
@@ -380,8 +362,7 @@ class _Run:
         self._report.n_there += done.was_there
         self._report.n_retried += bool(outcome.failures)
         if done.nondeterministic:
-            odd = [item.encoders[place] for place in done.nondeterministic]
-            self._journal.nondeterministic({**label, "encoders": odd})
+            self._journal.nondeterministic({**label, "encoders": list(done.nondeterministic)})
             self._report.n_nondeterministic += 1
         if done.batch_size < self._setting.how.batch_size and not done.was_there:
             self._journal.halved(label, done.batch_size)
@@ -393,7 +374,8 @@ class _Run:
     def _take_failed(self, outcome: Outcome[Any, Any]) -> None:
         item: Item = outcome.work
         self._rounds[item] += 1
-        if _all_died(outcome.failures) and self._rounds[item] < ROUNDS:  # of nodes that go, not of the item
+        kinds = {failure.kind for failure in outcome.failures}
+        if kinds == {DIED} and self._rounds[item] < ROUNDS:  # of nodes that go, not of the item
             self._more.append(item)
             return
         if len(item.encoders) > 1:
@@ -419,32 +401,19 @@ class _Run:
         self._complete_if_due(name, item.part)
 
     def _complete_if_due(self, name: str, part: str) -> None:
-        """Begins to complete features whose items all came to an end, beside the handing out of others."""
-        assert self._thread is not None
-        if self._left[name, part] <= 0 and not any(one.part == part and one.encoder == name for one in self._failures):
-            self._completing[self._thread.submit(complete, self._setting, name, part)] = name, part
-
-    @property
-    def _failures(self) -> list[Failed]:
-        return self._report.failures
-
-    def _settle(self, *, wait: bool = False) -> None:
-        """Takes what has been completed; ``wait``: at least one."""
-        for future in list(self._completing):
-            if not (wait or future.done()):
-                continue
-            wait = False
-            name, part = self._completing.pop(future)
-            try:
-                is_complete = future.result()
-            except ZooError as error:
-                self._journal.failed({"encoders": [name], "part": part, "number": None}, str(error))
-                self._fail(name, part, None, str(error))
-                continue
-            if is_complete:
-                self._take_complete(name, part)
-            elif not self._is_part:
-                self._plan_again(name, part)
+        """Completes features whose items all came to an end."""
+        if self._left[name, part] > 0 or any((one.encoder, one.part) == (name, part) for one in self._report.failures):
+            return
+        try:
+            is_complete = complete(self._setting, name, part)
+        except ZooError as error:
+            self._journal.failed({"encoders": [name], "part": part, "number": None}, str(error))
+            self._fail(name, part, None, str(error))
+            return
+        if is_complete:
+            self._take_complete(name, part)
+        elif not self._is_part:
+            self._plan_again(name, part)
 
     def _take_complete(self, name: str, part: str) -> None:
         self._journal.complete(name, part)
@@ -488,7 +457,3 @@ class _Run:
 
 def _label(item: Item) -> dict[str, Any]:
     return {"encoders": list(item.encoders), "part": item.part, "number": item.number, "shard_size": item.shard_size}
-
-
-def _all_died(failures: Sequence[Failure]) -> bool:
-    return bool(failures) and all(failure.kind == "WorkerDied" for failure in failures)

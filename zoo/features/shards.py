@@ -431,7 +431,9 @@ def _read(shard: Shard, name: str) -> np.ndarray:
         if shard.place.folder is not None:
             return mapped(shard.place.folder / shard.file, placed)
         if name == "x":
-            return _mapped_copy(shard, placed)
+            with suppress(FileNotFoundError):  # removed meanwhile by a process that needed room
+                return mapped(_copy(shard), placed)
+            return mapped(_copy(shard), placed)
         content = shard.y if name == "y" else None
         if content is None:
             content = shard.place.read(shard.file, placed.offset, placed.n_bytes)
@@ -449,20 +451,6 @@ def _read(shard: Shard, name: str) -> np.ndarray:
 
 _COPIES = "features"  # folder of the cache with copies of shards at addresses, named by their hashes
 _LIMIT = "ZOO_FEATURES_CACHE_GB"
-_N_TRIES = 3  # of mapping a copy which another process may remove in the same moment
-
-
-def _mapped_copy(shard: Shard, placed: Placed) -> np.ndarray:
-    """An array of a shard at an address, from its copy in the cache; a copy that is removed meanwhile stays mapped."""
-    for _ in range(_N_TRIES):
-        try:
-            return mapped(_copy(shard), placed)
-        except FileNotFoundError:  # removed by a process that needed room
-            continue
-    raise StoreError(
-        f"Copies of shards vanish from {cache_folder() / _COPIES} faster than they are read; allow more than "
-        f"{_LIMIT}={cache_limit() / 1e9:g} gigabytes."
-    )
 
 
 def _copy(shard: Shard) -> Path:

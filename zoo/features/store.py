@@ -17,6 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -53,8 +54,7 @@ INDEX, RUN = "index.json", "run.json"
 HOW = "how.json"
 """By which batches and threads workers compute, which moves last bits; only of features that were begun on workers."""
 
-_TEMPORARY = re.compile(r"\.(shard-|index|run).*-[0-9a-f]{16}\.tmp")  # as zoo.files names them
-_STALE_S = 3_600.0  # after which a shard that is half written is abandoned
+_STALE_S = 3_600.0  # after which a half-written shard is abandoned
 _ORIGIN_BYTES = 1 << 14  # of an index, which have its origin
 _N_REQUESTS = 16  # to an address at once
 _Asked = TypeVar("_Asked")
@@ -282,19 +282,6 @@ def damaged(place: Place, name: str, error: Exception) -> DataError:
         f"The features in {place.shown} are damaged ({name}: {reason}); restore the file, or remove the folder and "
         "compute the features again."
     )
-
-
-def remove_leftovers(place: Place) -> None:
-    """Removes half-written files of killed processes from a folder; object stores have none."""
-    if place.folder is None:
-        return
-    for path in place.folder.glob(".*.tmp"):
-        try:
-            stale = time.time() - path.stat().st_mtime > _STALE_S
-        except FileNotFoundError:  # its process has just finished it
-            continue
-        if stale and _TEMPORARY.fullmatch(path.name):
-            path.unlink(missing_ok=True)
 
 
 def _read(place: Place, name: str) -> dict[str, Any] | None:
@@ -541,12 +528,24 @@ def verify(where: str | Path | Place) -> Features:
 
 
 def tidy(place: Place, index: Index) -> None:
-    """Removes what complete features do not need: the notes of the run, and shards that the index does not list."""
+    """Removes what complete features do not need: the notes of the run, shards that the index does not list, halves."""
     listed = {shard.file for shard in index.shards}
     place.remove(RUN)
     for file in shard_files(place):
         if file not in listed:
             place.remove(file)
+    for half in () if place.folder is None else place.folder.glob(".shard-*.tmp"):  # of killed processes
+        with suppress(FileNotFoundError):
+            if time.time() - half.stat().st_mtime > _STALE_S:
+                half.unlink()
+
+
+def publish(place: Place, index: Index) -> None:
+    """Makes a place of features complete by this index, or that of a process that was faster, and tidies it."""
+    write_index(place, index)
+    published = read_index(place)
+    if published is not None:
+        tidy(place, published)
 
 
 def _why_none(place: Place) -> str:

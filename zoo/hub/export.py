@@ -20,7 +20,7 @@ from typing import Any
 from ..cards.representations import MARK, own_id
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, StoreError, WeightsRefused
-from ..files import replace_folder, replaced, restore_interrupted
+from ..files import replace_folder, replaced
 from ..loading import StoredWeights
 from ..version import __version__
 from ..weights.places import file_sha256, portable, shown, without_keys
@@ -102,10 +102,7 @@ def export_to_hub_folder(card: EncoderCard, found: StoredWeights, folder: Path) 
 
 
 def require_exportable(card: EncoderCard, folder: Path) -> None:
-    """Refuses an encoder without weights, and a folder with content that an export would lose.
-
-    If an earlier export to this folder was interrupted, the old one is restored first.
-    """
+    """Refuses an encoder without weights, and a folder with content that an export would lose."""
     if MARK in card.id:
         raise QueryError(
             f"{card.id!r} names other features of an encoder, and a folder holds all of it; export {own_id(card.id)!r}."
@@ -115,7 +112,6 @@ def require_exportable(card: EncoderCard, folder: Path) -> None:
             f"{card.id!r} is random by definition and has no weights to export; its id and a seed are all."
         )
     target = Path(os.path.realpath(folder))
-    restore_interrupted(target, "export")
     if not os.path.lexists(folder):
         return
     if not target.is_dir():

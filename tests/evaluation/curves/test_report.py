@@ -50,7 +50,7 @@ from zoo.evaluation.curves.report import (
 from zoo.evaluation.curves.runs import CurveProgress, CurveRun, Job, Unfinished, Workload
 from zoo.evaluation.curves.training import Step, Trained
 from zoo.execution import processes
-from zoo.execution.part import PartOf
+from zoo.execution.executor import PartOf
 from zoo.execution.processes import Processes
 from zoo.results.recording import PROVENANCE_KEYS, provenance_of, record
 from zoo.results.rows import measurements

@@ -230,7 +230,7 @@ def learning_curves(
         That train at the same time, on this machine.
     executor, resources : Executor, Resources, optional
         Does the runs instead, on machines that reach the folder, and what each run takes of them; of a
-        :class:`~zoo.execution.part.PartOf`, those of the part.
+        :class:`~zoo.execution.executor.PartOf`, those of the part.
     progress : CurveProgress, optional
         Called as runs go on.
     train : callable

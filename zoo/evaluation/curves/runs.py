@@ -28,8 +28,7 @@ from typing import Any, Literal, TypeAlias
 
 from ...encoders import Encoder
 from ...errors import DataError, QueryError, StoreError, ZooError
-from ...execution.executor import DIED, Executor, Failure, Resources, n_cores
-from ...execution.part import PartOf
+from ...execution.executor import DIED, Executor, Failure, PartOf, Resources, n_cores
 from ...execution.processes import Processes, tell
 from ...files import replaced
 from ...optional import requires_extra
