@@ -8,8 +8,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata as installed
 from functools import partial
+from importlib import metadata as installed
 from itertools import chain, groupby
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -224,24 +224,16 @@ def caches() -> Iterator[Check]:
     yield _cache("weights", "ZOO_CACHE or TORCH_HOME", weights_folder)
     if place := mirror_place():
         yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{shown_place(place)}: every load comes from there")
-    yield _cache("torch.hub", "TORCH_HOME", lambda: _home("TORCH_HOME", "torch") / "hub", is_needed=False)
-    yield _cache("hf", "HF_HOME", lambda: _home("HF_HOME", "huggingface"))
 
 
-def _home(variable: str, name: str) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get(variable) or Path(base) / name).expanduser()
-
-
-def _cache(owner: str, variable: str, locate: Callable[[], Path], *, is_needed: bool = True) -> Check:
-    """Checks one folder of files; the zoo only reads from a cache that is not needed."""
+def _cache(owner: str, variable: str, locate: Callable[[], Path]) -> Check:
     name = f"{owner} ({variable})"
     try:
         folder = locate()
     except (ZooError, RuntimeError) as error:  # pathlib says so of a home that it cannot find
         return Check("caches", name, "problem", f"{str(error).rstrip('.')}; set {variable} to a folder")
     if obstacle := _obstacle(folder, variable):
-        return Check("caches", name, "problem" if is_needed else "warning", obstacle)
+        return Check("caches", name, "problem", obstacle)
     free = shutil.disk_usage(_nearest(folder)).free
     used = sum(os.lstat(os.path.join(parent, name)).st_size for parent, _, names in os.walk(folder) for name in names)
     detail = f"{folder}: {size(used)} used, {size(free)} free"

@@ -62,33 +62,19 @@ def results_merge_command(paths: tuple[str, ...], folder: Path | None, dry_run: 
     done = merge(paths, folder=folder, dry_run=dry_run)
     if as_json:
         print_json(
-            {
-                "folder": str(done.folder),
-                "dry_run": dry_run,
-                "files": list(done.files),
-                "left": list(done.left),
-                "rows": done.n_rows,
-                "new": done.n_new,
-                "known": done.n_known,
-                "again": done.n_again,
-                "added_to": [str(path) for path in done.paths],
-                "cards": list(done.cards),
-                "contradictions": [one.as_dict() for one in done.contradictions],
-                "wrong": [one.as_dict() for one in done.wrong],
-                "set_aside": None if done.set_aside is None else str(done.set_aside),
-            }
+            {"folder": str(done.folder), "dry_run": dry_run, "files": list(done.files), "left": list(done.left)}
+            | {"rows": done.n_rows, "new": done.n_new, "known": done.n_known, "again": done.n_again}
+            | {"added_to": [str(path) for path in done.paths], "cards": list(done.cards)}
+            | {"contradictions": [one.as_dict() for one in done.contradictions]}
+            | {"wrong": [one.as_dict() for one in done.wrong]}
+            | {"set_aside": None if done.set_aside is None else str(done.set_aside)}
         )
     elif not done.files:
         raise NothingFound(f"There are no results files in {', '.join(paths)}.")
     else:
         would = "to be added" if dry_run else "added"
-        counts = {
-            would: done.n_new,
-            "recorded already": done.n_known,
-            "the same again": done.n_again,
-            "contradict others": len(done.contradictions),
-            "wrong, or without provenance": len(done.wrong),
-        }
+        counts = {would: done.n_new, "recorded already": done.n_known, "the same again": done.n_again}
+        counts |= {"contradict others": len(done.contradictions), "wrong, or without provenance": len(done.wrong)}
         rows = [[name, f"{count:,}"] for name, count in counts.items() if count or name == would]
         print_table(["rows", ""], rows, right=[1])
         _print_wrong([*map(str, done.contradictions), *(one.sentence for one in done.wrong)])
@@ -268,20 +254,11 @@ def submit_command(
     )
     if as_json:
         print_json(
-            {
-                "repository": str(done.repository),
-                "branch": done.branch,
-                "commit": done.commit,
-                "folder": done.folder,
-                "files": list(done.files),
-                "source": done.source,
-                "rows": done.n_rows,
-                "known": done.n_known,
-                "bare": done.n_bare,
-                "encoders": list(done.encoders),
-                "cards": list(done.cards),
-                "numbers": [one.as_dict() for one in done.standings],
-            }
+            {"repository": str(done.repository), "branch": done.branch, "commit": done.commit}
+            | {"folder": done.folder, "files": list(done.files), "source": done.source}
+            | {"rows": done.n_rows, "known": done.n_known, "bare": done.n_bare}
+            | {"encoders": list(done.encoders), "cards": list(done.cards)}
+            | {"numbers": [one.as_dict() for one in done.standings]}
         )
         return
     rows = []
