@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -145,11 +144,3 @@ def test_a_note_of_several_encoders_is_printed_once(capsys: pytest.CaptureFixtur
     assert printed[7].startswith("blind guess 30.0 (30.0 to 30.0), maximal supervision 10.0 (9.8 to 10.2)")
     assert printed[10].split()[:3] == ["a", "50", "21.4"]  # 10 + 20 * 0.57
     assert printed[10].split()[-3:-1] == ["40", "%"]
-
-
-@pytest.mark.parametrize(("unit", "shown"), [("percent", "21.4"), ("depth units of the data set", "21.40")])
-def test_risks_have_as_many_digits_as_their_size_asks_for(
-    unit: str, shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_curves([replace(curve("a"), unit=unit)])  # the blind guess has 30
-    assert capsys.readouterr().out.splitlines()[9].split()[2] == shown

@@ -46,14 +46,6 @@ def test_a_broken_card_is_a_problem_and_exit_code_1(own_folder: Path) -> None:
     assert result.stderr.endswith("Error: 1 problem: your own cards.\n")
 
 
-def test_a_broken_row_is_a_problem(own_folder: Path) -> None:
-    (own_folder / "results").mkdir()
-    (own_folder / "results" / "mine.csv").write_text("encoder,value\n")
-    status, detail = found(code=1)["your own results"]
-    assert status == "problem"
-    assert str(own_folder / "results" / "mine.csv") in detail
-
-
 def test_a_results_file_that_was_changed_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     from zoo.results import rows
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
 
 import zoo
@@ -13,8 +12,6 @@ from tests.cli_runner import document, names, on_terminal, run, table
 from tests.reported_rows import reported_text
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import COLUMNS, Missing
-from zoo.cli.options import encoder_names
-from zoo.cli.show import show_command
 from zoo.hub import entry_points
 from zoo.results import summaries
 from zoo.results.facts import FACTS
@@ -99,10 +96,6 @@ class TestList:
         assert "!  measured wrongly" in result.stderr
         assert "~  assumed, not measured" in run("list", "--columns", "encoder,approx").stderr
 
-    def test_the_columns_explain_themselves(self) -> None:
-        assert [line[0] for line in table("list", "--help-columns")[1:]] == list(FACTS)
-        assert [column["name"] for column in document("list", "--help-columns")["columns"]] == list(FACTS)
-
 
 class TestShow:
     def test_json_has_every_fact_of_the_card_under_its_dotted_name(self) -> None:
@@ -180,11 +173,6 @@ class TestExperiments:
         assert "did you mean randomised" in run("list", "--family", "randomise", code=2).stderr
         entries = entry_points()
         assert {name for name in entries if name.startswith("_")} >= {f"_{name}" for name in drawn}
-
-    def test_a_shell_completes_them_where_no_other_begins_so(self) -> None:
-        with click.Context(show_command) as context:
-            assert encoder_names(context, show_command.params[0], "randomised_00")[0] == "randomised_000"
-            assert "randomised_000" not in encoder_names(context, show_command.params[0], "r")
 
 
 def test_reported_numbers_have_marks_and_columns_of_their_own(home: Path) -> None:

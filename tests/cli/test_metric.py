@@ -91,25 +91,6 @@ def test_scores_of_labelled_features_come_from_files_and_are_recorded_by_their_p
     assert rows["h_score"].protocol == "zoo-transferability-1 (n_images=100)" and rows["h_score"].n_train is None
 
 
-def test_notes_and_counts_of_duplicates_stand_beside_the_values(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    np.save(tmp_path / "noise.npy", generator.normal(size=(80, 5, 8)))
-    (found,) = document("metric", "lidar", str(tmp_path / "noise.npy"))["metrics"]
-    assert found["details"]["ratio"] < found["details"]["ratio_of_noise"] and "measures noise" in found["notes"][0]
-    assert "LiDAR: Nothing says that images differ" in run("metric", "lidar", str(tmp_path / "noise.npy")).output
-    z = generator.normal(size=(300, 5))
-    np.save(tmp_path / "doubled.npy", np.concatenate([z, z[:40], z[:60] + 1e-7]))
-    names = "intrinsic_dimension,cluster_learnability,local_dimension_entropy,rankme"
-    *counted, rankme_alone = document("metric", names, str(tmp_path / "doubled.npy"))["metrics"]
-    assert [one["details"]["n_duplicates"] for one in counted] == [40, 40, 40]
-    assert counted[0]["details"]["n_near_duplicates"] == counted[2]["details"]["n_near_duplicates"] == 120
-    assert all("near duplicates" in one["notes"][-1] for one in counted) and rankme_alone["notes"] == []
-    text = run("metric", names, str(tmp_path / "doubled.npy")).output
-    assert "40 exact, 120 near" in text and "intrinsic dimension: 120 of 360 rows are near duplicates" in text
-    np.save(tmp_path / "once.npy", z)
-    assert "duplicates" not in run("metric", names, str(tmp_path / "once.npy")).output
-
-
 def test_bad_requests_get_one_sentence(views: tuple[Path, np.ndarray], tmp_path: Path) -> None:
     flat, broken = views[1][:, 0], views[1].copy()
     broken[3, 0, 0] = np.nan

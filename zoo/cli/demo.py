@@ -11,7 +11,6 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import fact_text
-from ..files import content_folder
 from ..optional import requires_extra
 from ..results.derived import summaries
 from ..results.facts import points, short_number
@@ -19,8 +18,6 @@ from ..results.values import SETTINGS
 from .output import json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
-    import torch
-
     from ..evaluation.evaluating import Evaluation
 
 _DATA = "digits"
@@ -115,25 +112,10 @@ def _evaluated(name: str, out: Path) -> Evaluation:
 
     data = open_images(_DATA)
     twin = featurise_data(_TWINS[name], data, root=out, parts=("train",))["train"]
-    features = featurise_data(name, data, root=out, load=_load)
+    features = featurise_data(name, data, root=out)
     request = Request(settings=tuple(_SPLITS), decompose=True, supervised=twin)
     kept = runs_folder(out, name)
     return evaluate(features["train"], features["val"], request, card=catalogue()[name], cache=kept)
-
-
-def _load(name: str) -> tuple[torch.nn.Module, Any]:
-    """Loads through torch.hub if this is a checkout, as a user of the hub would; else through zoo.load."""
-    repository = content_folder("metadata").parent
-    if (repository / "hubconf.py").is_file():
-        import torch
-
-        found: tuple[torch.nn.Module, Any] = torch.hub.load(  # type: ignore[no-untyped-call]
-            str(repository), name, source="local"
-        )
-        return found
-    from ..loading import load
-
-    return load(name)
 
 
 def _standing() -> list[dict[str, Any]]:
