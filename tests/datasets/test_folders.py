@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from zoo.datasets import open_images
-from zoo.errors import CorruptImage, DataError, UnknownName
+from zoo.errors import CorruptImage, DataError, QueryError
 
 
 def put(path: Path, grey: int = 0, *, mode: str = "L") -> Path:
@@ -130,5 +130,5 @@ def same_parts(root: Path) -> None:
 )
 def test_folders_that_would_mislead_a_probe_are_refused(two_parts: Path, make: Any, words: str) -> None:
     make(two_parts)
-    with pytest.raises((DataError, UnknownName), match=words):
+    with pytest.raises((DataError, QueryError), match=words):
         open_images(two_parts)

@@ -50,8 +50,7 @@ from .options import (
 from .output import NothingFound, counted, fits, json_option, print_json, print_notes, print_table, record
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
-_CLOSER = (("architecture", ""), ("licence", "commercial_use"), ("reported", ""), ("commercial_use", ""))
-"""Default columns that a narrow terminal does without, one after the other, and what stands there instead."""
+_DISPENSABLE = ("architecture", "reported", "licence")  # default columns that a narrow terminal does without, in order
 _LIST_EXAMPLES = """\b
 Examples:
   zoo list dinov2
@@ -169,9 +168,7 @@ def _print_subjects(
 ) -> dict[Fact, list[str]]:
     """Prints a table, and returns its columns; of the default ones, those that the terminal has room for."""
     columns = {name: cells(fact, listed) for name, fact in wanted.items()}
-    for name, instead in [("", ""), *(_CLOSER if are_default else ())]:
-        if instead:
-            columns[instead] = cells(FACTS[instead], listed)
+    for name in ("", *(_DISPENSABLE if are_default else ())):
         columns.pop(name, None)
         rows = list(zip(*columns.values(), strict=True))
         if fits(list(columns), rows):

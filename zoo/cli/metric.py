@@ -149,8 +149,7 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
         return
     if metrics is None or not words:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
-    is_all = metrics == "all"
-    wanted = list(FEATURE_METRICS) if is_all else [feature_metric(one).name for one in metrics.split(",")]
+    wanted = list(FEATURE_METRICS) if metrics == "all" else [feature_metric(one).name for one in metrics.split(",")]
     chosen: dict[str, dict[str, Any]] = {}  # options by metric
     for key, value in settings_of(options["changed"], form="METRIC.NAME=VALUE").items():
         name, point, option = key.partition(".")
@@ -167,7 +166,7 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
         _of_encoders(wanted, names, last, chosen, options, as_json)
     else:
         refuse_idle(given_options().keys() - _OF_A_FILE, "without IMAGES, a file of features is measured")
-        _of_file(wanted, Path(last), chosen, options, as_json, is_all=is_all)
+        _of_file(wanted, Path(last), chosen, options, as_json)
 
 
 def _about(one: FeatureMetric) -> Record:
@@ -197,9 +196,7 @@ def _print(records: Sequence[Record], notes: Sequence[str]) -> None:
     print_notes([*missing, *(f"{one['title']}: {note}" for one in computed for note in one["notes"]), *notes])
 
 
-def _of_file(
-    wanted: Sequence[str], path: Path, chosen: Record, options: Record, as_json: bool, *, is_all: bool
-) -> None:
+def _of_file(wanted: Sequence[str], path: Path, chosen: Record, options: Record, as_json: bool) -> None:
     """Computes and prints the metrics that the arrays of a file allow."""
     from ..errors import DataError
     from ..evaluation.label_free.catalogue import compute
@@ -211,10 +208,8 @@ def _of_file(
     ids = arrays.get("ids")
     n_images = len(arrays["z"]) if ids is None else len(set(ids.tolist()))
     records: list[Record] = []
-    lacking: list[str] = []  # that nobody asked for by name: one line for all
     for one in map(feature_metric, wanted):
         begun_s = time.perf_counter()
-        arguments: Record = {}
         try:
             arguments = arguments_for(one, arrays)
             if one.streams:
@@ -226,7 +221,6 @@ def _of_file(
             if len(wanted) == 1:
                 raise
             records.append(_about(one) | {"value": None, "reason": str(error)})
-            lacking += [one.title] if is_all and not arguments else []
             continue
         views = value.details.get("n_views")
         records.append(
@@ -245,10 +239,7 @@ def _of_file(
     if as_json:
         print_json({"features": str(path), "metrics": records})
     else:
-        rest = [one for one in records if one["title"] not in lacking]
-        _print(
-            rest, [f"{', '.join(lacking)}: need views, labels or other images than the file holds"] if lacking else []
-        )
+        _print(records, [])
     if all(one["value"] is None for one in records):
         raise click.ClickException(_NONE)
 

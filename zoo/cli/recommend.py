@@ -240,7 +240,7 @@ def _left_out_records(left_out: Mapping[str, list[str]]) -> list[dict[str, Any]]
 def _ranked_record(one: Ranked, constraints: Constraints) -> dict[str, Any]:
     candidate, noise, odds = one.candidate, one.noise, one.odds
     card, predicted = candidate.card, candidate.predicted
-    facts = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
+    facts: dict[str, Any] = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
     facts |= {"licence": card.licence.weights, "licence_code": card.licence.code}
     facts |= {"commercial_use": card.commercial_use, "availability": card.weights.availability}
     basis = [{"setting": SETTING_OF[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]

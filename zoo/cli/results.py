@@ -345,18 +345,14 @@ class _Pivot:
     def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str]) -> None:
         from ..results.vocabulary import FEATURE_METRICS
 
-        order = {name: place for place, name in enumerate(dict.fromkeys(mean.metric for mean in means))}
-        order = {PROBE: -9, NEIGHBOURS: -8, **{name: place - 7 for place, name in enumerate(PART_HEADS)}} | {
-            name: place for name, place in order.items() if name not in (PROBE, NEIGHBOURS, *PART_HEADS)
-        }
-        order |= {name: place - 99 for place, name in enumerate(metrics) if name in order}
+        order = list(dict.fromkeys([*metrics, PROBE, NEIGHBOURS, *PART_HEADS, *(mean.metric for mean in means)]))
         n_labels: dict[Column, int] = {}
         self.found: dict[tuple[str, str], dict[Column, SeedMean]] = {}
         for mean in means:
             column = (mean.metric, mean.split)
             n_labels[column] = max(n_labels.get(column, 0), mean.n_train or 0)
             self.found.setdefault((mean.encoder, mean.source), {})[column] = mean
-        self.columns = sorted(n_labels, key=lambda column: (order[column[0]], -n_labels[column]))
+        self.columns = sorted(n_labels, key=lambda column: (order.index(column[0]), -n_labels[column]))
         self.sources = list(dict.fromkeys(mean.source for mean in means))
         first = self.columns[0]
         free = FEATURE_METRICS.get(first[0])
