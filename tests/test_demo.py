@@ -82,16 +82,12 @@ def test_as_text_it_shows_every_step(tmp_path_factory: pytest.TempPathFactory, d
     assert result.output.partition("Where they stand")[2].count("\n") <= 18  # of a terminal of 24 lines
 
 
-@pytest.mark.parametrize(
-    ("module", "library"),
-    [("torch", "torch"), ("sklearn", "scikit-learn")],
-)
-def test_without_a_library_it_ends_with_one_sentence(tmp_path: Path, module: str, library: str) -> None:
-    script = f"""
+def test_without_a_library_it_ends_with_one_sentence(tmp_path: Path) -> None:
+    script = """
 import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == {module!r}:
+        if name.partition(".")[0] == "sklearn":
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 sys.meta_path.insert(0, Absent())
 from zoo.cli import main
@@ -104,6 +100,6 @@ main()
         check=False,
     )
     assert (printed.returncode, printed.stdout) == (1, "")
-    assert printed.stderr.startswith(f"Error: The demo needs the library {library!r}, which is not installed; run: ")
+    assert printed.stderr.startswith("Error: The demo needs the library 'scikit-learn', which is not installed; run: ")
     assert printed.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -67,17 +67,6 @@ def test_it_is_measured_with_few_and_all_labels_and_in_no_metric_of_a_class(
         assert found["metrics"]["metrics"][mean]["value"] == pytest.approx(np.mean(values)), mean
 
 
-@pytest.mark.parametrize("verb", ["layers", "metric"])
-def test_other_verbs_say_it_on_the_screen_and_in_json(verb: str, sources: dict[str, str], tmp_path: Path) -> None:
-    asked = {
-        "layers": ("layers", ENCODER, sources["folder"], "--probes", "0", "--resolutions", "16"),
-        "metric": ("metric", "one_shot_accuracy", ENCODER, sources["folder"], "--no-record"),
-    }[verb]
-    note = NOTE + repr(sources["first"])
-    assert note in run(*asked, "-v").output
-    assert note in json.dumps(document(*asked))
-
-
 def test_a_choice_says_it_on_the_screen_in_json_and_on_its_page(sources: dict[str, str], tmp_path: Path) -> None:
     asked = ("choose", sources["folder"], "--encoders", f"{ENCODER},{OTHER}", "--time", "1m")
     assert NOTE + repr(sources["first"]) in run(*asked, "--page", str(tmp_path / "page.html")).output

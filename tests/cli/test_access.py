@@ -69,12 +69,6 @@ url = "not published", availability = "by request", gate = "by mail"
     assert (first["revision"], first["sha256"], first["size_bytes"]) == (COMMIT, digest, len(BODY))
 
 
-def test_a_file_that_a_lock_file_knows_is_held_against_it(hub: Server, write: Write, tmp_path: Path) -> None:
-    write('url = "hf:own/er"')
-    (tmp_path / "zoo.lock").write_text(f"sha256:{'ab' * 32} {len(BODY)} hf:own/er\n")
-    assert document("doctor", "--access", "mine_a", code=1)["counts"] == {"changed": 1}
-
-
 def test_where_no_host_may_be_asked_or_no_encoder_is_meant_nothing_is_asked(
     hub: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,14 +71,6 @@ def test_a_change_of_preprocessing_is_told_with_its_reason_until_it_is_accepted(
         write_random("random", interpolation="bicubic")
 
 
-def test_weights_that_change_where_nobody_looks_are_drift() -> None:
-    for seed in (1, 2):
-        with serving({f"/{seed}.pth": checkpoint("tiny", seed=seed)}) as server:
-            write_card("served", f"{server.url}/{seed}.pth")
-            report = run("check", "served", code=seed - 1)
-    assert "weights changed" in report.stdout
-
-
 def test_numbers_that_are_not_finite_are_drift_and_null_in_json() -> None:
     overflowing = state("tiny")
     overflowing["norm.weight"] = torch.full_like(overflowing["norm.weight"], 3e38)
@@ -103,9 +95,6 @@ def test_what_cannot_be_had_does_not_keep_the_others_from_being_checked(monkeypa
     assert result.stderr == "Error: 1 of 2: tiny not checked.\n"
 
 
-@pytest.mark.parametrize("device", ["banana", "meta"])
-def test_a_device_that_cannot_compute_is_misuse(device: str) -> None:
-    result = run("check", "random", "--device", device, code=2)
-    assert f"The device '{device}' c" in result.stderr
-    assert result.stderr.endswith("use --device cpu.\n")
-    assert result.stderr.count("\n") == 1
+def test_a_device_that_cannot_compute_is_misuse() -> None:
+    result = run("check", "random", "--device", "banana", code=2)
+    assert "The device 'banana' c" in result.stderr and result.stderr.count("\n") == 1

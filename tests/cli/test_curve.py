@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from zoo.results.rows import measurements
 ENCODER = "pocket_simclr_rn_shapes"
 SHAPES = "shapes:classes=4,train=60,val=20,size_px=16"
 QUICK = ("--learning-rates", "3e-3", "--set", "least_steps=4", "--set", "most_steps=4")
+DEPTH = ("curve", ENCODER, SHAPES, "--task", "depth", "--maximal", "0.01")
 
 
 @pytest.fixture(autouse=True)
@@ -29,22 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_twice(tmp_path: Path) -> None:
-    wanted = (
-        "curve",
-        ENCODER,
-        SHAPES,
-        "--task",
-        "depth",
-        "--regimes",
-        "20,all",
-        "--seeds",
-        "2",
-        *QUICK,
-        "--maximal",
-        "0.01",
-        "--out",
-        str(tmp_path / "out"),
-    )
+    wanted = (*DEPTH, "--regimes", "20,all", "--seeds", "2", *QUICK, "--out", str(tmp_path / "out"))
     result = run(*wanted, "--json")
     assert result.stderr.startswith("9 runs\n1 of 9: blind guess: depth_l1_error ")
     assert "9 of 9: pocket_simclr_rn_shapes, 60 images, seed 1: depth_l1_error " in result.stderr
@@ -71,7 +56,7 @@ def test_a_dense_task_gives_curves_figures_a_strip_and_rows_and_is_not_measured_
 
 
 def test_a_part_of_the_work_says_how_much_is_left_to_the_others(tmp_path: Path) -> None:
-    wanted = ["curve", ENCODER, SHAPES, "--task", "depth", "--seeds", "1", *QUICK, "--maximal", "0.01", "--no-record"]
+    wanted = [*DEPTH, "--seeds", "1", *QUICK, "--no-record"]
     runs = {"done": 3, "all": 5, "folder": str(tmp_path / "runs")}
     part = [*wanted, "--regimes", "20,all", "--to", str(tmp_path / "runs"), "--part", "1/2"]
     assert document(*part) == {"part": {"k": 1, "n": 2}, "runs": runs}
@@ -86,24 +71,8 @@ def test_a_part_of_the_work_says_how_much_is_left_to_the_others(tmp_path: Path) 
 
 
 def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervision(home: Path) -> None:
-    text = run(
-        "curve",
-        "pocket_simclr_rn_digits",
-        "digits",
-        "--regimes",
-        "30,all",
-        "--seeds",
-        "4,",
-        "--frozen",
-        "--learning-rates",
-        "3e-3",
-        "--set",
-        "most_steps=40",
-        "--set",
-        "least_steps=40",
-        "--no-record",
-        "--verbose",
-    )
+    how = "--frozen --learning-rates 3e-3 --set most_steps=40 --set least_steps=40 --no-record --verbose"
+    text = run("curve", "pocket_simclr_rn_digits", "digits", "--regimes", "30,all", "--seeds", "4,", *how.split())
     lines = text.stdout.splitlines()
     assert lines[1] == "Transfer error on digits in percent, 451 test images"
     assert lines[3].split()[:2] == ["encoder", "CCI"]
@@ -126,69 +95,35 @@ def test_a_classification_prints_risks_between_blind_guess_and_maximal_supervisi
 
 def test_figures_that_cannot_be_written_do_not_cost_the_numbers(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    found = document(
-        "curve",
-        ENCODER,
-        SHAPES,
-        "--task",
-        "depth",
-        "--regimes",
-        "20,all",
-        "--seeds",
-        "1",
-        *QUICK,
-        "--maximal",
-        "0.01",
-        "--out",
-        str(tmp_path / "taken" / "below"),
-        code=1,
-    )
+    out = str(tmp_path / "taken" / "below")
+    found = document(*DEPTH, "--regimes", "20,all", "--seeds", "1", *QUICK, "--out", out, code=1)
     (problem,) = found["problems"]
     assert "could not be written" in problem and "--out" in problem
     assert found["recorded"]["new"] == 6 and found["files"] == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("pocket_simclr", SHAPES, "--task", "depth"), "There is no encoder named 'pocket_simclr'; did you mean"),
-        ((ENCODER, SHAPES), "expected one of classification, depth, normals (--task)"),
-        ((ENCODER, "digits", "--task", "depth"), "There is no image set with maps of depth named 'digits'"),
-        ((ENCODER, "nowhere", "--task", "classification"), "nowhere"),
-        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,x"), "The regime 'x' is no number of images"),
-        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,1k"), "A regime of 1,000 images was asked for"),
-        ((ENCODER, SHAPES, "--task", "depth", "--regimes", "20,20"), "each once"),
-        ((ENCODER, SHAPES, "--task", "depth", "--seeds", "0"), "Got --seeds '0'"),
-        ((ENCODER, SHAPES, "--task", "depth", "--learning-rates", "fast"), "Got the learning rates 'fast'"),
-        ((ENCODER, SHAPES, "--task", "depth", "--set", "least_step=3"), "did you mean least_steps"),
-        ((ENCODER, SHAPES, "--task", "depth", "--set", "patience=long"), "Got --set patience=long"),
-        ((ENCODER, SHAPES, "--task", "depth", "--epochs", "2", "--set", "epochs=3"), "expected it once"),
-        ((ENCODER, SHAPES, "--task", "depth", "--batch-size", "0"), "batch_size=0"),
-        ((ENCODER, SHAPES, "--task", "depth", "--device", "abacus"), "The device 'abacus' cannot be used here"),
-        ((ENCODER, SHAPES, "--task", "classification", "--regimes", "2,all"), "has no image of the class"),
-        (("dino_rn50", SHAPES, "--task", "classification", "--regimes", "2,all"), "no image of the class"),  # unfetched
-        (
-            (ENCODER, SHAPES, "--task", "depth", "--regimes", "20,all", *QUICK, "--maximal", "99"),
-            "Maximal supervision has a risk of 99",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value[3:])[:40],
-)
-def test_bad_requests_get_one_sentence(arguments: tuple[str, ...], expected: str) -> None:
-    is_of_data = "image of the class" in expected or "risk of 99" in expected
-    result = run("curve", *arguments, code=1 if is_of_data else 2)
-    (line,) = [line for line in result.stderr.splitlines() if not line.startswith(("1 of", "5 runs", "13 runs"))]
-    assert line.startswith("Error: ") and expected in line and result.stdout == ""
-
-
-def test_several_seeds_have_intervals_over_images_and_seeds(capsys: pytest.CaptureFixture[str]) -> None:
-    one, several = curve("a"), curve("b")
-    one = replace(one, points=tuple(replace(point, n_seeds=1) for point in one.points))
-    print_curves([several])
-    assert "images only" not in capsys.readouterr().out and not several.images_only
-    print_curves([one])
-    assert "images only" in capsys.readouterr().out
-    assert several.as_dict()["intervals_over"] == ["test images", "seeds"]
+def test_bad_requests_get_one_sentence() -> None:
+    depth, classes = (ENCODER, SHAPES, "--task", "depth"), (ENCODER, SHAPES, "--task", "classification")
+    for code, arguments, expected in (
+        (2, ("pocket_simclr", SHAPES, "--task", "depth"), "There is no encoder named 'pocket_simclr'; did you mean"),
+        (2, (ENCODER, SHAPES), "expected one of classification, depth, normals (--task)"),
+        (2, (ENCODER, "digits", "--task", "depth"), "There is no image set with maps of depth named 'digits'"),
+        (2, (*depth, "--regimes", "20,x"), "The regime 'x' is no number of images"),
+        (2, (*depth, "--regimes", "20,1k"), "A regime of 1,000 images was asked for"),
+        (2, (*depth, "--regimes", "20,20"), "each once"),
+        (2, (*depth, "--seeds", "0"), "Got --seeds '0'"),
+        (2, (*depth, "--learning-rates", "fast"), "Got the learning rates 'fast'"),
+        (2, (*depth, "--set", "least_step=3"), "did you mean least_steps"),
+        (2, (*depth, "--set", "patience=long"), "Got --set patience=long"),
+        (2, (*depth, "--epochs", "2", "--set", "epochs=3"), "expected it once"),
+        (2, (*depth, "--batch-size", "0"), "batch_size=0"),
+        (2, (*depth, "--device", "abacus"), "The device 'abacus' cannot be used here"),
+        (1, (*classes, "--regimes", "2,all"), "has no image of the class"),
+        (1, (*depth, "--regimes", "20,all", *QUICK, "--maximal", "99"), "Maximal supervision has a risk of 99"),
+    ):
+        result = run("curve", *arguments, code=code)
+        (line,) = [line for line in result.stderr.splitlines() if not line.startswith(("1 of", "5 runs", "13 runs"))]
+        assert line.startswith("Error: ") and expected in line and result.stdout == ""
 
 
 def test_seeds_are_a_number_or_a_list() -> None:
@@ -209,11 +144,3 @@ def test_a_note_of_several_encoders_is_printed_once(capsys: pytest.CaptureFixtur
     assert printed[7].startswith("blind guess 30.0 (30.0 to 30.0), maximal supervision 10.0 (9.8 to 10.2)")
     assert printed[10].split()[:3] == ["a", "50", "21.4"]  # 10 + 20 * 0.57
     assert printed[10].split()[-3:-1] == ["40", "%"]
-
-
-@pytest.mark.parametrize(("unit", "shown"), [("percent", "21.4"), ("depth units of the data set", "21.40")])
-def test_risks_have_as_many_digits_as_their_size_asks_for(
-    unit: str, shown: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_curves([replace(curve("a"), unit=unit)])  # the blind guess has 30
-    assert capsys.readouterr().out.splitlines()[9].split()[2] == shown

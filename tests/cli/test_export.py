@@ -44,26 +44,6 @@ def test_it_says_what_was_written(tmp_path: Path) -> None:
     assert written["sha256"] == sha256((tmp_path / "out" / "model.safetensors").read_bytes()).hexdigest()
 
 
-def test_a_restrictive_licence_is_told(tmp_path: Path) -> None:
-    path = Path(write_card("tiny", str(catalogue()["tiny"].weights.url)))
-    before = path.read_text()
-    try:
-        path.write_text(before + 'licence.weights = "CC-BY-NC-4.0"\n')
-        result = run("export", "tiny", "--hub", str(tmp_path))
-        note = document("export", "tiny", "--hub", str(tmp_path))["note"]
-    finally:
-        path.write_text(before)
-    assert result.stderr == note + "\n"
-    assert "CC-BY-NC-4.0, forbids commercial use" in note
-
-
-def test_a_folder_with_other_files_is_misuse_before_anything_is_fetched(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("mine")
-    result = run("export", "absent", "--hub", str(tmp_path), code=2)
-    assert "it holds 'thesis.tex'" in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
 def test_weights_that_cannot_be_had_leave_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_OFFLINE", "1")
     result = run("export", "absent", "--hub", str(tmp_path / "out"), code=1)

@@ -70,39 +70,18 @@ def test_one_page_is_written_on_demand_and_needs_a_name(tmp_path: Path) -> None:
     assert "expected --out DIR too" in refusal(path, "--single-file")
 
 
-def test_several_studies_are_counted_one_by_one(tmp_path: Path) -> None:
-    first = small_study(tmp_path)
-    second = tmp_path / "other.py"
-    second.write_text(first.read_text().replace('printed="8.6"', 'printed="7.24"'))
-    shown = run("study", str(first), str(second)).stdout
-    assert len(document("study", str(first), str(first))["studies"]) == 1
-    counts = [line.split() for line in shown.splitlines() if line.startswith(("small ", "other "))]
-    assert counts == [["small", "1", "0", "0", "1", "2"], ["other", "2", "0", "0", "0", "2"]]
+def test_a_request_that_cannot_be_understood_is_refused() -> None:
+    for arguments, message in {
+        "where_risk_lies": "There is no study named 'where_risk_lies'; did you mean where_the_risk_lies",
+        "all where_the_risk_lies": "expected 'all' alone",
+        "absent.py": "There is no file absent.py",
+        "what_an_encoder_is_good_at --encoder dino_vitS": "There is no encoder named 'dino_vitS'",
+    }.items():
+        assert message in refusal(*arguments.split())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["where_risk_lies"], "There is no study named 'where_risk_lies'; did you mean where_the_risk_lies"),
-        (["all", "where_the_risk_lies"], "expected 'all' alone"),
-        (["absent.py"], "There is no file absent.py"),
-        (["what_an_encoder_is_good_at", "--encoder", "dino_vitS"], "There is no encoder named 'dino_vitS'"),
-    ],
-)
-def test_a_request_that_cannot_be_understood_is_refused(arguments: list[str], message: str) -> None:
-    assert message in refusal(*arguments)
-
-
-def test_a_study_that_asks_for_an_unknown_column_is_refused_and_leaves_no_report(tmp_path: Path) -> None:
-    path = small_study(tmp_path, ('table.complete("usability")', 'table.complete("usabilty")'))
-    message = refusal(str(path), "--out", str(tmp_path / "report"))
-    assert "There is no column of the study table named 'usabilty'; did you mean usability" in message
-    assert [entry.name for entry in tmp_path.iterdir()] == ["small.py"]
-
-
-@pytest.mark.parametrize("library", ["xgboost", "pandas"])
-def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(tmp_path: Path, library: str) -> None:
-    script = f"import sys; sys.modules[{library!r}] = None\nfrom zoo.cli import main\nmain()"
+def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(tmp_path: Path) -> None:
+    script = "import sys; sys.modules['xgboost'] = None\nfrom zoo.cli import main\nmain()"
     done = subprocess.run(
         [sys.executable, "-c", script, "study", "all", "--out", str(tmp_path / "report")],
         capture_output=True,
@@ -110,9 +89,6 @@ def test_a_missing_library_is_named_with_the_extra_and_no_report_is_begun(tmp_pa
         timeout=120,
         check=False,
     )
-    assert done.returncode == 1, done.stderr
-    assert library in done.stderr
-    assert "[study]" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 1 and "xgboost" in done.stderr and "[study]" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.each import for_each
 from zoo.datasets import open_images
-from zoo.errors import CorruptImage, DataError, UnknownName
+from zoo.errors import CorruptImage, DataError, QueryError
 
 
 def put(path: Path, grey: int = 0, *, mode: str = "L") -> Path:
@@ -114,6 +114,6 @@ def same_parts(root: Path) -> None:
 def test_folders_that_would_mislead_a_probe_are_refused(make: Any, words: str, two_parts: Path, tmp_path: Path) -> None:
     other = shutil.copytree(two_parts, tmp_path / "copy" / "pets")
     make(other)
-    with pytest.raises((DataError, UnknownName), match=words):
+    with pytest.raises((DataError, QueryError), match=words):
         open_images(other)
     shutil.rmtree(other, ignore_errors=True)

@@ -159,10 +159,16 @@ def test_the_help_of_the_command_line_lists_the_kinds_without_numpy(run_apart: R
     assert [line.split()[0] for line in lines] == list(KINDS) and is_loaded == "False", done.stderr
 
 
-@for_each(["digit", "no/such/folder", "", "imagenet"])
+@for_each(["digit", "", "imagenet"])
 def test_an_unknown_image_set_lists_the_kinds(spec: str) -> None:
     with pytest.raises(UnknownName, match=r"Expected digits .*shapes.*FOLDER.*npz.*torchvision:NAME:ROOT.*huggingface"):
         open_images(spec)
+
+
+def test_a_path_that_is_not_there_is_no_unknown_name() -> None:
+    for spec in ("no/such/folder", "./birds", "~/birds"):
+        with pytest.raises(QueryError, match="There is no folder"):
+            open_images(spec)
 
 
 @for_each(["shapes:", "shapes:classes", "shapes:classes=-2", "shapes:depth=1",

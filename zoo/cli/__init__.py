@@ -104,21 +104,6 @@ VERBS = {
     "completion": Verb("doctor", "Print the completion script of a shell."),
 }
 
-_KEPT = {
-    "choose": "Fetched weights and finished features are kept",
-    "evaluate": "Finished features and probes are kept",
-    "features": "Finished shards of features are kept (with workers: zoo runs resume)",
-    "runs": "Finished shards of features are kept (with workers: zoo runs resume)",
-    "layers": "Finished features and tuned probes are kept",
-    "metric": "Finished features are kept",
-    "curve": "Finished runs are kept",
-    "site": "The earlier site is unchanged, finished studies are kept",
-    "get": "Fetched encoders and the received part of a file are kept",
-    "mirror": "Copied weights are kept",
-    "demo": "Finished features and probes are kept",
-}
-"""What an interrupted long verb leaves behind."""
-
 _EPILOG = """\b
 Examples:
   zoo list 'dino*'
@@ -182,8 +167,7 @@ class VerbGroup(click.Group):
             ctx.exit(0)
         except KeyboardInterrupt as error:
             above = "\n" if sys.stderr.isatty() else ""  # which shows the key that was pressed
-            kept = _KEPT.get(ctx.invoked_subcommand or "")
-            click.echo(f"{above}Stopped. {f'{kept}; run the same command again to go on.' if kept else ''}", err=True)
+            click.echo(f"{above}Stopped. Finished work is kept; run the same command again to go on.", err=True)
             ctx.exit(143 if isinstance(error, Terminated) else 130)
 
 

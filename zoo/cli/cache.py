@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..errors import MissingExtra, WeightsRefused, WeightsUnavailable
 from ..files import user_folder
+from ..progress import Bar
 from ..weights import care, lock, store
 from ..weights.places import shown, weights_folder
 from .facts import named
@@ -238,8 +238,12 @@ def verify_command(names: tuple[str, ...], as_json: bool) -> None:
         items = [item for item in items if any(group & set(whose[item.path]) for group in wanted.values())]
         absent = [pattern for pattern, group in wanted.items() if not group & kept]
     items.sort(key=lambda item: (shelves.index(item.shelf), [name.casefold() for name in whose[item.path]]))
-    with _hashing(sum(item.status.st_size for item in items if item.status), show=not as_json) as advance:
-        found = [_verified(item, whose[item.path], cards, advance) for item in items]
+    bar = Bar("B")
+    bar.start("hashing", sum(item.status.st_size for item in items if item.status), 0)
+    try:
+        found = [_verified(item, whose[item.path], cards, bar.advance) for item in items]
+    finally:
+        bar.end()
     problems = [one for one in found if one["state"] != "whole"]
     if as_json:
         counts = {"sound": not problems and not absent, "n_problems": len(problems), "not_kept": absent}
@@ -311,19 +315,3 @@ def _verified(
         "path": str(weights or item.path),
         "store": item.shelf.kind,
     }
-
-
-@contextmanager
-def _hashing(n_bytes: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on a terminal; nothing in a pipe or with --json."""
-    if not show or not n_bytes or not sys.stderr.isatty():
-        yield lambda n: None
-        return
-    from ..progress import Bar
-
-    bar = Bar("B")
-    bar.start("hashing", n_bytes, 0)
-    try:
-        yield bar.advance
-    finally:
-        bar.end()

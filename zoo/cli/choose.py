@@ -123,7 +123,7 @@ def choose_command(
     if dry_run:
         refuse_idle(("decompose", "page"), "--dry-run measures nothing")
     if page is not None:
-        from ..choosing.page import require_page
+        from ..choosing.page import require_page, write_page
 
         require_page(page)
     limits = constraints_of(options, device=device, batch_size=batch_size)
@@ -154,8 +154,6 @@ def choose_command(
         sys.stdout.flush()
     written = None
     if page is not None:
-        from ..choosing.page import write_page
-
         written = write_page(choice, page)
     if as_json:
         made = None if written is None else str(written)
@@ -169,16 +167,13 @@ def _spelled(images: str, options: Mapping[str, Any]) -> str:
     words = [images]
     for name, text in given_options().items():
         if name in options:
+            value = options[name]
             words.append(text.partition(" ")[0])
-            words += _words(options[name])
+            if isinstance(value, tuple | list):
+                words.append(",".join(f"{one:g}" if isinstance(one, float) else str(one) for one in value))
+            elif value is not True:  # no flag
+                words.append(str(value))
     return shlex.join(words)
-
-
-def _words(value: Any) -> list[str]:
-    """The value of an option as it is written; none of a flag."""
-    if isinstance(value, tuple | list):
-        return [",".join(f"{one:g}" if isinstance(one, float) else str(one) for one in value)]
-    return [] if value is True else [str(value)]
 
 
 def _print(choice: Choice) -> None:

@@ -19,6 +19,7 @@ from ..datasets.opening import DENSE_KINDS, KINDS, help_on
 from ..errors import QueryError, StoreError, UnknownName, ZooError
 from ..evaluation.curves.recipe import TASKS, Recipe
 from ..files import cache_folder, local_folder, replaced
+from ..progress import Bar
 from .engine_options import CPUS_OPTION, OF_WORKERS, PROCESS_OPTIONS, Engine
 from .measure_options import (
     COLUMN_OPTIONS,
@@ -54,8 +55,6 @@ DATA is, for a classification, one of
 and for depth or normals one of
 {help_on(DENSE_KINDS)}"""
 _MOST_SEEDS = 1000
-
-
 _WHAT = (
     click.option("--task", type=click.Choice(list(TASKS)), help="May be left out where the data allow one only."),
     click.option(
@@ -118,8 +117,6 @@ _WORKERS = (
     CPUS_OPTION,
 )
 _NAMED = ("epochs", "batch_size", "precision")
-
-
 _EPILOG = """\b
 Examples:
   zoo curve pocket_simclr_rn_shapes shapes --task normals --regimes 50,200,1k,all
@@ -501,58 +498,41 @@ def _about_images(data: TransferData) -> tuple[dict[str, Any] | None, list[str]]
 
 
 class Shown:
-    """Progress on stderr: a bar with the time left on a terminal, else a line a run."""
+    """Progress on stderr: a bar over the steps of all runs on a terminal, else a line a run."""
 
     def __init__(self) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-        self._steps: dict[str, float] = {}  # done, by the key of a run
+        self._bar = Bar("steps")
+        self._steps: dict[str, int] = {}  # done, by the key of a run
         self._n_jobs = self._n_done = 0
 
     def start(self, n_jobs: int, n_done: int, *, n_steps: int) -> None:
         """Says how many runs there are and how many are already finished; nothing if all are."""
         self._n_jobs, self._n_done, self._steps = n_jobs, n_done, {}
-        if n_done == n_jobs:
-            return
-        if not sys.stderr.isatty():
+        if n_done < n_jobs:
             before = f", {n_done} of them finished before" if n_done else ""
             click.echo(f"{n_jobs} run{'s' * (n_jobs != 1)}{before}", err=True)
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.end()
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(compact=True))
-        self._bar = Progress(*columns, console=Console(stderr=True))
-        self._task = self._bar.add_task("", total=max(1, n_steps))
-        self._bar.start()
+            self._bar.start("training", n_steps, 0)
 
     def began(self, job: Job) -> None:
-        """Shows what is under way."""
-        self._draw(job)
+        """Shows nothing: the bar moves with the first step."""
 
     def step(self, job: Job, step: Step) -> None:
-        """Counts steps, for the time left."""
-        self._steps[job.key] = job.n_steps * step.step / max(1, step.n_steps)
-        self._draw(job)
+        """Moves the bar."""
+        self._advance(job, job.n_steps * step.step // max(1, step.n_steps))
 
     def ended(self, job: Job, run: CurveRun | None) -> None:
         """Prints the risks of a run, or that it failed; the reason follows at the end."""
         self._n_done += run is not None
-        self._steps[job.key] = job.n_steps
-        self._draw(job)
-        if self._bar is None:
+        self._advance(job, job.n_steps)
+        if not sys.stderr.isatty():
             several = f", architecture of {job.candidate.name}" * (job.control in ("scratch", "maximal"))
             found = "failed" if run is None else ", ".join(f"{name} {run.risk(name):.4g}" for name in run.risks)
             click.echo(f"{self._n_done} of {self._n_jobs}: {job.label}{several}: {found}", err=True)
 
     def end(self) -> None:
         """Ends the bar."""
-        if self._bar is not None:
-            self._bar.stop()
-        self._bar = None
+        self._bar.end()
 
-    def _draw(self, job: Job) -> None:
-        if self._bar is not None:
-            text = f"{self._n_done} of {self._n_jobs} runs, {job.label}"
-            self._bar.update(self._task, completed=sum(self._steps.values()), description=text)
+    def _advance(self, job: Job, n_steps: int) -> None:
+        self._bar.advance(n_steps - self._steps.get(job.key, 0))
+        self._steps[job.key] = n_steps

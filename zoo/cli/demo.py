@@ -5,24 +5,19 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import EncoderCard, Maybe, Missing
-from ..files import content_folder
+from ..cards.schema import fact_text
 from ..optional import requires_extra
 from ..results.derived import summaries
 from ..results.facts import points, short_number
-from ..results.rows import measurements
 from ..results.values import SETTINGS
 from .output import json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
-    import torch
-
     from ..evaluation.evaluating import Evaluation
 
 _DATA = "digits"
@@ -117,43 +112,20 @@ def _evaluated(name: str, out: Path) -> Evaluation:
 
     data = open_images(_DATA)
     twin = featurise_data(_TWINS[name], data, root=out, parts=("train",))["train"]
-    features = featurise_data(name, data, root=out, load=_load)
+    features = featurise_data(name, data, root=out)
     request = Request(settings=tuple(_SPLITS), decompose=True, supervised=twin)
     kept = runs_folder(out, name)
     return evaluate(features["train"], features["val"], request, card=catalogue()[name], cache=kept)
 
 
-def _load(name: str) -> tuple[torch.nn.Module, Any]:
-    """Loads through torch.hub if this is a checkout, as a user of the hub would; else through zoo.load."""
-    repository = content_folder("metadata").parent
-    if (repository / "hubconf.py").is_file():
-        import torch
-
-        found: tuple[torch.nn.Module, Any] = torch.hub.load(  # type: ignore[no-untyped-call]
-            str(repository), name, source="local"
-        )
-        return found
-    from ..loading import load
-
-    return load(name)
-
-
 def _standing() -> list[dict[str, Any]]:
     """Recorded errors of every encoder that was measured on the digits, the best first."""
-    rows = [row for row in measurements(metrics="linear_probe_error") if row.dataset == _DATA]
-    found = []
-    for encoder in dict.fromkeys(row.encoder for row in rows):
-        of_encoder = [row for row in rows if row.encoder == encoder]
-        by_split = {
-            setting: [row.value for row in of_encoder if row.split == split] for setting, split in _SPLITS.items()
-        }
-        if all(by_split.values()):
-            found.append({"encoder": encoder, **{setting: fmean(values) for setting, values in by_split.items()}})
+    found = [
+        {"encoder": encoder, "full": one.errors["100%"], "5-shot": one.errors["5-shot"]}
+        for encoder, one in summaries(dataset=_DATA).items()
+        if {"100%", "5-shot"} <= one.errors.keys() and catalogue().lists(encoder)
+    ]
     return sorted(found, key=lambda one: float(one["full"]))
-
-
-def _origin(card: EncoderCard) -> tuple[Maybe[str], Maybe[str]]:
-    return card.objective.mode, card.pretraining.dataset
 
 
 def _print_standing() -> None:
@@ -168,7 +140,7 @@ def _print_standing() -> None:
             f"{one['encoder']}{' <' if one['encoder'] in _TWINS else ''}",
             points(one["full"]),
             points(one["5-shot"]),
-            *("" if isinstance(fact, Missing) else fact for fact in _origin(cards[one["encoder"]])),
+            *map(fact_text, (cards[one["encoder"]].objective.mode, cards[one["encoder"]].pretraining.dataset)),
         ]
         for place, one in shown.items()
     ]

@@ -7,20 +7,20 @@ import platform
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata as installed
 from itertools import chain, groupby
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import click
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
-from ..errors import ZooError
+from ..errors import StoreError, ZooError
 from ..files import NO_HOME, cache_folder, content_folder, user_folder
 from ..storage import OFF, ON, is_offline, shown_place, without_password
 from ..version import __version__
@@ -31,42 +31,28 @@ from .options import encoder_names
 from .output import NothingFound, counted, entry, json_option, listed, print_json, print_notes, print_table, size
 
 DISTRIBUTION = "ssl-zoo"
-EXTRAS = {
-    "tables": ("pandas",),
-    "models": (
-        "numpy",
-        "pillow",
-        "timm",
-        "torch",
-        "torchvision",
-        "safetensors",
-        "huggingface-hub",
-        "fsspec",
-        "requests",
-        "tqdm",
-        "urllib3",
-    ),
-    "study": ("jinja2", "matplotlib", "numpy", "optuna", "scipy", "shap", "statsmodels", "threadpoolctl", "xgboost"),
-    "evaluate": ("optuna", "scikit-learn", "scipy", "threadpoolctl"),
-    "images": ("datasets",),
-    "dicom": ("pydicom",),
-    "heif": ("pillow-heif",),
-    "onnx": ("onnx", "onnxruntime", "onnxscript"),
-    "site": ("itables",),
-    "pocket": ("lightly",),
-}
 _ALWAYS = ("click", "filelock", "packaging", "rich")
+EXTRAS = {
+    "tables": "pandas",
+    "models": "numpy pillow timm torch torchvision safetensors huggingface-hub fsspec requests tqdm urllib3",
+    "study": "jinja2 matplotlib numpy optuna scipy shap statsmodels threadpoolctl xgboost",
+    "evaluate": "optuna scikit-learn scipy threadpoolctl",
+    "images": "datasets",
+    "dicom": "pydicom",
+    "heif": "pillow-heif",
+    "onnx": "onnx onnxruntime onnxscript",
+    "site": "itables",
+    "pocket": "lightly",
+}
+"""The libraries that each extra adds."""
 
-Status = Literal["ok", "warning", "problem"]
 
-
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One check and its result."""
 
     topic: str
     name: str
-    status: Status
+    status: Literal["ok", "warning", "problem"]
     detail: str
 
 
@@ -111,7 +97,7 @@ def doctor_command(offline: bool, pattern: str | None, as_json: bool) -> None:
     if as_json:
         found = list(checks)
         sound = all(check.status != "problem" for check in found)
-        print_json({"sound": sound, "checks": [asdict(check) for check in found]})
+        print_json({"sound": sound, "checks": [check._asdict() for check in found]})
     else:  # each as it is made: the network comes last and takes longest
         for topic, members in groupby(checks, key=lambda check: check.topic):
             click.echo(("\n" if found else "") + click.style(topic.capitalize(), bold=True))
@@ -128,81 +114,78 @@ def doctor_command(offline: bool, pattern: str | None, as_json: bool) -> None:
 
 def versions() -> Iterator[Check]:
     """Checks the zoo, its libraries and the extras they belong to."""
+    from packaging.requirements import Requirement
+
+    def version_of(distribution: str) -> str | None:
+        try:
+            return installed.version(distribution)
+        except installed.PackageNotFoundError:
+            return None
+
     yield Check("versions", "python", "ok", platform.python_version())
-    own = _version(DISTRIBUTION)
-    if own is None:
-        yield Check("versions", DISTRIBUTION, "ok", f"{__version__}, run from a folder without being installed")
-    elif own != __version__:
+    own = version_of(DISTRIBUTION)
+    if own not in (None, __version__):
         detail = f"{__version__} runs, but {own} is installed; run: pip install -e . in the folder of the zoo"
         yield Check("versions", DISTRIBUTION, "warning", detail)
     else:
-        yield Check("versions", DISTRIBUTION, "ok", own)
-    wanted = _specifiers() if own else {}
-    for library in _ALWAYS:
-        yield _library(library, wanted, "problem", "run: pip install ssl-zoo")
-    for extra, libraries in EXTRAS.items():
-        for library in libraries:
-            yield _library(library, wanted, "ok", f"pip install 'ssl-zoo[{extra}]' adds it")
-
-
-def _library(name: str, wanted: Mapping[str, str], if_absent: Status, remedy: str) -> Check:
-    version = _version(name)
-    if version is None:
-        return Check("versions", name, if_absent, f"not installed; {remedy}")
-    if name in wanted:
-        from packaging.specifiers import SpecifierSet
-
-        if not SpecifierSet(wanted[name]).contains(version, prereleases=True):
-            return Check("versions", name, "problem", f"{version}, but the zoo needs {wanted[name]}")
-    return Check("versions", name, "ok", version)
-
-
-def _version(distribution: str) -> str | None:
-    try:
-        return installed.version(distribution)
-    except installed.PackageNotFoundError:
-        return None
-
-
-def _specifiers() -> dict[str, str]:
-    from packaging.requirements import Requirement
-
-    requirements = map(Requirement, installed.requires(DISTRIBUTION) or [])
-    return {requirement.name: str(requirement.specifier) for requirement in requirements if requirement.specifier}
+        detail = f"{__version__}{'' if own else ', run from a folder without being installed'}"
+        yield Check("versions", DISTRIBUTION, "ok", detail)
+    declared = map(Requirement, (installed.requires(DISTRIBUTION) or []) if own else [])
+    wanted = {requirement.name: requirement.specifier for requirement in declared if requirement.specifier}
+    for extra, libraries in {"": " ".join(_ALWAYS), **EXTRAS}.items():
+        for library in libraries.split():
+            version = version_of(library)
+            if version is None and extra:
+                yield Check("versions", library, "ok", f"not installed; pip install 'ssl-zoo[{extra}]' adds it")
+            elif version is None:
+                yield Check("versions", library, "problem", "not installed; run: pip install ssl-zoo")
+            elif library in wanted and not wanted[library].contains(version, prereleases=True):
+                yield Check("versions", library, "problem", f"{version}, but the zoo needs {wanted[library]}")
+            else:
+                yield Check("versions", library, "ok", version)
 
 
 def content() -> Iterator[Check]:
     """Checks the folders of content, and that every card and row in them can be read."""
-    for name in ("metadata", "results", "analysis"):
-        yield _checked(f"{name} folder", lambda name=name: str(content_folder(name)))  # type: ignore[misc]
-    try:
+    from ..results.reading import damaged_files
+
+    def checked(name: str, look: Callable[[], str]) -> Check:
+        try:
+            return Check("content", name, "ok", look())
+        except ZooError as error:
+            return Check("content", name, "problem", str(error))
+
+    def own_folder() -> str:
         folder = user_folder()
-        problem = _obstacle(folder, "ZOO_HOME")
-        detail = problem or f"{folder}{'' if os.path.isdir(folder) else ' (none yet)'}"
-        yield Check("content", "your own folder", "problem" if problem else "ok", detail)
-    except ZooError as error:
-        yield Check("content", "your own folder", "problem", str(error))
-    cards = _checked("cards", lambda: f"{len(catalogue()):,} read")
+        if problem := _obstacle(folder, "ZOO_HOME"):
+            raise StoreError(problem)
+        return f"{folder}{'' if os.path.isdir(folder) else ' (none yet)'}"
+
+    for name in ("metadata", "results", "analysis"):
+        yield checked(f"{name} folder", partial(_folder_of, name))
+    yield checked("your own folder", own_folder)
+    cards = checked("cards", lambda: f"{len(catalogue()):,} read")
     yield cards
     if cards.status == "ok":
         if catalogue().left_out:
             yield Check("content", "your own cards", "problem", " ".join(catalogue().left_out))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            read = _checked("results", _read_results)
+            read = checked("results", _read_results)
         yield read
         known = catalogue().left_out
         left_out = dict.fromkeys(text for one in caught if (text := str(one.message)) not in known)
         if left_out:
             yield Check("content", "your own results", "problem", " ".join(left_out))
-    yield _checked("results intact", _read_checksums)
+    if damaged := damaged_files():
+        detail = f"{', '.join(damaged)}: not as the checksums say; install ssl-zoo again"
+        yield Check("content", "results intact", "problem", detail)
+    else:
+        yield Check("content", "results intact", "ok", "all shipped files match their checksums")
 
 
-def _checked(name: str, look: Callable[[], str]) -> Check:
-    try:
-        return Check("content", name, "ok", look())
-    except ZooError as error:
-        return Check("content", name, "problem", str(error))
+def _folder_of(name: str) -> str:
+    return str(content_folder(name))
 
 
 def _read_results() -> str:
@@ -213,15 +196,6 @@ def _read_results() -> str:
     n_rows, n_errata = len(read_rows(with_unlisted=True)), len(errata())
     n_reported = sum(one.source != CARD for one in reported_numbers())
     return f"{n_rows:,} rows, {n_errata} errata and {n_reported:,} reported numbers read"
-
-
-def _read_checksums() -> str:
-    from ..errors import ResultsError
-    from ..results.reading import damaged_files
-
-    if damaged := damaged_files():
-        raise ResultsError(f"{', '.join(damaged)}: not as the checksums say; install ssl-zoo again")
-    return "all shipped files match their checksums"
 
 
 def _nearest(folder: Path) -> Path:
@@ -256,42 +230,22 @@ def caches() -> Iterator[Check]:
     yield _cache("weights", "ZOO_CACHE or TORCH_HOME", weights_folder)
     if place := mirror_place():
         yield Check("caches", "mirror (ZOO_MIRROR)", "ok", f"{shown_place(place)}: every load comes from there")
-    yield _cache("torch.hub", "TORCH_HOME", lambda: _home("TORCH_HOME", "torch") / "hub", is_needed=False)
-    yield _cache("hf", "HF_HOME", lambda: _home("HF_HOME", "huggingface"))
 
 
-def _home(variable: str, name: str) -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get(variable) or Path(base) / name).expanduser()
-
-
-def _cache(owner: str, variable: str, locate: Callable[[], Path], *, is_needed: bool = True) -> Check:
-    """Checks one folder of files; the zoo only reads from a cache that is not needed."""
+def _cache(owner: str, variable: str, locate: Callable[[], Path]) -> Check:
     name = f"{owner} ({variable})"
     try:
         folder = locate()
     except (ZooError, RuntimeError) as error:  # pathlib says so of a home that it cannot find
         return Check("caches", name, "problem", f"{str(error).rstrip('.')}; set {variable} to a folder")
     if obstacle := _obstacle(folder, variable):
-        return Check("caches", name, "problem" if is_needed else "warning", obstacle)
-    used = f"{size(_size_of(folder))} used" if os.path.isdir(folder) else "empty"
+        return Check("caches", name, "problem", obstacle)
     free = shutil.disk_usage(_nearest(folder)).free
-    detail = f"{folder}: {used}, {size(free)} free"
+    used = sum(os.lstat(os.path.join(parent, name)).st_size for parent, _, names in os.walk(folder) for name in names)
+    detail = f"{folder}: {size(used)} used, {size(free)} free"
     if free < _LEAST_FREE_BYTES:
         return Check("caches", name, "warning", f"{detail}; too little for large weights")
     return Check("caches", name, "ok", detail)
-
-
-def _size_of(folder: Path) -> int:
-    """Bytes of all files below, links not followed."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(parent, name)).st_size
-            except OSError:  # deleted in the meantime
-                continue
-    return total
 
 
 def network(*, offline: bool) -> Iterator[Check]:
@@ -302,34 +256,20 @@ def network(*, offline: bool) -> Iterator[Check]:
     stated = os.environ.get(_OFFLINE, "").strip()
     if stated.casefold() not in (*ON, *OFF):
         yield Check("network", _OFFLINE, "warning", f"{stated!r} is taken for yes, expected 1 or 0")
-    elif stated:
-        yield Check("network", _OFFLINE, "ok", stated)
     if offline or is_offline():
         yield Check("network", "hosts", "ok", f"not asked (--offline or {_OFFLINE})")
         return
-    try:
-        users = _users_of_hosts()
-    except ZooError as error:
-        yield Check("network", "hosts", "problem", f"not known, for the cards cannot be read: {error}")
-        return
-    reasons = unreachable([f"https://{host}/" for host in users], seconds=_HOST_TIMEOUT_S)
-    for host, n in sorted(users.items(), key=lambda pair: (-pair[1], pair[0])):
-        has = f"has weights of {n} encoder{'s' if n > 1 else ''}"
-        reason = reasons.get(f"https://{host}/")
-        if reason is not None:
-            yield Check("network", host, "warning", f"{has}; does not answer: {reason}")
-        else:
-            yield Check("network", host, "ok", f"{has}; answers")
-
-
-def _users_of_hosts() -> dict[str, int]:
-    """How many encoders have weights on each host."""
-    users: Counter[str] = Counter()
+    users: Counter[str] = Counter()  # encoders with weights on each host
     for card in catalogue().values():
         places = {card.weights.url, *card.weights.mirrors, *card.weights.companions}
-        hosts = {host_of(place) for place in places if not isinstance(place, Missing)}
-        users.update(str(host) for host in hosts if host is not None)
-    return users
+        users.update({str(host_of(place)) for place in places if not isinstance(place, Missing) and host_of(place)})
+    reasons = unreachable([f"https://{host}/" for host in users], seconds=_HOST_TIMEOUT_S)
+    for host, n in users.most_common():
+        reason = reasons.get(f"https://{host}/")
+        said = "answers" if reason is None else f"does not answer: {reason}"
+        yield Check(
+            "network", host, "ok" if reason is None else "warning", f"weights of {counted(n, 'encoder')}; {said}"
+        )
 
 
 # --- access ----------------------------------------------------------------------------------------------------------
@@ -371,28 +311,27 @@ def _report_access(pattern: str, *, as_json: bool) -> None:
                 }
             )
     counts = dict(Counter(found[0]["access"] for found in records.values() if found).most_common())
+    every = [(name, one) for name, found in records.items() for one in found]
     if as_json:
         encoders = [
             {"encoder": name, "access": found[0]["access"] if found else None, "places": found}
             for name, found in records.items()
         ]
-        agrees = all(one["agrees"] for found in records.values() for one in found)
+        agrees = all(one["agrees"] for _, one in every)
         print_json({"n_encoders": len(names), "counts": counts, "agrees": agrees, "encoders": encoders})
     else:
         rows = []
-        for name, found in records.items():
-            for one in found:
-                if one["file"] == "weights" or not one["agrees"]:
-                    amount = "" if one["size_bytes"] is None else size(one["size_bytes"])
-                    says = "agrees" if one["agrees"] else one["card_says"] or "nothing"
-                    rows.append([name, one["file"], one["access"], says, amount, one["place"], one["detail"] or ""])
+        for name, one in every:
+            amount = "" if one["size_bytes"] is None else size(one["size_bytes"])
+            says = "agrees" if one["agrees"] else one["card_says"] or "nothing"
+            rows.append([name, one["file"], one["access"], says, amount, one["place"], one["detail"] or ""])
         print_table(["encoder", "file", "access", "card", "size", "place", "answer"], rows, right=[4])
         without = [name for name, found in records.items() if not found]
         lacking = f"; without a place: {', '.join(without)}" if without else ""
         print_notes([", ".join(f"{n} {access}" for access, n in counts.items()) + lacking])
     parts = []
     for verdict, what in ((False, "not as the card says"), (None, "not known, a host could not be asked")):
-        among = [name for name, found in records.items() if any(one["agrees"] is verdict for one in found)]
+        among = list(dict.fromkeys(name for name, one in every if one["agrees"] is verdict))
         parts += [f"{what}: {listed(among, 10)}"] * bool(among)
     if parts:
         raise NothingFound(f"Access is {'; '.join(parts)}.")
@@ -404,49 +343,40 @@ def _places(card: EncoderCard) -> Iterator[tuple[str, Any, str]]:
     from ..weights.lock import known
     from ..weights.store import recorded_name
 
+    def text(fact: Any) -> str:
+        return "" if isinstance(fact, Missing) else str(fact)
+
     weights = card.weights
-    says = _text(weights.availability)
+    says = text(weights.availability)
     roles = [("weights", weights.url, says)]
     roles += [("mirror", place, "") for place in weights.mirrors]
     roles += [("companion", place, says) for place in weights.companions]
-    roles += [("authors' copy", weights.authors_url, _text(weights.authors_availability))]
-    seen: list[tuple[object, ...]] = []
+    roles += [("authors' copy", weights.authors_url, text(weights.authors_availability))]
+    seen = set()
     for role, place, expected in roles:
         if isinstance(place, Missing):
             continue
         try:
             found = located(place)
-            identity: tuple[object, ...] = (found.kind, found.url or found.path)
-            if found.kind == "hub":  # a name of timm and its repository on the Hub are one
-                identity = ("hub", found.repository, found.filenames[0].rpartition(".")[0], found.revision)
+            is_on_hub = found.kind == "hub"  # a name of timm and its repository on the Hub are one
+            identity: object = (found.repository, found.filenames[0]) if is_on_hub else found.url or found.path
         except ZooError:  # asking will say why
-            identity = ("?", place)
-        if identity in seen or (role == "authors' copy" and identity[0] != "hub"):  # a page says nothing of a file
+            is_on_hub, identity = False, place
+        if identity in seen or (role == "authors' copy" and not is_on_hub):  # a page says nothing of a file
             continue
-        seen.append(identity)
+        seen.add(identity)
         locked = known(recorded_name(place))
         sha256, revision, n_bytes = "", "", None
         if role == "weights":
-            sha256, revision = _text(weights.sha256), _text(weights.revision)
+            sha256, revision = text(weights.sha256), text(weights.revision)
             n_bytes = None if isinstance(weights.size_bytes, Missing) else weights.size_bytes
-        yield (
-            role,
-            Recorded(
-                place=place,
-                revision=revision,
-                sha256=sha256 or (locked.sha256 if locked else ""),
-                size_bytes=n_bytes if n_bytes is not None else (locked.size_bytes if locked else None),
-            ),
-            expected,
-        )
-
-
-def _text(fact: Any) -> str:
-    return "" if isinstance(fact, Missing) else str(fact)
+        if locked:
+            sha256, n_bytes = sha256 or locked.sha256, locked.size_bytes if n_bytes is None else n_bytes
+        yield role, Recorded(place=place, revision=revision, sha256=sha256, size_bytes=n_bytes), expected
 
 
 def _answers(questions: set[Any]) -> dict[Any, Any]:
-    """What the hosts answer, by what is recorded of a place; one that cannot be reached is found out once."""
+    """What the hosts answer, by what is recorded of a place."""
     from ..progress import Bar
     from ..weights.access import ask
 
@@ -454,10 +384,9 @@ def _answers(questions: set[Any]) -> dict[Any, Any]:
     bar, answers = Bar("places"), {}
     bar.start("asking", len(ordered), 0)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        pending = {one: pool.submit(ask, one) for one in ordered}
         try:
-            for one, answer in pending.items():
-                answers[one] = answer.result()
+            for one, answer in zip(ordered, pool.map(ask, ordered), strict=True):
+                answers[one] = answer
                 bar.advance(1)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # after an interrupt nothing more is asked

@@ -50,9 +50,7 @@ from .options import (
 from .output import NothingFound, counted, fits, json_option, print_json, print_notes, print_table, record
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
-_CLOSER = (("architecture", ""), ("licence", "commercial_use"), ("reported", ""), ("commercial_use", ""))
-"""Default columns that a narrow terminal does without, one after the other, and what stands there instead."""
-_VARIANT = "  "  # before the id of one that stands below another variant of its network
+_DISPENSABLE = ("architecture", "reported", "licence")  # default columns that a narrow terminal does without, in order
 _LIST_EXAMPLES = """\b
 Examples:
   zoo list dinov2
@@ -123,7 +121,20 @@ def list_command(
         if given is not None and not given.strip(" ,"):
             raise click.UsageError(f"Got an empty text for {option}; leave the option out, or say what you mean by it.")
     if help_columns:
-        _explain_columns(as_json)
+        if as_json:
+            columns_of_json = [
+                {"name": fact.name, "other_name": fact.other_name or None, "kind": fact.kind, "unit": fact.unit or None}
+                | {"meaning": fact.meaning}
+                for fact in FACTS.values()
+            ]
+            print_json({"columns": columns_of_json})
+            return
+        rows = []
+        for fact in FACTS.values():
+            unit = f", in {fact.unit}" if fact.from_results and fact.unit else ""
+            other = f"; also called {fact.other_name}" if fact.other_name else ""
+            rows.append([fact.name, fact.kind, f"{fact.meaning}{unit}{other}"])
+        print_table(["column", "kind", "meaning"], rows)
         return
     if by_family or not (words or given_options() or not sys.stdout.isatty()):
         _list_families(words, families, as_json)
@@ -142,13 +153,10 @@ def list_command(
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, "n_matching": len(found), "encoders": records})
     elif listed:
-        grouped = sort is None and next(iter(wanted)) == "encoder" and sys.stdout.isatty()
-        listed, variants = _by_network(listed) if grouped else (listed, set())
-        shown = _print_subjects(wanted, listed, variants, are_default=columns is None)
+        shown = _print_subjects(wanted, listed, are_default=columns is None)
         count = f"{len(listed)} of " * (len(listed) < len(found)) + counted(len(found), "encoder")
         where = "" if dataset is None else f" measured on {dataset}"
-        indented = "indented: a variant of the network above (input size, training or features)"
-        notes = [f"{count}{where}    {LEGEND}", *[indented] * bool(variants), *marks_in(shown), *left_out(listed)]
+        notes = [f"{count}{where}    {LEGEND}", *marks_in(shown), *left_out(listed)]
         print_notes(notes + notes_of_experiments(subject.id for subject in listed))
     if not found:
         unasked = [] if families else _select(catalogue().experiments, *asked, with_risks=with_risks)
@@ -156,15 +164,11 @@ def list_command(
 
 
 def _print_subjects(
-    wanted: Mapping[str, Fact], listed: Sequence[Subject], variants: set[str], *, are_default: bool
+    wanted: Mapping[str, Fact], listed: Sequence[Subject], *, are_default: bool
 ) -> dict[Fact, list[str]]:
     """Prints a table, and returns its columns; of the default ones, those that the terminal has room for."""
     columns = {name: cells(fact, listed) for name, fact in wanted.items()}
-    if variants:
-        columns["encoder"] = [_VARIANT * (encoder in variants) + encoder for encoder in columns["encoder"]]
-    for name, instead in [("", ""), *(_CLOSER if are_default else ())]:
-        if instead:
-            columns[instead] = cells(FACTS[instead], listed)
+    for name in ("", *(_DISPENSABLE if are_default else ())):
         columns.pop(name, None)
         rows = list(zip(*columns.values(), strict=True))
         if fits(list(columns), rows):
@@ -172,16 +176,6 @@ def _print_subjects(
     numbers = {position for position, column in enumerate(columns) if "number" in find_fact(column).kind}
     print_table(list(columns), rows, right=numbers)
     return {find_fact(name): texts for name, texts in columns.items()}
-
-
-def _by_network(listed: Sequence[Subject]) -> tuple[list[Subject], set[str]]:
-    """The encoders with all variants of a network together, and the ids of those that stand below another variant."""
-    from ..cards.finding import networks
-
-    by_id = {subject.id: subject for subject in listed}
-    groups = networks(listed[0].cards, list(by_id))
-    ordered = [by_id[encoder] for group in groups for encoder in group]
-    return ordered, {encoder for group in groups for encoder in group[1:]}
 
 
 def _columns(names: str) -> dict[str, Fact]:
@@ -239,26 +233,7 @@ def _why_nothing(
     return f"{sentence}."
 
 
-def _explain_columns(as_json: bool) -> None:
-    if as_json:
-        explained = [
-            {"name": fact.name, "other_name": fact.other_name or None, "kind": fact.kind, "unit": fact.unit or None}
-            | {"meaning": fact.meaning}
-            for fact in FACTS.values()
-        ]
-        print_json({"columns": explained})
-        return
-    rows = []
-    for fact in FACTS.values():
-        unit = f", in {fact.unit}" if fact.from_results and fact.unit else ""
-        other = f"; also called {fact.other_name}" if fact.other_name else ""
-        rows.append([fact.name, fact.kind, f"{fact.meaning}{unit}{other}"])
-    print_table(["column", "kind", "meaning"], rows)
-
-
 # --- families --------------------------------------------------------------------------------------------------------
-
-_DISPENSABLE = ("released", "trained by")  # columns of families, where the table would be wider than the terminal
 
 
 def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool) -> None:
@@ -288,17 +263,18 @@ def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool)
         raise NothingFound(_why_nothing(words, families, None, None, []))
     if as_json:
         return
+    released = [one.known("released") for one in found]
     columns = {
         "family": [one.name for one in found],
         "encoders": [str(len(one.encoders)) for one in found],
         "networks": [str(len(one.networks)) for one in found],
         "measured": [str(n or "-") for n in n_measured],
-        "released": [_years(one.known("released")) for one in found],
+        "released": ["-".join(sorted({min(days)[:4], max(days)[:4]})) if days else "." for days in released],
         "trained by": [_words(one.known("objective.mode"), 1) for one in found],
         "architecture": [_words(one.known("architecture.family"), 2) for one in found],
         "commercial use": [_commercial(one.values("commercial_use")) for one in found],
     }
-    for name in _DISPENSABLE:
+    for name in ("released", "trained by"):  # which a narrow terminal does without
         if not fits([*columns], list(zip(*columns.values(), strict=True))):
             del columns[name]
     print_table([*columns], list(zip(*columns.values(), strict=True)), right=(1, 2, 3))
@@ -315,11 +291,6 @@ def _list_families(words: Sequence[str], families: Sequence[str], as_json: bool)
 
 def _counts(found: Counter[Any]) -> dict[str, int]:
     return {value.value if isinstance(value, Missing) else value: n for value, n in found.items()}
-
-
-def _years(days: Sequence[str]) -> str:
-    years = sorted({day[:4] for day in days})
-    return years[0] + (f"-{years[-1]}" if len(years) > 1 else "") if years else "."
 
 
 def _commercial(found: Counter[Any]) -> str:

@@ -44,16 +44,9 @@ if TYPE_CHECKING:
 BETTER = {True: "higher", False: "lower", None: "neither"}
 Record = dict[str, Any]
 
+_NONE = "No metric could be computed; see above."
 _OF_A_FILE = frozenset({"beside", "seed", "changed", "record", "as_json"})
 """Options that mean something where features come from a file."""
-
-_ONLY_OF = (  # options, the needs that they have an effect on, and what else metrics are measured on
-    (("q", "augmentations"), {"views"}, "no views"),
-    (("n",), {"views", "rotations"}, "no views and no turned images"),
-    (("split",), {"features", "labels", "views"}, "both parts"),
-    (("n_images",), {"features", "labels", "labelled", "source and target", "pixels"}, "views or turned images alone"),
-    (("target",), {"source and target"}, "no data set to transfer to"),
-)
 
 _EPILOG = """\b
 Examples:
@@ -138,12 +131,25 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
     if listing:
         if metrics is not None:
             raise QueryError(f"Got --list and {metrics!r}, expected one of them; --list shows all metrics.")
-        _list(as_json)
+        ordered = FEATURE_METRICS.values()
+        if as_json:
+            records = [
+                {"name": one.name, "title": one.title, "kind": one.kind, "needs": one.needs, "unit": one.unit}
+                | {"better": BETTER[one.higher_is_better], "least_images": one.least}
+                | {"source": one.source, "meaning": one.meaning}
+                for one in ordered
+            ]
+            print_json({"metrics": records})
+            return
+        rows = [
+            [one.name, one.title, one.kind, one.needs, one.unit, BETTER[one.higher_is_better], one.source]
+            for one in ordered
+        ]
+        print_table(["metric", "called", "kind", "needs", "unit", "better", "source"], rows)
         return
     if metrics is None or not words:
         raise QueryError("Got no METRIC and NAME or FEATURES; 'zoo metric --list' shows the metrics, --help examples.")
-    is_all = metrics == "all"
-    wanted = list(FEATURE_METRICS) if is_all else [feature_metric(one).name for one in metrics.split(",")]
+    wanted = list(FEATURE_METRICS) if metrics == "all" else [feature_metric(one).name for one in metrics.split(",")]
     chosen: dict[str, dict[str, Any]] = {}  # options by metric
     for key, value in settings_of(options["changed"], form="METRIC.NAME=VALUE").items():
         name, point, option = key.partition(".")
@@ -154,42 +160,13 @@ def metric_command(metrics: str | None, words: tuple[str, ...], listing: bool, a
 
     check_options(wanted, chosen)
     *names, last = words
-    _refuse_idle(wanted, metrics, options, of_file=not names)
     if names:
+        refuse_idle(("beside",), "images have a part for validation, and --val is for files of features")
+        refuse_idle_source(record=options["record"])
         _of_encoders(wanted, names, last, chosen, options, as_json)
     else:
-        _of_file(wanted, Path(last), chosen, options, as_json, is_all=is_all)
-
-
-def _refuse_idle(wanted: Sequence[str], metrics: str, options: Record, *, of_file: bool) -> None:
-    """Refuses options that have no effect on a file, on an encoder, or on these metrics."""
-    needs = {feature_metric(one).needs for one in wanted}
-    if of_file:
         refuse_idle(given_options().keys() - _OF_A_FILE, "without IMAGES, a file of features is measured")
-        return
-    refuse_idle(("beside",), "images have a part for validation, and --val is for files of features")
-    refuse_idle_source(record=options["record"])
-    for names, effective, what in _ONLY_OF:
-        if not needs & effective:
-            refuse_idle(names, f"{metrics} is measured on {what}")
-
-
-def _list(as_json: bool) -> None:
-    ordered = FEATURE_METRICS.values()
-    if as_json:
-        records = [
-            {"name": one.name, "title": one.title, "kind": one.kind, "needs": one.needs, "unit": one.unit}
-            | {"better": BETTER[one.higher_is_better], "least_images": one.least}
-            | {"source": one.source, "meaning": one.meaning}
-            for one in ordered
-        ]
-        print_json({"metrics": records})
-        return
-    rows = [
-        [one.name, one.title, one.kind, one.needs, one.unit, BETTER[one.higher_is_better], one.source]
-        for one in ordered
-    ]
-    print_table(["metric", "called", "kind", "needs", "unit", "better", "source"], rows)
+        _of_file(wanted, Path(last), chosen, options, as_json)
 
 
 def _about(one: FeatureMetric) -> Record:
@@ -219,15 +196,7 @@ def _print(records: Sequence[Record], notes: Sequence[str]) -> None:
     print_notes([*missing, *(f"{one['title']}: {note}" for one in computed for note in one["notes"]), *notes])
 
 
-def _require_any(records: Sequence[Record]) -> None:
-    """Ends with exit code 1 if no metric could be computed."""
-    if all(one["value"] is None for one in records):
-        raise click.ClickException("No metric could be computed; see above.")
-
-
-def _of_file(
-    wanted: Sequence[str], path: Path, chosen: Record, options: Record, as_json: bool, *, is_all: bool
-) -> None:
+def _of_file(wanted: Sequence[str], path: Path, chosen: Record, options: Record, as_json: bool) -> None:
     """Computes and prints the metrics that the arrays of a file allow."""
     from ..errors import DataError
     from ..evaluation.label_free.catalogue import compute
@@ -239,10 +208,8 @@ def _of_file(
     ids = arrays.get("ids")
     n_images = len(arrays["z"]) if ids is None else len(set(ids.tolist()))
     records: list[Record] = []
-    lacking: list[str] = []  # that nobody asked for by name: one line for all
     for one in map(feature_metric, wanted):
         begun_s = time.perf_counter()
-        arguments: Record = {}
         try:
             arguments = arguments_for(one, arrays)
             if one.streams:
@@ -254,7 +221,6 @@ def _of_file(
             if len(wanted) == 1:
                 raise
             records.append(_about(one) | {"value": None, "reason": str(error)})
-            lacking += [one.title] if is_all and not arguments else []
             continue
         views = value.details.get("n_views")
         records.append(
@@ -273,11 +239,9 @@ def _of_file(
     if as_json:
         print_json({"features": str(path), "metrics": records})
     else:
-        rest = [one for one in records if one["title"] not in lacking]
-        _print(
-            rest, [f"{', '.join(lacking)}: need views, labels or other images than the file holds"] if lacking else []
-        )
-    _require_any(records)
+        _print(records, [])
+    if all(one["value"] is None for one in records):
+        raise click.ClickException(_NONE)
 
 
 def _of_encoders(
@@ -341,9 +305,7 @@ def _of_encoders(
         for name in ids:
             try:
                 say(f"{name}: features of {data.name}")
-                inputs, measured = metrics_of(
-                    measuring, name, progress=lambda label: Bar("images"), tell=partial(_say_of, name)
-                )
+                inputs, measured = metrics_of(measuring, name, progress=lambda label: Bar("images"), tell=say)
             except ZooError as error:
                 if len(ids) == 1:
                     raise
@@ -358,12 +320,8 @@ def _of_encoders(
             print_json(found[0] if len(ids) == 1 else {"encoders": found, "failed": failed})
         n_failed = len(failed)
     require_measured(problems, n_failed, len(ids))
-    if found:
-        _require_any([record for document in found for record in document["metrics"]])
-
-
-def _say_of(name: str, text: str) -> None:
-    say(f"{name}: {text}")
+    if found and all(one["value"] is None for document in found for one in document["metrics"]):
+        raise click.ClickException(_NONE)
 
 
 def metrics_document(inputs: Inputs, found: Sequence[Measured]) -> Record:

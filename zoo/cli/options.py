@@ -81,22 +81,16 @@ def encoder_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
         return verbs
 
 
+def _columns() -> Iterable[str]:
+    from ..results.facts import kinds
+
+    return kinds()
+
+
 def _families() -> Iterable[str]:
     from ..cards.catalogue import catalogue
 
     return dict.fromkeys(catalogue().with_unlisted.column("family").values())
-
-
-def _feature_metrics() -> Iterable[str]:
-    from ..results.vocabulary import FEATURE_METRICS
-
-    return ["all", *FEATURE_METRICS]
-
-
-def _measured_metrics() -> Iterable[str]:
-    from ..results.vocabulary import METRICS
-
-    return METRICS
 
 
 def _datasets() -> Iterable[str]:
@@ -105,16 +99,16 @@ def _datasets() -> Iterable[str]:
     return dict.fromkeys(["imagenet-1k", *(mean.dataset for mean in seed_means())])
 
 
+def _metrics(kind: str) -> Iterable[str]:
+    from ..results import vocabulary
+
+    return vocabulary.METRICS if kind == "measured" else ["all", *vocabulary.FEATURE_METRICS]
+
+
 def _studies() -> Iterable[str]:
     from ..files import shipped_studies
 
     return ["all", *shipped_studies()]
-
-
-def _columns() -> Iterable[str]:
-    from ..results.facts import kinds
-
-    return kinds()
 
 
 def _licences() -> Iterable[str]:
@@ -126,8 +120,8 @@ def _licences() -> Iterable[str]:
     return [*LICENCE_WORDS, *sorted(licence for licence in found if not isinstance(licence, Missing))]
 
 
-metric_names = _completing(_feature_metrics, by_comma=True)
-measured_metrics = _completing(_measured_metrics, by_comma=True)
+metric_names = _completing(lambda: _metrics("of features"), by_comma=True)
+measured_metrics = _completing(lambda: _metrics("measured"), by_comma=True)
 dataset_names = _completing(_datasets)
 study_names = _completing(_studies)
 column_name = _completing(_columns)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import click
 
@@ -17,6 +17,7 @@ from ..choosing.budget_ranking import (
     NO_CANDIDATES,
     SETTING_OF,
     Answer,
+    Ranked,
     answered,
     candidates,
     contained,
@@ -27,7 +28,6 @@ from ..choosing.budget_ranking import (
     wider_gaps,
 )
 from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
-from ..errors import QueryError
 from ..results.derived import summaries
 from ..results.facts import DOUBTFUL, REPORTED, points, reported_mark, short_number
 from ..results.reported import Preferred, preferred_numbers, reported_numbers
@@ -43,7 +43,7 @@ from .constraint_options import (
     spelled,
 )
 from .facts import WRONG, distrust, errata_records
-from .options import as_count, dataset_names, refuse_idle
+from .options import as_count, refuse_idle
 from .output import (
     NothingFound,
     counted,
@@ -63,24 +63,11 @@ _N_FIRST = 3  # encoders that the next command measures
 _EPILOG = """\b
 Examples:
   zoo recommend --labels 20k
-  zoo recommend --labels 20k --dataset birds
   zoo recommend --classes 2 --labels 5000 --max-memory 8GB --licence commercial
   zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
   zoo recommend --labels 5000 --licence commercial --where 'access == "open"'
   zoo recommend --by reported-linear --max-parameters 100M
 """
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the user wants to know, and how it is answered."""
-
-    n_labels: int  # of ImageNet, by whose errors encoders are ranked
-    budget: ImageNetBudget | None  # what it stands for; None where the user gave labels of ImageNet
-    too_few: int | None  # labels of ImageNet that stand for the user's, where n_labels are the fewest measured instead
-    constraints: Constraints
-    dataset: str | None  # of the user's own errors, shown beside
-    top: int
 
 
 @click.command("recommend", epilog=_EPILOG)
@@ -100,12 +87,6 @@ class _Asked:
 )
 @click.option("--by", type=click.Choice(BY), help="Rank by the accuracy that others reported, with all labels.")
 @constraint_options
-@click.option(
-    "--dataset",
-    metavar="NAME",
-    shell_complete=dataset_names,
-    help="Also show the errors with all labels measured on this data set; the rank stays that of ImageNet.",
-)
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights are no longer available.")
 @click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
@@ -114,7 +95,6 @@ def recommend_command(
     n_labels: int | None,
     n_classes: int | None,
     by: str | None,
-    dataset: str | None,
     top: int,
     include_gone: bool,
     include_wrong: bool,
@@ -144,54 +124,62 @@ def recommend_command(
         check_n_labels(n_labels)
     conditions = filters(constraints) + ([] if include_gone else [NOT_GONE])
     if by is not None:
-        refuse_idle(("dataset", "include_wrong"), f"--by {by} ranks by what others reported on ImageNet-1K")
+        refuse_idle(("include_wrong",), f"--by {by} ranks by what others reported on ImageNet-1K")
         _by_reported(by, conditions, n_labels, top=top, as_json=as_json)
         return
     assert n_labels is not None
-    own = _full_shot_errors(dataset)
-    of_cards = list(conditions)
+    unmeasured = _not_measured(conditions)
     if not include_wrong:
         conditions.append(is_right(summaries(exclude_wrong=True)))
-    asked = _Asked(n_labels, budget, None, constraints, dataset, top)
-    answer = answered(n_labels, conditions)
+    answer, too_few = answered(n_labels, conditions), None
     if budget is not None and answer.says_nothing:
-        asked = replace(asked, n_labels=FEWEST_MEASURED, too_few=n_labels)
-        answer = answered(FEWEST_MEASURED, conditions)
-    unmeasured = _not_measured(of_cards)
+        answer, too_few = answered(FEWEST_MEASURED, conditions), n_labels
+    translation = [] if budget is None else _translation(budget, too_few)
     command = None
     if answer.ranked:
         names = ",".join(first_networks(answer.ranked, _N_FIRST))
         command = " ".join(["zoo choose IMAGES --encoders", names, *spelled(constraints)])
     if as_json:
-        document = _document(asked, answer)
-        document["not_measured"] = _not_measured_document(unmeasured, top)
-        if dataset is not None:
-            document |= {"dataset": dataset, "errors_on_dataset": own}
-        print_json({**document, "next": command})
+        of_user = None
+        if budget is not None:
+            of_user = {
+                "n_labels": budget.asked,
+                "n_classes": budget.n_classes,
+                "labels_per_class": budget.labels_per_class,
+                "imagenet_labels": budget.n_labels,
+                "is_capped": budget.is_capped,
+                "ranked_by": "expected error" if too_few is None else "3-shot error",
+                "translation": translation,
+            }
+        print_json(
+            {
+                "n_labels": answer.n_labels,
+                "asked": of_user,
+                "constraints": asdict(constraints),
+                "unit": "percent",
+                "n_candidates": len(answer.ranked),
+                "uncertainty": None if answer.uncertainty is None else asdict(answer.uncertainty),
+                "interval_level": LEVEL,
+                "intervals_contain": contained(answer.ranked),
+                "n_ties_with_first": answer.n_ties,
+                "left_out": _left_out_records(answer.left_out),
+                "encoders": [_ranked_record(one, constraints) for one in answer.ranked[:top]],
+                "not_measured": _not_measured_document(unmeasured, top),
+                "next": command,
+            }
+        )
     elif answer.ranked:
-        _print(asked, answer, own, unmeasured)
+        _print(answer, constraints, translation, unmeasured, top)
         print_command("on your images", command)
     if not answer.ranked:
         raise NothingFound(answer.why_nobody)
 
 
-def _full_shot_errors(dataset: str | None) -> dict[str, float]:
-    """Errors with all labels of that data set, by encoder; empty without one."""
-    if dataset is None:
-        return {}
-    cards = catalogue()
-    found = {encoder: summary for encoder, summary in summaries(dataset=dataset).items() if cards.lists(encoder)}
-    if not found:
-        raise QueryError(
-            f"On {dataset!r} only encoders of an experiment were measured, which are no candidates; 'zoo results "
-            f"--dataset {dataset} --family {' --family '.join(cards.experiments)}' shows them."
-        )
-    return {encoder: summary.errors["100%"] for encoder, summary in found.items() if "100%" in summary.errors}
-
-
-def _print(asked: _Asked, answer: Answer, own: dict[str, float], unmeasured: Sequence[EncoderCard]) -> None:
-    n_labels, ranked, dataset = asked.n_labels, answer.ranked, asked.dataset
-    shown, shows_costs = ranked[: asked.top], asks_for_costs(asked.constraints)
+def _print(
+    answer: Answer, constraints: Constraints, translation: list[str], unmeasured: Sequence[EncoderCard], top: int
+) -> None:
+    n_labels, ranked = answer.n_labels, answer.ranked
+    shown, shows_costs = ranked[:top], asks_for_costs(constraints)
     kind = f"{answer.usual.kind}; lower is better."
     title = f"Error of a linear probe with {n_labels:,} labels of ImageNet-1K, percent, {kind}"
     click.echo(click.style(wrapped(title), bold=True) + "\n")
@@ -205,29 +193,17 @@ def _print(asked: _Asked, answer: Answer, own: dict[str, float], unmeasured: Seq
         known = [points(candidate.curve[n]) if n in predicted.basis else "" for n in basis]
         name = card.id + (f" {WRONG}" if candidate.errata else "")
         row = [one.rank_text, name, points(predicted.error), one.interval_text, one.best_text, *known]
-        row += cost_cells(card, asked.constraints) if shows_costs else []
+        row += cost_cells(card, constraints) if shows_costs else []
         rows.append([*row, *_facts(card)])
-        if dataset is not None:
-            rows[-1].insert(3, points(own[card.id]) if card.id in own else "?")
-    if dataset is not None:
-        headers.insert(3, f"on {dataset}")
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
     sure, ties = how_sure(answer, len(shown)), ties_words(ranked)
     doubtful = [one.candidate.card.id for one in shown if one.candidate.errata]
     errata = [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
-    translation = [] if asked.budget is None else _translation(asked, asked.budget)
     notes = [*translation[:1], *ties]
     notes += [f"{WRONG}  doubtful measurements; zoo show NAME says why: {', '.join(doubtful)}"] * bool(doubtful)
-    if dataset is not None:
-        place = {one.candidate.card.id: one.rank_text for one in ranked}
-        best = [
-            f"{encoder} {points(error)} ({f'rank {place[encoder]}' if encoder in place else 'not ranked'})"
-            for encoder, error in sorted(own.items(), key=lambda pair: pair[1])
-        ]
-        notes.append(f"measured on {dataset} with all its labels, best first: {listed(best, asked.top)}")
     without = _not_measured_notes(unmeasured)
     notes.append(f"{len(shown)} of {counted(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without[0]}")
-    more = [cost_note(asked.constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
+    more = [cost_note(constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
     print_notes(notes, more=[*more, *wider_gaps(shown, answer.usual.basis), *errata, *without[1:]])
 
 
@@ -242,12 +218,12 @@ def _left_out(left_out: Mapping[str, list[str]]) -> str:
     return f"; left out: {gone}" if gone else ""
 
 
-def _translation(asked: _Asked, budget: ImageNetBudget) -> list[str]:
-    """Sentences on which labels of ImageNet stand for the user's, and what that is worth."""
+def _translation(budget: ImageNetBudget, too_few: int | None) -> list[str]:
+    """Sentences on which labels of ImageNet stand for the user's; ``too_few`` are fewer than were ever measured."""
     lines = [str(budget)]
-    if asked.too_few is not None:
+    if too_few is not None:
         lines.append(
-            f"Extrapolated to {asked.too_few:,} labels, over half of the encoders would be statistically tied with the "
+            f"Extrapolated to {too_few:,} labels, over half of the encoders would be statistically tied with the "
             f"first: the order is that with {FEWEST_MEASURED // N_CLASSES} labels a class, the fewest measured."
         )
     lines.append(
@@ -261,95 +237,54 @@ def _left_out_records(left_out: Mapping[str, list[str]]) -> list[dict[str, Any]]
     return [{"reason": reason, "n": len(encoders), "names": encoders} for reason, encoders in left_out.items()]
 
 
-def _document(asked: _Asked, answer: Answer) -> dict[str, Any]:
-    ranked, budget = answer.ranked, asked.budget
-    records: list[dict[str, Any]] = []
-    for one in ranked[: asked.top]:
-        candidate, noise, odds = one.candidate, one.noise, one.odds
-        card, predicted = candidate.card, candidate.predicted
-        facts = {
-            "n_parameters": card.architecture.n_parameters,
-            "z_dim": card.representation.dim,
-            "licence": card.licence.weights,
-            "licence_code": card.licence.code,
-            "commercial_use": card.commercial_use,
-            "availability": card.weights.availability,
-        }
-        records.append(
-            {
-                "rank": one.rank,
-                "encoder": card.id,
-                "error": predicted.error,
-                "kind": predicted.kind,
-                "basis": [
-                    {"setting": SETTING_OF[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis
-                ],
-                "interval": None if noise is None else list(noise.interval(predicted.error)),
-                "noise": None if noise is None else asdict(noise),
-                "rank_interval": None if odds is None else [odds.lowest, odds.highest],
-                "probability_best": None if odds is None else odds.best,
-                "ties_with_first": None if odds is None else odds.ties_with_first,
-                **record(facts),
-                "errata": errata_records(candidate.errata),
-                **(cost_record(card, asked.constraints) if asks_for_costs(asked.constraints) else {}),
-            }
-        )
-    of_user = None
-    if budget is not None:
-        of_user = {
-            "n_labels": budget.asked,
-            "n_classes": budget.n_classes,
-            "labels_per_class": budget.labels_per_class,
-            "imagenet_labels": budget.n_labels,
-            "is_capped": budget.is_capped,
-            "ranked_by": "expected error" if asked.too_few is None else "3-shot error",
-            "translation": _translation(asked, budget),
-        }
+def _ranked_record(one: Ranked, constraints: Constraints) -> dict[str, Any]:
+    candidate, noise, odds = one.candidate, one.noise, one.odds
+    card, predicted = candidate.card, candidate.predicted
+    facts: dict[str, Any] = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
+    facts |= {"licence": card.licence.weights, "licence_code": card.licence.code}
+    facts |= {"commercial_use": card.commercial_use, "availability": card.weights.availability}
+    basis = [{"setting": SETTING_OF[n], "n_labels": n, "error": candidate.curve[n]} for n in predicted.basis]
     return {
-        "n_labels": asked.n_labels,
-        "asked": of_user,
-        "constraints": asdict(asked.constraints),
-        "unit": "percent",
-        "n_candidates": len(ranked),
-        "uncertainty": None if answer.uncertainty is None else asdict(answer.uncertainty),
-        "interval_level": LEVEL,
-        "intervals_contain": contained(ranked),
-        "n_ties_with_first": sum(one.odds.ties_with_first for one in ranked if one.odds is not None),
-        "left_out": _left_out_records(answer.left_out),
-        "encoders": records,
+        "rank": one.rank,
+        "encoder": card.id,
+        "error": predicted.error,
+        "kind": predicted.kind,
+        "basis": basis,
+        "interval": None if noise is None else list(noise.interval(predicted.error)),
+        "noise": None if noise is None else asdict(noise),
+        "rank_interval": None if odds is None else [odds.lowest, odds.highest],
+        "probability_best": None if odds is None else odds.best,
+        "ties_with_first": None if odds is None else odds.ties_with_first,
+        **record(facts),
+        "errata": errata_records(candidate.errata),
+        **(cost_record(card, constraints) if asks_for_costs(constraints) else {}),
     }
 
 
 # --- by reported numbers ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """An encoder, and its reported number where it is ranked by one."""
-
+class _Candidate(NamedTuple):
     card: EncoderCard
-    number: ReportedNumber | None = None
-
-    @property
-    def value(self) -> float:
-        return self.number.value if self.number else 0.0
+    number: ReportedNumber | None = None  # by which it is ranked
 
 
 def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *, top: int, as_json: bool) -> None:
     """The ranking by a reported number, with measured errors beside it where there are any."""
     cards = catalogue()
+    numbers = chosen_numbers(reported_numbers(), by)
     everyone = [
         _Candidate(cards[encoder], number)
-        for encoder, number in chosen_numbers(reported_numbers(), by).items()
+        for encoder, number in sorted(numbers.items(), key=lambda pair: (-pair[1].value, pair[0]))
         if cards[encoder].objective.mode not in NO_CANDIDATES
     ]
     if not everyone:
         raise NothingFound(f"No encoder that is a candidate has a number of {by}.")
-    everyone.sort(key=lambda one: (-one.value, one.card.id))
     kept, left_out, why_nobody = filtered(everyone, conditions, {})
-    ranked = [(1 + sum(other.value > one.value for other in kept), one.card, one.number) for one in kept if one.number]
+    values = [one.number.value for one in kept if one.number]
+    ranked = [(1 + values.index(one.number.value), one.card, one.number) for one in kept if one.number]
     if n_labels is None:
-        measured = _full_shot_errors("imagenet-1k")
+        measured = {name: one.errors["100%"] for name, one in summaries().items() if "100%" in one.errors}
     else:
         measured = {one.card.id: one.predicted.error for one in candidates(n_labels)[1]}
     pairs = pairs_with_measured(by)
@@ -407,17 +342,9 @@ def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *,
 def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:
     if agreement is None:
         return f"agreement with the measured linear probe is not known: {n_pairs} encoders have both, of {FEWEST_PAIRS}"
-    told = []
-    for one in agreement.concordances:
-        if one.share is not None:
-            gap = f"{one.more_than:g} to {one.at_most:g} points"
-            if one.at_most >= 100:
-                gap = f"more than {one.more_than:g} points"
-            told.append(f"{one.share:.0%} that are {gap} apart")
     return (
         f"nine in ten reported accuracies differ from the measured linear probe by {points(agreement.low)} to "
-        f"{agreement.high:+.1f} points ({agreement.n} encoders with both); both order two encoders alike for "
-        f"{', '.join(told)}"
+        f"{agreement.high:+.1f} points ({agreement.n} encoders with both)"
     )
 
 

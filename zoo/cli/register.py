@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 
@@ -28,9 +28,6 @@ from .output import (
     size,
     wrapped,
 )
-
-if TYPE_CHECKING:
-    from ..drift import Drift
 
 _INHERITABLE = ("pretraining", "licence", "paper")  # keys of zoo.registration.INHERITABLE, which needs torch
 
@@ -196,7 +193,6 @@ def unregister_command(names: tuple[str, ...], yes: bool, as_json: bool) -> None
         click.echo(wrapped(text))
 
 
-State = Literal["same", "within rounding", "drifted", "recorded", "not checked"]
 _CHECK_EXAMPLES = """\b
 Examples:
   zoo check dino_vitS16
@@ -204,17 +200,6 @@ Examples:
   zoo check dino_vitS16 --record
 """
 _COLOURS = {"drifted": "red", "not checked": "red", "recorded": "yellow"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """Result for one encoder."""
-
-    encoder: str
-    state: State
-    drift: Drift | None = None  # None if there was nothing to compare with
-    is_recorded: bool = False  # these features are the recording from now on
-    reason: str = ""  # why it could not be checked
 
 
 @click.command("check", epilog=_CHECK_EXAMPLES)
@@ -230,38 +215,33 @@ def check_command(names: tuple[str, ...], device: str, record: bool, as_json: bo
     --record accepts differences. Untrained encoders are checked with their random weights of seed 0. NAME is an encoder
     or a glob such as 'dino_*'. Exit code 1 if any has drifted or could not be checked.
     """
+    from torch import nn
+
     from ..drift import TOLERANCE
+    from ..features.computing import device_for
 
     cards = chosen(names, None)
-    _require_device(device)
+    device_for(nn.Identity(), device)
     checked = []
     for number, card in enumerate(cards, start=1):
         announce(number, len(cards), card.id)
         checked.append(_checked(card, device=device, record=record))
         if not as_json:
             _print(checked[-1])
-    n_drifted, n_not_checked = (sum(one.state == state for one in checked) for state in ("drifted", "not checked"))
+    n_drifted, n_not_checked = (sum(one["state"] == state for one in checked) for state in ("drifted", "not checked"))
     if as_json:
         counts = {"tolerance": TOLERANCE, "n_drifted": n_drifted, "n_not_checked": n_not_checked}
-        print_json({**counts, "encoders": list(map(_record, checked))})
-    elif any(one.drift is not None and one.state != "same" for one in checked):
+        print_json({**counts, "encoders": checked})
+    elif any(one["compared_with"] and one["state"] != "same" for one in checked):
         print_notes([f"relative: length of the difference over that of the features; rounding is up to {TOLERANCE:g}"])
-    bad = [one for one in checked if one.state == "not checked" or (one.state == "drifted" and not record)]
+    bad = [one for one in checked if one["state"] == "not checked" or (one["state"] == "drifted" and not record)]
     if bad:
-        raise NothingFound(f"{len(bad)} of {len(checked)}: {', '.join(f'{one.encoder} {one.state}' for one in bad)}.")
+        named = ", ".join(f"{one['encoder']} {one['state']}" for one in bad)
+        raise NothingFound(f"{len(bad)} of {len(checked)}: {named}.")
 
 
-def _require_device(name: str) -> None:
-    import torch
-
-    try:
-        torch.ones(1, device=name).item()
-    except (RuntimeError, AssertionError, ModuleNotFoundError) as error:  # what torch raises depends on the device
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise QueryError(f"The device {name!r} cannot be used here ({reason}); use --device cpu.") from error
-
-
-def _checked(card: EncoderCard, *, device: str, record: bool) -> Checked:
+def _checked(card: EncoderCard, *, device: str, record: bool) -> dict[str, Any]:
+    """The result for one encoder as JSON; a difference that is not finite is null."""
     import torch
 
     from ..drift import compare_features
@@ -269,57 +249,49 @@ def _checked(card: EncoderCard, *, device: str, record: bool) -> Checked:
     from ..encoders.preprocess import build_preprocess
     from ..loading import trained
 
+    drift, state, reason = None, "not checked", None
     try:
         encoder, found = (build_encoder(card, device="cpu"), None) if card.is_untrained else trained(card)
         preprocess = build_preprocess(card.preprocess)
         drift = compare_features(card, found, encoder.to(device), preprocess, record=record)
+        state = "recorded" if drift is None else drift.verdict
     except MissingExtra:
         raise
     except ZooError as error:
-        return Checked(encoder=card.id, state="not checked", reason=str(error))
+        reason = str(error)
     except torch.cuda.OutOfMemoryError as error:
         reason = f"{device} has too little memory for it ({str(error).partition('.')[0]}); use --device cpu."
-        return Checked(encoder=card.id, state="not checked", reason=reason)
-    state: State = "recorded" if drift is None else drift.verdict
-    return Checked(encoder=card.id, state=state, drift=drift, is_recorded=record or drift is None)
-
-
-def _print(one: Checked) -> None:
-    drift = one.drift
-    state = one.state if drift is None else f"{one.state}, recorded on {drift.day}"
-    click.echo(click.style(one.encoder, bold=True) + ": " + click.style(state, fg=_COLOURS.get(one.state)))
-    for line in entry("reason", one.reason) if one.reason else []:
-        click.echo(line)
-    if drift is None:
-        return
-    if drift.images and one.state != "same":
-        headers = ["  image", "largest difference", "relative", "cosine"]
-        rows = [
-            [f"  {image.image}", f"{image.absolute:.2g}", f"{image.relative:.1e}", f"{image.cosine:.7f}"]
-            for image in drift.images
-        ]
-        print_table(headers, rows, right=[1, 2, 3])
-    for change in drift.changes:
-        click.echo("\n".join(entry(f"{change.what} changed", f"{change.then} -> {change.now}")))
-    if not drift.changes and one.state != "same":
-        click.echo("  Weights, preprocessing, kind of machine and libraries are those of the recording.")
-    if one.is_recorded:
-        click.echo("  Recorded anew.")
-
-
-def _record(one: Checked) -> dict[str, Any]:
-    """One encoder as JSON; a difference that is not finite is null."""
-    drift = one.drift
     images = [asdict(image) for image in drift.images] if drift else []
     return {
-        "encoder": one.encoder,
-        "state": one.state,
-        "reason": one.reason or None,
+        "encoder": card.id,
+        "state": state,
+        "reason": reason,
         "compared_with": drift.day if drift else None,
-        "is_recorded": one.is_recorded,
+        "is_recorded": state == "recorded" or (record and drift is not None),
         "images": [
             {name: None if value in (math.inf, -math.inf) else value for name, value in image.items()}
             for image in images
         ],
         "changes": [asdict(change) for change in drift.changes] if drift else [],
     }
+
+
+def _print(one: dict[str, Any]) -> None:
+    state, day = one["state"], one["compared_with"]
+    said = f"{state}, recorded on {day}" if day else state
+    click.echo(click.style(one["encoder"], bold=True) + ": " + click.style(said, fg=_COLOURS.get(state)))
+    if one["reason"]:
+        click.echo("\n".join(entry("reason", one["reason"])))
+    if one["images"] and state != "same":
+        rows = []
+        for image in one["images"]:
+            forms = {"absolute": ".2g", "relative": ".1e", "cosine": ".7f"}
+            numbers = [math.inf if image[name] is None else image[name] for name in forms]
+            rows.append([f"  {image['image']}", *map(format, numbers, forms.values())])
+        print_table(["  image", "largest difference", "relative", "cosine"], rows, right=[1, 2, 3])
+    for change in one["changes"]:
+        click.echo("\n".join(entry(f"{change['what']} changed", f"{change['then']} -> {change['now']}")))
+    if day and not one["changes"] and state != "same":
+        click.echo("  Weights, preprocessing, kind of machine and libraries are those of the recording.")
+    if day and one["is_recorded"]:
+        click.echo("  Recorded anew.")

@@ -20,7 +20,7 @@ from ..results.derived import seed_means, summaries
 from ..results.facts import DOUBTFUL, REPORTED, points
 from ..results.reported import reported_numbers
 from ..results.reported_values import COLUMNS as REPORTED_COLUMNS
-from ..results.values import IMAGENET, SETTINGS, RiskDecomposition, SeedMean, Summary
+from ..results.values import IMAGENET, SETTINGS, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
@@ -175,10 +175,9 @@ def _datasets(encoders: Sequence[str]) -> list[str]:
 
 def _elsewhere(encoders: Sequence[str]) -> str:
     """Other data sets on which they were measured, and how much was reported of them, as the end of a sentence."""
-    datasets = _datasets(encoders)
-    n = sum(one.encoder in encoders for one in reported_numbers())
-    reported = f"; others reported {counted(n, 'number')}, see --reported" if n else ""
-    return (f", but on {', '.join(datasets)}; see --dataset" if datasets else "") + reported
+    datasets, n = _datasets(encoders), sum(one.encoder in encoders for one in reported_numbers())
+    measured = f", but on {', '.join(datasets)}; see --dataset" if datasets else ""
+    return measured + (f"; others reported {counted(n, 'number')}, see --reported" if n else "")
 
 
 def selected(rows: Iterable[Any], asked: Mapping[str, Sequence[str]]) -> list[Any]:
@@ -346,18 +345,14 @@ class _Pivot:
     def __init__(self, means: Sequence[SeedMean], metrics: Sequence[str]) -> None:
         from ..results.vocabulary import FEATURE_METRICS
 
-        order = {name: place for place, name in enumerate(dict.fromkeys(mean.metric for mean in means))}
-        order = {PROBE: -9, NEIGHBOURS: -8, **{name: place - 7 for place, name in enumerate(PART_HEADS)}} | {
-            name: place for name, place in order.items() if name not in (PROBE, NEIGHBOURS, *PART_HEADS)
-        }
-        order |= {name: place - 99 for place, name in enumerate(metrics) if name in order}
+        order = list(dict.fromkeys([*metrics, PROBE, NEIGHBOURS, *PART_HEADS, *(mean.metric for mean in means)]))
         n_labels: dict[Column, int] = {}
         self.found: dict[tuple[str, str], dict[Column, SeedMean]] = {}
         for mean in means:
             column = (mean.metric, mean.split)
             n_labels[column] = max(n_labels.get(column, 0), mean.n_train or 0)
             self.found.setdefault((mean.encoder, mean.source), {})[column] = mean
-        self.columns = sorted(n_labels, key=lambda column: (order[column[0]], -n_labels[column]))
+        self.columns = sorted(n_labels, key=lambda column: (order.index(column[0]), -n_labels[column]))
         self.sources = list(dict.fromkeys(mean.source for mean in means))
         first = self.columns[0]
         free = FEATURE_METRICS.get(first[0])
@@ -401,21 +396,12 @@ class _Pivot:
 
 def _not_shown(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
     """Notes on measurements that the table leaves out."""
-    there = {(mean.metric, mean.protocol) for mean in shown}
-    metrics = {metric for metric, _ in there}
-    splits = {(mean.metric, mean.split) for mean in shown}
-    others = dict.fromkeys(mean.metric for mean in among if mean.metric not in metrics)
-    protocols = dict.fromkeys(
-        mean.protocol for mean in among if mean.metric in metrics and (mean.metric, mean.protocol) not in there
-    )
-    settings = dict.fromkeys(
-        setting_name(mean.split)
-        for mean in among
-        if (mean.metric, mean.protocol) in there and (mean.metric, mean.split) not in splits
-    )
-    notes = [f"also measured: {', '.join(others)}; --metric NAME shows one, --metric '*' all"] * bool(others)
-    notes += [f"other protocols, which --protocol shows: {listed(list(protocols), 3)}"] * bool(protocols)
-    return notes + [f"other settings, which --setting shows: {', '.join(settings)}"] * bool(settings)
+    metrics = {mean.metric for mean in shown}
+    others = [mean.metric for mean in among if mean.metric not in metrics]
+    n = len(among) - len(shown) - len(others)
+    names = ", ".join(dict.fromkeys(others))
+    notes = [f"also measured: {names}; --metric NAME shows one, --metric '*' all"] * bool(others)
+    return notes + [f"{n} more means, of other protocols or settings: --metric '*' --long"] * (n > 0)
 
 
 def _print_long(means: Sequence[SeedMean]) -> str:
@@ -447,16 +433,6 @@ def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 _MERGED = "+"  # behind approximation and usability together
 
 
-def _components(found: RiskDecomposition | None) -> list[str]:
-    """The four components as cells; without a supervised twin the second holds the sum of the first two."""
-    if found is None:
-        return ["?"] * 4
-    rest = [points(found.probe_generalization), points(found.encoder_generalization)]
-    if isinstance(found.approximation, Missing) or isinstance(found.usability, Missing):
-        return ["?", f"{points(found.approximation_plus_usability)}{_MERGED}", *rest]
-    return [points(found.approximation) + ASSUMED * found.approximation_assumed, points(found.usability), *rest]
-
-
 def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool) -> None:
     """Prints one row an encoder, the meaning of marks, and the errata: one by one, or only how many."""
     headers = ["encoder", *(setting.name for setting in SETTINGS), "approx", "usability", "probe_gen", "enc_gen"]
@@ -464,13 +440,19 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
     for summary in found:
         known = [summary.errors.get(setting.name) for setting in SETTINGS]
         errors = ["?" if error is None else points(error) for error in known]
-        rows.append(
-            [summary.encoder + f" {WRONG}" * bool(summary.errata), *errors, *_components(summary.decomposition)]
-        )
+        parts, components = summary.decomposition, ["?"] * 4
+        if parts is not None:
+            components[2:] = points(parts.probe_generalization), points(parts.encoder_generalization)
+            if isinstance(parts.approximation, Missing) or isinstance(parts.usability, Missing):
+                components[1] = points(parts.approximation_plus_usability) + _MERGED
+            else:
+                approximation = points(parts.approximation) + ASSUMED * parts.approximation_assumed
+                components[:2] = approximation, points(parts.usability)
+        rows.append([summary.encoder + f" {WRONG}" * bool(summary.errata), *errors, *components])
     print_table(headers, rows, right=range(1, len(headers)))
     marks = {
         ASSUMED: f"{ASSUMED}  assumed, not measured",
-        _MERGED: f"{_MERGED}  approximation and usability together: no supervised twin tells them apart",
+        _MERGED: f"{_MERGED}  approximation and usability together: not separable without a supervised twin",
         "?": "?  not measured",
     }
     legend = [words for mark, words in marks.items() if any(mark in cell for row in rows for cell in row[1:])]

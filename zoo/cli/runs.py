@@ -59,7 +59,14 @@ def ls(place: str | None, as_json: bool) -> None:
     if not found:
         raise NothingFound(f"There is no record of a run at {at.shown}.")
     headers = ["run", "verb", "state", "encoders", "complete", "items", "failed", "again", "images", "written", "begun"]
-    print_table(headers, [seen.cells() for seen in found], right=[3, 4, 5, 6, 7, 8, 9])
+    rows = []
+    for one in map(_Seen.document, found):
+        items = one["items"]
+        counts = [len(one["encoders"]), f"{one['n_complete']:,}/{one['n_features']:,}", items["done"] - items["there"]]
+        counts += [items["failed"], items["retried"], one["n_images"]]
+        shown = [count if isinstance(count, str) else f"{count:,}" for count in counts]
+        rows.append([one["run"], one["verb"], one["state"], *shown, size(one["n_bytes"]), one["started"]])
+    print_table(headers, rows, right=[3, 4, 5, 6, 7, 8, 9])
     if any(seen.state not in ("done", "running") for seen in found):
         print_notes([f"what failed or is missing: zoo runs why {at.shown} RUN; to go on: zoo runs resume"])
 
@@ -68,10 +75,10 @@ def ls(place: str | None, as_json: bool) -> None:
 @_PLACE_AND_RUN
 @json_option
 def why(given: tuple[str, ...], as_json: bool) -> None:
-    """Tell what failed in a run, what is missing, and what was odd.
+    """Show what failed in a run, what is missing, and its warnings.
 
-    Of each failed item its encoders, images and tries with their errors; of each incomplete encoder how many shards it
-    lacks.
+    Each failed item with its encoders, images, tries and errors; each incomplete encoder with the number of missing
+    shards.
     """
     at, record = _chosen(given)
     seen = _Seen(at, record)
@@ -175,22 +182,6 @@ class _Seen:
             return "failed" if last.facts["failures"] else "incomplete"
         return last.state
 
-    def cells(self) -> list[str]:
-        total = self.record.total
-        return [
-            self.record.run,
-            self.record.asked.verb,
-            self.state,
-            f"{len(self.encoders):,}",
-            f"{self.n_complete:,}/{len(self.asked):,}",
-            f"{total('items', 'done') - total('items', 'there'):,}",
-            f"{total('items', 'failed'):,}",
-            f"{total('items', 'retried'):,}",
-            f"{total('n_images'):,}",
-            size(total("n_bytes")),
-            self.record.asked.started,
-        ]
-
     def document(self) -> dict[str, Any]:
         """As JSON."""
         record = self.record
@@ -228,14 +219,10 @@ class _Seen:
         }
 
     def print_details(self) -> None:
-        """Prints everything that failed, is missing or was odd."""
+        """Prints everything that failed, is missing or needs a warning."""
         facts, record = self.details(), self.record
-        click.echo(
-            wrapped(
-                f"run {record.run} ({record.asked.verb}): {self.state}; {self.n_complete:,} of "
-                f"{len(self.asked):,} features are complete"
-            )
-        )
+        complete = f"{self.n_complete:,} of {len(self.asked):,} features are complete"
+        click.echo(wrapped(f"run {record.run} ({record.asked.verb}): {self.state}; {complete}"))
         if self.missing:
             rows = [
                 [one["encoder"], one["part"], f"{one['missing_shards']:,} of {one['shards']:,}"]
@@ -243,23 +230,23 @@ class _Seen:
             ]
             click.echo()
             print_table(["not complete", "part", "shards missing"], rows, right=[2])
-            _tell_rest(len(self.missing))
         for name, heading in _HEADINGS.items():
             if facts[name]:
                 click.echo(f"\n{heading}")
-                for one in facts[name][:_FIRST]:
-                    click.echo(wrapped(f"  {_in_words(one)}"))
-                    for number, sentence in enumerate(one.get("tries", ()), 1):
-                        click.echo(wrapped(f"    try {number}: {sentence}"))
-                _tell_rest(len(facts[name]))
-        notes = []
+            for one in facts[name][:_FIRST]:
+                images = f", images {one['images'][0]:,} to {one['images'][1] - 1:,}" if "images" in one else ""
+                batch = f", batches of {one['batch_size']}" if "batch_size" in one else ""
+                click.echo(wrapped(f"  {', '.join(one['encoders'])}: {one.get('part') or ''}{images}{batch}"))
+                for number, sentence in enumerate(one.get("tries", ()), 1):
+                    click.echo(wrapped(f"    try {number}: {sentence}"))
+        n_more = sum(max(0, len(found) - _FIRST) for found in (self.missing, *map(facts.__getitem__, _HEADINGS)))
+        notes = [f"{n_more:,} more entries: --json"] * bool(n_more)
         for writer in record.writers:
             offset = writer.facts["clock_offset_s"] or 0.0
             is_off = abs(offset) > CLOCKS_DIFFER_S
             if is_off or writer.state in ("interrupted", "failed", "lost"):
                 sentence = f", {writer.facts['sentence']}" if writer.facts["sentence"] else ""
-                side = "behind" if offset > 0 else "ahead of"
-                clock = f"; its clock is {abs(offset):,.0f} s {side} that of the place" if is_off else ""
+                clock = f"; its clock is {offset:+,.0f} s behind that of the place" if is_off else ""
                 notes.append(f"{writer.facts['writer']} ({writer.facts['engine']}): {writer.state}{sentence}{clock}")
         if facts["skipped"]:
             names = ", ".join(f"{one['part']}: {one['image']}" for one in facts["skipped"])
@@ -301,16 +288,3 @@ def _with_images(one: Mapping[str, Any]) -> dict[str, Any]:
     if number is None or shard_size is None:
         return dict(one)
     return {**one, "images": [number * shard_size, (number + 1) * shard_size]}
-
-
-def _in_words(one: Mapping[str, Any]) -> str:
-    part = f" {one['part']}" if one.get("part") else ""
-    images = f", images {one['images'][0]:,} to {one['images'][1] - 1:,}" if "images" in one else ""
-    batch = f", batches of {one['batch_size']}" if "batch_size" in one else ""
-    worker = f", last by {one['worker']}" if "worker" in one else ""
-    return f"{', '.join(one['encoders'])}:{part}{images}{batch}{worker}"
-
-
-def _tell_rest(n: int) -> None:
-    if n > _FIRST:
-        click.echo(f"  and {n - _FIRST:,} more; see them with --json")

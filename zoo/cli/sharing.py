@@ -85,13 +85,8 @@ def results_merge_command(paths: tuple[str, ...], folder: Path | None, dry_run: 
         raise NothingFound(f"There are no results files in {', '.join(paths)}.")
     else:
         would = "to be added" if dry_run else "added"
-        counts = {
-            would: done.n_new,
-            "recorded already": done.n_known,
-            "the same again": done.n_again,
-            "contradict others": len(done.contradictions),
-            "wrong, or without provenance": len(done.wrong),
-        }
+        counts = {would: done.n_new, "recorded already": done.n_known, "the same again": done.n_again}
+        counts |= {"contradict others": len(done.contradictions), "wrong, or without provenance": len(done.wrong)}
         rows = [[name, f"{count:,}"] for name, count in counts.items() if count or name == would]
         print_table(["rows", ""], rows, right=[1])
         _print_wrong([*map(str, done.contradictions), *(one.sentence for one in done.wrong)])

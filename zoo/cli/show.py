@@ -17,7 +17,7 @@ from ..results.derived import seed_means
 from ..results.facts import points, subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
-from ..results.values import SETTINGS, RiskDecomposition, SeedMean, Summary
+from ..results.values import SETTINGS, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
@@ -76,8 +76,18 @@ def show_command(name: str, as_json: bool) -> None:
     lines += [*_cost(card), *_risks(summary)]
     for means in elsewhere.values():
         lines += _measured(means)
-    lines += [*_section("Weights", parts["weights"]), *_access(card)]
-    lines += [*_section("Licence", parts["licence"]), *_licence(card)]
+    lines += _section("Weights", parts["weights"])
+    words, availability = access_words(card), card.weights.availability
+    if words != availability and not isinstance(availability, Missing):
+        lines += entry("access", words)
+    if availability in GATED and (near := advice(card, catalogue())):
+        lines += entry("instead", near)
+    lines += _section("Licence", parts["licence"])
+    terms, use = licence_terms(card), card.commercial_use
+    said = {"commercial use": "" if isinstance(use, Missing) else commercial_words(use)}
+    said |= {"in plain words": terms["summary"], "text": terms["text"]}
+    for label, text in [*said.items(), *(("note", remark) for remark in terms["remarks"])]:
+        lines += entry(label, text) if text else []
     click.echo("\n".join(lines + _errata(card, summary)))
 
 
@@ -173,25 +183,17 @@ def _risks(summary: Summary | None) -> list[str]:
     lines += _title("Components of the error with 100% (percentage points, signed)")
     if summary.decomposition is None:
         return [*lines, "  not measured"]
-    for label, text in _components(summary.decomposition):
-        lines += entry(label, text)
-    return lines
-
-
-def _components(found: RiskDecomposition) -> list[tuple[str, str]]:
-    approximation, usability = found.approximation, found.usability
-    if isinstance(approximation, Missing) or isinstance(usability, Missing):
-        together = f"{points(found.approximation_plus_usability)} (no supervised twin tells them apart)"
-        lines = [("approximation + usability", together)]
+    found = summary.decomposition
+    if isinstance(found.approximation, Missing) or isinstance(found.usability, Missing):
+        together = f"{points(found.approximation_plus_usability)} (not separable without a supervised twin)"
+        lines += entry("approximation + usability", together)
     else:
         assumed = " (assumed, not measured)" if found.approximation_assumed else ""
-        lines = [("approximation", f"{points(approximation)}{assumed}"), ("usability", points(usability))]
-    return [
-        *lines,
-        ("probe generalization", points(found.probe_generalization)),
-        ("encoder generalization", points(found.encoder_generalization)),
-        ("sum", points(found.full_shot_error)),
-    ]
+        lines += entry("approximation", f"{points(found.approximation)}{assumed}")
+        lines += entry("usability", points(found.usability))
+    lines += entry("probe generalization", points(found.probe_generalization))
+    lines += entry("encoder generalization", points(found.encoder_generalization))
+    return lines + entry("sum", points(found.full_shot_error))
 
 
 def _measured(means: Sequence[SeedMean]) -> list[str]:
@@ -247,24 +249,6 @@ def _reported(card: EncoderCard, numbers: Sequence[ReportedNumber]) -> list[str]
         absent = [words for name, words in _OF_CARD.items() if getattr(card.reported, name) is reason]
         if absent:
             lines += entry(f"({reason.value})", ", ".join(absent))
-    return lines
-
-
-def _access(card: EncoderCard) -> list[str]:
-    words, availability = access_words(card), card.weights.availability
-    lines = [] if words == availability or isinstance(availability, Missing) else entry("access", words)
-    if availability in GATED and (near := advice(card, catalogue())):
-        lines += entry("instead", near)
-    return lines
-
-
-def _licence(card: EncoderCard) -> list[str]:
-    terms, use = licence_terms(card), card.commercial_use
-    lines = [] if isinstance(use, Missing) else entry("commercial use", commercial_words(use))
-    lines += entry("in plain words", terms["summary"]) if terms["summary"] else []
-    lines += entry("text", terms["text"]) if terms["text"] else []
-    for remark in terms["remarks"]:
-        lines += entry("note", remark)
     return lines
 
 

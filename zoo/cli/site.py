@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
-from ..errors import StoreError
 from ..files import cache_folder
 from .facts import kept_weights
 from .options import encoder_names, refuse_idle, with_options
@@ -22,20 +21,9 @@ from .output import counted, json_option, print_command, print_json, print_notes
 
 if TYPE_CHECKING:
     from ..site.contents import Contents
-    from ..site.folder import Written
     from ..site.rendering import File
-    from ..site.serving import SiteServer
 
-_LONGEST_TITLE = 80
 _CONTENT = ("with_mine", "only", "title", "no_studies")  # names of the options on what a site shows
-
-
-def _as_title(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Callback of a title: one line of text."""
-    text = None if value is None else value.strip()
-    if text is not None and not (0 < len(text) <= _LONGEST_TITLE and text.isprintable()):
-        raise click.BadParameter(f"got {text[:40]!r}, expected one line of at most {_LONGEST_TITLE} characters.")
-    return text
 
 
 def _content_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +36,7 @@ def _content_options(command: Callable[..., Any]) -> Callable[..., Any]:
             shell_complete=encoder_names,
             help="These encoders: an id or a glob such as 'dino_*'; repeatable.",
         ),
-        click.option("--title", metavar="TEXT", callback=_as_title, help="Of the site, instead of SSL Zoo."),
+        click.option("--title", metavar="TEXT", help="Of the site, instead of SSL Zoo."),
         click.option("--no-studies", is_flag=True, help="Without the pages of the studies, which take longest."),
     )
     return with_options(command, options)
@@ -85,7 +73,7 @@ def site_command(
     JSON. It opens from the disk and from any web server, and needs no network. Only what has changed is rewritten; the
     earlier site stays until the new one is complete.
     """
-    from ..site.serving import SiteServer
+    from ..site.serving import SiteServer, open_browser
 
     if folder is None and not serve:
         raise click.UsageError("Got neither --out nor --serve, expected --out DIR to write the site, or --serve.")
@@ -93,74 +81,22 @@ def site_command(
         refuse_idle(["port", "no_browser"], "nothing is served", remedy=", or add --serve")
     if folder is None:
         folder = cache_folder() / "site"
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(
-                f"The cache {folder.parent} cannot be made ({error.strerror}); name a folder with --out DIR, or set "
-                "ZOO_CACHE."
-            ) from error
+        folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         server = stack.enter_context(SiteServer(port or 0)) if serve else None
-        made = _made_site(folder, **content)
+        document, sentence, note = _made_site(folder, **content)
         if as_json:
-            print_json(made.document() | ({"address": server.address} if server else {}))
+            print_json(document | ({"address": server.address} if server else {}))
         else:
-            made.print()
+            click.echo(wrapped(sentence))
+            hint = f"open {document['index']} in a browser, or add --serve"
+            print_notes([note] * bool(note) + [hint] * (not serve))
         if server is not None:
-            _serve(server, folder, no_browser=no_browser, as_json=as_json)
-        elif not as_json:
-            print_notes([f"open {made.written.folder / 'index.html'} in a browser, or add --serve"])
-
-
-def _serve(server: SiteServer, folder: Path, *, no_browser: bool, as_json: bool) -> None:
-    """Until it is interrupted, which is how it ends well."""
-    from ..site.serving import open_browser
-
-    opened = not no_browser and open_browser(server.address)
-    click.echo(f"Serving it at {server.address}{' and in the browser' if opened else ''} until Ctrl-C.", err=as_json)
-    try:
-        server.serve(folder)
-    except KeyboardInterrupt:
-        click.echo(err=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A site that was made and written."""
-
-    contents: Contents
-    written: Written
-    seconds: float
-
-    def print(self) -> None:
-        """Prints what was written, and of ``--with-mine`` what it added."""
-        done = self.written
-        what = f"{counted(done.n_pages, 'page')} ({counted(done.n_files, 'file')}, {size(done.n_bytes)})"
-        changes = f"{counted(done.n_written, 'file')} new or changed, {done.n_removed:,} removed"
-        click.echo(wrapped(f"Wrote {what} to {done.folder} in {max(self.seconds, 1):.0f} s: {changes}."))
-        if self.contents.with_mine:
-            entries = self.contents.entries.values()
-            own, measured = sum(entry.is_mine for entry in entries), sum(bool(entry.own_means) for entry in entries)
-            added = f"{counted(own, 'encoder')} of yours, and your measurements of {counted(measured, 'encoder')}"
-            print_notes([f"--with-mine added {added}"])
-
-    def document(self) -> dict[str, Any]:
-        """The same for ``--json``."""
-        done = self.written
-        return {
-            "folder": str(done.folder),
-            "index": str(done.folder / "index.html"),
-            "title": self.contents.title,
-            "encoders": len(self.contents.entries),
-            "pages": done.n_pages,
-            "files": done.n_files,
-            "written": done.n_written,
-            "unchanged": done.n_unchanged,
-            "removed": done.n_removed,
-            "size_bytes": done.n_bytes,
-            "seconds": round(self.seconds, 3),
-        }
+            opened = not no_browser and open_browser(server.address)
+            where = f"{server.address}{' and in the browser' if opened else ''}"
+            click.echo(f"Serving it at {where} until Ctrl-C.", err=as_json)
+            with suppress(KeyboardInterrupt):  # which is how serving ends well
+                server.serve(folder)
 
 
 def _made_site(
@@ -171,8 +107,11 @@ def _made_site(
     title: str | None,
     no_studies: bool,
     more: Callable[[Contents], Iterator[File]] = lambda contents: iter(()),
-) -> _Made:
-    """Makes the site and writes it; ``more`` makes files besides those of every site."""
+) -> tuple[dict[str, Any], str, str]:
+    """Makes the site and writes it: as JSON, as a sentence, and a note on what is the user's own.
+
+    ``more`` makes files besides those of every site.
+    """
     from ..site.building import require_libraries, site_files
     from ..site.contents import TITLE, gather
     from ..site.folder import require_site_folder, write_site
@@ -181,10 +120,30 @@ def _made_site(
     require_site_folder(folder)  # it and the libraries first: a refusal shows before any work
     require_libraries(with_studies=not no_studies)
     with steps("reading cards and results") as progress:
-        gathered = gather(only=only, with_mine=with_mine, title=title or TITLE)
+        gathered = gather(only=only, with_mine=with_mine, title=(title or "").strip() or TITLE)
         contents = replace(gathered, with_studies=not no_studies)
-        written = write_site(chain(more(contents), site_files(contents, progress)), folder, title=contents.title)
-    return _Made(contents, written, time.monotonic() - start)
+        done = write_site(chain(more(contents), site_files(contents, progress)), folder, title=contents.title)
+    seconds = time.monotonic() - start
+    document = {
+        "folder": str(done.folder),
+        "index": str(done.folder / "index.html"),
+        "title": contents.title,
+        "encoders": len(contents.entries),
+        "pages": done.n_pages,
+        "files": done.n_files,
+        "written": done.n_written,
+        "unchanged": done.n_unchanged,
+        "removed": done.n_removed,
+        "size_bytes": done.n_bytes,
+        "seconds": round(seconds, 3),
+    }
+    what = f"{counted(done.n_pages, 'page')} ({counted(done.n_files, 'file')}, {size(done.n_bytes)})"
+    changes = f"{counted(done.n_written, 'file')} new or changed, {done.n_removed:,} removed"
+    sentence = f"Wrote {what} to {done.folder} in {max(seconds, 1):.0f} s: {changes}."
+    entries = contents.entries.values()
+    own, measured = sum(entry.is_mine for entry in entries), sum(bool(entry.own_means) for entry in entries)
+    added = f"{counted(own, 'encoder')} of yours, and your measurements of {counted(measured, 'encoder')}"
+    return document, sentence, f"--with-mine added {added}" if with_mine else ""
 
 
 # --- export ----------------------------------------------------------------------------------------------------------
@@ -227,12 +186,13 @@ def export_command(name: str | None, folder: Path | None, space: Path | None, as
     if space is not None:
         from ..hub.space import UPLOAD, space_files
 
-        made = _made_site(space, more=space_files, **content)
+        document, sentence, added = _made_site(space, more=space_files, **content)
         upload = UPLOAD.format(folder=shlex.quote(str(space)))
         if as_json:
-            print_json(made.document() | {"upload": upload})
+            print_json(document | {"upload": upload})
         else:
-            made.print()
+            click.echo(wrapped(sentence))
+            print_notes([added] * bool(added))
             print_command("to upload it", upload)
         return
     assert name is not None and folder is not None

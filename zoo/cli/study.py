@@ -15,7 +15,6 @@ from .options import encoder_names, seed_option, study_names
 from .output import hanging, json_option, print_json, print_notes, print_table, steps, wrapped
 
 if TYPE_CHECKING:
-    from ..analysis.columns import Estimate
     from ..studies.findings import Claim
     from ..studies.running import Study, StudyRun
 
@@ -69,7 +68,13 @@ def study_command(
     if single_file and folder is None:
         raise QueryError("Got --single-file without a report to write, expected --out DIR too.")
     if not names:
-        _list_studies(list(studies().values()), as_json=as_json)
+        known = studies().values()
+        if as_json:
+            records = [{name: getattr(one, name) for name in ("name", "question", "introduction")} for one in known]
+            print_json({"studies": records})
+            return
+        print_table(["study", "question"], [[study.name, study.question] for study in known])
+        print_notes(["run one with: zoo study NAME, all of them with: zoo study all --out report"])
         return
     chosen = _chosen(names)
     ids = tuple(dict.fromkeys(catalogue().id_of(name) for name in encoders))
@@ -115,25 +120,16 @@ def _chosen(names: Sequence[str]) -> list[Study]:
     return list({study.path: study for study in found}.values())
 
 
-def _list_studies(known: Sequence[Study], *, as_json: bool) -> None:
-    if as_json:
-        records = [
-            {"name": study.name, "question": study.question, "introduction": study.introduction} for study in known
-        ]
-        print_json({"studies": records})
-        return
-    print_table(["study", "question"], [[study.name, study.question] for study in known])
-    print_notes(["run one with: zoo study NAME, all of them with: zoo study all --out report"])
-
-
 def _print_run(run: StudyRun) -> None:
-    from ..studies.report import rows_used
+    from ..analysis.columns import records
+    from ..studies.report import ESTIMATE_HEADERS, estimate_cells, rows_used
 
     click.secho(wrapped(run.study.question), bold=True)
     if run.findings.claims:
         _print_claims(run.findings.claims)
     elif run.findings.estimates:  # a question of the user's own, of which no paper has said anything
-        _print_estimates(run.findings.estimates)
+        rows = [estimate_cells(record) for record in records(run.findings.estimates)]
+        print_table(ESTIMATE_HEADERS, rows)
     lines = [
         rows_used({"part": rows.part, "used": rows.used, "unit": rows.unit, "left_out": rows.left_out})
         for rows in run.findings.rows
@@ -158,13 +154,6 @@ def _print_claims(claims: Sequence[Claim]) -> None:
                 click.echo(hanging(f"{shown_verdict(claim.verdict, claim.rests_on)}: {claim.claim}: {claim.reason}"))
     else:
         print_table([*headers, "why"], [[*row, claim.reason] for row, claim in zip(rows, claims, strict=True)])
-
-
-def _print_estimates(estimates: Sequence[Estimate]) -> None:
-    from ..analysis.columns import records
-    from ..studies.report import ESTIMATE_HEADERS, estimate_cells
-
-    print_table(ESTIMATE_HEADERS, [estimate_cells(record) for record in records(estimates)])
 
 
 def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:

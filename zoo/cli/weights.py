@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
@@ -36,10 +36,6 @@ from .output import (
     record,
     size,
 )
-
-if TYPE_CHECKING:
-    from ..loading import WeightsSource
-
 
 State = Literal["there", "fetched", "to fetch", "gone", "nothing to fetch", "failed"]
 _GET_EXAMPLES = """\b
@@ -130,7 +126,7 @@ def obtained(card: EncoderCard) -> tuple[Outcome, Any]:
     """Loads the weights of an encoder once if they are not stored; also returns where they are stored."""
     if card.is_untrained:
         return Outcome(card=card, state="nothing to fetch"), None
-    state: State = "fetched" if _find(_candidates(card)) is None else "there"
+    state: State = "fetched" if _find(card) is None else "there"
     start = time.monotonic()
     found = kept_weights(card)
     return Outcome(card=card, state=state, record=found.record, seconds=time.monotonic() - start), found
@@ -154,16 +150,16 @@ def licence_notes(cards: Iterable[EncoderCard]) -> list[str]:
     restricted: dict[str, list[str]] = {}
     for card in cards:
         licence = card.licence.weights
-        if licence is Missing.NOT_PUBLISHED:
-            restricted.setdefault("no licence was published, ask the authors before you use", []).append(card.id)
-        elif licence is Missing.NOT_RECORDED:
-            restricted.setdefault("no licence is recorded, look it up before you use", []).append(card.id)
-        elif card.commercial_use == "no":
-            restricted.setdefault(f"not for commercial use ({licence})", []).append(card.id)
-        elif card.commercial_use == "conditions":
-            restricted.setdefault(f"commercial use under conditions ({licence})", []).append(card.id)
-        if card.weights.availability in GATED:
-            restricted.setdefault("gated, its publisher grants access", []).append(card.id)
+        words = {
+            Missing.NOT_PUBLISHED: "no licence was published, ask the authors before you use",
+            Missing.NOT_RECORDED: "no licence is recorded, look it up before you use",
+            "no": f"not for commercial use ({licence})",
+            "conditions": f"commercial use under conditions ({licence})",
+        }
+        said = words.get(licence if isinstance(licence, Missing) else str(card.commercial_use))
+        gate = "gated, its publisher grants access" if card.weights.availability in GATED else None
+        for what in filter(None, (said, gate)):
+            restricted.setdefault(what, []).append(card.id)
     return [f"{what}: {listed(encoders, 10)}" for what, encoders in restricted.items()]
 
 
@@ -175,15 +171,12 @@ def licence_of(card: EncoderCard) -> str:
     return licence
 
 
-def _candidates(card: EncoderCard) -> list[WeightsSource]:
+def _find(card: EncoderCard) -> store.Record | None:
+    """The record that a load would use; unlike a load, this writes nothing, not even to a lock file."""
     from ..encoders import build_encoder
     from ..loading import weights_sources
 
-    return weights_sources(card, build_encoder(card, device="meta"))
-
-
-def _find(choices: Sequence[WeightsSource]) -> store.Record | None:
-    """The record that a load would use; unlike a load, this writes nothing, not even to a lock file."""
+    choices = weights_sources(card, build_encoder(card, device="meta"))
     records = (store.find(shelf.folder, choice.key) for shelf in _shelves_of_loads() for choice in choices)
     return next((found for found in records if found is not None), None)
 
@@ -197,7 +190,7 @@ def _shelves_of_loads() -> list[care.Shelf]:
 def _expected(card: EncoderCard) -> Outcome:
     if card.is_untrained:
         return Outcome(card=card, state="nothing to fetch")
-    found = _find(_candidates(card))
+    found = _find(card)
     if found is not None:
         return Outcome(card=card, state="there", record=found)
     return Outcome(card=card, state="gone" if card.weights.availability == "gone" else "to fetch")
@@ -209,15 +202,13 @@ def _failed(card: EncoderCard, error: ZooError) -> Outcome:
 
 
 def _summary(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(one.state for one in outcomes)
     wanted = [one.card.weights for one in outcomes if one.state == "to fetch"]
     n_files = len({(weights.url, weights.companions) for weights in wanted})
     shared = f" ({n_files} file{'s' if n_files > 1 else ''})" if n_files < len(wanted) else ""
-    fetched = sum(one.size_bytes or 0 for one in outcomes if one.state == "fetched")
-    parts = {"to fetch": shared, "fetched": f" ({size(fetched)})"}
     mirror = mirror_place()
     kept = f"loads come from {shown_place(mirror)}" if mirror else f"kept in {weights_folder()}"
-    said = [f"{n} {state}{parts.get(state, '')}" for state, n in counts.items()]
+    counts = Counter(one.state for one in outcomes)
+    said = [f"{n} {state}{shared * (state == 'to fetch')}" for state, n in counts.items()]
     return f"{', '.join(said)}    {kept}"
 
 
@@ -299,19 +290,19 @@ def _require_elsewhere(destination: str) -> None:
     """Refuses a mirror that would be taken for the cache, the user's folder or the current mirror."""
     if not destination.strip():
         raise click.UsageError("Got an empty text for DEST, expected a folder or an address.")
-    here, current = local_folder(destination), mirror_place()
-    if current is not None:
-        there = local_folder(current)
-        is_same = (
-            here.resolve() == there.resolve() if here and there else destination.rstrip("/") == current.rstrip("/")
+
+    def whole(place: str) -> str:
+        folder = local_folder(place)
+        return place.rstrip("/") if folder is None else str(folder.resolve())
+
+    current, here = mirror_place(), local_folder(destination)
+    if current is not None and whole(current) == whole(destination):
+        raise QueryError(
+            f"The mirror {shown_place(destination)} is what ZOO_MIRROR names, so loads come from it; unset it."
         )
-        if is_same:
-            raise QueryError(
-                f"The mirror {shown_place(destination)} is what ZOO_MIRROR names, so loads come from it; unset it."
-            )
-    for what, folder in (("cache", weights_folder()), ("cache", cache_folder()), ("folder of your own", user_folder())):
+    for folder in (weights_folder(), cache_folder(), user_folder()):
         if here is not None and here.resolve().is_relative_to(folder.resolve()):
-            raise QueryError(f"The mirror {here} would lie in the {what}, {folder}; choose a folder outside of it.")
+            raise QueryError(f"The mirror {here} would lie in the zoo's own {folder}; choose a folder outside of it.")
 
 
 def _kept_here() -> list[EncoderCard]:
@@ -392,7 +383,7 @@ def _relative(path: Path) -> str:
 
 def _without_paths(path: Path, content: bytes) -> bytes:
     """A card file in which :func:`zoo.weights.places.portable` names replace files of this machine."""
-    for place in sorted(_places(content), key=len, reverse=True):  # lest one that begins another one break it
+    for place in sorted(_places(content), key=len, reverse=True):  # longest first: one may begin another
         content = content.replace(place.encode(), portable(place).encode())
     if left := sorted(place for place in _places(content) if portable(place) != place):
         raise StoreError(

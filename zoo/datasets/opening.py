@@ -364,6 +364,8 @@ def _kind_of(text: str, kinds: Mapping[str, Kind[T]], what: str) -> Kind[T]:
         name = "FOLDER" if os.path.isdir(text) else endings.get(os.path.splitext(text)[1].lower(), "")
     if name in kinds:
         return kinds[name]
+    if ":" not in text and ("/" in text or text.startswith((".", "~"))):
+        raise QueryError(f"There is no folder {text!r}; expected a folder of images, a .csv or a .npz file.")
     words = [name.partition(":")[0] for name in kinds if name not in _STANDING]
     hint = f"Expected {'; '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}."
     raise UnknownName(what, text, words, hint=hint)
@@ -373,5 +375,5 @@ def is_table(text: str) -> bool:
     """Whether a text names a CSV or TSV file of images, which has columns."""
     try:
         return _kind_of(text, KINDS, "") is KINDS["FILE.csv"]
-    except UnknownName:
+    except (UnknownName, QueryError):
         return False
