@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import HIGH, correlations, is_high
@@ -38,9 +38,6 @@ from zoo.studies.findings import (
 )
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, risk_label, rows_used
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 ERROR, RANK, UNIFORMITY, ALIGNMENT = "train_test", "train_rank", "train_uniformity", "trainrealaug_alignment"
 CLASS_ALIGNMENT = "train_alignment"
@@ -390,9 +387,3 @@ def _draw(rows: pd.DataFrame, alone: Pairs) -> Drawing:
     letter(panels)
     legend_below(drawing, panels[0], n_columns=6)
     return drawing
-
-
-if __name__ == "__main__":
-    from zoo.cli import main
-
-    main("study", __file__)

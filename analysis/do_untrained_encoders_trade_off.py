@@ -13,9 +13,9 @@ Command: zoo study do_untrained_encoders_trade_off
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import correlations
@@ -25,9 +25,6 @@ from zoo.results.rows import errata
 from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, risk_label
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 COMPONENTS = ("usability", "probe_gen")
 SERIES = "resnet50"  # untrained ones that differ in their dimensions only
@@ -214,9 +211,3 @@ def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame, mine
     )
     legend_below(drawing, axes, n_columns=3)
     return drawing
-
-
-if __name__ == "__main__":
-    from zoo.cli import main
-
-    main("study", __file__)

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import HIGH, correlations, is_high, leave_one_out, paired_comparison
@@ -26,9 +26,6 @@ from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_fi
 from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
 
 COMPONENTS = {"probe": "probe generalization", "encoder": "encoder generalization"}
 RISKS = ("train_train", "train-cmplmnt-ntest_train-sbst-ntest", "union_test", "train_test")
@@ -261,9 +258,3 @@ def _limits(values: pd.DataFrame) -> tuple[float, float]:
     """From 0, or below the lowest, to above the highest: an annotation moves no limits by itself."""
     low, high = min(0.0, float(values.min().min())), float(values.max().max())
     return low - 0.08 * (high - low), high + 0.12 * (high - low)
-
-
-if __name__ == "__main__":
-    from zoo.cli import main
-
-    main("study", __file__)

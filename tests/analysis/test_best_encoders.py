@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.shipped import study_module
-from zoo.analysis.groups import best_fraction, best_fraction_of_each, best_of_each, risks_of_best
+from zoo.analysis.groups import best_fraction, best_fraction_of_each, risks_of_best
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
 
-winners = study_module("full_shot_or_few_shot", "winners")
+winners = study_module("full_shot_or_few_shot", "tables")
 
 RESNET, VIT = winners.Category("ResNets", {"family": ("resnet",)}), winners.Category("ViTs", {"family": ("vit",)})
 SETTINGS = ("train_test", "train-nperclass-3_test")
@@ -30,26 +29,6 @@ def planted(**changes: dict[str, object]) -> StudyTable:
 def test_the_winner_has_the_lowest_error_of_its_category_and_ties_go_to_the_first_id() -> None:
     found = winners.winner(planted(), RESNET, "train_test")
     assert (found.encoder, found.runner_up, found.error, found.margin, found.n) == ("b", "c", 20.0, 0.0, 3)
-
-
-def test_an_encoder_that_lacks_the_column_of_a_category_is_in_none() -> None:
-    assert list(winners.members(planted(), RESNET).index) == ["d", "c", "b", "a"]
-    assert winners.winner(planted(), winners.ANY_FEATURES, "train_test").encoder == "w"
-
-
-def test_a_category_that_nobody_is_in_is_refused_in_one_sentence() -> None:
-    with pytest.raises(
-        QueryError, match=r"^No encoder of the 6 in the table is in the category 'Swin' and has train_test"
-    ):
-        winners.winner(planted(), winners.Category("Swin", {"family": ("swin",)}), "train_test")
-    with pytest.raises(QueryError, match="train-nperclass-3_test"):
-        winners.winner(planted(), RESNET, "train-nperclass-3_test")
-
-
-def test_the_best_of_each_year_keeps_a_missing_usability_missing() -> None:
-    best = best_of_each(planted().frame, "year", by="train_test")
-    assert list(best.index) == ["d", "b"]
-    assert best["usability"].isna().all()
 
 
 def test_the_best_fraction_is_rounded_up_and_ordered() -> None:
@@ -90,10 +69,3 @@ def test_the_risks_of_the_best_follow_the_setting() -> None:
     change = found[f"best 20 % by {SETTINGS[1]} - by {SETTINGS[0]}", "probe_gen"]
     assert change.value == pytest.approx(-40.0)
     assert change.ci_low is not None and change.ci_high is not None and change.ci_low < -40 < change.ci_high < -30
-
-
-def test_every_setting_chooses_from_the_same_encoders() -> None:
-    table = traded()
-    table.frame.loc["enc00", SETTINGS[1]] = float("nan")
-    found = risks_of_best(table, SETTINGS, ("usability",))
-    assert found[0].value == 5.5  # without the best in full-shot, which has no 3-shot error: the mean of 1..10

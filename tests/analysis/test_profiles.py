@@ -8,11 +8,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from tests.shipped import shipped_table, study_module
+from tests.shipped import study_module
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
 
-of_encoders = study_module("what_an_encoder_is_good_at", "profiles")
+of_encoders = study_module("what_an_encoder_is_good_at")
 
 NAMES = [axis.column for axis in of_encoders.AXES]
 
@@ -47,20 +46,6 @@ def test_the_best_has_1_the_worst_0_and_the_middle_a_half() -> None:
     assert places.loc["half"].tolist() == pytest.approx([0.5] * 5)
 
 
-def test_an_axis_that_was_not_measured_has_no_place() -> None:
-    profiles = of_encoders.profiles_of(table_of(PLANTED))
-    assert profiles.known("without_twin") == ["train_test", "enc_gen", "probe_gen"]
-    assert profiles.places.loc["without_twin", ["usability", "approx"]].isna().all()
-    assert profiles.places.loc["without_twin", "probe_gen"] == pytest.approx(0.75)
-    assert "without_twin" not in profiles.reference
-
-
-def test_the_average_is_over_the_encoders_that_set_the_scale() -> None:
-    profiles = of_encoders.profiles_of(table_of(PLANTED))
-    assert profiles.reference == ("good", "half", "bad")
-    assert profiles.average().tolist() == pytest.approx([0.5] * 5)
-
-
 def test_an_encoder_of_mine_changes_no_published_place_and_may_lie_beyond_the_scale() -> None:
     table = table_of(PLANTED)
     before, after = (
@@ -72,23 +57,3 @@ def test_an_encoder_of_mine_changes_no_published_place_and_may_lie_beyond_the_sc
     assert after.beyond("my_encoder") == ["train_test", "enc_gen"]
     assert after.places.loc["my_encoder", "train_test"] == pytest.approx(1.25)
     assert before.beyond("good") == []
-
-
-def test_the_published_scale_is_that_of_146_encoders() -> None:
-    profiles = of_encoders.profiles_of(shipped_table())
-    assert len(profiles.reference) == 146  # published_results.csv: encoders with all four components
-    within = profiles.places.loc[list(profiles.reference)]
-    assert within.min().tolist() == [0.0] * 5
-    assert within.max().tolist() == [1.0] * 5
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        ({"one": PLANTED["good"], "two": PLANTED["without_twin"]}, "1 encoders of the table have all of"),
-        ({"one": PLANTED["good"], "two": {**PLANTED["bad"], "approx": 0.5}}, "approx is 0.5 for all 2"),
-    ],
-)
-def test_a_table_without_a_scale_is_refused(rows: dict[str, dict[str, float]], words: str) -> None:
-    with pytest.raises(QueryError, match=words):
-        of_encoders.profiles_of(table_of(rows))

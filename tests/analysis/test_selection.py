@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.selection import Resamples, estimate_of, mean_of, order, regret, resamples
-from zoo.errors import QueryError
+from zoo.analysis.selection import Resamples, estimate_of, order, regret, resamples
 
 RNG = np.random.default_rng(0)
 N_ENCODERS, N_DRAWS = 9, 6
@@ -45,20 +44,6 @@ def test_regret_is_what_the_chosen_one_of_those_drawn_has_more_than_the_best() -
         assert found[number] == pytest.approx(np.mean(by_hand), abs=1e-12)
 
 
-def test_a_score_that_tells_nothing_has_no_order_and_the_regret_of_a_lot() -> None:
-    everything = resamples(N_ENCODERS, N_DRAWS, n_resamples=0)
-    same = np.ones_like(ERRORS)
-    assert order(same, ERRORS, everything).tolist() == [0.0]
-    expected = (ERRORS.mean(axis=1) - ERRORS.min(axis=1)).mean()
-    assert regret(same, ERRORS, everything)[0] == pytest.approx(expected)
-
-
-def test_the_truth_itself_orders_all_and_regrets_nothing() -> None:
-    assert order(-ERRORS, ERRORS, COUNTS) == pytest.approx(1)
-    assert regret(-ERRORS, ERRORS, COUNTS).tolist() == [0.0] * 41
-    assert order(ERRORS, ERRORS, COUNTS) == pytest.approx(-1)
-
-
 def test_an_interval_over_draws_alone_is_that_of_a_mean() -> None:
     many = RNG.normal(5, 2, size=(400, 1))
     errors = np.concatenate([np.zeros((400, 1)), many], axis=1)
@@ -70,14 +55,3 @@ def test_an_interval_over_draws_alone_is_that_of_a_mean() -> None:
     assert one.value == pytest.approx(gains.mean())
     assert one.ci_low is not None and one.ci_high is not None
     assert one.ci_high - one.ci_low == pytest.approx(2 * 1.96 * gains.std() / 20, rel=0.15)
-
-
-def test_means_over_data_sets_are_of_the_same_resamples() -> None:
-    first, second = order(SCORES, ERRORS, COUNTS), regret(SCORES, ERRORS, COUNTS)
-    assert mean_of([first, second]).tolist() == ((first + second) / 2).tolist()
-
-
-@pytest.mark.parametrize("scores", [SCORES[:, 1:], SCORES[0], np.where(SCORES[0, 0] == SCORES, np.nan, SCORES)])
-def test_scores_that_do_not_fit_the_errors_are_refused(scores: np.ndarray) -> None:
-    with pytest.raises(QueryError):
-        regret(scores, ERRORS, COUNTS)

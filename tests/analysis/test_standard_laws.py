@@ -7,22 +7,19 @@ import pandas as pd
 import pytest
 from scipy.optimize import least_squares
 
+from tests.each import for_each
 from tests.law_population import population
 from tests.shipped import shipped_table
 from zoo.analysis.scaling_law import (
     COMPONENT_LAW,
-    FULL_SHOT_LAW,
     Score,
     comparable_rows,
     compare_laws,
-    explained,
     held_out,
     law_rows,
-    r2_estimate,
 )
 from zoo.analysis.standard_laws import STANDARD_LAWS, fit_standard_law, predict_standard
 from zoo.analysis.table import table_of
-from zoo.errors import QueryError
 
 ROWS = comparable_rows(law_rows(shipped_table()))
 BARS = {"iid": 0.94, "2022": 0.915, "contrastive": 0.96, "ViT": 0.84}  # of Eq. 25; printed .94, .91, .96, .84
@@ -55,14 +52,7 @@ def test_a_planted_law_is_found_with_all_its_groups(by: str | None, size: float)
         assert (law.exponent[0], law.size, law.size_exponent) == pytest.approx((0.2, size, 0.8), abs=0.02)
 
 
-def test_the_law_of_the_paper_does_not_follow_errors_that_rise_with_size() -> None:
-    rows = planted(size=-6.0)
-    free, bound = fit_standard_law(rows, falls_with_size=False), fit_standard_law(rows)
-    assert free.size < 0 <= bound.size
-    assert bound.loss > 100 * free.loss
-
-
-@pytest.mark.parametrize(("by", "least"), [(None, 0), (None, -100), ("family", 0), ("architecture", 0)])
+@for_each([(None, 0), (None, -100), ("family", 0), ("architecture", 0)], arguments=2)
 def test_random_starts_of_another_program_never_end_lower_on_the_published_rows(by: str | None, least: int) -> None:
     group = pd.factorize(ROWS[by])[0] if by else np.zeros(len(ROWS), int)
     n_groups, random = group.max() + 1, np.random.default_rng(0)
@@ -85,30 +75,6 @@ def test_random_starts_of_another_program_never_end_lower_on_the_published_rows(
     assert fit_standard_law(ROWS, by=by, falls_with_size=least == 0).loss <= min(ends) * (1 + 1e-6)
 
 
-def test_the_fit_of_a_group_with_few_settings_stays_near_the_law_of_all() -> None:
-    rows = planted("encoder", size=0.0).assign(z_dim=768.0)
-    same = rows.assign(error=(10 + rows["T"]) + (20 + rows["probe_gen"]) * (rows["n"] / 3000) ** -0.25)
-    held = held_out(same, n_repeats=1)["iid"][0]
-    law = fit_standard_law(same[~held], by="encoder")
-    assert (same[~held].groupby("encoder").size() == 2).all() and law.loss < 1e-3
-    assert np.sqrt(np.mean((predict_standard(law, same[held]) - same["error"][held]) ** 2)) < 1.5
-    assert len(law.groups) == 36 and law.size == 0
-
-
-def test_a_group_that_was_never_seen_has_no_prediction() -> None:
-    law = fit_standard_law(ROWS[ROWS["family"] != "vit"], by="family")
-    predicted = predict_standard(law, ROWS)
-    assert (np.isnan(predicted) == (ROWS["family"] == "vit")).all()
-
-
-@pytest.mark.parametrize("column", ["z_dim", "family"])
-def test_rows_without_a_size_or_a_group_are_refused(column: str) -> None:
-    lacking = ROWS.assign(**{column: ROWS[column].where(ROWS["encoder"] != ROWS["encoder"].iloc[0])})
-    with pytest.raises(QueryError, match=r"Got 729 rows, 5 of them without .*expected.*[.]$"):
-        fit_standard_law(lacking, by="family")
-    assert len(comparable_rows(lacking)) == 724
-
-
 def test_iid_holds_out_three_of_five_settings_of_each_encoder_and_never_all() -> None:
     masks = held_out(ROWS, n_repeats=3, seed=1)["iid"]
     by_encoder = pd.DataFrame(masks.T).groupby(ROWS["encoder"].to_numpy()).sum()
@@ -125,9 +91,9 @@ def test_the_other_splits_hold_out_whole_encoders() -> None:
         assert not set(ROWS["encoder"][masks[split][0]]) & set(ROWS["encoder"][~masks[split][0]])
 
 
-@pytest.mark.parametrize("split", BARS)
+@for_each(BARS)
 def test_eq_25_reaches_table_9_and_is_ahead_wherever_a_standard_law_can_predict(
-    scores: dict[tuple[str, str], Score], split: str
+    split: str, scores: dict[tuple[str, str], Score]
 ) -> None:
     ours = scores[COMPONENT_LAW, split].r2.value
     assert ours is not None and ours >= BARS[split]
@@ -140,44 +106,6 @@ def test_eq_25_reaches_table_9_and_is_ahead_wherever_a_standard_law_can_predict(
             assert other.lead.value == pytest.approx(ours - other.r2.value)
 
 
-def test_cells_of_table_9_are_missing_where_a_group_was_never_seen(scores: dict[tuple[str, str], Score]) -> None:
-    known = {key for key, score in scores.items() if score.r2.value is not None}
-    able = {"iid": [*STANDARD_LAWS], "2022": ["Std"], "contrastive": ["Std", "e = family"], "ViT": ["Std"]}
-    assert known == {(law, split) for split, laws in able.items() for law in (*laws, FULL_SHOT_LAW, COMPONENT_LAW)}
-    family = scores["e = family", "2022"]  # printed .65, but every ConvNeXt is of 2022
-    assert (family.unseen, family.n_seen, family.r2.n) == (("convnext",), 179, 204)
-    assert family.seen == pytest.approx(0.613, abs=0.002) and family.lead.value is None and family.r2.note
-
-
-def test_the_full_shot_error_alone_predicts_nearly_as_well(scores: dict[tuple[str, str], Score]) -> None:
-    leads = {split: scores[FULL_SHOT_LAW, split].lead for split in BARS}
-    assert all(lead.value is not None and abs(lead.value) < 0.04 for lead in leads.values())
-    assert leads["ViT"].value is not None and leads["ViT"].value < 0
-    assert leads["contrastive"].ci_low is not None and leads["contrastive"].ci_low < 0
-    few = [score.few_shot for score in scores.values() if score.law == COMPONENT_LAW]
-    assert all(
-        one is not None and one < (scores[COMPONENT_LAW, split].r2.value or 0)
-        for one, split in zip(few, BARS, strict=True)
-    )
-
-
-def test_a_split_that_leaves_nothing_to_fit_or_to_predict_has_no_values() -> None:
-    rows = planted().assign(ssl_mode="contrastive", family="resnet")
-    found = {score.split: score for score in compare_laws(rows, laws=("Std",), n_repeats=1, n_resamples=10)}
-    assert found["contrastive"].r2.value is None and found["ViT"].r2.value is None
-    assert found["iid"].r2.value == pytest.approx(1, abs=1e-3)
-    assert found["ViT"].r2.n == 0
-
-
-def test_r2_and_its_interval_are_those_of_the_rows_themselves() -> None:
-    rows = planted(noise=2.0)
-    predicted = planted()["error"].to_numpy()
-    found = r2_estimate(rows, predicted, term="R2", n_resamples=300)
-    assert found.value == pytest.approx(explained(rows["error"], predicted))
-    assert found.ci_low is not None and found.ci_high is not None and found.value is not None
-    assert found.ci_low < found.value < found.ci_high < 1
-
-
 def test_a_fit_that_ends_on_a_limit_says_so() -> None:
     free = fit_standard_law(planted())
     assert free.at_limits == ()
@@ -186,12 +114,3 @@ def test_a_fit_that_ends_on_a_limit_says_so() -> None:
     assert fit_standard_law(steep).at_limits == ("b = 3",)
     flat = planted("encoder", size=0.0).assign(z_dim=768.0)
     assert fit_standard_law(flat, by="encoder").at_limits == ()  # without K there is no b
-
-
-@pytest.mark.parametrize("z_dim", [0.0, -2.0])
-def test_rows_without_dimensions_are_refused(z_dim: float) -> None:
-    law = fit_standard_law(planted())
-    wrong = planted().assign(z_dim=lambda rows: rows["z_dim"].where(rows["encoder"] != "encoder3", z_dim))
-    for refused in (lambda: fit_standard_law(wrong), lambda: predict_standard(law, wrong)):
-        with pytest.raises(QueryError, match=r"Got z_dim .* of 'encoder3', expected a positive number.*[.]$"):
-            refused()

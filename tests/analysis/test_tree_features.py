@@ -6,22 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.each import for_each
 from tests.shipped import shipped_table
-from zoo.analysis.columns import STUDY_COLUMNS
 from zoo.analysis.table import table_of
-from zoo.analysis.trees import TREE_FEATURES, coded, nearest_power, prepared
-from zoo.errors import QueryError, UnknownName
+from zoo.analysis.trees import TREE_FEATURES, coded, prepared
 
 
-@pytest.mark.parametrize(("features", "n"), [("all", 51), ("filtered", 26), ("few", 14)])
-def test_the_sets_have_the_sizes_of_the_paper_and_are_columns(features: str, n: int) -> None:
-    names = TREE_FEATURES[features]  # sizes: Appendix C.4 (51, 14); 26 are what the models of Table 6 were trained on
-    assert len(set(names)) == len(names) == n
-    assert set(names) <= STUDY_COLUMNS.keys()
-
-
-@pytest.mark.parametrize(
-    ("column", "published", "rounded"),
+@for_each(
     [
         ("epochs", 310.0, 400.0),
         ("epochs", 105.0, 200.0),
@@ -44,17 +35,11 @@ def test_the_sets_have_the_sizes_of_the_paper_and_are_columns(features: str, n: 
         ("projection_nparameters_hidden", 134_222_784.0, 134_222_784.0),
         ("year", 2021.0, 2021.0),
     ],
+    arguments=3,
 )
 def test_numbers_are_rounded_by_the_rule_of_their_column(column: str, published: float, rounded: float) -> None:
     table = table_of({"one": {column: published}, "two": {column: published}})
     assert prepared(table, [column])[column].tolist() == pytest.approx([rounded] * 2, rel=1e-12)
-
-
-def test_whole_powers_are_met_exactly_in_spite_of_logarithms() -> None:
-    powers = 2.0 ** np.arange(40)
-    assert nearest_power(powers, 2.0).tolist() == powers.tolist()
-    tens = 10.0 ** np.arange(-8, 3)
-    assert nearest_power(tens, 10.0) == pytest.approx(tens, rel=1e-12)
 
 
 def test_what_is_missing_stays_missing_in_numbers_and_in_text() -> None:
@@ -66,14 +51,7 @@ def test_what_is_missing_stays_missing_in_numbers_and_in_text() -> None:
     assert codes.loc["a"].tolist() == [512.0, 0.0, 1.0]
 
 
-def test_text_is_coded_by_its_place_among_the_sorted_values_whatever_the_order_of_rows() -> None:
-    rows = {"a": {"family": "vit"}, "b": {"family": "convnext"}, "c": {"family": "resnet"}}
-    backwards = dict(reversed(rows.items()))
-    found = [coded(prepared(table_of(own), ["family"]))["family"].sort_index().tolist() for own in (rows, backwards)]
-    assert found == [[2.0, 0.0, 1.0]] * 2
-
-
-@pytest.mark.parametrize("features", TREE_FEATURES)
+@for_each(TREE_FEATURES)
 def test_the_published_table_becomes_numbers_that_decode_to_its_text(features: str) -> None:
     table = shipped_table()
     frame = prepared(table, features)
@@ -84,13 +62,3 @@ def test_the_published_table_becomes_numbers_that_decode_to_its_text(features: s
     for name in frame.select_dtypes("category"):
         decoded = codes[name].map(dict(enumerate(frame[name].cat.categories)))
         pd.testing.assert_series_equal(decoded.astype(object), table.frame[name].astype(object), check_names=False)
-
-
-def test_unknown_sets_columns_and_nothing_are_refused_in_one_sentence() -> None:
-    table = table_of({"a": {"z_dim": 1.0}})
-    with pytest.raises(QueryError, match=r"Got the set of features 'most', expected one of 'all' \(51\)"):
-        prepared(table, "most")
-    with pytest.raises(QueryError, match="Got no features"):
-        prepared(table, [])
-    with pytest.raises(UnknownName, match="z_dim"):
-        prepared(table, ["z_dims"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,16 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.conftest import REPOSITORY
-from tests.shipped import shipped_table
-from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.importance import nested_variance
 from zoo.analysis.table import StudyTable, table_of
 from zoo.analysis.tree_tuning import ROUNDS, course_of, folds_of, tune, tune_all
 from zoo.analysis.trees import (
     FILE,
-    TREE_FEATURES,
-    checked_parameters,
     drawn_folds,
     fold_errors,
     out_of_fold,
@@ -75,16 +68,6 @@ def test_giving_up_hopeless_trials_hardly_changes_the_best_and_saves_most_rounds
     assert whole.error <= quick.error <= 1.01 * whole.error  # 0.5 % at most was seen on the published rows
 
 
-def test_the_error_of_the_best_settings_is_what_they_give_on_the_folds_of_the_search(
-    planted: StudyTable, both: tuple[Any, Any]
-) -> None:
-    sample = sample_of(planted, "usability", FEATURES)
-    folds = drawn_folds(sample.n, 3, seed=0, draw=0)
-    for tuned in both:
-        predictions = out_of_fold(sample, checked_parameters(tuned.parameters), [folds], seed=0)
-        assert tuned.error == pytest.approx(fold_errors(sample.y, predictions[0], folds).mean(), rel=1e-12)
-
-
 def test_a_trial_is_scored_at_each_number_of_rounds_as_if_it_had_been_boosted_that_far_only(
     planted: StudyTable,
 ) -> None:
@@ -111,12 +94,6 @@ def test_a_trial_that_cannot_win_ends_before_it_has_a_score_and_one_that_can_doe
     assert won.rounds in ROUNDS and won.error < 100.0
 
 
-def test_the_search_ends_at_the_error_it_was_asked_for(planted: StudyTable, both: tuple[Any, Any]) -> None:
-    found = tune(planted, "usability", features=FEATURES, n_trials=4, n_folds=3, stop_at=100.0)
-    assert found.n_trials == 1
-    assert found.error >= both[0].error
-
-
 def test_several_targets_are_tuned_alike_by_one_process_and_by_two(planted: StudyTable) -> None:
     told: list[tuple[str, int, int]] = []
     outcomes = ["usability", "probe_gen"]
@@ -125,20 +102,6 @@ def test_several_targets_are_tuned_alike_by_one_process_and_by_two(planted: Stud
     assert alone == together
     assert list(alone) == outcomes
     assert told == [("usability", 1, 2), ("probe_gen", 2, 2)] * 2
-
-
-def test_a_script_without_a_guard_is_told_so_in_one_sentence(tmp_path: Path) -> None:
-    script = tmp_path / "tunes.py"
-    script.write_text(
-        "from zoo.analysis.table import table_of\n"
-        "from zoo.analysis.tree_tuning import tune_all\n"
-        "rows = {str(n): {'z_dim': float(n), 'usability': float(n), 'enc_gen': float(n)} for n in range(9)}\n"
-        "tune_all(table_of(rows), ['usability', 'enc_gen'], features=['z_dim'], n_trials=1, n_folds=3, n_workers=2)\n"
-    )
-    environment = {"PYTHONPATH": str(REPOSITORY), "PATH": ""}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
-    assert done.returncode != 0
-    assert "QueryError: Work was asked for on several processes by a script that works whenever" in done.stderr
 
 
 def test_nested_tuning_never_shows_a_fold_to_the_search_of_its_settings(planted: StudyTable) -> None:
@@ -151,23 +114,6 @@ def test_nested_tuning_never_shows_a_fold_to_the_search_of_its_settings(planted:
     assert (honest.predictions.iloc[folds[0]] == again.predictions.iloc[folds[0]]).all(axis=None)
     assert (honest.predictions.iloc[folds[1]] != again.predictions.iloc[folds[1]]).any(axis=None)
     assert 0 < honest.pooled < 100  # a strong plain effect
-
-
-def test_a_stored_error_is_what_the_stored_settings_give() -> None:
-    stored = stored_tuning("usability", "few")
-    sample = sample_of(shipped_table(), "usability", "few")
-    folds = drawn_folds(sample.n, 10, seed=stored["how"]["seed"], draw=0)
-    predictions = out_of_fold(sample, tuned_parameters("usability", "few"), [folds], seed=stored["how"]["seed"])
-    assert fold_errors(sample.y, predictions[0], folds).mean() == pytest.approx(stored["error"], rel=1e-3)
-
-
-def test_what_is_not_stored_is_said_in_one_sentence_that_lists_what_is() -> None:
-    with pytest.raises(
-        QueryError, match=r"stored for train-nperclass-5_test .* expected one of few: approx, usability"
-    ):
-        tuned_parameters("train-nperclass-5_test", "few")
-    with pytest.raises(QueryError, match="No settings of trees are stored for usability with the features"):
-        tuned_parameters("usability", ["z_dim"])
 
 
 def test_what_is_written_is_read_back_to_the_last_digit(
@@ -201,21 +147,3 @@ def test_a_damaged_file_of_settings_is_named(
     monkeypatch.setattr("zoo.analysis.trees.content_folder", lambda name: tmp_path)
     with pytest.raises(ContentError, match=sentence):
         tuned_parameters("usability", "few")
-
-
-def test_too_few_rows_and_no_trials_are_refused(planted: StudyTable) -> None:
-    with pytest.raises(QueryError, match="Only 40 of the 40 encoders"):
-        tune(planted, "usability", features=FEATURES, n_folds=41)
-    with pytest.raises(QueryError, match="Got 0 trials and 3 folds"):
-        tune(planted, "usability", features=FEATURES, n_trials=0, n_folds=3)
-
-
-def test_settings_are_stored_for_every_set_of_features_and_outcome() -> None:
-    for features in TREE_FEATURES:
-        for outcome in TREE_OUTCOMES:
-            stored = stored_tuning(outcome, features)
-            assert checked_parameters(tuned_parameters(outcome, features)) == stored["parameters"]
-            assert stored["parameters"]["rounds"] in ROUNDS
-            assert stored["n"] == sample_of(shipped_table(), outcome, features).n
-            assert stored["n_trials"] >= 50 and stored["n_trials"] > stored["n_pruned"]
-            assert {"date", "seed", "n_folds", "libraries", "table"} <= stored["how"].keys()

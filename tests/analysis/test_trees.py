@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import xgboost
 
+from tests.each import for_each
 from tests.shipped import shipped_table
 from zoo.analysis.table import StudyTable, table_of
 from zoo.analysis.trees import (
@@ -22,7 +20,6 @@ from zoo.analysis.trees import (
     fold_errors,
     others,
     out_of_fold,
-    pooled_interval,
     sample_of,
 )
 from zoo.errors import QueryError, UnknownName
@@ -67,26 +64,6 @@ def test_predictions_do_not_depend_on_the_number_of_workers_nor_on_what_ran_befo
     assert (alone == backwards).all()
 
 
-def test_a_row_does_not_see_itself(published: StudyTable) -> None:
-    sample = sample_of(published, "usability", "few")
-    folds = drawn_folds(sample.n, 5, seed=0, draw=1)
-    before = out_of_fold(sample, checked_parameters(PARAMETERS), [folds], seed=0)[0]
-    y = sample.y.copy()
-    y[folds[2]] += 50.0  # the outcomes of one fold are of no concern to its own predictions
-    after = out_of_fold(replace(sample, y=y), checked_parameters(PARAMETERS), [folds], seed=0)[0]
-    assert (before[folds[2]] == after[folds[2]]).all()
-    assert (before[folds[0]] != after[folds[0]]).all()
-
-
-@pytest.mark.parametrize(("n", "n_folds"), [(11, 3), (169, 30), (10, 10)])
-def test_folds_divide_all_rows_into_nearly_equal_parts(n: int, n_folds: int) -> None:
-    folds = drawn_folds(n, n_folds, seed=0, draw=1)
-    assert sorted(np.concatenate(folds)) == list(range(n))
-    sizes = {len(fold) for fold in folds}
-    assert len(folds) == n_folds and max(sizes) - min(sizes) <= 1
-    assert sorted([*others(n, folds[0]), *folds[0]]) == list(range(n))
-
-
 def test_both_percentages_are_what_their_definitions_say() -> None:
     y = np.array([0.0, 2.0, 4.0, 6.0])  # variance 5
     predictions = np.array([0.0, 2.0, 2.0, 2.0])  # errors 0, 0, 2, 4
@@ -98,27 +75,7 @@ def test_both_percentages_are_what_their_definitions_say() -> None:
     assert explained_pooled(y, np.array([y, predictions])) == pytest.approx(100 * (1 - 2.5 / 5))  # two repeats
 
 
-def test_the_percentage_by_fold_is_never_below_the_pooled_one_when_folds_are_equally_large() -> None:
-    generator = np.random.default_rng(0)
-    y, predictions = generator.normal(size=(2, 60))
-    folds = np.array_split(np.arange(60), 12)
-    assert explained_by_fold(fold_errors(y, predictions, folds), y) >= explained_pooled(y, predictions[None])
-
-
-def test_the_interval_is_around_the_pooled_percentage_and_narrower_for_more_rows() -> None:
-    generator = np.random.default_rng(0)
-    widths = []
-    for n in (50, 2000):
-        y = generator.normal(size=n)
-        predictions = (y + generator.normal(scale=0.5, size=n))[None]
-        low, high = pooled_interval(y, predictions, seed=0)
-        assert low < explained_pooled(y, predictions) < high
-        widths.append(high - low)
-    assert widths[1] < widths[0] / 4  # about the root of 40
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
+@for_each(
     [
         ({"rounds": 0}, "setting rounds is 0, expected a number from 1"),
         ({"max_depth": 4.5}, "setting max_depth is 4.5, expected a whole number"),
@@ -126,6 +83,7 @@ def test_the_interval_is_around_the_pooled_percentage_and_narrower_for_more_rows
         ({"eta": "fast"}, "setting eta is 'fast'"),
         ({"gamma": 1.0}, "have an unknown gamma"),
     ],
+    arguments=2,
 )
 def test_wrong_settings_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
     with pytest.raises(QueryError, match=sentence):
@@ -144,19 +102,3 @@ def test_outcomes_that_cannot_be_explained_are_refused_in_one_sentence() -> None
         sample_of(table, "z_dim", ["z_dim"])
     with pytest.raises(UnknownName, match="usability"):
         sample_of(table, "usabilty", ["z_dim"])
-
-
-@pytest.mark.parametrize("library", ["xgboost", "optuna"])
-def test_a_missing_library_is_one_sentence_that_names_the_extra(library: str) -> None:
-    script = (
-        "import sys\n"
-        f"sys.modules[{library!r}] = None\n"  # an import of it now fails as if it were not installed
-        "from zoo.errors import MissingExtra\n"
-        "try:\n"
-        "    import zoo.analysis.importance, zoo.analysis.tree_tuning\n"
-        "except MissingExtra as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert f"needs the library '{library}', which is not installed" in done.stdout
-    assert "[study]" in done.stdout

@@ -41,37 +41,10 @@ def test_what_is_no_printed_number_is_refused() -> None:
         agrees_with("about 3", 3)
 
 
-def test_a_misprint_is_corrected_by_what_should_have_been_printed() -> None:
-    assert (
-        number_claim("x", source="D.5", printed="2e-3", ours=0.0243, misprint_of="2e-2", reason="r").verdict
-        == "corrected"
-    )
-    other = number_claim("x", source="D.5", printed="2e-3", ours=0.043, misprint_of="2e-2", reason="r")
-    assert other.verdict == "not reproducible"
-
-
-def test_a_count_settles_what_another_number_does_not() -> None:
-    assert number_claim("x", source="E.1", printed="2", ours=23, settled=True, reason="r").verdict == "corrected"
-    assert number_claim("x", source="E.1", printed="2", ours=2, settled=True, reason="r").verdict == "agrees"
-    assert (
-        number_claim("x", source="E.1", printed="2", ours=None, settled=True, reason="r").verdict == "not reproducible"
-    )
-
-
-@pytest.mark.parametrize(
-    ("holds", "held", "verdict"),
-    [(True, False, "agrees"), (False, True, "corrected"), (False, False, "not reproducible")],
-)
-def test_a_statement_gets_the_verdict_of_its_computation(holds: bool, held: bool, verdict: str) -> None:
-    claim = statement_claim("x", source="5.1", paper="a", ours="b", holds=holds, held_as_the_paper_did=held, reason="r")
-    assert claim.verdict == verdict
-
-
 INSIDE, OUTSIDE, WIDE = (0.30, 0.80), (0.61, 0.80), (-0.70, 0.80)
 
 
-@pytest.mark.parametrize(
-    ("printed", "ours", "more", "verdict"),
+@for_each(
     [
         ("0.60", 0.604, {}, "agrees"),
         ("0.60", 0.604, {"interval": OUTSIDE}, "agrees"),  # what rounds to it needs no interval
@@ -92,6 +65,7 @@ INSIDE, OUTSIDE, WIDE = (0.30, 0.80), (0.61, 0.80), (-0.70, 0.80)
         ("<1e-9", 2e-4, {"misprint_of": "4e-9", "as_the_paper_did": 3.96e-9}, "corrected"),
         ("<1e-9", 2e-4, {"misprint_of": "4e-9", "as_the_paper_did": 3.2e-9}, "not reproducible"),
     ],
+    arguments=4,
 )
 def test_one_rule_gives_every_verdict(printed: str, ours: float | None, more: dict[str, Any], verdict: str) -> None:
     claim = number_claim("x", source="s", printed=printed, ours=ours, reason="r", **more)

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.shipped import shipped_findings, shipped_table
+from tests.shipped import shipped_findings
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
-PUBLISHED = shipped_table()
 run = load_study(study_named("where_the_risk_lies"))
 
 
@@ -29,60 +27,12 @@ def published() -> Findings:
     return shipped_findings("where_the_risk_lies")
 
 
-def test_the_claims_come_out_as_they_should(published: Findings) -> None:
-    assert [(claim.claim, claim.verdict) for claim in published.claims if claim.verdict != "agrees"] == [
-        ("Usability of the best of 2021", "corrected"),
-        ("Encoder generalization is constant (all encoders)", "corrected"),
-        (
-            "Clustering ViTs carry most of the fall of average probe generalization since 2019 (ImageNet-1K)",
-            "corrected",
-        ),
-    ]
-    assert len(published.claims) == 16
-
-
-# values of Figure 4 as computed from the published results file, percentage points
-@pytest.mark.parametrize(
-    ("claim", "ours"),
-    [
-        ("Usability was the largest source of error (best of 2016)", "45.9 of 64.2 points (jigsaw_rn50, best of 1)"),
-        (
-            "Usability improved steadily from 2016 to 2019",
-            "45.9 (2016, best of 1), 12.7 (2018, best of 3), 0.0 (2019, best of 9)",
-        ),
-        (
-            "Probe generalization is now the largest source of error (best of 2022)",
-            "12.3 of 19.1 points (mugs_vitl16_ep250, best of 42)",
-        ),
-        ("Usability of the best of 2021", "not measured, 0.85 with approximation (ibot_vitL16_extractB, best of 28)"),
-        ("Encoder generalization is smaller than probe generalization", "of 169 of 169 encoders"),
-    ],
-)
-def test_the_numbers_of_figure_4(published: Findings, claim: str, ours: str) -> None:
-    assert claims(published)[claim].ours == ours
-
-
-def test_a_missing_component_is_missing_in_tables_and_estimates_and_never_zero(published: Findings) -> None:
-    table = published.tables[0]
-    row = next(row for row in table.rows if "ibot_vitL16_extractB" in row)
-    assert dict(zip(table.headers, row, strict=True))["Usability"] == "–"  # noqa: RUF001
-    estimate = next(one for one in published.estimates if one.term == "2021: ibot_vitL16_extractB")
-    assert estimate.value is None and estimate.note
-
-
 def test_the_corrected_table_leaves_out_the_best_of_2018_and_keeps_signed_components() -> None:
     found = shipped_findings("where_the_risk_lies", corrected=True)
     assert claims(found)["Usability improved steadily from 2016 to 2019"].ours == (
         "45.9 (2016, best of 1), 18.4 (2018, best of 2), -0.1 (2019, best of 9)"
     )
     assert not any("wrong weights" in note for note in found.notes)
-
-
-@pytest.mark.parametrize("corrected", [False, True])
-def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
-    table = shipped_table(corrected=corrected)
-    found = shipped_findings("where_the_risk_lies", corrected=corrected)
-    assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
 
 
 def planted(**cells: Any) -> StudyTable:
@@ -135,9 +85,3 @@ def test_a_year_that_is_missing_makes_its_claims_unavailable_and_no_others() -> 
     assert found["Usability was the largest source of error (best of 2016)"].ours == "not available"
     assert "2016" in found["Usability was the largest source of error (best of 2016)"].reason
     assert found["Probe generalization is now the largest source of error (best of 2022)"].verdict == "agrees"
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_handful_of_encoders_is_refused_in_one_sentence(n: int) -> None:
-    with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5 to compare"):
-        findings(PUBLISHED.only(PUBLISHED.frame.index[:n], because="test"))
