@@ -199,16 +199,12 @@ def _relations(
     return Table(
         title=f"Main against alternative decomposition, {len(both)} encoders",
         headers=[
-            "component",
-            "Pearson r [95 % interval]",
-            "r without one encoder",
-            "Kendall tau [95 % interval]",
-            "alternative - main [95 % interval]",
-            "p, paired t",
+            "component", "Pearson r [95 % interval]", "r without one encoder", "Kendall tau [95 % interval]",
+            "alternative - main [95 % interval]", "p, paired t",
         ],
         rows=rows,
         note="The difference in percentage points.",
-    )
+    )  # fmt: skip
 
 
 def _cell(estimate: Estimate) -> str:

@@ -61,8 +61,7 @@ from zoo.analysis.known_effects import (
     variance_inflation,
 )
 from zoo.analysis.randomised_population import randomised_population
-from zoo.analysis.table import StudyTable, study_table
-from zoo.analysis.threads import one_thread
+from zoo.analysis.table import StudyTable, one_thread, study_table
 from zoo.analysis.tree_tuning import tune_all
 from zoo.analysis.trees import tuned_parameters, written_parameters
 from zoo.cards.catalogue import catalogue

@@ -306,20 +306,13 @@ def summary_table(comparisons: Sequence[PairedComparison]) -> Table:
     return Table(
         title="Published minus measured top-1 accuracy, in percentage points",
         headers=[
-            "setting",
-            "pairs",
-            "mean [95 % interval]",
-            "sd",
-            "p, paired t",
-            "p, clustered by objective",
-            "median [95 % interval]",
-            "p, Wilcoxon",
-            "detectable",
+            "setting", "pairs", "mean [95 % interval]", "sd", "p, paired t", "p, clustered by objective",
+            "median [95 % interval]", "p, Wilcoxon", "detectable",
         ],
         rows=rows,
         note="Positive: our probe is worse. Detectable: the mean difference that a paired t-test would find in four of "
         "five repetitions with as many pairs and as much spread.",
-    )
+    )  # fmt: skip
 
 
 def table_8(table: StudyTable, ours: Mapping[tuple[str, str], float]) -> Table:

@@ -236,10 +236,7 @@ def sources_agree(found: Found) -> Answer:
 
 @of_columns("k-NN accuracies rank encoders as linear ones do", paper="the same order")
 def knn_ranks_as_linear(found: Found) -> Answer:
-    return _ranks_alike(found, "linear and k-NN")
-
-
-def _ranks_alike(found: Found, name: str) -> Answer:
+    name = "linear and k-NN"
     tau, mean = found.one(name, TAU), found.one(name, MEAN)
     inside = found.within.get(name)
     own = "" if inside is None else f", within one source {_cell(inside)}"
@@ -280,7 +277,7 @@ def kinds_table(
     title: str, groups: Sequence[Pairs], estimates: Mapping[str, Sequence[Estimate]], *, what: str
 ) -> Table:
     """One row a kind of number or of objective."""
-    none = [pairs.name for pairs in groups if not len(pairs)]
+    none = ", ".join(pairs.name for pairs in groups if not len(pairs))
     rows = [
         [pairs.name, str(len(pairs)), *_cells(estimates.get(pairs.name, ()), MEAN, SPREAD, TAU), _range(pairs)]
         for pairs in groups
@@ -291,7 +288,7 @@ def kinds_table(
         headers=[what, "pairs", "mean [95 % interval]", "standard deviation", "Kendall's tau", "smallest to largest"],
         rows=rows,
         note=f"Positive: reported above measured, by a linear probe with as many labels. Fewer than {FEWEST_PAIRS} "
-        f"pairs get no estimate.{f' Without a pair: {_listed(none)}.' if none else ''}",
+        f"pairs get no estimate.{f' Without a pair: {none}.' if none else ''}",
     )
 
 
@@ -305,10 +302,6 @@ def _cells(estimates: Sequence[Estimate], *outcomes: str) -> list[str]:
 
 def _range(pairs: Pairs) -> str:
     return f"{pairs.differences.min():+.2f} to {pairs.differences.max():+.2f}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 def order_table(order: Sequence[Estimate]) -> Table:
@@ -340,18 +333,13 @@ def protocols_table(
     return Table(
         title="Accuracies that two protocols report of the same encoder",
         headers=[
-            "protocols",
-            "encoders",
-            "sources",
-            "first minus second [95 % interval]",
-            "standard deviation",
-            "Kendall's tau",
-            "tau within one source",
+            "protocols", "encoders", "sources", "first minus second [95 % interval]", "standard deviation",
+            "Kendall's tau", "tau within one source",
         ],
         rows=rows,
         note="In percentage points. Sources are drawn with all of their encoders where there are at least five of "
         "them, else encoders.",
-    )
+    )  # fmt: skip
 
 
 def sources_table(found: Sequence[TwoSources]) -> Table:

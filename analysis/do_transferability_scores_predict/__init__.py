@@ -24,8 +24,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import HIGH, Floats
-from zoo.analysis.selection import order, resamples
+from zoo.analysis.correlations import HIGH, Floats, order, resamples
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
@@ -65,8 +64,13 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     return Findings(
         claims=claims_of(found_in(measured, quality)),
         estimates=list(quality.estimates()),
-        tables=all_tables(quality, measured),
-        figures=all_figures(quality, measured),
+        tables=[
+            *(quality_table(quality, what, target) for target in (SAME, MOST) for what in (REGRET, ORDER)),
+            seconds_table(measured),
+            *(data_table(quality, what) for what in (REGRET, ORDER)),
+            encoders_table(measured),
+        ],
+        figures=[*(dots_figure(quality, what) for what in (REGRET, ORDER)), cost_figure(quality, measured)],
         rows=[
             Rows(part=f"{data}, {labels} labels a class, {measured.n_draws} draws", used=len(measured.encoders))
             for data, labels in measured.cells
@@ -86,13 +90,11 @@ def _notes(measured: Measurements) -> list[str]:
         f"{len(measured.encoders)} encoders, of which {len(strong)} were trained on photographs ({', '.join(strong)}) "
         "and all others are tiny, alike, and trained on two of the three image sets: what scores say of encoders that "
         "differ less, or of a thousand, is not identified.",
-        f"Three small image sets of ten classes, {images}; they are not drawn from anything, and intervals are over "
-        "encoders and draws of the labels alone. Of digits the test part is small: an error is known to a point or so, "
-        "and the regret against the best of all, which is the luckiest, is too large by some of that.",
-        "Five encoders were trained on the training images of digits that labels are drawn from: what they show of "
-        "these is too good for all that judges on them, and not for the test part.",
-        "The truth is the error of a probe that chooses its penalty on a fifth of the labels. With 5 labels a class "
-        "these are ten images, and the choice is a matter of luck: part of what no score predicts.",
+        f"Three small image sets of ten classes, {images}; intervals are over encoders and draws of the labels alone. "
+        "The test part of digits is small, so that regrets there are too large by part of a point (selection).",
+        "Five encoders were trained on the training images of digits that labels are drawn from.",
+        "The truth is the error of a probe that chooses its penalty on a fifth of the labels: with 5 labels a class, "
+        "on ten images.",
         "The penalty of the logistic probe on halves is fixed, after a look at one draw of the labels of digits.",
         "Neither fine-tuning nor any other use of an encoder was measured.",
     ]
@@ -405,7 +407,7 @@ def quality_table(quality: Quality, what: str, target: str) -> Table:
         [
             _label(name),
             *(interval(quality.one(what, name, ALL, labels, target), digits=2, signed=False) for labels in numbers),
-            interval(quality.against(what, name, target=target), digits=2) if name in _others(quality) else "",
+            "" if name in (CHANCE, REFERENCE) else interval(quality.against(what, name, target=target), digits=2),
         ]
         for name in names
     ]
@@ -478,20 +480,6 @@ def encoders_table(measured: Measurements) -> Table:
     )
 
 
-def all_tables(quality: Quality, measured: Measurements) -> list[Table]:
-    """In the order of the report."""
-    return [
-        *(quality_table(quality, what, target) for target in (SAME, MOST) for what in (REGRET, ORDER)),
-        seconds_table(measured),
-        *(data_table(quality, what) for what in (REGRET, ORDER)),
-        encoders_table(measured),
-    ]
-
-
-def _others(quality: Quality) -> tuple[str, ...]:
-    return tuple(name for name in quality.scores if name != REFERENCE)
-
-
 def _label(name: str) -> str:
     return SCORES[name].label if name in SCORES else name
 
@@ -499,32 +487,26 @@ def _label(name: str) -> str:
 _INKS = dict(zip((PROBE, LABELLED, LABEL_FREE, BLIND), ("#0072B2", "#D55E00", "#009E73", "#444444"), strict=True))
 
 
-def order_figure(quality: Quality) -> Figure:
-    """Kendall's tau of every score, by number of labels and data set."""
-    return _dots(
-        quality,
-        ORDER,
-        name="order_of_scores",
-        title="How well scores of a few labels order encoders",
-        caption="Kendall's tau between score and the accuracy of a probe with as many labels",
-        axis="Kendall's tau [-1 to 1]\nhigher is better",
-    )
+_DOTS = {  # name, title and caption of a figure, and its axis
+    REGRET: (
+        "regret_of_scores",
+        "What choosing by a score of a few labels costs",
+        "Error of the encoder that a score chooses less that of the best one, in percentage points, of probes with as "
+        "many labels",
+        "regret [points]\nlower is better",
+    ),
+    ORDER: (
+        "order_of_scores",
+        "How well scores of a few labels order encoders",
+        "Kendall's tau between score and the accuracy of a probe with as many labels",
+        "Kendall's tau [-1 to 1]\nhigher is better",
+    ),
+}
 
 
-def regret_figure(quality: Quality) -> Figure:
-    """The regret of every score, by number of labels and data set."""
-    return _dots(
-        quality,
-        REGRET,
-        name="regret_of_scores",
-        title="What choosing by a score of a few labels costs",
-        caption="Error of the encoder that a score chooses less that of the best one, in percentage points, of probes "
-        "with as many labels",
-        axis="regret [points]\nlower is better",
-    )
-
-
-def _dots(quality: Quality, what: str, *, name: str, title: str, caption: str, axis: str) -> Figure:
+def dots_figure(quality: Quality, what: str) -> Figure:
+    """Order or regret of every score, by number of labels and data set."""
+    name, title, caption, axis = _DOTS[what]
     panels = ", ".join(f"({chr(ord('a') + place)}) {labels}" for place, labels in enumerate(quality.labels))
     return Figure(
         name=name,
@@ -604,8 +586,3 @@ def _draw_cost(quality: Quality, measured: Measurements) -> Drawing:
 def _set_scores(panel: Axes, quality: Quality) -> None:
     panel.set_yticks([-place for place in range(len(quality.scores))], [SCORES[name].label for name in quality.scores])
     panel.set_ylim(-len(quality.scores) + 0.4, 0.6)
-
-
-def all_figures(quality: Quality, measured: Measurements) -> list[Figure]:
-    """In the order of the report."""
-    return [regret_figure(quality), order_figure(quality), cost_figure(quality, measured)]

@@ -14,8 +14,7 @@ import numpy as np
 import pandas as pd
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import TAU, Floats
-from zoo.analysis.selection import POINTS, Resamples, estimate_of, mean_of, order, regret, resamples
+from zoo.analysis.correlations import POINTS, TAU, Floats, Resamples, estimate_of, mean_of, order, regret, resamples
 from zoo.errors import ContentError
 
 HERE = Path(__file__).parent

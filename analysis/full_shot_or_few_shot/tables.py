@@ -1,8 +1,4 @@
-"""Tables 2 and 4 as they are printed, beside what the results table has; the best encoders as tables of a report.
-
-Accuracy is 100 minus the error, in percent. The full-shot accuracy of the last row of Table 4 shares every digit with
-that of another encoder, which an erratum calls suspicious.
-"""
+"""The categories and rows of Tables 2 and 4, the best encoders of each, and the tables of the report."""
 
 from __future__ import annotations
 
@@ -120,11 +116,7 @@ def winners_of(table: StudyTable) -> list[Winner]:
 
 
 def accuracy_estimates(table: StudyTable) -> list[Estimate]:
-    """The accuracies of Tables 2 and 4, each row in full-shot, 1 % and 3-shot, in percent; higher is better.
-
-    The rows are those of :func:`winners_table` and :func:`features_table`. A winner of two settings is there twice,
-    so ``method`` names the table, and in Table 2 the category and the setting by which it is the best.
-    """
+    """The accuracies of Tables 2 and 4, each row in full-shot, 1 % and 3-shot, in percent."""
     rows = [
         (one.encoder, f"Table 2, {one.category}, best by {accuracy_label(one.setting)}") for one in winners_of(table)
     ]
@@ -316,12 +308,7 @@ def winner(table: StudyTable, category: Category, setting: str) -> Winner:
 
 
 def error_difference(table: StudyTable, first: str, second: str, setting: str) -> Estimate:
-    """How much higher the error of one encoder is than that of another, as far as 50,000 test images can tell.
-
-    First minus second, in percentage points; the p-value is that of the score test. The images are taken as two
-    independent samples. Both encoders saw the same ones, and errors on the same images usually go together, so the
-    interval is on the wide side; it holds neither the choice of the labels nor the seed of the probe.
-    """
+    """First minus second error, with the interval of 50,000 test images taken as two independent samples."""
     require_columns([setting])
     counts = []
     for encoder in (first, second):

@@ -519,11 +519,7 @@ def misses_table(law: ScalingLaw, rows: pd.DataFrame) -> Table:
 def pairs_used(
     part: str, table: StudyTable, rows: pd.DataFrame, *, complete_only: bool = True, used: int | None = None
 ) -> Rows:
-    """How many pairs of encoder and setting a law used, of all that the table could have.
-
-    ``rows`` are those of :func:`~zoo.analysis.scaling_law.law_rows` with the same ``complete_only``; ``used`` are those
-    that have a year, a size and all groups, by default all.
-    """
+    """How many pairs of encoder and setting a law used, of all that the table could have."""
     names = [component.column for component in COMPONENTS] if complete_only else ["probe_gen", "enc_gen"]
     lacking = table.n_left_out("approx_plus_usability", *names)
     left_out = {reason: count * len(ERRORS) for reason, count in lacking.items()}
@@ -595,10 +591,7 @@ def draw_predicted(law: ScalingLaw, rows: pd.DataFrame) -> Drawing:
 def draw_curves(
     law: ScalingLaw, laws: Mapping[str, ScalingLaw], rows: pd.DataFrame, *, printed: tuple[float, float]
 ) -> Drawing:
-    """Curves of five encoders with their measurements, and alpha and W over resampled encoders of each population.
-
-    ``printed`` are the alpha and W of the paper.
-    """
+    """Curves of five encoders with their measurements, and alpha and W over resampled encoders of each population."""
     drawing, (left, right) = new_figure(width=FULL_WIDTH, height=3.9, n_columns=2)
     for position, (encoder, label) in enumerate(examples(law, rows).items()):
         _draw_encoder(left, law, rows[rows["encoder"] == encoder], label, position)

@@ -109,16 +109,12 @@ def joint_table(joint: Mapping[str, Sequence[Estimate]]) -> Table:
     return Table(
         title="Joint rank product of a metric and an accuracy that is known (CLID, Table 3)",
         headers=[
-            "first oracle -> accuracy to predict",
-            "metric",
-            "encoders",
-            "Kendall, oracle alone",
-            "Kendall, joint rank",
-            "the metric adds",
+            "first oracle -> accuracy to predict", "metric", "encoders", "Kendall, oracle alone",
+            "Kendall, joint rank", "the metric adds",
         ],
         rows=rows,
         note="Joint rank: the geometric mean of the rank by the metric and of that by the first oracle, 1 being best.",
-    )
+    )  # fmt: skip
 
 
 def selection_table(found: Predictions) -> Table:
@@ -140,30 +136,17 @@ def selection_table(found: Predictions) -> Table:
     return Table(
         title=f"Accuracy recovered by choosing without labels: {found.population.name}",
         headers=[
-            "encoders differ in",
-            "metric",
-            "groups",
-            "encoders",
-            "alone, left out",
-            "ties",
-            "recovered",
-            "oracle",
-            "at random",
-            "regret",
-            "gain recovered",
+            "encoders differ in", "metric", "groups", "encoders", "alone, left out", "ties", "recovered", "oracle",
+            "at random", "regret", "gain recovered",
         ],
         rows=rows,
         note=f"{found.population.oracle.name} accuracy in percent, mean over groups. Gain: 0 is a choice at random, 1 "
         "the oracle's.",
-    )
+    )  # fmt: skip
 
 
 def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictions]) -> Table:
-    """Printed correlations, one row each, and the same statistic of the same metric in each population of ours.
-
-    Those with ImageNet accuracy stand beside ours with the accuracy on the population's own data, and the average over
-    other data sets beside ours with that on another one.
-    """
+    """Printed correlations, one row each, and the same statistic of the same metric in each population of ours."""
     rows = []
     for one in (number for number in printed if number.target in _TARGETS):
         cells = [_cell(_same(one, found)) for found in ours.values()]
@@ -184,20 +167,12 @@ def printed_table(printed: Iterable[PrintedNumber], ours: Mapping[str, Predictio
     return Table(
         title="Printed correlations beside ours",
         headers=[
-            "paper",
-            "table",
-            "its encoders",
-            "accuracy on",
-            "what varies",
-            "metric",
-            "statistic",
-            "printed",
-            *ours,
+            "paper", "table", "its encoders", "accuracy on", "what varies", "metric", "statistic", "printed", *ours,
             "note",
         ],
         rows=rows,
         note="No two columns are of the same encoders; empty: not measured.",
-    )
+    )  # fmt: skip
 
 
 def recovered_table(printed: Sequence[PrintedNumber]) -> Table:
@@ -224,18 +199,10 @@ def recovered_table(printed: Sequence[PrintedNumber]) -> Table:
     return Table(
         title="Printed accuracy recovered, in percent",
         headers=[
-            "paper",
-            "table",
-            "its encoders",
-            "accuracy on",
-            "what varies",
-            "metric",
-            "oracle",
-            "recovered",
-            "regret",
+            "paper", "table", "its encoders", "accuracy on", "what varies", "metric", "oracle", "recovered", "regret",
         ],
         rows=rows,
-    )
+    )  # fmt: skip
 
 
 def printed_regrets(printed: Sequence[PrintedNumber], metric: str) -> list[float]:
@@ -465,16 +432,10 @@ def draw_recovered(found: Predictions) -> Drawing:
             axes.axhspan(row - 0.5, row + 0.5, color="#F5F5F5", zorder=0, linewidth=0)
         chosen = {one.metric: one for one in found.selected[kind] if one.metric in metrics}
         for outcome, line in ((CHANCE, "--"), (ORACLE, "-")):
-            reached = {metrics.index(metric): one.estimate(outcome).value for metric, one in chosen.items()}
-            for value, first, last in _runs(reached):
-                axes.plot(
-                    [value] * 2,
-                    [_height(row, first - 0.5, metrics), _height(row, last + 0.5, metrics)],
-                    color=_BOUNDS[outcome],
-                    linestyle=line,
-                    linewidth=1.0,
-                    zorder=2,
-                )
+            for metric, one in chosen.items():
+                if (value := one.estimate(outcome).value) is not None:
+                    ends = [_height(row, metrics.index(metric) + half, metrics) for half in (-0.5, 0.5)]
+                    axes.plot([value] * 2, ends, color=_BOUNDS[outcome], linestyle=line, linewidth=1.0, zorder=2)
         for metric, one in chosen.items():
             place, estimate = metrics.index(metric), one.estimate(ACCURACY)
             height, colour = _height(row, place, metrics), COLOURS[place]
@@ -504,23 +465,6 @@ def draw_recovered(found: Predictions) -> Drawing:
 def _height(row: int, place: float, metrics: Sequence[str]) -> float:
     """Where a metric has its line in the row of a kind of group."""
     return row + 0.8 * ((place + 0.5) / len(metrics) - 0.5)
-
-
-def _runs(values: Mapping[int, float | None]) -> list[tuple[float, int, int]]:
-    """Equal values of neighbouring places, each once, with the first and the last place.
-
-    >>> _runs({0: 71.0, 1: 71.0, 3: 71.0, 4: 70.0, 5: None})
-    [(71.0, 0, 3), (70.0, 4, 4)]
-    """
-    found: list[tuple[float, int, int]] = []
-    for place, value in sorted(values.items()):
-        if value is None:
-            continue
-        if found and math.isclose(found[-1][0], value, abs_tol=1e-9):
-            found[-1] = (value, found[-1][1], place)
-        else:
-            found.append((value, place, place))
-    return found
 
 
 def draw_grid(pearson: Sequence[Estimate]) -> Drawing:

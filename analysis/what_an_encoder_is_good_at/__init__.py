@@ -354,12 +354,7 @@ AXES: tuple[Outcome, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """Encoders by their place between the worst and the best: ``1 - (value - best) / (worst - best)``.
-
-    The lowest risk is the best: 0 is the worst encoder of the reference, 1 its best. The scale is relative. One bad
-    encoder stretches an axis, and a place on one axis cannot be compared with a place on another, so the raw values
-    belong beside it.
-    """
+    """Encoders by their place between the worst and the best: ``1 - (value - best) / (worst - best)``."""
 
     places: pd.DataFrame  # index "enc", one column an axis; 0 worst, 1 best, NaN where it was not measured
     values: pd.DataFrame  # the risks themselves, same shape
@@ -403,11 +398,7 @@ class Profiles:
 
 
 def profiles_of(table: StudyTable, *, axes: Sequence[Outcome] = AXES) -> Profiles:
-    """The place of every encoder of a table on every axis that was measured for it.
-
-    The scale is set by the encoders that have all axes, two at least. Those of the user take their places on that scale
-    without changing it, so that a published encoder looks the same in every run; they can lie beyond its ends.
-    """
+    """The place of every encoder on every axis; encoders with all axes that are not the user's set the scale."""
     names = [axis.column for axis in axes]
     values = table.frame[names].astype(float)
     complete = values.dropna()

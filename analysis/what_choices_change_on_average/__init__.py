@@ -60,19 +60,9 @@ HOW: dict[str, dict[str, Any]] = {
 }
 PROJECTOR, HIDDEN, ALL_OF_IT = "projection2_arch", "projection_nparameters_hidden", "projection_nparameters"
 TREATMENTS = (
-    "z_dim",
-    "n_parameters",
-    "family",
-    "patch_size",
-    "nviews",
-    "n_augmentations",
-    "epochs",
-    "batch_size",
-    PROJECTOR,
-    HIDDEN,
-    "ssl_mode",
-    "optimizer",
-)
+    "z_dim", "n_parameters", "family", "patch_size", "nviews", "n_augmentations", "epochs", "batch_size", PROJECTOR,
+    HIDDEN, "ssl_mode", "optimizer",
+)  # fmt: skip
 NOTES = (
     "Coefficients of logarithms are per unit of the natural logarithm; figure and tables show them per doubling.",
     "Approximation is a property of the architecture, measured on its supervised twin: choices that leave the "

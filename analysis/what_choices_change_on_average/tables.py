@@ -70,21 +70,12 @@ def estimates_table(estimates: Sequence[Estimate], effects: Effects) -> Table:
     return Table(
         title="All estimates of main choices",
         headers=[
-            "term",
-            "risk",
-            "per",
-            "effect [95 % interval]",
-            "p",
-            "false-discovery rate",
-            "HC3 interval",
-            "HC3 p",
-            "encoders",
-            "rank of columns",
-            "note",
+            "term", "risk", "per", "effect [95 % interval]", "p", "false-discovery rate", "HC3 interval", "HC3 p",
+            "encoders", "rank of columns", "note",
         ],
         rows=rows,
         note="Percentage points, negative is better. False-discovery rate by Benjamini and Hochberg, over this table.",
-    )
+    )  # fmt: skip
 
 
 def artefact_table(artefacts: Mapping[str, Estimate]) -> Table:
@@ -162,12 +153,9 @@ _NONE = {PROJECTOR: "none"}
 
 
 def pseudo_inverse(fit: OlsFit, term: str, *, shifts: Mapping[str, float] | None = None) -> Estimate:
-    """What a program that takes the pseudo-inverse of a design says of a term, whether it is identified or not.
+    """What a program that takes the pseudo-inverse of a design says of a term, identified or not.
 
-    Of all coefficients that fit equally well it takes those of least length, and so shares out what columns that
-    coincide do together. An identified term is the same as in any fit. Any other depends on what should not matter: on
-    reference levels, and on where years are counted from (``shifts``, numbers that are subtracted from columns first).
-    It is here to show where a published number comes from, never as a result.
+    It is here to show where a published number comes from; ``shifts`` are subtracted from columns first.
     """
     matrix = fit.design.assign(**{name: fit.design[name] - shift for name, shift in (shifts or {}).items()})
     # within the row space, of known dimension, statsmodels' own fit has full rank: no cut at some tiny singular value
@@ -194,10 +182,7 @@ def pseudo_inverse(fit: OlsFit, term: str, *, shifts: Mapping[str, float] | None
 def generative_artefacts(table: StudyTable) -> dict[str, Estimate]:
     """What a pseudo-inverse says of generative objectives and usability, by how the model is written.
 
-    Dubois et al. 2023 print p 1e-4 and 3e-4 for this effect. All generative encoders, and no others, lack a projector,
-    so the design has one dimension less than columns and the effect is not identified; a pseudo-inverse prints a
-    p-value all the same. The first two ways come near the printed ones; the others write the model of the first
-    differently and fit as well. Empty if the effect is identified, or if no encoder lacks a projector.
+    All generative encoders, and no others, lack a projector, so that the printed effect is not identified.
     """
     plain = global_linear_effect(table, "ssl_mode", "usability")
     if GENERATIVE not in plain.fit.not_identified or f"{PROJECTOR}[none]" not in plain.fit.design:
@@ -216,11 +201,7 @@ def generative_artefacts(table: StudyTable) -> dict[str, Estimate]:
 
 
 def artefact_records(artefacts: Mapping[str, Estimate]) -> list[Estimate]:
-    """The same as records that cannot be mistaken for the effect.
-
-    Their terms say what they are. Like every term that is not identified they have no interval and no p-value; the note
-    has what a pseudo-inverse prints as one.
-    """
+    """The same as records without interval and p-value, whose terms say what they are."""
     return [
         one.described(
             term=f"pseudo-inverse of {one.term}, {how}",
@@ -304,10 +285,7 @@ def effect_figure(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], la
 
 
 def draw_effects(estimates: Sequence[Estimate], outcomes: Sequence[Outcome], labels: Mapping[str, str]) -> Drawing:
-    """One column of panels an outcome, one row a term that has a label, in the order of the labels.
-
-    Doublings stand above, levels below on a scale of their own: they are larger by far.
-    """
+    """One column of panels an outcome, one row a term: doublings above, levels below on a scale of their own."""
     known = {(one.term, one.outcome): one for one in estimates}
     shown = [term for term in labels if any((term, outcome.column) in known for outcome in outcomes)]
     parts = [[term for term in shown if term.startswith("log(") is doubled] for doubled in (True, False)]

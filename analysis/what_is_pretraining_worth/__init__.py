@@ -69,24 +69,18 @@ from .tables import (
 
 MOST_CURVES = 8  # of one figure, so that colours and marks differ
 NOTES = (
-    "Nothing here is the paper's: its encoders are ResNet-50s that were trained on 1.3 million images, those of the "
-    "pocket tiny ones that were trained on a few thousand. A claim that fails here is not shown to be wrong, nor one "
-    "that holds to be right.",
-    "Intervals are of other test images and other seeds of the transfer. Each encoder is one pre-training run: what "
-    "another one of the same method would give is in no interval, and methods are compared by these encoders alone.",
-    "All encoders of a task were tested on the same images. Rows do not tell which, so that encoders are taken as "
-    "independent, but for the controls that they share: intervals of differences between encoders are too wide, which "
-    "makes a claim harder to hold; those of means over encoders may be too narrow. How much networks vary by their "
-    "seed is taken from all networks of a task with the same labels together, as if they varied alike and each by "
-    "itself; a seed also draws the labels of all of them, by which intervals of risks may be too narrow, and those of "
-    "gains over scratch too wide.",
-    "Every interval and every claim stands by itself, at 95 %: nothing is corrected for how many there are.",
-    "Calibrated risks of several tasks are compared as if losses told equally well how good a prediction is, which is "
-    "the paper's own reservation; CCI is of the range that scratch covered, which differs from task to task.",
-    "A supervised encoder that was pre-trained with the labels of the very task that it is transferred to has an "
-    "advantage on it that the paper's ImageNet encoder has on ImageNet alone.",
-    "Contrastive is what the paper calls so: clustering and siamese methods too, which learn that views of one image "
-    "belong together. Non-contrastive are pretext tasks: rotations, masked images.",
+    "These are not the paper's encoders, ResNet-50s that were trained on 1.3 million images, but tiny ones that were "
+    "trained on a few thousand: a claim that fails here is not shown to be wrong, nor one that holds to be right.",
+    "Intervals cover other test images and other seeds of the transfer, not other pre-training runs.",
+    "All encoders of a task were tested on the same images, but are taken as independent, apart from shared controls: "
+    "intervals of differences between encoders are too wide, those of means may be too narrow. The variance over seeds "
+    "is pooled over all networks of a task with as many labels.",
+    "Every interval and every claim stands by itself, at 95 %, without correction for multiple testing.",
+    "Calibrated risks of several tasks are compared as if their losses were equally informative, the paper's own "
+    "reservation; CCI is relative to the range that scratch covered, which differs from task to task.",
+    "A supervised encoder that was pre-trained with the labels of the task itself has an advantage that the paper's "
+    "encoder has on ImageNet alone.",
+    "Contrastive includes clustering and siamese methods, as in the paper; non-contrastive are pretext tasks.",
 )
 
 

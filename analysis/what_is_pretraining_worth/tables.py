@@ -69,20 +69,13 @@ def regimes_table(panel: Panel) -> Table:
     return Table(
         title=f"Every regime: {panel.name}",
         headers=[
-            "encoder",
-            "labels",
-            "seeds",
-            "risk",
-            "risk of scratch",
-            "calibrated risk",
-            "that of scratch",
-            "relative improvement",
-            "labels scratch needs",
+            "encoder", "labels", "seeds", "risk", "risk of scratch", "calibrated risk", "that of scratch",
+            "relative improvement", "labels scratch needs",
         ],
         rows=rows,
         note=f"Risk: {words_of(panel.metric)} in {first.unit}, lower is better, with 95 % intervals. Blind guess and "
         f"maximal supervision: {shown}. {_ranges(panel)} Protocol: {panel.protocol}.",
-    )
+    )  # fmt: skip
 
 
 def comparison_table(panels: Iterable[Panel]) -> Table:
@@ -112,19 +105,14 @@ def comparison_table(panels: Iterable[Panel]) -> Table:
     return Table(
         title="Tasks beside each other",
         headers=[
-            "task",
-            "self-supervised encoders",
-            "mean CCI",
-            "best CCI",
-            "standard deviation of CCI",
-            "that of calibrated risk with the most labels",
-            "contrastive - non-contrastive, mean CCI",
+            "task", "self-supervised encoders", "mean CCI", "best CCI", "standard deviation of CCI",
+            "that of calibrated risk with the most labels", "contrastive - non-contrastive, mean CCI",
             "contrastive - supervised, mean CCI",
         ],
         rows=rows,
         note="Means and deviations are over these encoders; intervals are of other test images and seeds, not of other "
         "encoders. Those of the best and of deviations are of the basic bootstrap, for noise alone makes both larger.",
-    )
+    )  # fmt: skip
 
 
 def rows_of(panels: Iterable[Panel]) -> list[Rows]:

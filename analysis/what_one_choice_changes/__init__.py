@@ -236,11 +236,7 @@ def why_it_differs(
     bound: float | None,
     misprint_of: str | None,
 ) -> str:
-    """Why a printed number is not ours, from what differs between the computations.
-
-    ``theirs`` has rows repeated, ``of_all`` is of all encoders with the outcome; ``bound`` is one that a p-value is
-    printed to be below.
-    """
+    """Why a printed number is not ours: ``theirs`` has rows repeated, ``of_all`` all encoders with the outcome."""
     estimate, error = ours.estimate(level), ours.standard_error(level)
     if theirs.fit.n > theirs.n_encoders:
         reason = (

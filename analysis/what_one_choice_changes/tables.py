@@ -41,10 +41,7 @@ def overview_table(effects: Sequence[ControlledEffect], outcomes: Sequence[str])
 
 
 def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Estimate]) -> Table:
-    """One row an estimate, with both kinds of interval and the false-discovery rate.
-
-    ``estimates`` are those of the effects, in their order.
-    """
+    """One row an estimate, with both kinds of interval and the false-discovery rate."""
     groups = [found.n_groups for found in effects for _ in found.estimates]
     rows = []
     for estimate, n_groups in zip(estimates, groups, strict=True):
@@ -67,22 +64,12 @@ def estimates_table(effects: Sequence[ControlledEffect], estimates: Sequence[Est
     return Table(
         title="All controlled estimates",
         headers=[
-            "term",
-            "risk",
-            "contrast",
-            "effect",
-            "95 % interval",
-            "p",
-            "false-discovery rate",
-            "HC3 interval",
-            "HC3 p",
-            "encoders",
-            "groups",
-            "note",
+            "term", "risk", "contrast", "effect", "95 % interval", "p", "false-discovery rate", "HC3 interval",
+            "HC3 p", "encoders", "groups", "note",
         ],
         rows=rows,
         note="Effects in percentage points; false-discovery rate by Benjamini and Hochberg, over all of this table.",
-    )
+    )  # fmt: skip
 
 
 def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]]) -> Table:
@@ -109,20 +96,12 @@ def repetition_table(pairs: Sequence[tuple[ControlledEffect, ControlledEffect]])
     return Table(
         title="Each encoder once, and rows repeated as the published code did",
         headers=[
-            "term",
-            "risk",
-            "effect",
-            "p",
-            "encoders",
-            "residual df",
-            "effect, repeated",
-            "p, repeated",
-            "rows of encoders, repeated",
-            "residual df, repeated",
+            "term", "risk", "effect", "p", "encoders", "residual df", "effect, repeated", "p, repeated",
+            "rows of encoders, repeated", "residual df, repeated",
         ],
         rows=rows,
         note="The repeated rows are of encoders with every component, once for each column that varies in their group.",
-    )
+    )  # fmt: skip
 
 
 def rows_used(effects: Sequence[ControlledEffect]) -> list[Rows]:
@@ -158,35 +137,12 @@ def _interval(low: float | None, high: float | None) -> str:
 
 
 _OBJECTIVES = {
-    "barlow_twins": "Barlow Twins",
-    "beit": "BEiT",
-    "byol": "BYOL",
-    "clip": "CLIP",
-    "clip+eb": "CLIP + bottleneck",
-    "clusterfit": "ClusterFit",
-    "deepcluster": "DeepCluster",
-    "densecl": "DenseCL",
-    "dino": "DINO",
-    "dissl": "DISSL",
-    "ibot": "iBOT",
-    "jigsaw": "Jigsaw",
-    "locnet": "LocNet",
-    "mae": "MAE",
-    "moco": "MoCo",
-    "msn": "MSN",
-    "mugs": "MUGS",
-    "npid": "NPID",
-    "odc": "ODC",
-    "pirl": "PIRL",
-    "rotnet": "RotNet",
-    "sela": "SeLa",
-    "simclr": "SimCLR",
-    "simsiam": "SimSiam",
-    "speccl": "SpecCL",
-    "swav": "SwAV",
-    "vicreg": "VICReg",
-    "vicregl": "VICRegL",
-}
+    "barlow_twins": "Barlow Twins", "beit": "BEiT", "byol": "BYOL", "clip": "CLIP", "clip+eb": "CLIP + bottleneck",
+    "clusterfit": "ClusterFit", "deepcluster": "DeepCluster", "densecl": "DenseCL", "dino": "DINO", "dissl": "DISSL",
+    "ibot": "iBOT", "jigsaw": "Jigsaw", "locnet": "LocNet", "mae": "MAE", "moco": "MoCo", "msn": "MSN", "mugs": "MUGS",
+    "npid": "NPID", "odc": "ODC", "pirl": "PIRL", "rotnet": "RotNet", "sela": "SeLa", "simclr": "SimCLR",
+    "simsiam": "SimSiam", "speccl": "SpecCL", "swav": "SwAV", "vicreg": "VICReg", "vicregl": "VICRegL",
+}  # fmt: skip
 _SAID = {  # words for a choice in which groups differ, those that readers know best first
     "epochs": "{} epochs",
     "nviews": "{} views",
@@ -282,11 +238,7 @@ def members_of(table: StudyTable, treatment: str, outcomes: Sequence[str], *, al
 
 
 def group_words(table: StudyTable, groups: Sequence[str], varied: Sequence[str]) -> dict[str, str]:
-    """Words for groups: objective and architecture, and no more choices than it takes to tell them apart.
-
-    Groups are named by the id of one of their encoders; ``varied`` are the columns that differ inside them and cannot
-    name them. The words are like ``"SimCLR, ResNet-50, 100 epochs"``.
-    """
+    """Words for groups, "SimCLR, ResNet-50, 100 epochs": no more choices than it takes to tell them apart."""
     fixed = [name for name in CORE_COLUMNS if name not in varied]
     reasons = table.why_missing.loc[list(groups), fixed]
     cells = table.frame.loc[list(groups), fixed].astype(object).mask(reasons != "", reasons)
@@ -325,10 +277,7 @@ def lines_of_groups(members: Members, *, x_label: str, legend_columns: int = 3) 
 
 
 def representations_of_one_network(members: Members) -> Drawing:
-    """Probe generalization over usability of representations of the same network; the area of a dot is its dimensions.
-
-    ``members`` varies ``z_dim`` and has both outcomes.
-    """
+    """Probe generalization over usability of representations of one network; areas are dimensions."""
     drawing, (axes,) = new_figure(width=5.2, height=4.2)
     per_dimension = 130.0 / members.frame["z_dim"].max()
     for group, look in _looks(members.groups).items():

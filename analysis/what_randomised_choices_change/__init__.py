@@ -143,17 +143,14 @@ def _notes(experiment: Experiment, metrics: pd.DataFrame) -> list[str]:
         f"{len(population)} encoders, trained in {population.log['seconds'].sum() / 3600:.1f} hours in all: "
         f"{_states(population)}. Grey images of 28 px in ten classes, networks of some ten thousand parameters, four "
         "epochs at most: effects on ImageNet may be of another size or sign.",
-        "An effect that was not found is no absent one; the table of what could have been found says how large it may "
-        "be.",
-        "What counts as an effect is decided by the p-values, by permutation, of the difference in means: that is what "
-        "the draw permits, and what was stated beforehand (docs/randomised.md). How large it is, with its interval, is "
-        "by least squares beside all other choices, which takes away what these add by chance. An interval that leaves "
-        "out 0 is no test beside it, and where both estimates have different signs neither is taken for an effect.",
+        "An effect that was not detected may exist; the table of detectable effects says how large it may be.",
+        "An effect is detected by the permutation p-value of the difference in means, as was stated beforehand "
+        "(docs/randomised.md). Its size and interval are by least squares beside all other choices; where both have "
+        "different signs neither is taken for an effect.",
         _chance(experiment),
         _balance(population),
-        "Effects are averages over all other choices as they were drawn. How two choices act together is asked of six "
-        "pairs only. More epochs, smaller batches and more views mean more steps or more computation, and an effect is "
-        "of the choice with what it entails.",
+        "Effects are averages over all other choices as drawn; only six pairs are tested for interaction. More epochs, "
+        "smaller batches and more views entail more steps or more computation.",
         *_rank_of_vits(population, metrics),
         "Metrics are of representations, not of embeddings behind the projector. Views have of what was drawn only "
         f"{', '.join(name for name in SWITCHES if name in WORDS)}, for by the names "

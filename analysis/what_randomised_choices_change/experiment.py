@@ -374,11 +374,7 @@ class Orders:
 
 
 def orders_of(population: Population, metrics: pd.DataFrame, few_shot: pd.Series[float], *, seed: int = 0) -> Orders:
-    """Every metric turned so that more is better, the number of dimensions and the accuracy with few labels.
-
-    ``metrics`` are as measured, ``few_shot`` are errors with 5 labels a class; both have the encoders of the population
-    as their index. Metrics that are the same for all are left out.
-    """
+    """Every metric turned so that more is better, the number of dimensions and the accuracy with few labels."""
     if not metrics.index.equals(population.choices.index) or not few_shot.index.equals(population.choices.index):
         raise QueryError("The encoders of the metrics are not those of the population, expected the same in one order.")
     varying = [str(name) for name in metrics if metrics[name].nunique() > 1]

@@ -203,19 +203,12 @@ def law_table(laws: Laws) -> Table:
     return Table(
         title="The scaling law of these encoders and of ImageNet's",
         headers=[
-            "encoders of",
-            "encoders",
-            "errors",
-            "labels of the components",
-            "alpha",
-            "W",
-            "R2",
-            "R2 of encoders left out",
-            "R2, full-shot error alone",
+            "encoders of", "encoders", "errors", "labels of the components", "alpha", "W", "R2",
+            "R2 of encoders left out", "R2, full-shot error alone",
         ],
         rows=rows,
         note="95 % intervals over resampled encoders; of the difference both are resampled independently.",
-    )
+    )  # fmt: skip
 
 
 def misses_table(laws: Laws) -> Table:
@@ -347,17 +340,11 @@ def _tau(estimate: Estimate) -> str:
 
 FOUND, PERHAPS, NONE = "#0072B2", "#56B4E9", "#888888"
 _WORDS = {
-    "projector_width": "projector 256 against 64 wide",
-    "projector linear": "linear projector",
-    "projector mlp": "MLP projector",
-    "dim": "dimensions, 4 times",
-    "vit": "ViT against ResNet",
-    "large": "large against small",
-    "epochs": "epochs, 2 times",
-    "batch_size": "batch, 2 times",
-    "rate_factor": "learning rate, 3 times",
-    "n_views": "four views against two",
-}
+    "projector_width": "projector 256 against 64 wide", "projector linear": "linear projector",
+    "projector mlp": "MLP projector", "dim": "dimensions, 4 times", "vit": "ViT against ResNet",
+    "large": "large against small", "epochs": "epochs, 2 times", "batch_size": "batch, 2 times",
+    "rate_factor": "learning rate, 3 times", "n_views": "four views against two",
+}  # fmt: skip
 _INKS = {FREE: "#009E73", LABELLED: "#D55E00", BASELINE: "#444444"}
 _LABELS = {30: "30", 300: "300", 3_000: "3k", 60_000: "60k", 30_000: "30k", 1_281_167: "1.28M"}
 

@@ -21,9 +21,7 @@ from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
-from matplotlib.legend_handler import HandlerBase
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 from scipy import stats
 
 from zoo.analysis.columns import OUTCOMES, Estimate
@@ -448,13 +446,6 @@ FEWEST_FOR_A_BAR = 3  # encoders; the interval of two is wider than any page
 _FAMILIES = {"resnet": "ResNet", "vit": "ViT", "convnext": "ConvNeXt"}
 
 
-class _QuestionMark(HandlerBase):
-    """The mark of a component that was not measured, as text in a legend."""
-
-    def create_artists(self, legend, orig_handle, xdescent, ydescent, width, height, fontsize, trans):  # type: ignore
-        return [Text(width / 2, 0, "?", ha="center", weight="bold", size=8, transform=trans)]
-
-
 def over_time_figure(name: str, title: str, panels: Mapping[str, Years]) -> Figure:
     """Components by year, one panel a group, as a figure of a report; groups of one year are left to its tables."""
     several = {group: years for group, years in panels.items() if len(years) > 1} or dict(panels)
@@ -476,10 +467,7 @@ def over_time_figure(name: str, title: str, panels: Mapping[str, Years]) -> Figu
 
 
 def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
-    """Components by year, one panel a title; a component that was not measured leaves a gap and a question mark.
-
-    Bars are 95 % intervals, where there are any and the year has at least 3 encoders.
-    """
+    """Components by year, one panel a title, with 95 % intervals of years of 3 encoders; gaps have a question mark."""
     n_columns = min(len(panels), 3)
     n_rows = -(-len(panels) // n_columns)
     drawing, axes = new_figure(
@@ -500,13 +488,11 @@ def draw_over_time(panels: Mapping[str, Years]) -> Drawing:
         Line2D([], [], color=COMPONENT_COLOURS[part], marker=COMPONENT_MARKS[part], label=OUTCOMES[part].label)
         for part in PARTS
     ]
-    marks: dict[object, HandlerBase] = {}
     everything = [risks for group in panels.values() for risks in group.values()]
     if any(risks.parts[part].value is None for risks in everything for part in PARTS):
-        handles.append(Line2D([], [], linestyle="", marker="$?$", label="not measured"))
-        marks[handles[-1]] = _QuestionMark()
+        handles.append(Line2D([], [], color="black", linestyle="", marker="$?$", label="not measured"))
     axes[0].set_ylim(bottom=min(0.0, axes[0].get_ylim()[0]))  # where the question marks stand
-    drawing.legend(handles=handles, loc="outside lower center", ncols=5, handler_map=marks)
+    drawing.legend(handles=handles, loc="outside lower center", ncols=5)
     if len(panels) > 1:
         letter(axes[: len(panels)], [_FAMILIES.get(group, group) for group in panels])
     return drawing
@@ -631,12 +617,7 @@ def slope_over_years(table: StudyTable, outcome: str) -> Estimate:
 
 
 def years_differ(table: StudyTable, outcome: str) -> tuple[Estimate, Estimate]:
-    """Whether a risk differs between years at all, however it moves; a linear trend can miss a rise and a fall.
-
-    One-way analysis of variance (F), and the test of Kruskal and Wallis (H), which ranks and so withstands outliers.
-    Values are the statistics; the p-value of a risk that never varies is 1. Years of one encoder are left out: nothing
-    tells the year from the encoder.
-    """
+    """One-way analysis of variance (F) and Kruskal-Wallis (H) of a risk over years with several encoders."""
     rows = table.complete("year", outcome)
     rows = rows[rows.groupby("year")[outcome].transform("size") > 1]
     require_several(rows["year"], "year (of the years with two encoders)")
@@ -686,11 +667,8 @@ def carried_by(
 ) -> tuple[Estimate, ...]:
     """Which encoders of the last year carry the fall of the average since the first year, by the columns ``by``.
 
-    With m the mean of the first year and m_g, s_g the mean and the share of group g in the last one, the fall is the
-    sum of s_g (m - m_g). It is an identity, not a model: a group carries much if it is large or if it is low, and
-    nothing says what the same encoders would have reached otherwise. Terms are ``"vit, clustering"``, in percent of the
-    fall, largest first; they add up to 100, and one of a group that is worse than the first year is negative. ``n`` are
-    encoders of the group in the last year. An average that did not fall is refused.
+    The fall is the sum of s_g (m - m_g), with the mean m of the first year and the means and shares of groups in the
+    last one: an identity, no model. Terms are ``"vit, clustering"``, in percent of the fall, largest first.
     """
     columns = [by] if isinstance(by, str) else list(by)
     rows = table.complete(outcome, "year", *columns)

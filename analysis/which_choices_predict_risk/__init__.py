@@ -326,11 +326,7 @@ def explained_variances(
     repeats: Mapping[str, int],
     parameters: Mapping[str, Mapping[str, Mapping[str, Any]]],
 ) -> Explained:
-    """Cross-validation of each outcome with each set of features.
-
-    ``repeats`` are divisions into folds by set of features; ``parameters`` settings of the trees by set and outcome,
-    the stored ones where there are none.
-    """
+    """Cross-validation of each outcome with each set of features, by given or stored settings."""
     found: dict[tuple[str, str], ExplainedVariance] = {}
     refused: dict[tuple[str, str], str] = {}
     tasks = [(features, outcome) for features in repeats for outcome in outcomes]
@@ -352,10 +348,7 @@ def explained_variances(
 
 
 def nested_percentages(features: Sequence[str], outcomes: Sequence[str]) -> list[Estimate]:
-    """What was found when the settings were stored: explained variance where settings, too, never saw the fold.
-
-    Of the published rows, by both definitions; outcomes and sets without such a number are left out.
-    """
+    """The stored percentages of nested tuning on the published rows, by outcome and set of features."""
     found = []
     for name in features:
         for outcome in outcomes:
@@ -380,10 +373,7 @@ def nested_percentages(features: Sequence[str], outcomes: Sequence[str]) -> list
 
 
 def chance_of_folds(found: ExplainedVariance) -> tuple[float, float]:
-    """Where the paper's percentage may come out with other folds: 95 %, from the spread of the folds' errors.
-
-    Folds of one division share no encoder; further divisions of the same encoders are not counted as more evidence.
-    """
+    """95 % interval of the paper's percentage over other folds, from the spread of the folds' errors."""
     mean = statistics.fmean(found.fold_errors)
     half = 1.96 * statistics.stdev(found.fold_errors) / math.sqrt(found.n_folds)
     variance = mean**2 / (1 - found.by_fold / 100)

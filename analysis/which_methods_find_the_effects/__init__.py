@@ -52,7 +52,18 @@ from .recorded import (
     recorded,
     required,
 )
-from .tables import all_figures, all_tables
+from .tables import (
+    answers_figure,
+    answers_table,
+    choices_figure,
+    choices_table,
+    explained_table,
+    fared_figure,
+    fared_table,
+    inflation_table,
+    randomised_table,
+    trust_table,
+)
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -62,8 +73,13 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     return Findings(
         claims=claims_of(Found(own=own, recorded=drawn)),
         estimates=[*_effects(own), *(one.answer for one in own.held if one.answered), *_shares(drawn)],
-        tables=all_tables(own, drawn),
-        figures=all_figures(own, drawn),
+        tables=[
+            randomised_table(own),
+            *(made(drawn) for made in (fared_table, trust_table, choices_table, inflation_table)),
+            answers_table(own),
+            explained_table(own),
+        ],
+        figures=[answers_figure(own), fared_figure(drawn), choices_figure(drawn)],
         rows=[
             Rows(part="randomised population", used=len(own.population)),
             Rows(part=f"drawn populations, {len(drawn.scenarios)} scenarios", used=drawn.n_draws, unit="populations"),
@@ -98,31 +114,22 @@ def _notes(own: OnRandomised, drawn: Recorded) -> list[str]:
     )
     return [
         *stale,
-        "The drawn populations have the encoders, choices and missing facts of the published ones, and outcomes of "
-        "which everything is known: a sum of the effects that randomisation found, and residuals of the randomised "
-        "encoders. Effects that randomisation does not tell from none are none there (all effects: as fitted).",
-        "A number moves a drawn outcome as much as it does among the randomised encoders, in standard deviations of "
-        "the number: published learning rates, for example, differ by a factor of 12,000, those drawn at random by 9 "
-        "(scenario wide ranges: by change as fitted).",
-        "So drawn populations are kind to linear methods: effects add up, on logarithms, and nothing that is not "
-        "written down moves an outcome but what releases share. Published encoders may be worse; they are hardly "
-        "better.",
-        "The effects of types of objective are given to the types of the published encoders at random in every "
-        "population; hierarchical objectives take the place of distillation.",
-        "Optimizer, pretraining data and patch size move no drawn outcome, for all randomised encoders of a network "
-        "had the same: what is found of them is false.",
-        "Trees are asked with the 26 choices of the set filtered, which has all that are asked for, and the settings "
-        "that were tuned for the published outcomes, or for the randomised ones; they are not tuned anew in each "
-        "population. They round epochs to 200, so epochs of the randomised encoders are counted in units of 200.",
-        "The global linear model of the randomised encoders leaves the patch size out, which says nothing there but "
-        "the network.",
-        "Of the variance that the choices leave over, published encoders of one release share "
+        "The drawn populations have the encoders, choices and missing facts of the published ones. Their outcomes are "
+        "a sum of the effects that randomisation detected (all effects: as fitted), scaled to the spread of each "
+        "number (wide ranges: as fitted), and residuals of the randomised encoders.",
+        "That favours linear methods: effects add up, on logarithms, and nothing is unrecorded but what releases "
+        "share. Effects of types of objective are permuted in every population; optimizer, pretraining data and patch "
+        "size have none, so that what is found of them is false.",
+        "Trees have the 26 choices of the set filtered and settings that were tuned for the published outcomes, or for "
+        "the randomised ones. They round epochs to 200, so epochs of the randomised encoders are in units of 200. The "
+        "global linear model of the randomised encoders leaves out the patch size, collinear with the network.",
+        "Of the residual variance, published encoders of one release share at least "
         + ", ".join(f"{100 * share:.0f} % ({name})" for name, share in shares.items())
-        + " by their residuals, which is the least, for choices take up some of it; the scenario releases has 50 %.",
-        "On the randomised population itself method and randomisation see the same encoders and the same noise: an "
-        "answer that lies on the randomised effect is right about the choices, not about other encoders.",
-        f"Grey images of 28 px and {len(own.population)} small encoders give the effects their sizes; how methods fare "
-        "depends on these sizes against the residuals, and on which choices come together.",
+        + "; the scenario releases has 50 %.",
+        "On the randomised population itself methods and randomisation share encoders and noise, so that agreement "
+        "says nothing of other encoders.",
+        f"Effect sizes are those of grey images of 28 px and {len(own.population)} small encoders; how methods fare "
+        "depends on them and on which choices come together.",
         f"Scenario {CONFOUNDED}: {drawn.scenarios[CONFOUNDED]}.",
     ]
 

@@ -99,11 +99,7 @@ class Recorded:
         questions: Iterable[str] | None = None,
         outcomes: Iterable[str] | None = None,
     ) -> Estimate:
-        """One count as a share of another, over questions, outcomes and draws; no value where there is nothing.
-
-        Answers of one draw depend on each other, so the interval is that of as many independent ones as there are
-        draws, which is the widest.
-        """
+        """One count as a share of another, with the interval of as many independent answers as draws (the widest)."""
         rows = self.rows(scenario, method, questions=questions, outcomes=outcomes)
         return _share(f"{of} of {among}", int(rows[of].sum()), int(rows[among].sum()), self.n_draws)
 
@@ -119,10 +115,7 @@ class Recorded:
         )
 
     def size(self, scenario: str, method: str, *, questions: Iterable[str] | None = None) -> Estimate:
-        """How much of an effect is answered: slope of answers on effects through 0; 1 is right.
-
-        Outcomes count in their residual standard deviations.
-        """
+        """Slope of answers on effects through 0, outcomes in residual standard deviations; 1 is unbiased."""
         rows = self.rows(scenario, method, questions=questions)
         rows = rows[rows["with_effect"] > 0]
         weights = rows["with_effect"] / rows["outcome"].map(dict(self.provenance["residual_sd"])) ** 2
@@ -184,11 +177,7 @@ def required(estimate: Estimate) -> float:
 
 
 def believed(found: Recorded, method: str, question: str) -> dict[str, bool] | None:
-    """What may be believed of a method about a choice of the published encoders; None if it does not answer.
-
-    Its sign, if that is right for 90 of 100 effects; its test, if it finds 10 of 100 choices without an effect at most;
-    its interval, if that has the effect in 90 of 100. What there is nothing to count of is not among them.
-    """
+    """What may be believed of a method about a choice of the published encoders; None if it does not answer."""
     rows = found.rows(CONFOUNDED, method, questions=[question])
     if rows.empty or not rows["answered"].sum():
         return None

@@ -17,19 +17,6 @@ from zoo.studies.tables import interval, probability
 from .recorded import CONFOUNDED, RANDOMISED, Held, OnRandomised, Recorded, believed, counts_of
 
 
-def all_tables(own: OnRandomised, recorded: Recorded) -> list[Table]:
-    """In the order of the report."""
-    return [
-        randomised_table(own),
-        fared_table(recorded),
-        trust_table(recorded),
-        choices_table(recorded),
-        inflation_table(recorded),
-        answers_table(own),
-        explained_table(own),
-    ]
-
-
 def randomised_table(own: OnRandomised) -> Table:
     """One row a method: how its answers about the randomised population compare with randomisation."""
     rows = []
@@ -241,11 +228,6 @@ _MEASURES: Sequence[tuple[str, str, str, str]] = (
     ("false", "without_effect", "found where there is none\n[% of choices without]", "lower"),
     ("covered", "with_interval", "intervals with the effect\n[%]", "95"),
 )
-
-
-def all_figures(own: OnRandomised, recorded: Recorded) -> list[Figure]:
-    """In the order of the report."""
-    return [answers_figure(own), fared_figure(recorded), choices_figure(recorded)]
 
 
 def answers_figure(own: OnRandomised) -> Figure:

@@ -12,7 +12,7 @@ from tests.shipped import shipped_table
 from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.importance import explained_variance, tree_importance
 from zoo.analysis.table import StudyTable, table_of
-from zoo.analysis.trees import checked_parameters, drawn_folds, fold_errors, sample_of, trained
+from zoo.analysis.trees import drawn_folds, fold_errors, sample_of, trained
 
 PARAMETERS = {
     "rounds": 60,
@@ -59,7 +59,7 @@ def test_a_planted_effect_gets_the_credit_and_a_correlated_decoy_does_not(plante
 def test_shap_values_and_base_sum_to_the_prediction(planted: StudyTable) -> None:
     found = tree_importance(planted, "usability", features=FEATURES, parameters=PARAMETERS)
     sample = sample_of(planted, "usability", FEATURES)
-    predicted = trained(sample, checked_parameters(PARAMETERS), seed=0).predict(sample.matrix(np.arange(sample.n)))
+    predicted = trained(sample, dict(PARAMETERS), seed=0).predict(sample.matrix(np.arange(sample.n)))
     assert (found.shap.sum(axis=1) + found.base).to_numpy() == pytest.approx(predicted, abs=1e-3)  # trees are float32
 
 

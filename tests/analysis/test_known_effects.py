@@ -11,15 +11,11 @@ import pytest
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.known_effects import (
-    MODE_OF,
     PRODUCTS,
     QUESTIONS,
-    STUDY_OUTCOMES,
     KnownEffects,
     drawn,
-    for_trees,
     known_effects,
-    positions,
     randomised_table,
     variance_inflation,
 )
@@ -90,16 +86,6 @@ def test_a_planted_sum_of_contrasts_comes_out_question_by_question(population: P
         assert value == pytest.approx(expected.get(name, 0.0), abs=1e-8), name
 
 
-def test_the_randomised_encoders_are_a_study_table(population: Population, table: StudyTable):
-    assert list(table.frame.index) == list(population.choices.index)
-    assert (table.frame["z_dim"] == population.choices["dim"].astype(float)).all()
-    assert (table.frame["nviews"] == population.choices["n_views"].astype(float)).all()
-    for own, column in STUDY_OUTCOMES.items():
-        assert (table.frame[column] == population.outcomes[own].astype(float)).all()
-    assert set(table.frame["ssl_mode"]) == {"contrastive", *MODE_OF.values()}
-    assert (for_trees(table).frame["epochs"] == 200 * table.frame["epochs"]).all()
-
-
 def test_drawn_outcomes_have_the_effects_they_say():
     table = small_table()
     found = drawn(table, known({"dim": -4.0, "vit": 3.0, "mode siamese": 2.0}), n_draws=3, seed=0)
@@ -109,18 +95,6 @@ def test_drawn_outcomes_have_the_effects_they_say():
     # enc_1 has 4 times the dimensions of enc_0, is a ViT and siamese
     assert (frame.loc["enc_1"] - frame.loc["enc_0"]).to_numpy() == pytest.approx(-4.0 + 3.0 + 2.0)
     assert found.truth["dim"].tolist() == [-4.0] * 3 and found.truth["mode siamese"].tolist() == [2.0] * 3
-
-
-def test_a_number_moves_an_outcome_as_much_as_among_the_randomised_encoders():
-    table = small_table()
-    own = float(positions(table)["dim"].std())
-    found = drawn(table, known({"dim": -4.0, "vit": 3.0}, spreads={"dim": 0.5 * own, "rate": 1.0}), n_draws=2, seed=0)
-    assert found.truth["dim"].tolist() == pytest.approx([-2.0] * 2)
-    assert found.truth["vit"].tolist() == [3.0] * 2  # a level
-    whole = drawn(table, known({"dim": -4.0}, spreads={"dim": 0.5 * own}), n_draws=2, seed=0, rescaled=False)
-    assert whole.truth["dim"].tolist() == [-4.0] * 2
-    frame = pd.DataFrame(found.outcomes, index=table.frame.index)
-    assert (frame.loc["enc_2"] - frame.loc["enc_0"]).to_numpy() == pytest.approx(2 * -2.0)
 
 
 def test_encoders_of_a_release_share_as_much_of_the_residual_as_is_said():

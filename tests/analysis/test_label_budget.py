@@ -14,7 +14,6 @@ from zoo.analysis.label_budget import (
     Curve,
     HeldOutError,
     Noise,
-    amplification,
     held_out_error,
     noise_of,
     predict_error,
@@ -88,20 +87,6 @@ def test_the_trial_is_at_least_as_hard_as_the_prediction(
     held_out = held_out_error(curves, n_labels)
     assert held_out is not None
     assert (held_out.predicted, held_out.left_out) == (predicted, left_out)
-
-
-@for_each([(GRID[:3], 1_000), (GRID[:3], 2_000), (GRID[2:], 3_000)], arguments=2)
-def test_amplification_is_what_noise_of_the_measurements_does_to_a_prediction(
-    settings: tuple[int, ...], n_labels: int
-) -> None:
-    def predicted(factors: dict[int, float]) -> float:
-        found = predict_error({n: power_law(n) * factors.get(n, 1.0) for n in settings}, n_labels)
-        assert found is not None
-        return math.log(found.error)
-
-    step = 1e-6
-    weights = [(predicted({n: math.exp(step)}) - predicted({n: math.exp(-step)})) / (2 * step) for n in settings]
-    assert amplification(settings, n_labels) == pytest.approx(math.hypot(*weights), rel=1e-6)
 
 
 def test_the_law_with_a_floor_is_met_exactly_where_it_holds_and_its_difference_is_in_the_interval() -> None:

@@ -103,16 +103,6 @@ def test_drawing_objectives_gives_a_wider_interval_than_drawing_encoders_that_ar
     assert widths[1] > 1.5 * widths[0]
 
 
-def test_the_better_of_two_predictors_is_ahead_beyond_chance() -> None:
-    x, y = pair(40, noise=3.0)
-    both = pd.DataFrame({"good": y + 0.1, "poor": x})
-    (ahead,) = correlating.correlation_differences(both, y, [("good", "poor")], population="some", resampling=FEW)
-    (behind,) = correlating.correlation_differences(both, y, [("poor", "good")], population="some", resampling=FEW)
-    assert ahead.value == pytest.approx(1 - kendalltau(x, y).statistic)
-    assert ahead.ci_low is not None and ahead.ci_low > 0
-    assert behind.value == pytest.approx(-(ahead.value or 0))
-
-
 def test_the_joint_rank_is_that_of_the_geometric_mean_of_ranks() -> None:
     x, y = pair(25)
     first = column(y + np.random.default_rng(5).normal(0, 3, 25), "first")

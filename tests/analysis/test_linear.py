@@ -8,14 +8,10 @@ import numpy as np
 import pytest
 import statsmodels.formula.api as smf
 
-from tests.each import for_each
-from tests.shipped import shipped_table, study_module
+from tests.shipped import shipped_table
 from zoo.analysis.linear import global_linear_effect
 from zoo.analysis.table import StudyTable, table_of
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
-from zoo.errors import QueryError
-
-artefacts = study_module("what_choices_change_on_average", "tables")
 
 pytestmark = pytest.mark.filterwarnings("error")
 PUBLISHED = shipped_table()
@@ -113,15 +109,6 @@ def test_a_fit_equals_that_of_statsmodels_formulas_on_the_published_rows() -> No
     assert estimate.p_robust == pytest.approx(robust.pvalues[theirs.model.exog_names.index(name) - 2], rel=1e-4)
 
 
-def test_a_pseudo_inverse_says_the_same_of_what_is_identified() -> None:
-    found = global_linear_effect(PUBLISHED, "ssl_mode", "usability")
-    transform = found.estimate("ssl_mode[transform]")
-    for shifts in ({}, {"year": 2000.0}):
-        same = artefacts.pseudo_inverse(found.fit, "ssl_mode[transform]", shifts=shifts)
-        assert (same.value, same.p, same.ci_low) == pytest.approx((transform.value, transform.p, transform.ci_low))
-        assert same.note == ""
-
-
 def test_rows_are_left_out_with_their_reasons() -> None:
     cells = rows()
     cells["e0"] |= {"usability": NOT_PUBLISHED}
@@ -134,26 +121,3 @@ def test_rows_are_left_out_with_their_reasons() -> None:
     assert "projector[none]" in found.fit.design  # no projector is a level, an unknown one is not
     vit = global_linear_effect(table, "family", "usability", levels=("resnet", "vit"))
     assert (vit.used, vit.left_out["family is neither resnet nor vit"]) == (117, 1)
-
-
-@for_each(
-    [
-        ("z_dim", "usability", {}, "z_dim never varies among the 120 encoders .* it is always 2048"),
-        ("family", "usability", {"levels": ("resnet", "convnext")}, "family is never convnext .*expected resnet and"),
-        ("ssl_mode", "usability", {}, "ssl_mode never varies .*it is always contrastive"),
-        ("epochs", "epochs", {}, "expected another column of numbers"),
-        ("epochs", "family", {}, "expected another column of numbers"),
-        (
-            "epochs",
-            "probe_gen",
-            {},
-            "None of the 120 encoders of the table has probe_gen, epochs .*probe_gen is missing most often, for 120",
-        ),
-    ],
-    arguments=4,
-)
-def test_a_treatment_that_cannot_be_judged_is_refused(
-    treatment: str, outcome: str, how: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(QueryError, match=message):
-        global_linear_effect(planted(), treatment, outcome, **how)

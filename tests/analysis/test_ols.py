@@ -14,7 +14,6 @@ from statsmodels.stats.multitest import multipletests
 from tests.each import for_each
 from zoo.analysis.columns import Estimate
 from zoo.analysis.ols import CONSTANT, OlsFit, adjusted, design_of, factor_test, fit_ols
-from zoo.errors import QueryError
 
 pytestmark = pytest.mark.filterwarnings("error")
 FORMULA = "y ~ np.log(size) + year + flag + C(kind, Treatment('mlp'))"
@@ -138,20 +137,3 @@ def test_adjusted_p_values_are_those_of_benjamini_and_hochberg() -> None:
     assert rates == pytest.approx(list(multipletests(tested, method="fdr_bh")[1]))
     assert [one.family for one in found] == ["four tests", "", "four tests", "four tests", "four tests"]
     assert adjusted([], family="none") == []
-
-
-@for_each(
-    [
-        (lambda x, y: (x.iloc[:0], y.iloc[:0]), "0 rows and 2 columns"),
-        (lambda x, y: (x, y.iloc[::-1]), "expected the same, in the same order"),
-        (lambda x, y: (x, y.where(y.index > 0)), "y is missing or infinite in 1 of 4 rows"),
-        (lambda x, y: (x.assign(a=[np.inf, 1.0, 2.0, 5.0]), y), "a is missing or infinite in 1 of 4 rows"),
-        (lambda x, y: (x.assign(b=[1e19, 3e19, 1e19, 1e19]), y), "differ too much in scale"),
-    ],
-    arguments=2,
-)
-def test_rows_that_cannot_be_fitted_are_refused(change: Any, message: str) -> None:
-    design = pd.DataFrame({CONSTANT: 1.0, "a": [0.0, 1.0, 2.0, 5.0]}, index=range(4))
-    x, y = change(design, pd.Series([1.0, 2.0, 4.0, 4.0]))
-    with pytest.raises(QueryError, match=message):
-        fit_ols(x, y, outcome_name="y", unit="points", method="test")

@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import nct
 from scipy.stats import t as student
 
-from tests.each import for_each
 from zoo.analysis.randomised import (
     detectable,
     permutation_p,
@@ -16,7 +15,6 @@ from zoo.analysis.randomised import (
     randomised_interactions,
     randomised_mean,
 )
-from zoo.errors import QueryError, UnknownName
 
 N = 64
 
@@ -92,25 +90,6 @@ def test_interactions_are_found_beside_the_effects():
     assert [one.term for one in found] == ["crop x vit", "crop x epochs", "crop x vit"]
     assert found[0].p_family < 0.01 and found[0].beside.value == pytest.approx(5.0, abs=1.5)
     assert all(one.p_family > 0.05 for one in found[1:])
-    with pytest.raises(UnknownName, match="blur"):
-        randomised_interactions(contrasts, outcomes, [("crop", "blur", "usability")], n_permutations=9)
-
-
-@for_each(
-    [
-        (lambda c, o: (c, o.iloc[::-1]), "differ"),
-        (lambda c, o: (c, o.assign(usability=np.nan)), "missing for an encoder"),
-        (lambda c, o: (c.assign(crop=1.0), o), "hardly varies"),
-        (lambda c, o: (c.iloc[:5], o.iloc[:5]), "more encoders"),
-    ],
-    arguments=2,
-)
-def test_what_no_experiment_can_answer_is_refused(change, words):
-    contrasts, outcomes = planted()
-    contrasts = contrasts.assign(width=contrasts["width"].fillna(0.0))
-    contrasts, outcomes = change(contrasts, outcomes)
-    with pytest.raises(QueryError, match=words):
-        randomised_effects(contrasts, outcomes, n_permutations=9)
 
 
 def test_the_mean_of_effects_is_that_of_the_coefficients():

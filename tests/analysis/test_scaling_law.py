@@ -62,16 +62,6 @@ def test_the_published_rows_give_the_known_law() -> None:
     assert around(law.W) == pytest.approx((0.36, 0.69), abs=0.04)
 
 
-def test_an_encoder_that_lacks_settings_or_parts_gives_the_rows_it_can() -> None:
-    rows = population(12)
-    rows["encoder0"] = {**rows["encoder0"], THIRTY: None, FIVE: None}
-    rows["encoder1"] = {**rows["encoder1"], "approx": None, "usability": None, "year": None}
-    table = table_of(rows)
-    assert len(law_rows(table)) == 12 * 5 - 2 - 5
-    assert len(law_rows(table, complete_only=False)) == 12 * 5 - 2
-    assert fit_scaling_law(law_rows(table, complete_only=False), n_resamples=10).W.value == pytest.approx(0.5, abs=1e-3)
-
-
 def elsewhere(alpha: float, w: float, n_measured: float) -> pd.DataFrame:
     """Errors of another data set, whose components were measured with so many labels."""
     rows = planted(20).assign(n=lambda frame: frame["n"] / 20)
@@ -91,15 +81,6 @@ def test_a_law_of_other_images_is_found_with_the_labels_of_their_components(n_me
     assert residuals(law, rows)["rmse"].max() < 1e-3
     assert leave_encoder_out(rows, n_measured=n_measured) == pytest.approx(rows["error"].to_numpy(), abs=1e-3)
     assert fit_scaling_law(rows, n_resamples=0).alpha.value != pytest.approx(0.25, abs=1e-2)  # with those of ImageNet
-
-
-def test_an_encoder_left_out_does_not_help_to_predict_itself() -> None:
-    rows = planted(10)
-    strange = rows.assign(error=rows["error"].where(rows["encoder"] != "encoder0", 50.0))
-    predicted = leave_encoder_out(strange)
-    own = (rows["encoder"] == "encoder0").to_numpy()
-    assert predicted[own] == pytest.approx(law_errors(rows[own], alpha=0.15, w=0.5), abs=1e-3)
-    assert np.abs(predicted - rows["error"])[~own].max() > 0.1
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import least_squares
 
 from tests.each import for_each
 from tests.law_population import population
@@ -50,29 +49,6 @@ def test_a_planted_law_is_found_with_all_its_groups(by: str | None, size: float)
     assert predict_standard(law, rows[first]) == pytest.approx(rows["error"][first], abs=0.05)
     if by is None:
         assert (law.exponent[0], law.size, law.size_exponent) == pytest.approx((0.2, size, 0.8), abs=0.02)
-
-
-@for_each([(None, 0), (None, -100), ("family", 0), ("architecture", 0)], arguments=2)
-def test_random_starts_of_another_program_never_end_lower_on_the_published_rows(by: str | None, least: int) -> None:
-    group = pd.factorize(ROWS[by])[0] if by else np.zeros(len(ROWS), int)
-    n_groups, random = group.max() + 1, np.random.default_rng(0)
-    x, s = np.log(ROWS["n"].to_numpy() / 3000), np.log(ROWS["z_dim"].to_numpy() / ROWS["z_dim"].min())
-    error = ROWS["error"].to_numpy()
-
-    def misses(v: np.ndarray) -> np.ndarray:
-        floor, fall, exponent = v[:-2].reshape(3, -1)
-        labels = np.clip(floor[group] + fall[group] * np.exp(-exponent[group] * x), 0, 100)
-        return np.asarray(np.clip(labels + v[-2] * np.exp(-v[-1] * s), 0, 100) - error)
-
-    low = np.r_[np.zeros(3 * n_groups), least, 0]
-    high = np.r_[np.repeat([100.0, 100.0, 1.0], n_groups), 100, 3]
-    ends = []
-    for _ in range(6):
-        start = np.r_[
-            np.repeat(random.uniform([0, 10, 0.05], [50, 80, 0.9]), n_groups), random.uniform(max(least, -20), 20), 1
-        ]
-        ends.append(2 * least_squares(misses, start, bounds=(low, high), x_scale="jac", max_nfev=60).cost)
-    assert fit_standard_law(ROWS, by=by, falls_with_size=least == 0).loss <= min(ends) * (1 + 1e-6)
 
 
 def test_iid_holds_out_three_of_five_settings_of_each_encoder_and_never_all() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 
@@ -13,13 +12,15 @@ from tests.shipped import shipped_table
 from zoo.analysis.table import StudyTable, table_of
 from zoo.analysis.trees import (
     FIXED,
-    checked_parameters,
+    TREE_FEATURES,
+    coded,
     drawn_folds,
     explained_by_fold,
     explained_pooled,
     fold_errors,
     others,
     out_of_fold,
+    prepared,
     sample_of,
 )
 from zoo.errors import QueryError, UnknownName
@@ -48,7 +49,7 @@ def test_scores_of_the_same_folds_and_settings_are_those_of_xgb_cv(published: St
     pairs = [(others(sample.n, fold), fold) for fold in folds]
     matrix = xgboost.DMatrix(sample.x, label=sample.y)
     reference = xgboost.cv({**settings, "seed": 3, "nthread": 1}, matrix, PARAMETERS["rounds"], folds=pairs)
-    predictions = out_of_fold(sample, checked_parameters(PARAMETERS), [folds], seed=3)
+    predictions = out_of_fold(sample, dict(PARAMETERS), [folds], seed=3)
     ours = fold_errors(sample.y, predictions[0], folds).mean()
     assert ours == pytest.approx(reference["test-rmse-mean"].iloc[-1], rel=1e-6)  # XGBoost's metric is in float32
 
@@ -56,7 +57,7 @@ def test_scores_of_the_same_folds_and_settings_are_those_of_xgb_cv(published: St
 def test_predictions_do_not_depend_on_the_number_of_workers_nor_on_what_ran_before(published: StudyTable) -> None:
     sample = sample_of(published, "probe_gen", "few")
     divisions = [drawn_folds(sample.n, 5, seed=0, draw=draw) for draw in (1, 2)]
-    settings = checked_parameters(PARAMETERS)
+    settings = dict(PARAMETERS)
     alone = out_of_fold(sample, settings, divisions, seed=0, n_workers=1)
     together = out_of_fold(sample, settings, divisions, seed=0, n_workers=4)
     backwards = out_of_fold(sample, settings, divisions[::-1], seed=0, n_workers=1)[::-1]
@@ -75,21 +76,6 @@ def test_both_percentages_are_what_their_definitions_say() -> None:
     assert explained_pooled(y, np.array([y, predictions])) == pytest.approx(100 * (1 - 2.5 / 5))  # two repeats
 
 
-@for_each(
-    [
-        ({"rounds": 0}, "setting rounds is 0, expected a number from 1"),
-        ({"max_depth": 4.5}, "setting max_depth is 4.5, expected a whole number"),
-        ({"subsample": 1.5}, "setting subsample is 1.5, expected a number from 1e-09 to 1"),
-        ({"eta": "fast"}, "setting eta is 'fast'"),
-        ({"gamma": 1.0}, "have an unknown gamma"),
-    ],
-    arguments=2,
-)
-def test_wrong_settings_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(QueryError, match=sentence):
-        checked_parameters({**PARAMETERS, **change})
-
-
 def test_outcomes_that_cannot_be_explained_are_refused_in_one_sentence() -> None:
     table = table_of({str(number): {"z_dim": float(number), "usability": 3.0} for number in range(5)})
     with pytest.raises(QueryError, match="usability is 3 for all 5 encoders"):
@@ -102,3 +88,55 @@ def test_outcomes_that_cannot_be_explained_are_refused_in_one_sentence() -> None
         sample_of(table, "z_dim", ["z_dim"])
     with pytest.raises(UnknownName, match="usability"):
         sample_of(table, "usabilty", ["z_dim"])
+
+
+@for_each(
+    [
+        ("epochs", 310.0, 400.0),
+        ("epochs", 105.0, 200.0),
+        ("epochs", 32.0, 0.0),
+        ("n_augmentations", 7.0, 8.0),
+        ("n_augmentations", 6.0, 6.0),
+        ("z_dim", 384.0, 512.0),  # above 256 * sqrt(2) = 362
+        ("z_dim", 768.0, 1024.0),
+        ("z_dim", 720.0, 512.0),  # below 512 * sqrt(2) = 724
+        ("patch_size", 7.0, 8.0),
+        ("patch_size", 8.0, 8.0),
+        ("nviews", 12.0, 16.0),
+        ("n_parameters", 23_508_032.0, 2.0**24),
+        ("batch_size", 4096.0, 4096.0),
+        ("n_negatives", 65_535.0, 65_536.0),
+        ("learning_rate", 0.2, 0.1),
+        ("learning_rate", 4e-4, 1e-3),  # above 10^-3.5
+        ("weight_decay", 1e-6, 1e-6),
+        ("weight_decay", 0.0, 0.0),
+        ("projection_nparameters_hidden", 134_222_784.0, 134_222_784.0),
+        ("year", 2021.0, 2021.0),
+    ],
+    arguments=3,
+)
+def test_numbers_are_rounded_by_the_rule_of_their_column(column: str, published: float, rounded: float) -> None:
+    table = table_of({"one": {column: published}, "two": {column: published}})
+    assert prepared(table, [column])[column].tolist() == pytest.approx([rounded] * 2, rel=1e-12)
+
+
+def test_what_is_missing_stays_missing_in_numbers_and_in_text() -> None:
+    table = table_of({"a": {"z_dim": 512.0, "family": "vit", "is_ema": True}, "b": {}})
+    frame = prepared(table, ["z_dim", "family", "is_ema"])
+    assert frame.loc["b"].isna().all()
+    codes = coded(frame)
+    assert codes.loc["b"].isna().all()
+    assert codes.loc["a"].tolist() == [512.0, 0.0, 1.0]
+
+
+@for_each(TREE_FEATURES)
+def test_the_published_table_becomes_numbers_that_decode_to_its_text(features: str) -> None:
+    table = shipped_table()
+    frame = prepared(table, features)
+    codes = coded(frame)
+    assert frame.shape == codes.shape == (169, len(TREE_FEATURES[features]))
+    assert set(codes.dtypes) == {np.dtype("float64")}
+    assert (codes.isna() == frame.isna()).all(axis=None)
+    for name in frame.select_dtypes("category"):
+        decoded = codes[name].map(dict(enumerate(frame[name].cat.categories)))
+        pd.testing.assert_series_equal(decoded.astype(object), table.frame[name].astype(object), check_names=False)

@@ -36,13 +36,6 @@ def corrected() -> Findings:
     return shipped_findings("do_accuracies_agree", corrected=True)
 
 
-def test_the_wrong_weights_are_named_and_the_mean_without_them_stands_beside(published: Findings) -> None:
-    without = [one for one in published.estimates if "wrong weights" in one.term and one.method == "paired t-test"]
-    assert [one.n for one in without] == [113]
-    assert without[0].value == pytest.approx(1.2955, abs=1e-3)
-    assert any(WRONG in note and "SimCLR" in note for note in published.notes)
-
-
 def test_errata_take_a_row_and_an_accuracy_that_belongs_to_another_file(corrected: Findings) -> None:
     assert corrected.rows[0].used == 113
     assert claim(corrected, f"accuracy of {WRONG}").ours == "not available"

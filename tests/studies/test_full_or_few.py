@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.each import for_each
 from tests.shipped import shipped_table, study_module
 from zoo.analysis.columns import Estimate
+from zoo.analysis.groups import best_fraction, best_fraction_of_each, risks_of_best
 from zoo.analysis.table import StudyTable, table_of
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings
@@ -37,12 +39,6 @@ def claims(found: list[Claim] | Findings) -> dict[str, Claim]:
     return {claim.claim: claim for claim in (found.claims if isinstance(found, Findings) else found)}
 
 
-def claims_on(table: StudyTable) -> list[Claim]:
-    """All claims; those that need estimates are not available."""
-    found: list[Claim] = statements.claims_of(statements.Found(table, table.frame.iloc[:0], NO_ESTIMATES))
-    return found
-
-
 @for_each(
     [(-0.5, 0.01, "agrees"), (-0.5, 0.6, "corrected"), (0.0, 0.6, "not reproducible"), (0.0, 0.01, "not reproducible")],
     arguments=3,
@@ -63,14 +59,6 @@ def test_figures_6_and_31b_are_judged_by_one_rule(together: float, p: float, ver
     )
     judged = statements.of_tradeoffs.judged(found)
     assert [one.verdict for one in judged if "usability/probe" in one.claim] == [verdict] * 2
-
-
-def test_a_better_encoder_takes_the_place_of_a_printed_one() -> None:
-    table = PUBLISHED.only(PUBLISHED.frame.index.drop("dino_rn50"), because="test")
-    claim = claims(claims_on(table))["Table 2, RN50, ImageNet-1K: best at full-shot"]
-    assert claim.verdict == "not reproducible"
-    assert claim.ours.startswith("dc2_rn50_ep800_2x224_6x96")
-    assert claim.reason == "another encoder of the table is better in this category"
 
 
 def small(n: int = 3) -> StudyTable:
@@ -100,3 +88,57 @@ def test_encoders_that_lack_most_columns_answer_what_they_can_and_say_why_not_th
     with style():
         for figure in found.figures:
             figure.draw()
+
+
+winners = study_module("full_shot_or_few_shot", "tables")
+
+RESNET, VIT = winners.Category("ResNets", {"family": ("resnet",)}), winners.Category("ViTs", {"family": ("vit",)})
+SETTINGS = ("train_test", "train-nperclass-3_test")
+
+
+def planted(**changes: dict[str, object]) -> StudyTable:
+    rows: dict[str, dict[str, object]] = {
+        "d": {"family": "resnet", "year": 2020, "train_test": 25.0},
+        "c": {"family": "resnet", "year": 2021, "train_test": 20.0, "usability": 3.0},
+        "b": {"family": "resnet", "year": 2021, "train_test": 20.0},
+        "a": {"family": "resnet", "year": 2021},
+        "v": {"family": "vit", "train_test": 10.0},
+        "w": {"train_test": 1.0},
+    }
+    return table_of({name: {**cells, **changes.get(name, {})} for name, cells in rows.items()})
+
+
+def test_the_winner_has_the_lowest_error_of_its_category_and_ties_go_to_the_first_id() -> None:
+    found = winners.winner(planted(), RESNET, "train_test")
+    assert (found.encoder, found.runner_up, found.error, found.margin, found.n) == ("b", "c", 20.0, 0.0, 3)
+
+
+def test_the_best_fraction_is_rounded_up_and_ordered() -> None:
+    frame = planted().frame
+    assert list(best_fraction(frame, by="train_test", fraction=0.2).index) == ["w"]
+    assert list(best_fraction(frame, by="train_test", fraction=0.5).index) == ["w", "v", "b"]
+    assert list(best_fraction_of_each(frame, "year", by="train_test", fraction=0.1).index) == ["d", "b"]
+
+
+def traded(n: int = 50) -> StudyTable:
+    """Encoders whose usability counts with all labels and whose probe generalization counts with few."""
+    return table_of(
+        {
+            f"enc{i:02d}": {
+                "usability": float(i),
+                "probe_gen": float(n - i),
+                SETTINGS[0]: 10.0 + i,
+                SETTINGS[1]: 90.0 - i,
+            }
+            for i in range(n)
+        }
+    )
+
+
+def test_the_risks_of_the_best_follow_the_setting() -> None:
+    found = {(one.term, one.outcome): one for one in risks_of_best(traded(), SETTINGS, ("usability", "probe_gen"))}
+    full, few = (found[f"best 20 % by {setting}", "usability"] for setting in SETTINGS)
+    assert (full.value, few.value, full.n) == (4.5, 44.5, 10)  # the means of 0..9 and of 40..49
+    change = found[f"best 20 % by {SETTINGS[1]} - by {SETTINGS[0]}", "probe_gen"]
+    assert change.value == pytest.approx(-40.0)
+    assert change.ci_low is not None and change.ci_high is not None and change.ci_low < -40 < change.ci_high < -30

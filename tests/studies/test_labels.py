@@ -53,13 +53,6 @@ def test_a_law_that_was_printed_before_encoders_were_added_is_corrected_and_anot
     assert unexplained.verdict in ("compatible", "not reproducible")  # the same rows, and nobody added later
 
 
-def test_examples_go_from_the_best_to_the_worst_fitted_encoder() -> None:
-    rows = STUDY.law_rows(table_of(population(30, noise=2.0)))
-    labels = list(figures.examples(STUDY.fit_scaling_law(rows, n_resamples=0), rows).values())
-    misses = [float(label.split(": ")[1].split(",")[0]) for label in labels]
-    assert misses == sorted(misses) and "best fitted" in labels[0] and "worst fitted" in labels[-1]
-
-
 def test_parts_that_a_table_does_not_have_are_said_to_be_missing() -> None:
     cells = {encoder: {**row, "family": "resnet", "year": 2020} for encoder, row in population(20, noise=1.0).items()}
     found = run(table_of(cells))

@@ -127,16 +127,6 @@ def test_what_is_believed_is_what_was_right_nine_times_in_ten():
     assert believed(found, ASSOCIATION, "no such choice") is None
 
 
-def test_size_is_a_slope_and_shares_have_intervals_of_as_many_answers_as_draws():
-    found = recorded(trees={"product": 4.0})
-    assert found.size("confounded", TREES).value == pytest.approx(0.25)
-    share = found.share("confounded", LINEAR, "covered", "with_interval")
-    assert share.value == pytest.approx(0.95)
-    assert share.ci_low == pytest.approx(0.910, abs=1e-3) and share.ci_high == pytest.approx(0.973, abs=1e-3)  # Wilson
-    nothing = found.share("confounded", TREES, "covered", "with_interval")
-    assert nothing.value is None and nothing.note
-
-
 def test_a_damaged_record_says_what_to_run(tmp_path: Path):
     (tmp_path / "fared.csv").write_text("scenario,outcome\n")
     with pytest.raises(ContentError, match=r"scripts/simulate_methods\.py"):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.shipped import shipped_findings, shipped_table, study_module
-from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.linear import global_linear_effect
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import style
@@ -21,7 +20,6 @@ figures = study_module("what_choices_change_on_average", "tables")
 
 pytestmark = pytest.mark.filterwarnings("error")
 STUDY = studies()["what_choices_change_on_average"]
-GENERATIVE = "ssl_mode[generative]"
 
 
 def found(*, corrected: bool = False) -> Findings:
@@ -43,18 +41,6 @@ def draw(findings: Findings) -> dict[str, Any]:
         for drawing in drawings.values():
             drawing.canvas.draw()
     return drawings
-
-
-def test_generative_objectives_have_no_number_in_any_estimate_but_the_artefacts() -> None:
-    honest = [one for one in found().estimates if one.term == GENERATIVE]
-    assert [one.outcome for one in honest] == list(TREE_OUTCOMES)
-    assert all(one.value is None and one.p is None and one.p_adjusted is None and one.note for one in honest)
-    artefacts = [one for one in found().estimates if one.term.startswith(f"pseudo-inverse of {GENERATIVE}, ")]
-    assert len({one.term for one in artefacts}) == len(artefacts) == 5
-    for one in artefacts:  # what is not identified has no interval and no p-value
-        assert (one.p, one.ci_low, one.ci_high, one.p_adjusted) == (None, None, None, None)
-        assert one.method == "pseudo-inverse" and "artefact" in one.note
-    assert artefacts[0].note.endswith("a pseudo-inverse prints p 0.00018")
 
 
 def test_a_doubling_is_the_logarithm_of_2_times_a_unit_of_the_logarithm() -> None:

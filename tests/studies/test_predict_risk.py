@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -126,21 +125,6 @@ def test_a_direction_that_depends_on_the_encoders_does_not_agree() -> None:
         trees = Trees({"usability": lower}, {}, {"usability": again})
         claim = claim_of_way(DIMENSIONS, "usability", "lowers", trees, source="Table 3")
         assert claim.verdict == verdict and f"same sign in {n_lower} of 4 refits" in claim.ours
-
-
-def test_a_smaller_number_turns_the_sign_and_a_family_narrows_the_encoders() -> None:
-    smaller = replace(DIMENSIONS, smaller=True, family="vit").effect(TREES.of("usability"))
-    larger = replace(DIMENSIONS, family="vit").effect(TREES.of("usability"))
-    assert smaller.value == -(larger.value or 0.0) and smaller.n == int((TABLE.frame["family"] == "vit").sum())
-    assert smaller.term.startswith("z_dim < ") and smaller.term.endswith("vit only")
-
-
-def test_an_outcome_that_cannot_be_fitted_is_told_and_not_fatal() -> None:
-    assert set(TREES.fitted) == {"usability", "probe_gen"}
-    assert len(TREES.notes) == 1 and TREES.notes[0].startswith("No trees of encoder generalization: ")
-    claim = claim_of_way(DIMENSIONS, "enc_gen", "lowers", TREES, source="Table 3")
-    assert (claim.ours, claim.verdict) == ("not available", "not reproducible") and "enc_gen" in claim.reason
-    assert [rows.used for rows in TREES.rows(TABLE)] == [90, 90]
 
 
 def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agrees_if_it_comes_out() -> None:

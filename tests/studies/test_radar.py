@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from tests.each import for_each
@@ -80,8 +83,49 @@ def test_an_encoder_that_the_table_lacks_is_refused(encoder: str, corrected: boo
         study(shipped_table(corrected=corrected), [encoder])
 
 
-def test_an_encoder_with_too_few_axes_is_refused_only_if_it_was_asked_for() -> None:
-    table = table_of({**PLANTED, "sparse": {"train_test": 25.0}})
-    assert study(table).rows[1].used == 3
-    with pytest.raises(QueryError, match=r"sparse has 1 of the 5 axes.*measure enc_gen and"):
-        study(table, ["sparse"])
+of_encoders = study_module("what_an_encoder_is_good_at")
+
+COLUMNS = [axis.column for axis in of_encoders.AXES]
+
+
+def row(*values: float) -> dict[str, float]:
+    return {name: value for name, value in zip(COLUMNS, values, strict=True) if not math.isnan(value)}
+
+
+THREE = {
+    "good": row(20.0, 1.0, 10.0, 2.0, 0.5),
+    "half": row(40.0, 2.0, 20.0, 6.0, 1.0),
+    "bad": row(60.0, 3.0, 30.0, 10.0, 1.5),
+    "without_twin": row(30.0, 1.5, 15.0, math.nan, math.nan),
+}
+
+
+def with_mine(table: StudyTable, cells: dict[str, float]) -> StudyTable:
+    """The table with one more encoder that counts as the user's."""
+    more = table_of({"my_encoder": cells})
+    return replace(
+        table,
+        frame=pd.concat([table.frame, more.frame]),
+        why_missing=pd.concat([table.why_missing, more.why_missing]),
+        mine=("my_encoder",),
+    )
+
+
+def test_the_best_has_1_the_worst_0_and_the_middle_a_half() -> None:
+    places = of_encoders.profiles_of(table_of(THREE)).places
+    assert places.loc["good"].tolist() == [1.0] * 5
+    assert places.loc["bad"].tolist() == [0.0] * 5
+    assert places.loc["half"].tolist() == pytest.approx([0.5] * 5)
+
+
+def test_an_encoder_of_mine_changes_no_published_place_and_may_lie_beyond_the_scale() -> None:
+    table = table_of(THREE)
+    before, after = (
+        of_encoders.profiles_of(table),
+        of_encoders.profiles_of(with_mine(table, row(10.0, 4.0, 20.0, 6.0, 1.0))),
+    )
+    assert after.places.loc[list(THREE)].equals(before.places)
+    assert after.reference == before.reference
+    assert after.beyond("my_encoder") == ["train_test", "enc_gen"]
+    assert after.places.loc["my_encoder", "train_test"] == pytest.approx(1.25)
+    assert before.beyond("good") == []

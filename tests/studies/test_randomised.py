@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from tests.randomised_plan import N_MEASURED, planted_law_rows, planted_populati
 from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.columns import Estimate
 from zoo.analysis.randomised import RandomisedEffect
-from zoo.analysis.randomised_population import Population, runs_log
+from zoo.analysis.randomised_population import Population
 from zoo.studies.findings import Answer, Claim, Findings, Table
 from zoo.studies.running import StudyOptions
 
@@ -159,17 +157,6 @@ def test_an_interaction_is_judged_by_what_was_expected(expected: int, p: float, 
         assert (answer.holds, answer.contradicted) == (verdict == "expectation found", verdict == "opposite")
 
 
-@for_each([(0.6, 0.5, True, False), (0.6, 3.0, False, False), (0.01, 0.5, False, True)], arguments=4)
-def test_that_there_is_no_interaction_takes_an_interval_that_leaves_out_a_large_one(
-    p: float, half: float, holds: bool, contradicted: bool
-) -> None:
-    effect = effect_of(p=p, alone=0.2, beside=0.2, half=half, term="dim x vit")
-    answer = claims.no_interaction(
-        experiment_with(effect_of(p=0.01, alone=-2, beside=-2)), experiment.Interaction(effect=effect, expected=0)
-    )
-    assert (answer.holds, answer.contradicted) == (holds, contradicted)
-
-
 @pytest.fixture
 def few_permutations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment, "N_PERMUTATIONS", 199)
@@ -237,24 +224,3 @@ def test_a_metric_that_reads_the_width_orders_all_encoders_and_none_of_one_width
 @pytest.fixture(scope="module")
 def shipped() -> Findings:
     return shipped_findings(STUDY)
-
-
-def encoders_with(repository: Path, metric: str) -> list[str]:
-    """Encoders whose file of results has a row of the metric on the images that they were pretrained on."""
-    paths = sorted((repository / "results" / "randomised").glob("randomised_[0-9]*.csv"))
-    return [path.stem for path in paths if f",{metric},fashion-mnist," in path.read_text(encoding="utf-8")]
-
-
-def test_the_shipped_study_counts_what_the_files_hold(repository: Path, shipped: Findings) -> None:
-    used: Mapping[str, int] = {rows.part: rows.used for rows in shipped.rows}
-    measured = encoders_with(repository, "usability")
-    n = len(measured)
-    assert used["effects, first analysis"] == used["metrics without labels"] == n
-    assert used["scaling law of fashion-mnist"] == 5 * n
-    for title, metric in (("alpha-ReQ", "alpha_req"), ("LiDAR", "lidar"), ("alignment", "alignment")):
-        assert used[title] == len(encoders_with(repository, metric))
-    runs = {row[0]: row for row in table(shipped, "The runs").rows}
-    assert runs["all"][1] == str(n)
-    assert sum(int(row[1]) for name, row in runs.items() if name != "all") == n
-    assert sum(map(int, runs["all"][2:5])) == n
-    assert float(runs["all"][6]) == pytest.approx(runs_log().loc[measured, "seconds"].sum() / 3600, abs=0.01)

@@ -10,7 +10,6 @@ import pytest
 from tests.reported_rows import ROW
 from tests.shipped import with_few_draws
 from zoo.analysis.columns import Estimate
-from zoo.analysis.reported_agreement import Pair, agreement_of, concordances
 from zoo.analysis.table import StudyTable, table_of
 from zoo.cards.catalogue import catalogue
 from zoo.results.reported_values import ReportedNumber
@@ -97,23 +96,6 @@ def test_order_is_told_by_protocols_that_share_it_only(planted: Findings) -> Non
     assert claim(planted, "largely uncorrelated").verdict == "agrees"
 
 
-def test_one_source_says_nothing_of_others() -> None:
-    numbers = [
-        number(encoder, value, protocol=protocol)
-        for encoder, value in MEASURED.items()
-        for protocol in ("reported-knn", "reported-zero-shot")
-        for value in [value + 1.0]
-    ]
-    numbers = [
-        one if one.protocol == "reported-knn" else number(one.encoder, one.value, protocol=one.protocol, split="val")
-        for one in numbers
-    ]
-    findings = found_in(population(), numbers)
-    assert not [estimate for estimate in findings.estimates if estimate.term == "k-NN and zero-shot"]
-    assert any("one source alone" in cell for table in findings.tables for row in table.rows for cell in row)
-    assert any("k-NN and zero-shot (60, somebody/list)" in note for note in findings.notes)
-
-
 def test_doubtful_numbers_and_excluded_measurements_make_no_pair() -> None:
     table = table_of(
         {
@@ -125,19 +107,3 @@ def test_doubtful_numbers_and_excluded_measurements_make_no_pair() -> None:
     doubtful = number(IDS[0], 99.0, doubt="A copy.")
     findings = found_in(table, [*numbers[1:], doubtful, number(WRONG, 10.0)])
     assert one(findings, "linear", "first minus second, mean").n == 59
-
-
-def test_agreement_of_pairs_counts_orders_by_gap() -> None:
-    pairs = [Pair(encoder=str(n), reported=70 + 0.4 * n, other=60 + 0.4 * (n ^ 1)) for n in range(12)]
-    near, middle, _ = concordances(pairs)
-    assert (near.n, near.n_alike) == (
-        11 + 10,
-        5 + 5 + 5,
-    )  # neighbours alternate between the wrong order and the right one
-    assert middle.share == 1.0
-    found = agreement_of(pairs)
-    assert (
-        found is not None
-        and found.mean == pytest.approx(10.0)
-        and (found.low, found.high) == pytest.approx((9.6, 10.4))
-    )

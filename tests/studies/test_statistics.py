@@ -91,10 +91,3 @@ def test_a_planted_slope_is_recovered_and_its_correlate_is_not_blamed() -> None:
     assert claim(found, "three times").value == pytest.approx(8 * math.log(3), abs=1.0)
     assert found.rows[1].left_out == {}
     assert not any("predict a transformation" in note for note in found.notes)
-
-
-def test_a_planted_effect_of_uniformity_is_found_beside_the_rank() -> None:
-    found = study(planted(60, of_uniformity=5.0))
-    ours = estimate(found, "Eq. 26", "train_uniformity")
-    assert ours.ci_low is not None and ours.ci_high is not None and 0 < ours.ci_low < 5 < ours.ci_high
-    assert claim(found, "uniformity is not predictive").verdict == "corrected"

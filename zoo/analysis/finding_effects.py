@@ -1,12 +1,8 @@
-"""Methods by which effects of design choices were studied, asked one question after the other, and how they fare.
+"""Methods by which effects of design choices were studied, asked the same questions, and how they fare.
 
-Four methods: the plain association with the choice; controlled pairs (:mod:`zoo.analysis.controlled`); the global
-linear model (:mod:`zoo.analysis.linear`); boosted trees with SHAP values (:mod:`zoo.analysis.importance`). Answers are
-in percentage points for the change that a question of :mod:`zoo.analysis.known_effects` names. The linear ones depend
-on the outcome only through one matrix, so that a :class:`Plan` answers for many drawn outcomes at once.
-
-A method *finds* an effect if its p-value is at most 0.05, trees if the difference of mean SHAP values is more than 1 %
-of the mean outcome (:func:`zoo.analysis.importance.direction`), as the risk-decomposition paper reads them.
+Four methods: the plain association; controlled pairs (:mod:`zoo.analysis.controlled`); the global linear model
+(:mod:`zoo.analysis.linear`); boosted trees with SHAP values (:mod:`zoo.analysis.importance`). A method finds an effect
+if its p-value is at most 0.05, trees if the difference of mean SHAP values exceeds 1 % of the mean outcome.
 """
 
 from __future__ import annotations
@@ -75,14 +71,8 @@ def linear_answers(
 ) -> list[Answers]:
     """Answers of association, controlled pairs and the global linear model to every question.
 
-    Parameters
-    ----------
-    table : StudyTable
-    questions : sequence of Question
-    outcome : str
-        A column of the table; encoders without it are left out.
-    outcomes : DataFrame, optional
-        Drawn outcomes, (n_encoders, n_draws), for the encoders of the table; by default the outcome itself.
+    ``outcomes`` are drawn ones, (n_encoders, n_draws), for the encoders of the table; by default the ``outcome``, a
+    column of the table, without which an encoder is left out.
     """
     y = table.frame[[outcome]] if outcomes is None else outcomes
     found = []
@@ -156,10 +146,9 @@ def _factor(table: StudyTable, question: Question) -> float:
 
 
 def answered_by(plan: Plan, outcomes: pd.DataFrame) -> Answers:
-    """Least squares of each outcome, shape (n_encoders, n_draws), on the design of a plan.
+    """Least squares of each outcome, (n_encoders, n_draws), on the design of a plan, as by ``fit_ols``.
 
-    Values, intervals and p-values are those of :func:`zoo.analysis.ols.fit_ols`; an HC3 interval is NaN if the answer
-    needs a row that a column of its own fits exactly.
+    An HC3 interval is NaN if the answer needs a row that a column of its own fits exactly.
     """
     y = outcomes.loc[plan.rows].to_numpy(float)  # (n, n_draws)
     n, k = plan.design.shape
@@ -203,10 +192,10 @@ def tree_answers(
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> list[Answers]:
-    """Answers of boosted trees to every question: differences of mean SHAP values, scaled to the question's change.
+    """Answers of boosted trees: differences of mean SHAP values, scaled to the question's change.
 
-    ``parameters`` are settings of the trees, the stored ones of the outcome unless given; ``outcomes`` are as in
-    :func:`linear_answers`, and a model is trained for each of their columns.
+    ``parameters`` are settings of the trees, by default the stored ones; a model is trained for each column of
+    ``outcomes`` (see :func:`linear_answers`).
     """
     y = table.frame[[outcome]] if outcomes is None else outcomes
     columns: dict[str, list[tuple[float, bool, int, str]]] = {question.name: [] for question in questions}
@@ -329,8 +318,7 @@ class FaredTogether:
 def fared_together(answers: Sequence[Answers], truths: Sequence[Floats], spreads: Sequence[float]) -> FaredTogether:
     """False discoveries and order of one method over its questions.
 
-    ``spreads`` are standard deviations of the changes among encoders (:func:`zoo.analysis.known_effects.positions`), so
-    that the size of an effect is what it moves among these encoders.
+    ``spreads`` are standard deviations of the changes among encoders (:func:`zoo.analysis.known_effects.positions`).
     """
     value, truth = np.stack([one.value for one in answers]), np.stack(truths)  # (n_questions, n_draws)
     found = np.stack([one.found for one in answers])

@@ -1,9 +1,7 @@
-"""Effects of design choices that are known, because the choices were drawn at random, and outcomes drawn with them.
+"""Known effects of design choices, from choices that were drawn at random, and outcomes drawn with them.
 
-A question names a choice and a change of it: 4 times the dimensions, an MLP projector against none. Its answer in the
-randomised population is a sum of coefficients of least squares on all contrasts (:func:`known_effects`). The same
-changes can be counted on any study table (:func:`positions`), so outcomes with these effects can be drawn for encoders
-whose choices depend on each other, such as the published ones (:func:`drawn`): real choices, effects that are known.
+A question names a change of a choice. Its answer in the randomised population is a sum of least-squares coefficients
+(:func:`known_effects`); :func:`drawn` simulates outcomes with these effects for any study table.
 """
 
 from __future__ import annotations
@@ -96,11 +94,9 @@ _JOINT_MODES = frozenset({REFERENCE_MODE, *(MODE_OF[name] for name in JOINT_EMBE
 
 
 def questions_of(table: StudyTable) -> tuple[Question, ...]:
-    """The questions that the choices of a table allow, and those about choices that cannot have an effect.
+    """The questions that the choices of a table allow, and those about choices that have no effect by construction.
 
-    Modes that the table lacks are left out; a mode that stands for one of the randomised ones has its place. Of
-    optimizers and pretraining data every level is held against the most frequent one; these and the patch size were the
-    same for all randomised encoders of a network, so that outcomes drawn with known effects do not depend on them.
+    Of optimizers and pretraining data every level is compared with the most frequent one.
     """
     frame = table.frame
     found = []
@@ -220,8 +216,7 @@ def for_trees(table: StudyTable) -> StudyTable:
 def positions(table: StudyTable) -> pd.DataFrame:
     """How much of each change every encoder has: one column a question of :data:`QUESTIONS` that is no mode.
 
-    Numbers count in logarithms to the base of the question's ratio, about their mean; levels are 1 or 0. What does not
-    apply counts as the mean, and no projector as the identity.
+    Numbers count in logarithms to the base of the question's ratio, centred; levels are 1 or 0.
     """
     frame = table.frame
     projector = frame["projection2_arch"].fillna(frame["projection1_arch"]).fillna("identity")
@@ -260,29 +255,12 @@ def drawn(
     share_of_release: float = 0.0,
     with_products: bool = False,
 ) -> Drawn:
-    """Outcomes for the encoders of a table, with effects that are known.
+    """Outcomes for the encoders of a table, with known effects and residuals resampled from the randomised population.
 
-    Parameters
-    ----------
-    certain_only : bool
-        Effects that the randomised population does not tell from none are none.
-    rescaled : bool
-        Numbers move an outcome as much as they do among the randomised encoders: the effect of a change is scaled by
-        the spread of such changes there against that here. Else it is as fitted, however widely the numbers differ: the
-        learning rates of published encoders by a factor of 12,000.
-    shuffled_modes : bool
-        In every draw the effects of the modes go to the modes of the table at random, so that what is found does not
-        depend on which of them is frequent.
-    releases, share_of_release : sequence of str, float
-        The release of each encoder, and the share of the residual variance that encoders of a release have in common:
-        choices that nobody wrote down.
-    with_products : bool
-        With the interactions of :data:`PRODUCTS`, as fitted; effects are those at the means of the other choices.
-
-    Returns
-    -------
-    Drawn
-        Residuals are drawn with replacement from those of the randomised population; outcomes have its mean.
+    ``certain_only`` sets effects that were not detected to 0. ``rescaled`` scales the effect of a number by the ratio
+    of its spreads in both populations. ``shuffled_modes`` permutes the effects of the modes in every draw.
+    ``share_of_release`` is the share of the residual variance that encoders of one of the ``releases`` have in common.
+    ``with_products`` adds the interactions of :data:`PRODUCTS`.
     """
     chance = np.random.default_rng(seed)
     effects = known.values(certain_only=certain_only)

@@ -1,22 +1,11 @@
 """Global linear analysis: what a design choice changes on average, other choices and likely confounders held equal.
 
-The model is ordinary least squares of one outcome on one treatment and on :data:`CONTROLS`, without those that the
-treatment is made of (:data:`TIED`). All encoders with every column take part, so that it speaks of all of them, and
-assumes that effects add up on the scales below. It is the "GLA" of Dubois et al. 2023, appendix C.4.
-
-The exact design, which gives the numbers that they print:
-
-* rows are the encoders with the outcome, the treatment and every control (listwise deletion); a control that never
-  varies among them is left out;
-* numbers enter as natural logarithms, but for the number of augmentations, the patch size and the year;
-* categories enter as dummies against the first level in alphabetical order, truth values as 0 and 1;
-* the control ``projector`` is the second projector's architecture, else the first's, else ``none``; as a treatment,
-  ``projection2_arch`` has the same fallback, and encoders without any projector are left out;
-* beside the size of the projector, the control ``projector`` does not fall back on the first projector (the printed
-  coefficient of usability, -0.68, comes out only so; with the fallback it is -0.69);
-* beside the effective dimensionality, the dimensions that bound it are no control.
-
-A coefficient that the rows do not identify has no value: see :mod:`zoo.analysis.ols`.
+Ordinary least squares of one outcome on one treatment and :data:`CONTROLS`, without those that the treatment determines
+(:data:`TIED`): the "GLA" of Dubois et al. 2023, appendix C.4. Rows have the outcome, the treatment and every control.
+Numbers enter as natural logarithms, but for the number of augmentations, the patch size and the year; categories as
+dummies against the first level in alphabetical order. The control ``projector`` is the second projector's architecture,
+else the first's, else ``none``; beside the size of the projector it does not fall back on the first (the printed
+coefficient of usability, -0.68, comes out only so). Terms that are not identified have no value (:mod:`~.ols`).
 """
 
 from __future__ import annotations
@@ -90,7 +79,6 @@ def global_linear_effect(
     treatment: str,
     outcome: str,
     *,
-    log: bool | None = None,
     levels: Sequence[str] = (),
     references: Mapping[str, str] | None = None,
     without: Sequence[str] = (),
@@ -100,15 +88,10 @@ def global_linear_effect(
 
     Parameters
     ----------
-    treatment : str
-        A column: a number, a category or a truth value.
-    outcome : str
-        A column of numbers; lower is better for risks, and so a negative effect is an improvement.
-    log : bool, optional
-        Whether a number enters as its natural logarithm; by default all but dates do.
+    treatment, outcome : str
+        Columns; the outcome is a number. Lower is better for risks, so a negative effect is an improvement.
     levels : sequence of str, optional
-        Compares only these levels of a category, against the first of them: ``("resnet", "vit")``. Encoders of other
-        levels are left out. By default all levels.
+        Compares only these levels of a category, against the first of them: ``("resnet", "vit")``. By default all.
     references : mapping, optional
         Reference levels of categorical columns, where not the first in alphabetical order.
     without : sequence of str
@@ -127,9 +110,8 @@ def global_linear_effect(
     UnknownName
         If a column is none of the table, or a name in ``without`` or ``references`` is no control.
     QueryError
-        If the outcome is no number or is the treatment, a logarithm is asked of a number that is not positive, the
-        treatment or one of the levels never occurs, no encoder has every column, or there are no more rows than
-        columns.
+        If the outcome is no number or is the treatment, the treatment is not positive or never varies, or there are
+        no more rows than columns.
     """
     require_columns([treatment, outcome, *(projectors or ())])
     for name in (*without, *(references or {})):
@@ -139,7 +121,7 @@ def global_linear_effect(
         raise QueryError(
             f"Got the outcome {outcome!r} of the treatment {treatment!r}, expected another column of numbers."
         )
-    scale = _scale(treatment, log)
+    scale = _scale(treatment)
     if projectors is None:
         projectors = _BOTH[:1] if treatment in _SIZES else _BOTH
     dropped = {treatment, outcome, *TIED.get(treatment, ()), *without}
@@ -182,11 +164,11 @@ def global_linear_effect(
     )
 
 
-def _scale(treatment: str, log: bool | None) -> Scale:
+def _scale(treatment: str) -> Scale:
     column = STUDY_COLUMNS[treatment]
     if not column.is_number:
         return _KINDS[column.kind]
-    return "log" if (treatment not in _DATES if log is None else log) else "number"
+    return "number" if treatment in _DATES else "log"
 
 
 def _complete(
@@ -249,7 +231,7 @@ def _check(cells: pd.DataFrame, treatment: str, outcome: str, scale: Scale, leve
     if scale == "log" and (least := float(cells[treatment].min())) <= 0:
         raise QueryError(
             f"{treatment} is {least:g} for an encoder and has no logarithm; expected positive numbers, so leave such "
-            "encoders out or ask for log=False."
+            "encoders out."
         )
 
 

@@ -1,9 +1,4 @@
-"""Ordinary least squares: the one place where a linear model is fitted, and which of its coefficients are identified.
-
-A coefficient is identified if the rows alone fix it: if no other columns of the design add up to its column. The others
-get no value, for any number could be had by shifting it to the columns they coincide with, and a pseudo-inverse that
-shares it out silently gives a p-value that means nothing.
-"""
+"""Ordinary least squares by statsmodels; coefficients that the rows do not identify are named and have no value."""
 
 from __future__ import annotations
 
@@ -29,10 +24,7 @@ EXACT_FIT = 1e-12  # share of the outcome's length that may stay unexplained in 
 
 
 def null_vectors(design: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """Columns that earlier ones add up to: their names, and the weights of every column that takes part.
-
-    Weights belong to columns scaled to length 1, so that no unit makes a column look negligible.
-    """
+    """Columns that earlier ones add up to, with the weights of every column that takes part (columns of length 1)."""
     matrix = design.to_numpy(dtype=float)
     lengths = np.linalg.norm(matrix, axis=0)
     scaled = matrix / np.where(lengths > 0, lengths, 1.0)
@@ -112,8 +104,8 @@ def design_of(
 ) -> Design:
     """The design matrix of some columns: constant, numbers, natural logarithms, truth values, dummies of categories.
 
-    Terms are named ``n_augmentations``, ``log(z_dim)``, ``is_official`` and ``projection2_arch[mlp]``. ``references``
-    are reference levels of categorical columns; by default the first in alphabetical order.
+    Terms are named ``n_augmentations``, ``log(z_dim)``, ``is_official`` and ``projection2_arch[mlp]``; reference levels
+    are by default the first in alphabetical order.
     """
     for name in (*numeric, *log, *categorical, *boolean):
         if gone := int(frame[name].isna().sum()):
@@ -156,13 +148,11 @@ def fit_ols(
     unit: Mapping[str, str] | str,
     method: str,
 ) -> OlsFit:
-    """Ordinary least squares by statsmodels, with terms that the rows do not identify left without a value.
+    """Ordinary least squares, with terms that the rows do not identify left without a value.
 
-    Intervals and p-values are the classical ones, of Student's t with the residual degrees of freedom; those with
-    heteroscedasticity-robust (HC3) standard errors stand beside them, of the same t. ``design`` has shape (n_rows,
-    n_terms) and a constant as a column like any other; ``terms`` are those that are wanted as estimates, by default
-    all; ``unit`` is that of every coefficient, or of each. Columns that differ too much in scale for double precision
-    are refused.
+    Classical intervals and p-values are of Student's t; those with HC3 standard errors stand beside them. ``design`` is
+    (n_rows, n_terms) with the constant as a column; ``terms`` are those wanted as estimates, by default all; ``unit``
+    is that of every coefficient, or of each.
     """
     _check(design, outcome, outcome_name)
     null = null_vectors(design)
@@ -210,11 +200,9 @@ def fit_ols(
 
 
 def factor_test(fit: OlsFit, columns: Sequence[str], *, name: str) -> Estimate:
-    """Whether some terms together explain anything: the F test of the model with them against the one without.
+    """F test of the model with some terms against the one without, sound where single terms are not identified.
 
-    It is sound where single terms are not identified too, for it counts the dimensions that the terms add. The value is
-    the F statistic, the unit says its degrees of freedom. There is no value where the terms add nothing to the others
-    or no residual is left.
+    The unit says the degrees of freedom; there is no value where the terms add nothing or no residual is left.
     """
     outcome = fit.estimates[0].outcome if fit.estimates else ""
     method = f"{fit.estimates[0].method}, joint F test" if fit.estimates else "joint F test"
@@ -273,9 +261,8 @@ def _inference(results: Any, terms: Sequence[str]) -> dict[str, tuple[float, flo
 def _robust_inference(design: pd.DataFrame, endog: Any) -> dict[str, tuple[float, float, float]]:
     """Interval and p-value of each term with HC3 standard errors, for a design of independent columns.
 
-    A row that a column of its own fits exactly, such as the only member of a group, has leverage 1, where HC3 divides 0
-    by 0. Without these rows and the columns that only they fix, every other coefficient and the residual degrees of
-    freedom are the same, so HC3 is computed there; a term that needs such a row has none.
+    A row with leverage 1, such as the only member of a group, makes HC3 0 / 0; without such rows and the columns that
+    only they fix, all other coefficients are the same. A term that needs such a row has none.
     """
     exog = design.to_numpy(dtype=float)
     orthonormal = np.linalg.qr(exog / np.linalg.norm(exog, axis=0))[0]

@@ -1,19 +1,10 @@
-"""Effects of choices that were drawn at random, with the p-values that the draw itself permits.
+"""Effects of choices that were drawn at random, with permutation p-values.
 
-A contrast is a number an encoder: 1 or 0 for a switch or a level, the position of a level for a number, NaN where it
-says nothing of the encoder: a level is held against another, and the encoder has a third; the choice does not apply.
-Its effect on an outcome is estimated twice: alone, as the slope on it (of a switch the difference in means), and by
-least squares beside all other contrasts, which takes away what they add to the scatter.
-
-If a choice changes nothing, any other assignment of the encoders' outcomes was as likely as the one that was seen. So
-outcomes are permuted over encoders, whole rows of them, and the slope's t statistic is compared with those of the
-permutations. The largest statistic over contrasts and outcomes gives p-values that hold for the whole family, stepped
-down from the largest to the smallest.
-
-References
-----------
-P. H. Westfall and S. S. Young 1993, Resampling-Based Multiple Testing (the stepped-down maximum).
-D. Freedman and D. Lane 1983, A Nonstochastic Interpretation of Reported Significance Levels (permuting residuals).
+A contrast is a number an encoder: 1 or 0 for a switch or a level, the position of a level for a number, NaN where the
+encoder has a third level or the choice does not apply. Its effect is estimated alone, as the slope on it, and by least
+squares beside all other contrasts. Outcomes are permuted over encoders, whole rows of them; family-wise p-values are
+those of the stepped-down maximum of t (Westfall and Young 1993). Interactions permute residuals (Freedman and Lane
+1983).
 """
 
 from __future__ import annotations
@@ -21,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import QueryError, UnknownName
+from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import Estimate
-from .ols import CONSTANT, fit_ols
+from .ols import CONSTANT, fit_ols, null_vectors
 
 with requires_extra("study", needed_for="A randomised experiment"):
     import numpy as np
@@ -62,31 +53,12 @@ def randomised_effects(
 ) -> list[RandomisedEffect]:
     """Effects of all contrasts on all outcomes, one family of tests.
 
-    Parameters
-    ----------
-    contrasts : DataFrame
-        (n_encoders, n_contrasts), float64; NaN where one says nothing of an encoder, which enters as 0 beside others:
-        so code levels against a third as 1 and 0, and what does not apply to all about 0.
-    outcomes : DataFrame
-        (n_encoders, n_outcomes) with the same index, complete.
-    factors : sequence of sequence of str
-        Contrasts that are all levels of one choice, each 1 for the level and 0 for the others: every level is then held
-        against the mean of the others.
-    units : mapping, optional
-        What a unit of a contrast is: ``{"dim": "4 times the dimensions"}``.
-    unit : str
-        Of the outcomes.
-    n_permutations : int
-        The least p-value is one by this and one.
-    seed : int
-        Of the permutations.
-
-    Raises
-    ------
-    QueryError
-        If encoders differ, an outcome is missing, a contrast never varies, or there are too few encoders.
+    ``contrasts`` is (n_encoders, n_contrasts), NaN where one does not apply, and ``outcomes`` (n_encoders, n_outcomes)
+    with the same index, complete. ``factors`` are contrasts that are all levels of one choice: each level is compared
+    with the mean of the others. ``units`` are words for a unit of a contrast. QueryError if a contrast hardly
+    varies, or there are too few encoders.
     """
-    _check(contrasts, outcomes)
+    _check(contrasts)
     p, p_family = permutation_p(contrasts, outcomes, n_permutations=n_permutations, seed=seed)
     words = {name: f"{unit} per {(units or {}).get(name, name)}" for name in map(str, contrasts)}
     levels = [name for factor in factors for name in factor]
@@ -113,14 +85,10 @@ def randomised_mean(
 ) -> list[RandomisedEffect]:
     """The mean of the effects of several switches on each outcome: what one more of them changes on average.
 
-    Alone it is the slope on how many are on; beside all contrasts the mean of their coefficients. ``terms`` are
-    contrasts of at least two switches that apply to all encoders, ``name`` what they are together; the outcomes are one
-    family of tests. All other arguments are those of :func:`randomised_effects`.
+    ``terms`` are contrasts of at least two switches that apply to all encoders, ``name`` what they are together; other
+    arguments are those of :func:`randomised_effects`.
     """
-    _check(contrasts, outcomes)
-    for term in terms:
-        if term not in contrasts:
-            raise UnknownName("contrast", term, [str(one) for one in contrasts])
+    _check(contrasts)
     number = contrasts[list(terms)].sum(axis=1, skipna=False)
     if len(terms) < 2 or number.isna().any():
         raise QueryError(f"Got {' and '.join(terms)} for a mean, expected two switches or more that apply to all.")
@@ -184,14 +152,9 @@ def randomised_interactions(
 ) -> list[RandomisedEffect]:
     """How much more one contrast changes an outcome where another is one larger; one family of tests.
 
-    ``pairs`` are two contrasts and an outcome. The model has all contrasts and the product of the two, each less its
-    mean; residuals of the model without the product are permuted (Freedman and Lane).
+    ``pairs`` are two contrasts and an outcome. The model has all contrasts and the centred product of the two.
     """
-    _check(contrasts, outcomes)
-    for first, second, outcome in pairs:
-        for name, known in ((first, contrasts), (second, contrasts), (outcome, outcomes)):
-            if name not in known:
-                raise UnknownName("contrast or outcome", name, [str(one) for one in known])
+    _check(contrasts)
     order = _orders(len(contrasts), n_permutations, seed)
     model = _model(contrasts, factors, "")
     estimates, seen, drawn = [], [], []
@@ -208,7 +171,8 @@ def randomised_interactions(
             method=f"randomised, {BESIDE}",
         )
         estimates.append(fit.estimate(term))
-        basis: NDArray[np.float64] = np.linalg.qr(_independent(model))[0].astype(np.float64)
+        independent = model.drop(columns=list(null_vectors(model))).to_numpy(dtype=np.float64)
+        basis: NDArray[np.float64] = np.linalg.qr(independent)[0]
         rest = _residual(np.asarray(product, dtype=np.float64), basis)
         residual = _residual(y.to_numpy(dtype=np.float64), basis)
         freedom = len(model) - basis.shape[1] - 1
@@ -242,19 +206,13 @@ def critical_t(
     n_permutations: int = N_PERMUTATIONS,
     seed: int = 0,
 ) -> float:
-    """The t statistic that the largest of a family in which nothing has an effect exceeds with a chance of ``level``.
-
-    An effect whose t is larger has a family-wise p below ``level``; the arguments are those of :func:`permutation_p`.
-    """
+    """The t statistic that the maximum over a family without any effect exceeds with a probability of ``level``."""
     _, drawn = _permuted(contrasts, outcomes, n_permutations, seed)
     return float(np.quantile(drawn.max(axis=(1, 2)), 1 - level))
 
 
 def detectable(effect: RandomisedEffect, t: float, *, power: float = 0.8) -> float:
-    """The size of an effect that would come out with a t statistic above ``t`` with a chance of ``power``.
-
-    It is of the contrast alone, by the standard error that it has here, in the unit of the effect.
-    """
+    """The effect that would have a t statistic above ``t`` with a probability of ``power``, in the effect's unit."""
     alone = effect.alone
     if alone is None or alone.ci_low is None or alone.ci_high is None:
         raise QueryError(f"The effect of {effect.term} on {effect.outcome} has no interval to judge its power by.")
@@ -303,17 +261,11 @@ def _stepped_down(
 
 
 def _orders(n: int, n_permutations: int, seed: int) -> NDArray[np.int64]:
-    if n_permutations < 1:
-        raise QueryError(f"Got {n_permutations} permutations, expected at least 1.")
     return np.random.default_rng(seed).permuted(np.tile(np.arange(n), (n_permutations, 1)), axis=1)
 
 
 def _model(contrasts: pd.DataFrame, factors: Sequence[Sequence[str]], term: str) -> pd.DataFrame:
-    """The constant and every contrast, 0 where it says nothing.
-
-    Of a factor all levels would add up to the constant. Beside one of them, ``term``, the others enter as differences
-    from the last, so that its coefficient is against their mean.
-    """
+    """The constant and every contrast, 0 where it does not apply; levels of a factor as differences from the last."""
     columns: dict[str, pd.Series[float]] = {CONSTANT: pd.Series(1.0, index=contrasts.index)}
     differences: dict[str, str] = {}
     for factor in factors:
@@ -328,16 +280,6 @@ def _model(contrasts: pd.DataFrame, factors: Sequence[Sequence[str]], term: str)
     return pd.DataFrame(columns)
 
 
-def _independent(model: pd.DataFrame) -> NDArray[np.float64]:
-    """The columns that do not add up to earlier ones."""
-    matrix = model.to_numpy(dtype=float)
-    kept: list[int] = []
-    for column in range(matrix.shape[1]):
-        if np.linalg.matrix_rank(matrix[:, [*kept, column]]) > len(kept):
-            kept.append(column)
-    return matrix[:, kept]
-
-
 def _centred(x: pd.Series[float]) -> pd.Series[float]:
     return (x - x.mean()).fillna(0.0)
 
@@ -346,15 +288,7 @@ def _residual(y: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.
     return y - basis @ (basis.T @ y)
 
 
-def _check(contrasts: pd.DataFrame, outcomes: pd.DataFrame) -> None:
-    if not contrasts.index.equals(outcomes.index):
-        raise QueryError("The encoders of contrasts and outcomes differ; expected the same ones in the same order.")
-    gone = [str(name) for name in outcomes if not np.isfinite(outcomes[name].to_numpy(dtype=float)).all()]
-    if gone:
-        raise QueryError(
-            f"The outcome {gone[0]} is missing for an encoder; expected it for all that were drawn, for leaving some "
-            "out would choose among them."
-        )
+def _check(contrasts: pd.DataFrame) -> None:
     for term in contrasts:
         x = contrasts[term].dropna()
         least = min(int((x > x.mean()).sum()), int((x < x.mean()).sum()))

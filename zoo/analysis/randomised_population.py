@@ -1,8 +1,6 @@
-"""The encoders whose design choices were drawn at random: choices, contrasts, outcomes and how the runs went.
+"""The encoders whose design choices were drawn at random: choices, contrasts, outcomes and logs of the runs.
 
-``docs/randomised.md`` is the design. Choices are read from the cards of the family, outcomes from its rows of results
-on the images that the encoders were pretrained on, and what became of each run from its log. So are errors by number of
-labels, for the scaling law, and label-free metrics. Rows and cards of the user take no part.
+``docs/randomised.md`` is the design. Rows and cards of the user take no part.
 """
 
 from __future__ import annotations
@@ -105,10 +103,7 @@ def randomised_cards() -> dict[str, EncoderCard]:
 
 @shipped_only()
 def randomised_population() -> Population:
-    """Choices, contrasts, outcomes and log of every encoder that was drawn and measured.
-
-    QueryError if none was measured, ContentError if the log of the runs is damaged.
-    """
+    """Choices, contrasts, outcomes and log of every encoder that was drawn and measured."""
     cards = randomised_cards()
     measured = summaries(dataset=DATASET, encoders=cards)
     rows: dict[str, dict[str, Any]] = {}
@@ -166,10 +161,7 @@ def choices_of(card: EncoderCard) -> dict[str, Any]:
 
 
 def contrasts_of(choices: pd.DataFrame) -> pd.DataFrame:
-    """The contrasts of :data:`UNITS`: 1 or 0 of levels and switches, -1, 0 or 1 of numbers with three levels.
-
-    A projector is held against none, so that the contrast of one kind says nothing of encoders with the other.
-    """
+    """The contrasts of :data:`UNITS`: 1 or 0 of levels and switches, -1, 0 or 1 of numbers with three levels."""
     columns: dict[str, Any] = {f"objective {name}": choices["objective"] == name for name in OBJECTIVES}
     columns["projector linear"] = (choices["projector"] == "linear").where(choices["projector"] != "mlp")
     columns["projector mlp"] = (choices["projector"] == "mlp").where(choices["projector"] != "linear")
@@ -192,14 +184,10 @@ def with_joint_embedding(contrasts: pd.DataFrame) -> pd.DataFrame:
 
 @shipped_only()
 def randomised_law_rows(population: Population) -> tuple[pd.DataFrame, int]:
-    """Errors of the encoders by number of labels, and with how many labels their components were measured.
+    """Rows for :func:`~zoo.analysis.scaling_law.fit_scaling_law`, and with how many labels components were measured.
 
-    The rows are those that :func:`~zoo.analysis.scaling_law.fit_scaling_law` takes, one an encoder and number of
-    labels, means over seeds, with ``encoder``, ``setting`` ("5-shot"), ``n``, ``error``, ``T``, ``probe_gen``,
-    ``enc_gen``, ``train_test`` and ``family``, the network. With as many labels as the second value the law is the sum
-    of the components: those of the probe that was trained on the training images less a held-out subset.
-
-    QueryError if the components of the encoders were not all measured with the same number.
+    One row an encoder and number of labels, means over seeds; ``family`` is the network. QueryError if the components
+    were not all measured with the same number of labels.
     """
     measured, found = summaries(dataset=DATASET, encoders=population.choices.index), _seed_means(population)
     n_labels = {(one.encoder, one.split): one.n_train for one in found if one.metric == "linear_probe_error"}
@@ -231,10 +219,7 @@ def randomised_law_rows(population: Population) -> tuple[pd.DataFrame, int]:
 
 @shipped_only()
 def label_free_values(population: Population) -> pd.DataFrame:
-    """Label-free metrics as measured, (n_encoders, n_metrics); NaN where an encoder did not allow one.
-
-    Of a metric that was measured in several ways, that of most encoders counts.
-    """
+    """Label-free metrics as measured, (n_encoders, n_metrics), by the protocol that most encoders have."""
     by_metric: dict[str, dict[tuple[str, str], dict[str, float]]] = {name: {} for name in LABEL_FREE_METRICS}
     for one in _seed_means(population):
         if one.metric in by_metric:

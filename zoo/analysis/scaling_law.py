@@ -4,16 +4,9 @@ An encoder whose components are known, measured with N labels, is predicted to h
 
     enc_gen + (1 - W) T + (W T + probe_gen) (N / n)^alpha,    cut to 0 ... 100 percent.
 
-T is the error of the probe on its own training images, which is approximation plus usability. The last part falls with
-labels: alpha says how fast, and W how much of T belongs to it. Every encoder has the same alpha and W.
-
-The paper prints W times usability alone; its numbers come from W times T, which is what is fitted here. T is the signed
-sum, known for every encoder, also where its two parts were not measured or one was clipped.
-
-:func:`compare_laws` is the comparison of Table 9, on rows that the laws were not fitted to. Beside the laws of the
-table stands one that it lacks: Eq. 25 with nothing but the full-shot error of an encoder. Eq. 25 knows, of the encoders
-it is tested on, measurements from which their full-shot error follows; the standard laws know a group and a number of
-dimensions. What the components themselves are worth is what Eq. 25 gains over that law.
+T is the error of the probe on its own training images: approximation plus usability, signed. The paper prints W times
+usability alone; its numbers come from W times T. :func:`compare_laws` is the comparison of Table 9 on held-out rows,
+with one more law: Eq. 25 with nothing but the full-shot error of an encoder.
 
 Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Eq. 25, Figure 5b and Table 9.
 """
@@ -28,8 +21,7 @@ from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import COMPONENTS, ERRORS, Estimate
 from .standard_laws import STANDARD_LAWS, fit_standard_law, predict_standard
-from .table import StudyTable
-from .threads import one_thread
+from .table import StudyTable, one_thread
 
 with requires_extra("study", needed_for="The scaling law"):
     import numpy as np
@@ -70,24 +62,10 @@ class ScalingLaw:
 def law_rows(table: StudyTable, *, complete_only: bool = True) -> pd.DataFrame:
     """The measured errors of each encoder, one row an encoder and number of labels.
 
-    Parameters
-    ----------
-    table : StudyTable
-        Encoders with components and errors by labels; settings that were not measured are left out.
-    complete_only : bool
-        Only encoders with all four components, as in the paper. Else all with T and the two generalization errors.
-
-    Returns
-    -------
-    DataFrame
-        Columns ``encoder``; ``n``, the labels of the probe; ``error``, ``T``, ``probe_gen``, ``enc_gen``, ``approx``,
-        ``usability`` in percent; and what groups are made of: ``family``, ``architecture``, ``objective``,
-        ``ssl_mode``, ``year``, ``z_dim``, ``train_test``.
-
-    Raises
-    ------
-    QueryError
-        If no encoder has the components.
+    ``complete_only`` takes encoders with all four components, as in the paper; else all with T and the two
+    generalization errors. Columns are ``encoder``; ``n``, the labels of the probe; ``error``, ``T``, ``probe_gen``,
+    ``enc_gen``, ``approx``, ``usability`` in percent; and :data:`ABOUT_ENCODERS`. QueryError if no encoder has the
+    components.
     """
     names = [component.column for component in COMPONENTS] if complete_only else ["probe_gen", "enc_gen"]
     known = table.complete("approx_plus_usability", *names)
@@ -101,10 +79,7 @@ def law_rows(table: StudyTable, *, complete_only: bool = True) -> pd.DataFrame:
 
 
 def full_shot_only(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows as if nothing but the full-shot error were known of an encoder, to see what the components add.
-
-    A law fitted to them is ``(1 - W) R + W R (N / n)^alpha`` with R the full-shot error: two parameters as well.
-    """
+    """The rows as if nothing but the full-shot error R were known: the law is then (1 - W) R + W R (N / n)^alpha."""
     return rows.assign(T=rows["train_test"], probe_gen=0.0, enc_gen=0.0)
 
 
@@ -198,11 +173,9 @@ def fit_scaling_law(
 
 
 def residuals(law: ScalingLaw, rows: pd.DataFrame) -> pd.DataFrame:
-    """How far predictions lie from measurements, by number of labels and family: what to expect of a new encoder.
+    """Measured minus predicted errors by number of labels and family ("all" for all), in percentage points.
 
-    Columns are ``n``, ``family`` ("all" for all), ``n_encoders``; ``bias``, the mean of measured minus predicted in
-    percentage points, positive where the law is too optimistic, with its 95 % interval ``ci_low``, ``ci_high`` over
-    encoders (NaN for a single one); and ``rmse``, the root mean square.
+    Columns are ``n``, ``family``, ``n_encoders``, the mean ``bias`` with its 95 % interval, and ``rmse``.
     """
     missed = rows.assign(missed=rows["error"] - predict(law, rows))
     by_family = [*missed.groupby(["n", "family"]), *(((n, "all"), part) for n, part in missed.groupby("n"))]
@@ -330,10 +303,7 @@ def comparable_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def held_out(rows: pd.DataFrame, *, n_repeats: int = 5, seed: int = 0) -> dict[str, Masks]:
-    """Which rows each split holds out, shape (n_repeats, n_rows); one repeat but for "iid", which is random.
-
-    "iid" holds out 60 % of each encoder's rows, rounded, and leaves at least one.
-    """
+    """Which rows each split holds out, shape (n_repeats, n_rows); "iid" is 60 % of each encoder's rows at random."""
     random = np.random.default_rng(seed)
     iid = np.zeros((n_repeats, len(rows)), bool)
     for repeat in iid:
@@ -361,11 +331,9 @@ def compare_laws(
 ) -> list[Score]:
     """Every law on every split of :func:`comparable_rows`, by split, then law; "Eq. 25" is fitted in any case.
 
-    "iid" is split at random ``n_repeats`` times. ``n_resamples`` of the held-out encoders give the 95 % intervals; they
-    say how R2 depends on which encoders it is taken over, and not on those that the law was fitted to.
-    ``falls_with_size`` keeps K of the standard laws from being negative, as in the paper. ``progress`` is called with
-    the split that is fitted, how many are done, and of how many. A split that leaves too few encoders to fit or no row
-    to predict has no values.
+    "iid" is split at random ``n_repeats`` times; ``n_resamples`` of the held-out encoders give 95 % intervals.
+    ``falls_with_size`` keeps K of the standard laws from being negative, as in the paper. A split that leaves too few
+    encoders has no values.
     """
     scores = []
     masks = held_out(rows, n_repeats=n_repeats, seed=seed)

@@ -1,15 +1,11 @@
 """Scaling laws that know nothing of an encoder but a group it belongs to: what Eq. 25 is compared with.
 
-The error of a probe of p parameters with n labels on an encoder of group e is
+The error of a probe of p parameters (1,000 classes a dimension) with n labels on an encoder of group e is
 
     cut(cut(I_e + C_e / n^a_e) + K / p^b),    cut: to 0 ... 100 percent,
 
-where every group has its own I, C and a, and K and b are shared. p is the number of dimensions times 1,000 classes.
-
-The fit is bounded to what the formula can mean: I, and what C adds at 3,000 labels, in [0, 100]; a in [0, 1], for no
-learning curve falls faster than 1 / n for long; b in [0, 3]; and a last term of at most 100 points. K is not negative,
-as in the laws that the paper takes from the literature: error falls with size. A K of either sign can be asked for,
-which is kinder to a law of one group, for the few-shot errors of the published encoders grow with dimensions.
+with I, and C at 3,000 labels, in [0, 100]; a in [0, 1]; b in [0, 3]; and a last term of at most 100 points, which is
+not negative unless a K of either sign is asked for.
 
 Dubois et al. 2023, Appendix F.4 and Table 9; the form is that of Rosenfeld 2021, Scaling Laws for Deep Learning.
 """
@@ -86,14 +82,9 @@ def n_parameters(rows: pd.DataFrame, by: str | None) -> int:
 def fit_standard_law(rows: pd.DataFrame, *, by: str | None = None, falls_with_size: bool = True) -> StandardLaw:
     """Least squares from several starts, without randomness; the column ``by`` makes the groups.
 
-    For given K and b the groups do not depend on each other, and for a given exponent I and C are a linear fit; so each
-    group's exponent is searched on a grid that is refined, and least squares over everything, cuts included, ends the
-    search, from five values of b; the best end counts. On the published rows, 25 other starts a fit, random ones among
-    them, never end more than 0.05 % lower. Where every group has encoders of one size only, K is part of I and left
-    out.
-
-    A group may have fewer different numbers of labels than parameters. Of the values that fit equally well those are
-    taken that are nearest to the law of all encoders.
+    For given K and b, each group's exponent is searched on a refined grid, I and C being a linear fit; least squares
+    over everything ends the search, from five values of b. Where every group has encoders of one size only, K is left
+    out. Of values that fit equally well those nearest to the law of all encoders are taken.
     """
     needed = ["z_dim", *([by] if by else [])]
     lacking = int(rows[needed].isna().any(axis=1).sum())
@@ -156,10 +147,7 @@ def _cut(percent: Floats) -> Floats:
 
 
 def _fit_groups(x: Floats, y: Floats, group: Any, n_groups: int, near: Floats) -> Floats:
-    """I, C and a of each group, shape (3, n_groups), for errors y without the term of size; nothing is cut.
-
-    ``near``, shape (3, 1), is where parameters lie that the rows do not determine.
-    """
+    """I, C and a of each group, shape (3, n_groups), without the term of size; ``near``, (3, 1), breaks ties."""
     candidates = np.repeat(_LARGEST_EXPONENT * np.linspace(0, 1, 41)[:, None] ** 2, n_groups, axis=1)  # (a, groups)
     while True:
         fitted, loss = _linear_fits(x, y, group, candidates, near)

@@ -1,20 +1,9 @@
 """Tuning boosted trees by cross-validation: one outcome, or several at once in processes.
 
 The space, the sampler (TPE) and the error (the mean of ten fold RMSEs) are those of Dubois et al. 2023, Appendix C.4.
-The search is organised otherwise, and takes a fraction of the time:
-
-* The number of rounds, 300, 1000 or 2000, is no setting to guess. Boosting passes 300 rounds on its way to 2000, so
-  each trial is scored at all three that it reaches, and counts with the best.
-* All folds of a trial are boosted side by side, 50 rounds at a time. As soon as even a straight continuation of its
-  last 100 rounds down to round 2000 would not beat the best error of the search, or its own, the trial ends. Errors of
-  boosting fall ever more slowly and then rise, so the straight line is a generous guess. Scores are exact.
-* One thread a fold, and every trial uses the same matrices.
-* 20 trials are random before the sampler takes over: seven settings are many.
-* After each 50 trials the sampler starts afresh with another seed, for it settles where it first found something good;
-  the best of all counts. A trial that was given up is reported to it with what that could have come to at best, or it
-  would take slow learners for bad ones.
-
-An error that was searched for is the least of many noisy ones and flatters; score settings on other folds.
+Each trial is scored at 300, 1000 and 2000 rounds, all folds side by side, and ends as soon as a straight continuation
+of its last 100 rounds would not beat the best error. After each 50 trials the sampler starts afresh. The error of the
+best settings is optimistic (selection): score settings on other folds.
 """
 
 from __future__ import annotations
@@ -24,7 +13,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import QueryError
 from ..execution.executor import Resources, n_cores
 from ..execution.processes import Processes
 from ..optional import requires_extra
@@ -61,7 +49,7 @@ class Tuned:
 
     outcome: str
     features: str  # name of the set, or the columns
-    parameters: Mapping[str, float | int]  # with rounds; what zoo.analysis.trees.checked_parameters takes
+    parameters: Mapping[str, float | int]  # with rounds
     error: float  # mean of the fold RMSEs on the folds of the search, in the outcome's unit; flatters
     n: int  # encoders
     n_folds: int
@@ -82,7 +70,6 @@ class Search:
     n_trials: int
     n_folds: int
     seed: int  # of the search, the folds and the trees
-    give_up: bool = True  # on hopeless trials; else each is boosted through 2000 rounds
     stop_at: float | None = None  # end at the first trial whose error is no larger
 
 
@@ -98,10 +85,6 @@ class Course:
 
 def searched(search: Search) -> Tuned:
     """The best settings among the trials."""
-    if search.n_trials < 1 or search.n_folds < 2:
-        raise QueryError(
-            f"Got {search.n_trials} trials and {search.n_folds} folds, expected at least 1 trial and 2 folds."
-        )
     sample, seed = search.sample, search.seed
     matrices = folds_of(sample, drawn_folds(sample.n, search.n_folds, seed=seed, draw=0))
     best, n_pruned, boosted, n_done = float("inf"), 0, 0, 0
@@ -109,10 +92,12 @@ def searched(search: Search) -> Tuned:
     with _quiet():
         for number in range(search.n_trials):
             if number % TRIALS_OF_A_SAMPLER == 0:
-                study = new_search(seed + _SEED_STEP * (number // TRIALS_OF_A_SAMPLER))
+                drawn = seed + _SEED_STEP * (number // TRIALS_OF_A_SAMPLER)
+                sampler = optuna.samplers.TPESampler(seed=drawn, n_startup_trials=RANDOM_TRIALS)
+                study = optuna.create_study(sampler=sampler)
             trial = study.ask()
             tried = suggested(trial)
-            course = course_of(matrices, tried, best=best, seed=seed, give_up=search.give_up)
+            course = course_of(matrices, tried, best=best, seed=seed)
             study.tell(trial, course.hoped_for)
             n_done, boosted = n_done + 1, boosted + course.boosted
             if course.rounds is None:
@@ -148,11 +133,6 @@ def suggested(trial: optuna.Trial) -> dict[str, Any]:
     }
 
 
-def new_search(seed: int) -> optuna.Study:
-    """A search by the tree-structured Parzen estimator; asked and told (ask-and-tell), so that it prints nothing."""
-    return optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=RANDOM_TRIALS))
-
-
 def folds_of(sample: Sample, folds: Sequence[Array]) -> list[FoldMatrices]:
     """For each fold the matrix to train on, the matrix held out, and its outcomes; to be shared by all trials."""
     return [(sample.matrix(others(sample.n, fold)), sample.matrix(fold), sample.y[fold]) for fold in folds]
@@ -164,7 +144,6 @@ def course_of(
     *,
     best: float = float("inf"),
     seed: int,
-    give_up: bool = True,
 ) -> Course:
     """Boosts the folds of one trial side by side until going on cannot beat ``best``."""
     boosters = [booster_of(training, parameters, seed=seed) for training, _, _ in matrices]
@@ -176,7 +155,7 @@ def course_of(
         errors.append(_mean_error(boosters, matrices))
         if done in ROUNDS and errors[-1] < lowest:
             lowest, at = errors[-1], done
-        if give_up and _hoped_for(errors) >= min(best, lowest):
+        if _hoped_for(errors) >= min(best, lowest):
             break
     ended_early = done < ROUNDS[-1]
     return Course(lowest, min(lowest, _hoped_for(errors)) if ended_early else lowest, at, done)
@@ -219,17 +198,15 @@ def tune(
     n_trials: int = 50,
     n_folds: int = 10,
     seed: int = 0,
-    give_up: bool = True,
     stop_at: float | None = None,
 ) -> Tuned:
     """Searches the settings of the trees that predict an outcome best out of fold.
 
-    Outcome and features are those of :func:`zoo.analysis.importance.explained_variance`; the folds are others than
-    those of scoring with the same seed. ``give_up`` ends hopeless trials; else each is boosted through 2000 rounds. The
+    Outcome and features are those of :func:`zoo.analysis.importance.explained_variance`; the folds are others. The
     search ends at the first trial whose error is no larger than ``stop_at``.
     """
     search = search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
-    return searched(replace(search, give_up=give_up, stop_at=stop_at))
+    return searched(replace(search, stop_at=stop_at))
 
 
 def search_for(
@@ -251,11 +228,7 @@ def tune_all(
     n_workers: int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Tuned]:
-    """:func:`tune` for several outcomes, each in a process; the result does not depend on their number ``n_workers``.
-
-    0 workers take one a core, 1 stays in this process. ``progress`` is called with the outcome that has been tuned, the
-    number done and the number of all.
-    """
+    """:func:`tune` for several outcomes in ``n_workers`` processes (0: one a core), with the same result."""
     searches = [
         search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
         for outcome in dict.fromkeys(outcomes)

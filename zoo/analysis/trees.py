@@ -1,10 +1,7 @@
-"""Boosted regression trees on a few hundred rows: features, folds, cross-validation, explained variance, stored
-settings.
+"""Boosted regression trees on a few hundred rows: features, folds, cross-validation, explained variance, settings.
 
-XGBoost's defaults give every booster all the threads there are. On a few hundred rows they have nothing to share out:
-they wait for each other, and on a busy machine they wait long. Here each fold is boosted by one thread, several folds
-at a time, and random numbers are drawn anew from seed and round, so that a prediction depends neither on the number of
-workers nor on what ran before.
+Each fold is boosted by one thread, several folds at a time, and random numbers depend on seed and round alone, so that
+predictions do not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,23 +68,15 @@ def prepared(table: StudyTable, features: str | Sequence[str] = "few") -> pd.Dat
     """Facts of encoders, rounded so that encoders which hardly differ look alike: encoder x feature.
 
     Epochs are rounded to multiples of 200, the number of augmentations to multiples of 2; sizes and counts to the
-    nearest power of 2 and rates to the nearest power of 10, both on the logarithmic scale, so that 384 becomes 512 and
-    768 becomes 1024. The published code rounds down instead, and by its floating-point logarithm takes 8 for less than
-    the third power of 2; the models come out alike.
-
-    Numbers are float64; text, and true or false, is categorical, its categories sorted. A missing cell is NaN: trees
-    send it the way that suits them.
+    nearest power of 2 and rates to the nearest power of 10, on the logarithmic scale. Text, and true or false, is
+    categorical, its categories sorted; a missing cell is NaN.
     """
     names = feature_names(features)
     return pd.DataFrame({name: _prepared(table.frame[name]) for name in names}, index=table.frame.index)
 
 
 def coded(frame: pd.DataFrame) -> pd.DataFrame:
-    """What :func:`prepared` gave as numbers alone: a category is its position among the sorted categories.
-
-    One column stays one feature, so a SHAP value needs no summing; the published models split on such positions too.
-    They are as many as the table has, so a model is of use for this table only.
-    """
+    """What :func:`prepared` gave as numbers alone: a category is its position among the sorted ones of the table."""
     return pd.DataFrame(
         {
             name: frame[name].cat.codes.astype("float64").where(frame[name].notna())
@@ -150,13 +138,6 @@ Array = np.ndarray
 FIXED: dict[str, Any] = {  # what no search touches
     "objective": "reg:squarederror", "tree_method": "hist", "max_bin": 256, "nthread": 1, "seed_per_iteration": True,
 }  # fmt: skip
-_BOUNDS = {  # of each parameter: least, most, whole number
-    "rounds": (1, 100_000, True), "eta": (0.0, 1.0, False), "max_depth": (1, 100, True),
-    "min_child_weight": (0.0, float("inf"), False), "lambda": (0.0, float("inf"), False),
-    "alpha": (0.0, float("inf"), False), "subsample": (1e-9, 1.0, False), "colsample_bytree": (1e-9, 1.0, False),
-    "max_bin": (2, 65_536, True),
-}  # fmt: skip
-_OPTIONAL = frozenset({"max_bin"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,36 +188,8 @@ def sample_of(table: StudyTable, outcome: str, features: str | Sequence[str], *,
     return Sample(values[measured], coded(values)[measured].to_numpy(dtype="float64"), y)
 
 
-def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the trees, within their bounds and complete.
-
-    ``rounds`` and, under XGBoost's names, ``eta``, ``max_depth``, ``min_child_weight``, ``lambda``, ``alpha``,
-    ``subsample`` and ``colsample_bytree``; ``max_bin`` if it is not to be 256, which changes scores.
-    """
-    missing = sorted(_BOUNDS.keys() - _OPTIONAL - parameters.keys())
-    unknown = sorted(parameters.keys() - _BOUNDS.keys())
-    if missing or unknown:
-        wrong = " and ".join([*(f"no {name}" for name in missing), *(f"an unknown {name}" for name in unknown)])
-        raise QueryError(
-            f"The settings of the trees have {wrong}, expected {', '.join(_BOUNDS)}; only max_bin may be left out."
-        )
-    checked: dict[str, Any] = {}
-    for name, value in parameters.items():
-        least, most, whole = _BOUNDS[name]
-        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
-        if not least <= number <= most:
-            raise QueryError(f"The trees' setting {name} is {value!r}, expected a number from {least:g} to {most:g}.")
-        if whole and not number.is_integer():
-            raise QueryError(f"The trees' setting {name} is {value!r}, expected a whole number.")
-        checked[name] = int(number) if whole else number
-    return checked
-
-
 def drawn_folds(n: int, n_folds: int, *, seed: int, draw: int) -> tuple[Array, ...]:
-    """The rows 0 to n - 1 in random order, cut into folds whose sizes differ by one at most.
-
-    The folds of one seed differ from draw to draw. Tuning takes draw 0, scoring the draws from 1 on, so that no model
-    is scored on the folds that its settings were chosen on.
+    """The rows 0 to n - 1 in random order, cut into nearly equal folds; tuning takes draw 0, scoring the others.
 
     >>> [len(fold) for fold in drawn_folds(11, 3, seed=0, draw=1)]
     [4, 4, 3]
@@ -274,8 +227,7 @@ def out_of_fold(
 ) -> Array:
     """Predictions of each row by the model that was not shown its fold, shape (n_repeats, n).
 
-    ``folds`` has one division of all rows a repeat. Folds are boosted by ``n_workers`` threads; 0 takes one a core.
-    XGBoost computes outside Python's lock, so threads serve as well here as processes, and start at once.
+    ``folds`` has one division of all rows a repeat; ``n_workers`` threads boost them, 0 takes one a core.
     """
     predictions = np.empty((len(folds), sample.n))
     tasks = [(repeat, fold) for repeat, division in enumerate(folds) for fold in division]
@@ -314,11 +266,7 @@ def fold_errors(y: Array, predictions: Array, folds: Sequence[Array]) -> Array:
 
 
 def explained_by_fold(errors: Array, y: Array) -> float:
-    """The paper's percentage: 1 - (mean of the fold RMSEs)^2 / variance.
-
-    It flatters. The mean of root-mean-square errors is at most the root of their mean square, and is the smaller the
-    fewer rows a fold has.
-    """
+    """The paper's percentage: 1 - (mean of the fold RMSEs)^2 / variance, which is optimistic for small folds."""
     return float(100 * (1 - np.mean(errors) ** 2 / np.var(y)))
 
 
@@ -328,11 +276,7 @@ def explained_pooled(y: Array, predictions: Array) -> float:
 
 
 def pooled_interval(y: Array, predictions: Array, *, seed: int, n_draws: int = 2000) -> tuple[float, float]:
-    """95 % interval of :func:`explained_pooled` by drawing rows with replacement; the models stay as they are.
-
-    It covers which encoders happened to be measured, as if they were independent of each other; not the choice of
-    folds, nor that other encoders would have given other models.
-    """
+    """95 % interval of :func:`explained_pooled` by drawing rows with replacement; the models stay as they are."""
     squared = np.mean((predictions - y) ** 2, axis=0)  # (n,)
     drawn = np.random.default_rng([seed, len(y)]).integers(len(y), size=(n_draws, len(y)))
     variance = np.var(y[drawn], axis=1)
@@ -357,17 +301,14 @@ _HEAD = """\
 def tuned_parameters(
     outcome: str, features: str | Sequence[str] = "few", *, path: Path | None = None
 ) -> dict[str, Any]:
-    """The stored settings of the trees of an outcome, as :func:`checked_parameters` takes them."""
+    """The stored settings of the trees of an outcome, with ``rounds`` and XGBoost's names of the others."""
     return dict(stored_tuning(outcome, features, path=path)["parameters"])
 
 
 def stored_tuning(
     outcome: str, features: str | Sequence[str] = "few", *, path: Path | None = None
 ) -> Mapping[str, Any]:
-    """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``.
-
-    ``path`` is the file, by default that of the published encoders.
-    """
+    """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``."""
     document = _document(path or content_folder("analysis") / FILE)
     sets = {name: entries for name, entries in document.items() if name != "how"}
     entry = sets.get(features, {}).get(outcome) if isinstance(features, str) else None
@@ -388,11 +329,10 @@ def written_parameters(
     table: str,
     scores: Mapping[tuple[str, str], Mapping[str, float]] | None = None,
 ) -> Path:
-    """Writes tuned settings where :func:`tuned_parameters` reads them: ``analysis/tuned_trees.toml``, replaced whole.
+    """Writes tuned settings where :func:`tuned_parameters` reads them, replaced whole.
 
-    ``date`` and ``table`` are when it was tuned, ``2026-11-20``, and on which rows. ``scores`` are percentages by set
-    of features and outcome: ``by_fold`` and ``pooled`` of :func:`zoo.analysis.importance.explained_variance`, and those
-    of :func:`zoo.analysis.importance.nested_variance` as ``nested_by_fold`` and ``nested_pooled``.
+    ``date`` and ``table`` say when and on which rows; ``scores`` are percentages of explained variance by set of
+    features and outcome: ``by_fold``, ``pooled``, ``nested_by_fold``, ``nested_pooled``.
     """
     written = list(tunings)
     if not written:
@@ -425,16 +365,9 @@ def _toml(value: Any) -> str:
 @cache
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ContentError(
             f"The stored settings of trees at {path} cannot be read ({error}); "
             "reinstall ssl-zoo or clone the repository again."
         ) from error
-    for features, entries in document.items():
-        for outcome, entry in entries.items() if features != "how" else ():
-            try:
-                checked_parameters(entry["parameters"])
-            except (KeyError, QueryError) as error:
-                raise ContentError(f"The entry {features}.{outcome} of {path} is wrong: {error}") from error
-    return document

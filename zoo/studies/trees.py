@@ -117,12 +117,10 @@ def fitted_trees(
     n_subsamples: int = 0,
     again_for: Collection[str] | None = None,
 ) -> Trees:
-    """SHAP values of the trees of each outcome, several outcomes at a time.
+    """SHAP values of the trees of each outcome, several outcomes at a time, by given or stored settings.
 
-    Settings of the trees are ``parameters`` by outcome, as of :func:`settings_of`; the stored ones where there are
-    none. An outcome that this table cannot answer, such as one that too few encoders have, is among ``refused``. The
-    trees of the outcomes ``again_for``, by default all, are trained again ``n_subsamples`` times on four fifths of
-    their encoders.
+    An outcome that this table cannot answer is among ``refused``. The trees of ``again_for``, by default all, are
+    trained again ``n_subsamples`` times on four fifths of their encoders.
     """
 
     def fit(outcome: str) -> tuple[Importance, list[Importance]] | str:
@@ -238,9 +236,8 @@ def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
 def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source: str, paper: str = "") -> Claim:
     """The claim that an outcome is lower or higher with a choice, about the same (``little``), or not higher.
 
-    ``way`` is ``"raises"``, ``"lowers"``, ``"little"`` or ``"no worse"``. Lower and higher hold only if the sign is
-    steady: the same in three of four models of parts of the encoders. A sign that is as printed in the one model of all
-    encoders, and no more than that, is corrected.
+    Lower and higher hold only if three of four models of parts of the encoders agree in sign; a sign that is as printed
+    only in the model of all encoders is corrected.
     """
     words = {"raises": "higher", "lowers": "lower", "little": "about the same", "no worse": "not higher"}[way]
 
