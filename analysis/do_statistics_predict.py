@@ -21,7 +21,7 @@ from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import HIGH, correlations, is_high
-from zoo.analysis.ols import OlsFit, design_of, fit_ols
+from zoo.analysis.linear import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, say_above, scatter_groups

@@ -28,11 +28,13 @@ from zoo.analysis.columns import COMPONENTS, ERRORS, Estimate
 from zoo.analysis.scaling_law import (
     COMPONENT_LAW,
     FEWEST_ENCODERS,
+    FLAT,
     FULL_SHOT_LAW,
     LAWS,
     METHOD,
     N_FULL_SHOT,
     SPLITS,
+    STANDARD_LAWS,
     ScalingLaw,
     Score,
     as_printed,
@@ -43,11 +45,11 @@ from zoo.analysis.scaling_law import (
     full_shot_only,
     law_rows,
     leave_encoder_out,
+    n_parameters,
     predict,
     r2_estimate,
     residuals,
 )
-from zoo.analysis.standard_laws import FLAT, STANDARD_LAWS, n_parameters
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import (

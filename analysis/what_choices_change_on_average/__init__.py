@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS, TREE_OUTCOMES, Estimate
-from zoo.analysis.linear import LinearEffect, global_linear_effect
-from zoo.analysis.ols import adjusted
+from zoo.analysis.linear import LinearEffect, adjusted, global_linear_effect
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, Findings, number_claim, undone_by_hc3

@@ -15,8 +15,7 @@ from matplotlib.ticker import NullLocator
 from statsmodels.regression.linear_model import OLS
 
 from zoo.analysis.columns import OUTCOMES, Estimate, Outcome
-from zoo.analysis.linear import PROJECTOR, LinearEffect, global_linear_effect
-from zoo.analysis.ols import OlsFit
+from zoo.analysis.linear import PROJECTOR, LinearEffect, OlsFit, global_linear_effect
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import (
     COMPONENT_COLOURS,

@@ -27,7 +27,7 @@ import pandas as pd
 
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, TREE_OUTCOMES, Estimate
 from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, ControlledEffect, controlled_effect
-from zoo.analysis.ols import adjusted
+from zoo.analysis.linear import adjusted
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, Findings, number_claim, undone_by_hc3

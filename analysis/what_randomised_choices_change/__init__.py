@@ -32,13 +32,13 @@ import pandas as pd
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.label_free import title_of
-from zoo.analysis.randomised import RandomisedEffect
-from zoo.analysis.randomised_population import (
+from zoo.analysis.randomised import (
     INTERACTIONS,
     OF_OBJECTIVE,
     OUTCOMES,
     SWITCHES,
     Population,
+    RandomisedEffect,
     label_free_values,
     randomised_law_rows,
     randomised_population,

@@ -16,14 +16,6 @@ from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import Floats, drawn_counts, kendall, percentiles
 from zoo.analysis.label_free import directed, needs_labels, title_of
 from zoo.analysis.randomised import (
-    RandomisedEffect,
-    critical_t,
-    detectable,
-    randomised_effects,
-    randomised_interactions,
-    randomised_mean,
-)
-from zoo.analysis.randomised_population import (
     DATASET,
     EXPECTED_SIGNS,
     INTERACTIONS,
@@ -32,6 +24,12 @@ from zoo.analysis.randomised_population import (
     SWITCHES,
     UNITS,
     Population,
+    RandomisedEffect,
+    critical_t,
+    detectable,
+    randomised_effects,
+    randomised_interactions,
+    randomised_mean,
     with_joint_embedding,
 )
 from zoo.analysis.scaling_law import (

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.label_free import direction_of, title_of
-from zoo.analysis.randomised import RandomisedEffect
-from zoo.analysis.randomised_population import OF_OBJECTIVE, OUTCOMES, UNITS, Population
+from zoo.analysis.randomised import OF_OBJECTIVE, OUTCOMES, UNITS, Population, RandomisedEffect
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import interval, probability

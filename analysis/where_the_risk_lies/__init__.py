@@ -26,7 +26,7 @@ from scipy import stats
 
 from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.groups import PARTS, best_of_each, group_means
-from zoo.analysis.ols import design_of, factor_test, fit_ols
+from zoo.analysis.linear import design_of, factor_test, fit_ols
 from zoo.analysis.table import StudyTable, in_groups, require_encoders, require_several, those
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, letter, new_figure

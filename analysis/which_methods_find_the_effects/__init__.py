@@ -28,8 +28,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.finding_effects import ASSOCIATION, CONTROLLED, LINEAR, TREES
-from zoo.analysis.randomised_population import randomised_population
+from zoo.analysis.known_effects import ASSOCIATION, CONTROLLED, LINEAR, TREES
+from zoo.analysis.randomised import randomised_population
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows

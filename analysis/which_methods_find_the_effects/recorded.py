@@ -13,19 +13,23 @@ from typing import Any
 import pandas as pd
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.finding_effects import METHODS, TREE_SET, Answers, linear_answers, tree_answers
 from zoo.analysis.importance import ExplainedVariance, explained_variance
 from zoo.analysis.known_effects import (
     CERTAIN,
+    METHODS,
     STUDY_OUTCOMES,
+    TREE_SET,
+    Answers,
     KnownEffects,
     Question,
     for_trees,
     known_effects,
+    linear_answers,
     questions_of,
     randomised_table,
+    tree_answers,
 )
-from zoo.analysis.randomised_population import Population
+from zoo.analysis.randomised import Population
 from zoo.analysis.table import StudyTable
 from zoo.analysis.trees import tuned_parameters
 from zoo.errors import ContentError, QueryError
@@ -48,7 +52,7 @@ _COUNTED = {
 class Recorded:
     """Counts by scenario, outcome, method and question, and what they were computed from."""
 
-    fared: pd.DataFrame  # columns of zoo.analysis.finding_effects.Fared, with "scenario" and "outcome"
+    fared: pd.DataFrame  # columns of zoo.analysis.known_effects.Fared, with "scenario" and "outcome"
     together: pd.DataFrame  # columns of FaredTogether, likewise
     inflation: pd.DataFrame  # encoders, n_encoders, question, inflation: variance against that of independent choices
     provenance: Mapping[str, Any]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.finding_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES
+from zoo.analysis.known_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Table
 from zoo.studies.tables import interval, probability

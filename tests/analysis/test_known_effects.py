@@ -19,7 +19,7 @@ from zoo.analysis.known_effects import (
     randomised_table,
     variance_inflation,
 )
-from zoo.analysis.randomised_population import Population, randomised_population
+from zoo.analysis.randomised import Population, randomised_population
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 

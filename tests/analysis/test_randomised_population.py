@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoo.analysis.randomised_population import (
+from zoo.analysis.randomised import (
     DATASET,
     OUTCOMES,
     UNITS,

@@ -11,9 +11,18 @@ import pytest
 
 from tests.each import for_each
 from tests.shipped import shipped_findings, study_module
-from zoo.analysis.finding_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES, Fared, FaredTogether
-from zoo.analysis.known_effects import QUESTIONS, STUDY_OUTCOMES
-from zoo.analysis.randomised_population import randomised_population
+from zoo.analysis.known_effects import (
+    ASSOCIATION,
+    CONTROLLED,
+    LINEAR,
+    METHODS,
+    QUESTIONS,
+    STUDY_OUTCOMES,
+    TREES,
+    Fared,
+    FaredTogether,
+)
+from zoo.analysis.randomised import randomised_population
 from zoo.errors import ContentError
 from zoo.studies.findings import Claim, Findings
 

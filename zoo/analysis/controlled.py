@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import Estimate
-from .ols import OlsFit, design_of, fit_ols
+from .linear import OlsFit, design_of, fit_ols
 from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A study"):

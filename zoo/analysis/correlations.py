@@ -15,7 +15,7 @@ from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import Estimate
 from .groups import n_best
-from .ols import adjusted
+from .linear import adjusted
 from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A comparison of two measurements"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import COMPONENTS, OUTCOMES, Estimate
-from .ols import adjusted, design_of, fit_ols
+from .linear import adjusted, design_of, fit_ols
 from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A comparison of groups"):

@@ -16,10 +16,10 @@ from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable
-from .tree_tuning import Search, searched_all
 from .trees import (
     Array,
     Sample,
+    Search,
     drawn_folds,
     explained_by_fold,
     explained_pooled,
@@ -29,6 +29,7 @@ from .trees import (
     out_of_fold,
     pooled_interval,
     sample_of,
+    searched_all,
     trained,
     tuned_parameters,
 )

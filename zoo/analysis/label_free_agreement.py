@@ -27,7 +27,7 @@ from .correlations import (
     percentiles,
 )
 from .label_free import Population, hyperparameter_groups
-from .ols import adjusted
+from .linear import adjusted
 from .table import FEWEST
 
 with requires_extra("study", needed_for="A correlation of metrics with accuracy"):

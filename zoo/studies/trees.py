@@ -13,8 +13,7 @@ from typing import Any
 from ..analysis.columns import OUTCOMES, Estimate
 from ..analysis.importance import Importance, direction, level_effect, number_effect, subsampled, tree_importance
 from ..analysis.table import StudyTable
-from ..analysis.tree_tuning import Tuned, tune_all
-from ..analysis.trees import number_of_workers, sample_of, written_parameters
+from ..analysis.trees import Tuned, number_of_workers, sample_of, tune_all, written_parameters
 from ..errors import QueryError
 from .findings import Answer, Claim, Rows, answered
 from .running import StudyOptions

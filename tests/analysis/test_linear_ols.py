@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from tests.each import for_each
 from zoo.analysis.columns import Estimate
-from zoo.analysis.ols import CONSTANT, OlsFit, adjusted, design_of, factor_test, fit_ols
+from zoo.analysis.linear import CONSTANT, OlsFit, adjusted, design_of, factor_test, fit_ols
 
 pytestmark = pytest.mark.filterwarnings("error")
 FORMULA = "y ~ np.log(size) + year + flag + C(kind, Treatment('mlp'))"

@@ -7,10 +7,11 @@ import pandas as pd
 import pytest
 
 from tests.shipped import shipped_table
-from zoo.analysis.finding_effects import (
+from zoo.analysis.known_effects import (
     ASSOCIATION,
     CONTROLLED,
     LINEAR,
+    QUESTIONS,
     TREES,
     Answers,
     Plan,
@@ -19,10 +20,10 @@ from zoo.analysis.finding_effects import (
     fared_together,
     linear_answers,
     no_answer,
+    questions_of,
     tree_answers,
 )
-from zoo.analysis.known_effects import QUESTIONS, questions_of
-from zoo.analysis.ols import fit_ols
+from zoo.analysis.linear import fit_ols
 from zoo.analysis.table import table_of
 
 DIM = next(one for one in QUESTIONS if one.name == "dim")

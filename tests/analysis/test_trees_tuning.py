@@ -11,12 +11,16 @@ import pytest
 
 from zoo.analysis.importance import nested_variance
 from zoo.analysis.table import StudyTable, table_of
-from zoo.analysis.tree_tuning import ROUNDS, course_of, folds_of, tune, tune_all
 from zoo.analysis.trees import (
     FILE,
+    ROUNDS,
+    course_of,
     drawn_folds,
+    folds_of,
     sample_of,
     stored_tuning,
+    tune,
+    tune_all,
     tuned_parameters,
     written_parameters,
 )

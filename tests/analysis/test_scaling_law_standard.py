@@ -11,13 +11,15 @@ from tests.law_population import population
 from tests.shipped import shipped_table
 from zoo.analysis.scaling_law import (
     COMPONENT_LAW,
+    STANDARD_LAWS,
     Score,
     comparable_rows,
     compare_laws,
+    fit_standard_law,
     held_out,
     law_rows,
+    predict_standard,
 )
-from zoo.analysis.standard_laws import STANDARD_LAWS, fit_standard_law, predict_standard
 from zoo.analysis.table import table_of
 
 ROWS = comparable_rows(law_rows(shipped_table()))
