@@ -25,7 +25,7 @@ from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval
+from zoo.studies.tables import unsigned
 
 COMPONENTS = {"probe": "probe generalization", "encoder": "encoder generalization"}
 RISKS = ("train_train", "train-cmplmnt-ntest_train-sbst-ntest", "union_test", "train_test")
@@ -123,7 +123,7 @@ def both_orders_rank_alike(both: pd.DataFrame, name: str) -> Answer:
 
 def _is_high(one: Estimate, reason: str) -> Answer:
     return Answer(
-        ours=f"{one.unit} {_cell(one)} (high: at least {HIGH:g})",
+        ours=f"{one.unit} {unsigned(one)} (high: at least {HIGH:g})",
         value=one.value,
         holds=is_high(one, sign=1),
         contradicted=not is_high(one, sign=1),
@@ -158,7 +158,7 @@ def encoder_generalization_is_of_similar_size(both: pd.DataFrame) -> Answer:
         holds=not _differs(size),
         contradicted=_differs(size),
         value=size.value,
-        reason=f"they differ by {_cell(size)} points; the alternative probe has seen its test "
+        reason=f"they differ by {unsigned(size)} points; the alternative probe has seen its test "
         "images, and the paper calls its estimates worse",
     )
 
@@ -189,10 +189,10 @@ def _relations(
         rows.append(
             [
                 COMPONENTS[name],
-                _cell(r),
+                unsigned(r),
                 f"{without.min():.2f} to {without.max():.2f}",
-                _cell(tau),
-                _cell(difference),
+                unsigned(tau),
+                unsigned(difference),
                 f"{difference.p:.3f}",
             ]
         )
@@ -205,10 +205,6 @@ def _relations(
         rows=rows,
         note="The difference in percentage points.",
     )  # fmt: skip
-
-
-def _cell(estimate: Estimate) -> str:
-    return interval(estimate, digits=2, signed=False)
 
 
 def _draw(both: pd.DataFrame) -> Drawing:

@@ -31,7 +31,7 @@ from zoo.evaluation.drawing import COLOURS, Figure, letter, new_figure
 from zoo.results.rows import errata
 from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, Findings, Rows, Table, number_claim
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, read_printed
+from zoo.studies.tables import read_printed, unsigned
 
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
@@ -293,11 +293,11 @@ def summary_table(comparisons: Sequence[PairedComparison]) -> Table:
         [
             one.mean.term,
             str(one.n),
-            _with_interval(one.mean),
+            unsigned(one.mean),
             f"{one.sd:.2f}",
             _p(one.mean),
             _p(one.by_group) if one.by_group else "",
-            _with_interval(one.median),
+            unsigned(one.median),
             _p(one.median),
             f"{one.detectable:.1f}",
         ]
@@ -337,10 +337,6 @@ def table_8(table: StudyTable, ours: Mapping[tuple[str, str], float]) -> Table:
         rows=rows,
         note="Published minus measured accuracy, in percentage points.",
     )
-
-
-def _with_interval(estimate: Estimate) -> str:
-    return interval(estimate, digits=2, signed=False)
 
 
 def _p(estimate: Estimate) -> str:

@@ -41,7 +41,7 @@ from zoo.evaluation.drawing import (
 from zoo.results.reported_values import PROTOCOLS, ReportedNumber
 from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, Table, excludes_zero
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval
+from zoo.studies.tables import interval, unsigned
 
 from .pairs import (
     Pairs,
@@ -315,7 +315,7 @@ def order_table(order: Sequence[Estimate]) -> Table:
 
 
 def _share(one: Estimate) -> str:
-    return TOO_FEW if one.value is None else interval(one, digits=2, signed=False)
+    return TOO_FEW if one.value is None else unsigned(one)
 
 
 def protocols_table(

@@ -55,7 +55,7 @@ from zoo.errors import QueryError
 from zoo.results.printed import PAPERS, PrintedNumber, clid_checkpoints, published_label_free
 from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Claims, Findings, excludes_zero, number_claim
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval
+from zoo.studies.tables import unsigned
 
 from . import tables
 from .tables import file_key, grid_figure, label_free_figures, printed_regrets, printed_text, text_of
@@ -259,7 +259,7 @@ of_uniformity = Claims(source="CLID, Table 1")
 def uniformity_says_nothing(held: Held) -> Answer:
     tau = known(held.found.correlation("uniformity", "Kendall"), "uniformity", held.where)
     return Answer(
-        ours=f"tau {cell(tau)}, {tau.n} encoders",
+        ours=f"tau {unsigned(tau)}, {tau.n} encoders",
         value=tau.value,
         holds=not excludes_zero(tau),
         reason="it orders these encoders beyond chance, which are others than the 28",
@@ -309,7 +309,7 @@ def the_rank_tells_more_within_a_method(held: Held, metric: str) -> Answer:
     inside = known(held.found.within_of(metric), f"{title} of encoders of one objective", held.where)
     overall = known(held.found.correlation(metric, "Kendall"), title, held.where)
     return Answer(
-        ours=f"tau {cell(inside)} within an objective, {cell(overall)} over all",
+        ours=f"tau {unsigned(inside)} within an objective, {unsigned(overall)} over all",
         value=inside.value,
         holds=(inside.value or 0.0) > (overall.value or 0.0),
         reason="tau within an objective is no higher than over all of them",
@@ -452,7 +452,7 @@ def orders_best(held: Held, metric: str) -> Answer:
     nearest = min(others, key=lambda other: others[other].value or 0.0)
     margin = others[nearest]
     return Answer(
-        ours=f"tau {cell(own)}; ahead of {title_of(nearest)}, the nearest of {len(others)}, by {cell(margin)}",
+        ours=f"tau {unsigned(own)}; ahead of {title_of(nearest)}, the nearest of {len(others)}, by {unsigned(margin)}",
         value=own.value,
         holds=(margin.value or 0.0) > 0,
         reason=f"{title_of(nearest)} orders these {margin.n} encoders better, which are not the paper's",
@@ -499,7 +499,7 @@ def printed_claim(one: PrintedNumber, populations: Sequence[Predictions]) -> Cla
         printed=printed,
         ours=ours.value,
         interval=(ours.ci_low, ours.ci_high),
-        shown=f"{cell(ours)}, {ours.n} {where}",
+        shown=f"{unsigned(ours)}, {ours.n} {where}",
         reason=reason,
     )
 
@@ -514,7 +514,7 @@ def beyond_chance(estimate: Estimate, what: str) -> Answer:
     else:
         reason = "it is the other way round on these encoders, which are not the paper's"
     return Answer(
-        ours=f"{what} {cell(estimate)}, {estimate.n} encoders",
+        ours=f"{what} {unsigned(estimate)}, {estimate.n} encoders",
         value=estimate.value,
         holds=low is not None and low > 0,
         reason=reason,
@@ -527,7 +527,3 @@ def known(estimate: Estimate | None, what: str, where: str) -> Estimate:
         why = estimate.note if estimate is not None and estimate.note else "too few of them have it"
         raise QueryError(f"Of {where}, {what} cannot be held against accuracy ({why}); measure more.")
     return estimate
-
-
-def cell(estimate: Estimate) -> str:
-    return interval(estimate, digits=2, signed=False)

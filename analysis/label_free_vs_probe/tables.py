@@ -43,7 +43,7 @@ from zoo.evaluation.drawing import (
 )
 from zoo.results.printed import PAPERS, PrintedNumber
 from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import cross_table, interval, probability
+from zoo.studies.tables import cross_table, interval, probability, unsigned
 
 _TARGETS = ("imagenet-1k", "ood-average")  # of the printed numbers that are shown
 _PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}
@@ -260,7 +260,7 @@ def text_of(selection: Selection, outcome: str = REGRET) -> str:
     The unit stands behind it: ``"1.2 [0.4, 2.0] percentage points"``.
     """
     one = selection.estimate(outcome)
-    return f"{interval(one, digits=2, signed=False)} {one.unit}"
+    return f"{unsigned(one)} {one.unit}"
 
 
 def _same(one: PrintedNumber, found: Predictions) -> Estimate | None:
@@ -408,7 +408,7 @@ def draw_scatter(found: Predictions) -> Drawing:
             axes.set_xscale("log")
         axes.set_xlabel(metric_label(name))
         if (tau := found.correlation(name, "Kendall")) is not None:
-            say_above(axes, f"tau {interval(tau, digits=2, signed=False)}, n = {tau.n}")
+            say_above(axes, f"tau {unsigned(tau)}, n = {tau.n}")
     for axes in panels[len(names) :]:
         axes.set_axis_off()
     for axes in panels[::n_columns]:

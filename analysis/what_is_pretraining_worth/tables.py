@@ -21,7 +21,7 @@ from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import Drawn, Interval
 from zoo.evaluation.curves.curve import CurvePoint, improvement_text, words_of
 from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import cross_table, interval
+from zoo.studies.tables import cross_table, unsigned
 
 _Of = Callable[[Sequence[MeasuredCurve]], Drawn]
 
@@ -138,7 +138,7 @@ def _against_supervised(panel: Panel) -> str:
 
 def _estimated(drawn: Drawn, n: int, unit: str, *, is_pulled: bool = False) -> str:
     one = estimate_of(drawn, term="", outcome="", n=n, unit=unit, method=METHOD, is_pulled=is_pulled)
-    return interval(one, digits=2, signed=False)
+    return unsigned(one)
 
 
 def _ranges(panel: Panel) -> str:

@@ -48,7 +48,7 @@ from zoo.datasets.recipes import WORDS
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, Claims, Findings, excludes_zero
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, probability, read_printed
+from zoo.studies.tables import interval, probability, read_printed, unsigned
 
 from . import tables
 from .experiment import (
@@ -354,7 +354,8 @@ of_the_law = Claims(source="the question of this study; Appendix F.4 has the law
 def exponents_are_alike(laws: Laws) -> Answer:
     difference, theirs = laws.difference(ALPHA), laws.known().law.alpha
     return Answer(
-        ours=f"{_law(laws.ours.law.alpha)} against {_law(theirs)}, difference {interval(difference, digits=3)}",
+        ours=f"{unsigned(laws.ours.law.alpha, 3)} against {unsigned(theirs, 3)}, difference "
+        f"{interval(difference, digits=3)}",
         holds=not excludes_zero(difference) and _within(difference, CLOSE * (theirs.value or 0.0)),
         contradicted=excludes_zero(difference),
         value=difference.value,
@@ -372,17 +373,13 @@ def the_law_fits(laws: Laws) -> Answer:
     ours = laws.ours
     low = ours.left_out.ci_low
     return Answer(
-        ours=f"R2 {_law(ours.left_out, 2)} of encoders left out; with the full-shot error alone "
+        ours=f"R2 {unsigned(ours.left_out, 2)} of encoders left out; with the full-shot error alone "
         f"{ours.full_shot_only:.2f}",
         holds=low is not None and low >= 0.9,
         value=ours.left_out.value,
         reason="few-shot errors of these encoders scatter around the law",
         caveat=f"predicts: R2 of at least .9 with its whole interval; {ELSEWHERE}",
     )
-
-
-def _law(estimate: Estimate, digits: int = 3) -> str:
-    return interval(estimate, digits=digits, signed=False)
 
 
 def _within(estimate: Estimate, most: float) -> bool:

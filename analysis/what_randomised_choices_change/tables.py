@@ -14,7 +14,7 @@ from zoo.analysis.label_free import direction_of, title_of
 from zoo.analysis.randomised import OF_OBJECTIVE, OUTCOMES, UNITS, Population, RandomisedEffect
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import interval, probability
+from zoo.studies.tables import interval, probability, unsigned
 
 from .experiment import (
     ALL,
@@ -190,8 +190,8 @@ def law_table(laws: Laws) -> Table:
             str(one.law.n_encoders),
             str(one.law.n_rows),
             f"{one.law.n_measured:,.0f}",
-            *(_plain(value, digits) for value, digits in ((one.law.alpha, 3), (one.law.W, 2), (one.law.r2, 3))),
-            _plain(one.left_out, 3),
+            *(unsigned(value, digits) for value, digits in ((one.law.alpha, 3), (one.law.W, 2), (one.law.r2, 3))),
+            unsigned(one.left_out, 3),
             f"{one.full_shot_only:.3f}",
         ]
         for one in laws.each()
@@ -327,10 +327,6 @@ def rows_used(experiment: Experiment, laws: Laws, orders: Orders, missing: dict[
         *used,
         *(Rows(part=title_of(name), used=n - sum(why.values()), left_out=why) for name, why in missing.items()),
     ]
-
-
-def _plain(estimate: Estimate, digits: int) -> str:
-    return interval(estimate, digits=digits, signed=False)
 
 
 def _tau(estimate: Estimate) -> str:

@@ -38,6 +38,11 @@ def interval(estimate: Estimate, *, digits: int = 1, signed: bool = True) -> str
     return f"{estimate.value:{form}} [{estimate.ci_low:{form}}, {estimate.ci_high:{form}}]"
 
 
+def unsigned(estimate: Estimate, digits: int = 2) -> str:
+    """The same without a plus sign."""
+    return interval(estimate, digits=digits, signed=False)
+
+
 def estimate_table(
     title: str, term: str, estimates: Sequence[Estimate], *, note: str = "", signed: bool = True
 ) -> Table:
