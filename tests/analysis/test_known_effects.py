@@ -21,7 +21,6 @@ from zoo.analysis.known_effects import (
 )
 from zoo.analysis.randomised import Population, randomised_population
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
 
 
 @pytest.fixture(scope="module")
@@ -95,21 +94,6 @@ def test_drawn_outcomes_have_the_effects_they_say():
     # enc_1 has 4 times the dimensions of enc_0, is a ViT and siamese
     assert (frame.loc["enc_1"] - frame.loc["enc_0"]).to_numpy() == pytest.approx(-4.0 + 3.0 + 2.0)
     assert found.truth["dim"].tolist() == [-4.0] * 3 and found.truth["mode siamese"].tolist() == [2.0] * 3
-
-
-def test_encoders_of_a_release_share_as_much_of_the_residual_as_is_said():
-    table = small_table()
-    releases = ["a"] * 6 + ["b"] * 6
-    options = {"n_draws": 5, "seed": 2, "releases": releases}
-    noisy = known(residuals=(-3.0, -1.0, 1.0, 3.0))
-    shared = drawn(table, noisy, share_of_release=1.0, **options).outcomes
-    noise = shared - drawn(table, known(), n_draws=5, seed=2).outcomes
-    assert np.ptp(noise[:6], axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
-    assert np.ptp(noise[6:], axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
-    apart = drawn(table, noisy, **options).outcomes
-    assert (np.ptp(apart[:6], axis=0) > 0).all()
-    with pytest.raises(QueryError, match="release of every encoder"):
-        drawn(table, noisy, n_draws=2, seed=0, share_of_release=0.5)
 
 
 def test_inflation_is_one_where_choices_are_independent_and_infinite_where_one_follows():

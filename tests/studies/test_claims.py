@@ -17,9 +17,7 @@ from zoo.studies.findings import (
     excludes_zero,
     number_claim,
     one_of,
-    shown_verdict,
     some_of,
-    statement_claim,
 )
 
 
@@ -90,20 +88,6 @@ def test_a_caveat_is_shown_whatever_the_verdict() -> None:
     assert (agreeing.verdict, agreeing.reason) == ("agrees", "HC3 undoes it")
     other = number_claim("x", source="s", printed="4e-2", ours=0.052, reason="why", caveat="HC3 undoes it")
     assert other.reason == "why; HC3 undoes it"
-
-
-def test_a_verdict_says_which_encoder_it_rests_on() -> None:
-    claim = statement_claim(
-        "x",
-        source="s",
-        paper="a",
-        ours="b",
-        holds=False,
-        contradicted=True,
-        reason="r",
-        rests_on="one encoder, of sela",
-    )
-    assert shown_verdict(claim.verdict, claim.rests_on) == "corrected (rests on one encoder, of sela)"
 
 
 ESTIMATE = Estimate(term="usability", outcome="train_test", value=0.4, ci_low=0.1, ci_high=0.7, n=9, unit="tau")

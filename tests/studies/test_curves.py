@@ -95,14 +95,6 @@ def test_the_opposite_population_upholds_no_claim_and_corrects_none() -> None:
     )
 
 
-def test_a_supervised_encoder_that_has_seen_the_labels_is_named() -> None:
-    rows = [*curve(SIMCLR, 0.3, dataset="shapes"), *curve(SUPERVISED, 0.35, dataset="shapes")]
-    one = claim(claims(rows), "as contrastive on classification")
-    assert f"{SUPERVISED} has seen the labels of classification on shapes" in one.ours and one.verdict == "agrees"
-    elsewhere = claim(claims(population()), "as contrastive on classification")
-    assert "has seen" not in elsewhere.ours
-
-
 def test_a_claim_without_the_rows_that_it_needs_says_so() -> None:
     found = claims(curve(SIMCLR, 0.3))
     assert claim(found, "in every regime").verdict == "agrees"

@@ -74,18 +74,6 @@ def test_a_planted_order_of_types_agrees(steady: Findings) -> None:
     assert said["By SHAP, clip is particularly good for the usability error"] == "agrees"
 
 
-def test_what_the_projector_settles_is_not_identified(steady: Findings) -> None:
-    held = [
-        one for one in steady.estimates if one.method.startswith("linear") and one.term == "generative - contrastive"
-    ]
-    assert [one.value is None for one in held] == [False, False, False, True, True]  # by what is held fixed
-    assert "projection1_arch" in held[3].note
-    assert held[4].method.endswith(", no projector called identity")
-    assert len({(one.term, one.outcome, one.method) for one in steady.estimates}) == len(steady.estimates)
-    assert not steady.files  # nothing was tuned
-    assert any("not identified" in note for note in steady.notes)
-
-
 @for_each(
     [
         ({"sela": 1.8}, "one encoder, of sela"),

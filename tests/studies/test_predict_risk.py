@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from tests.each import for_each
 from tests.shipped import study_module
@@ -19,7 +18,6 @@ from zoo.analysis.importance import (
     tree_importance,
 )
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
 from zoo.studies.running import StudyOptions
 from zoo.studies.trees import (
     Choice,
@@ -140,20 +138,6 @@ def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agree
         of_variance.claim_of_number(of_variance.Explained({}, {}), "few", "usability", near, words="after").ours
         == "not available"
     )
-
-
-@for_each(
-    [
-        (3, {}, "Only 3 of the encoders have usability, expected at least 10"),
-        (12, {"usability": 1.0}, "The outcome usability is 1"),
-        (12, {"z_dim": 512.0}, "None of the 14 features varies among the 12 encoders that have usability"),
-    ],
-    arguments=3,
-)
-def test_trees_that_have_nothing_to_learn_are_refused(n: int, cells: dict[str, Any], message: str) -> None:
-    rows = {f"e{number}": {"usability": float(number), "z_dim": float(number + 1), **cells} for number in range(n)}
-    with pytest.raises(QueryError, match=message):
-        tree_importance(table_of(rows), "usability", parameters=LIGHT)
 
 
 def test_searched_settings_are_used_when_asked_for() -> None:

@@ -9,10 +9,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from tests.each import for_each
 from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings, Table
 from zoo.studies.running import StudyOptions, load_study, study_named
@@ -69,18 +67,6 @@ def test_an_encoder_without_a_twin_is_drawn_without_those_corners() -> None:
         drawing.canvas.draw()
     texts = [text.get_text() for text in drawing.axes[1].texts]
     assert "Usability\nunknown" in texts and "Approx.\nunknown" in texts
-
-
-@for_each(
-    [
-        ("sup_rn50", False, "sup_rn50 is not in this table, expected one of its 169"),
-        ("deepcluster_rn50_bs512_ep200_mmselfsup", True, "measured wrongly"),
-    ],
-    arguments=3,
-)
-def test_an_encoder_that_the_table_lacks_is_refused(encoder: str, corrected: bool, words: str) -> None:
-    with pytest.raises(QueryError, match=words):
-        study(shipped_table(corrected=corrected), [encoder])
 
 
 of_encoders = study_module("what_an_encoder_is_good_at")
