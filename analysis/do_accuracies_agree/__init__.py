@@ -103,8 +103,6 @@ MISSING = "the table has no such pair: not measured, not published, or left out 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the claims are held against."""
-
     table: StudyTable
     compared: Mapping[str, PairedComparison | None]  # setting -> comparison; None of too few pairs
     without: PairedComparison | None  # of all labels, without rows on wrong weights
@@ -112,7 +110,6 @@ class Found:
 
 
 def claims_of(found: Found) -> list[Claim]:
-    """All claims, in the order of the paper."""
     return [
         *moments(found),
         p_value(found),

@@ -146,8 +146,6 @@ MEAN, SPREAD, TAU = "first minus second, mean", "first minus second, standard de
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What the claims are held against."""
-
     measured: Mapping[str, Pairs]
     protocols: Sequence[Pairs]
     sources: Sequence[TwoSources]
@@ -166,7 +164,6 @@ class Found:
 
 
 def claims_of(found: Found) -> list[Claim]:
-    """All claims."""
     return [*of_columns.judged(found), *of_mae.judged(found)]
 
 

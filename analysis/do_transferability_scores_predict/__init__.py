@@ -107,8 +107,6 @@ FINE_TUNED = "the paper speaks of fine-tuned encoders, these are probed"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """What the claims are held against."""
-
     quality: Quality
     measured: Measurements
     seconds: Mapping[str, Mapping[int, float]]
@@ -135,7 +133,6 @@ def found_in(measured: Measurements, quality: Quality) -> Found:
 
 
 def claims_of(found: Found) -> list[Claim]:
-    """All claims."""
     every = (of_the_question, of_logme, of_h_score, of_stability, of_neighbours, of_rankme)
     return [claim for claims in every for claim in claims.judged(found)]
 
@@ -175,7 +172,7 @@ def _against_the_probe(found: Found, what: str, *, better: int) -> Answer:
         contradicted=len(surely_behind) == len(cheap),
         value=apart[best].value,
         reason="no score is better than the probe by more than chance",
-        caveat=f"the best of several is chosen afterwards, which flatters it; same cost: at most {COMPARABLE:g} times "
+        caveat=f"the best of several is selected afterwards, which is optimistic; same cost: at most {COMPARABLE:g} times "
         "the seconds",
     )
 

@@ -187,8 +187,6 @@ SEEN = -0.1  # Kendall's tau of the pairs of one year, below which a figure show
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the statements are held against."""
-
     table: StudyTable
     best: pd.DataFrame  # the best 20 % of each year, pretrained on ImageNet-1K
     estimates: Mapping[str, Sequence[Estimate]]  # by what they are of; empty where the table has too few encoders

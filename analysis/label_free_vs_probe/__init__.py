@@ -230,8 +230,6 @@ _OTHERS = "it is of other encoders than ours, so that nothing tells which of bot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What statements are held against."""
-
     predictions: Predictions | str  # of one population, or a sentence on why there are none
     where: str = OURS  # how the population is called in the statements
     joint: Sequence[Estimate] = ()  # what its metrics add to a known accuracy, of an accuracy on another data set

@@ -198,8 +198,6 @@ MISSING = "the table lacks one of the two encoders, or a number of it"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the claims are held against."""
-
     table: StudyTable
     profiles: Profiles
 

@@ -182,8 +182,6 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the claims are held against."""
-
     table: StudyTable
     effect: Effect
 

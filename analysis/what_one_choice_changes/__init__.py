@@ -170,8 +170,6 @@ Effect = Callable[..., ControlledEffect]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the claims are held against."""
-
     table: StudyTable
     effect: Effect  # of a treatment on an outcome, each encoder once
     as_printed: Effect  # of the encoders that the paper's numbers are of, with rows repeated as in the published code

@@ -210,8 +210,6 @@ RANKME, LIDAR = "rankme", "lidar"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """What the claims are held against."""
-
     experiment: Experiment
     laws: Laws
     orders: Orders
@@ -224,7 +222,6 @@ class Found:
 
 
 def claims_of(found: Found) -> list[Claim]:
-    """All claims."""
     said = [
         claim
         for row in SAID
@@ -456,7 +453,7 @@ def some_metric_tells_encoders_of_one_width_apart(found: Found) -> Answer:
         holds=best in surely,
         value=known[best].value,
         reason="the interval of the best one holds 0",
-        caveat=f"the best of several is chosen afterwards, which flatters it; {ELSEWHERE}",
+        caveat=f"the best of several is selected afterwards, which is optimistic; {ELSEWHERE}",
     )
 
 

@@ -77,7 +77,7 @@ class Interaction:
     def verdict(self) -> str:
         """What the p-value and the sign say of the expectation."""
         if self.effect.p > CERTAIN:
-            return "not told apart from none"
+            return "not detected"
         sign = np.sign(self.effect.beside.value or 0.0)
         if not self.expected:
             return "there is one"

@@ -345,7 +345,6 @@ _LABELS = {30: "30", 300: "300", 3_000: "3k", 60_000: "60k", 30_000: "30k", 1_28
 
 
 def all_figures(experiment: Experiment, laws: Laws, orders: Orders) -> list[Figure]:
-    """In the order of the report."""
     n = len(experiment.population)
     return [
         Figure(

@@ -100,8 +100,6 @@ START, TURN, GAP, NOW = 2016, 2019, 2021, 2022  # years of which the paper speak
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the statements are held against."""
-
     table: StudyTable  # all encoders
     imagenet: StudyTable  # those that were pretrained on ImageNet-1K
     best: Years  # of these, the best of each year

@@ -53,7 +53,7 @@ REPEATS = {"filtered": 1, "few": 3}  # the paper has one division into 30 folds;
 N_SUBSAMPLES = 8
 NOTES = (
     "The arrows of Table 3 were read from the text of the paper, which does not tell much better from better.",
-    "SHAP values describe what trees lean on, not what would happen if a choice were made otherwise. Choices that come "
+    "SHAP values describe what trees rely on, not what would happen if a choice were made otherwise. Choices that come "
     "together (ViT and AdamW; generative objective and no projector) share their credit as the trees happen to split.",
     "Trees that explain little, as those of encoder generalization do, have SHAP values that say little.",
 )
@@ -485,7 +485,6 @@ SMALL_FIGURES = (  # name, figure, feature, outcomes
 
 
 def figures_of(trees: Trees) -> list[Figure]:
-    """All figures."""
     if not trees.fitted:
         return []
     found = [*trees.fitted.values()]

@@ -140,14 +140,11 @@ APPENDIX, SECTION = "Appendix C.4", "Section 5.3"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """What the claims are held against."""
-
     own: OnRandomised
     recorded: Recorded
 
 
 def claims_of(found: Found) -> list[Claim]:
-    """All claims."""
     return [claim for claims in (of_randomised, of_methods, of_together) for claim in claims.judged(found)]
 
 

@@ -63,7 +63,7 @@ NOTES = (
     "missing projector is taken for.",
     "Encoders that predict a transformation are from 2015 to 2018, when hardly any other was made: their difference at "
     "equal year extrapolates a straight line.",
-    "A SHAP value describes what trees lean on. Choices that come together (objective, projector, year, architecture, "
+    "A SHAP value describes what trees rely on. Choices that come together (objective, projector, year, architecture, "
     "data) share their credit, so a small value is no proof of a small effect.",
     "Encoders of one method resemble each other more than chance would have it, so intervals of means are too narrow "
     "rather than too wide.",

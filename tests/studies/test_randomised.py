@@ -142,8 +142,8 @@ def test_a_verdict_takes_the_sign_of_both_estimates_and_the_p_of_permutations(
         (-1, 0.01, -2.0, "expectation found"),
         (-1, 0.01, 2.0, "opposite"),
         (1, 0.01, 2.0, "expectation found"),
-        (1, 0.06, 2.0, "not told apart from none"),
-        (0, 0.06, 2.0, "not told apart from none"),
+        (1, 0.06, 2.0, "not detected"),
+        (0, 0.06, 2.0, "not detected"),
         (0, 0.01, 2.0, "there is one"),
     ],
     arguments=4,
@@ -170,7 +170,7 @@ def test_a_planted_interaction_is_found() -> None:
     }
     assert len(found) == 6
     assert found.pop(("epochs x vit", "full")) == "expectation found"
-    assert list(found.values()).count("not told apart from none") >= 4  # the other five have a chance of 5 % each
+    assert list(found.values()).count("not detected") >= 4  # the other five have a chance of 5 % each
 
 
 # --- scaling law -----------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class ExplainedVariance:
         """The two percentages as records: terms "explained variance, by fold" and "explained variance, pooled"."""
         method = f"boosted trees, {self.n_folds} folds x {self.n_repeats}"
         label = Estimate(term="explained variance", n=self.n, unit="percent", outcome=self.outcome, method=method)
-        note = "1 - (mean of the fold RMSEs)^2 / variance, which flatters"
+        note = "1 - (mean of the fold RMSEs)^2 / variance, which is optimistic"
         by_fold = label.with_value(self.by_fold, term="explained variance, by fold", note=note)
         interval = self.pooled_ci_low, self.pooled_ci_high
         note = "out-of-fold R2; the interval covers which encoders were measured, with the models held fixed"

@@ -245,7 +245,7 @@ def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source
         if not moved.steady:
             reason = "the sign depends on which encoders the trees are trained on"
         elif moved.found == "little":
-            reason = "the trees hardly lean on it for this outcome"
+            reason = "its mean SHAP difference is below 1 % of the mean"
         else:
             reason = f"the trees put it at {100 * moved.share:+.1f} % of the mean, and their sign is steady"
         if choice.tied:
