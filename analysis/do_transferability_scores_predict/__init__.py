@@ -172,8 +172,8 @@ def _against_the_probe(found: Found, what: str, *, better: int) -> Answer:
         contradicted=len(surely_behind) == len(cheap),
         value=apart[best].value,
         reason="no score is better than the probe by more than chance",
-        caveat=f"the best of several is selected afterwards, which is optimistic; same cost: at most {COMPARABLE:g} times "
-        "the seconds",
+        caveat=f"the best of several is selected afterwards, which is optimistic; same cost: at most "
+        f"{COMPARABLE:g} times the seconds",
     )
 
 
