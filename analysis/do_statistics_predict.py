@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import HIGH, correlations, is_high
-from zoo.analysis.ols import OlsFit, design_of, fit_ols
+from zoo.analysis.linear import OlsFit, design_of, fit_ols
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, say_above, scatter_groups
@@ -37,10 +37,7 @@ from zoo.studies.findings import (
     undone_by_hc3,
 )
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, risk_label, rows_used
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
+from zoo.studies.tables import risk_label, rows_used, unsigned
 
 ERROR, RANK, UNIFORMITY, ALIGNMENT = "train_test", "train_rank", "train_uniformity", "trainrealaug_alignment"
 CLASS_ALIGNMENT = "train_alignment"
@@ -173,14 +170,14 @@ def _fragile(fits: Fits, alone: Pairs, n_gone: int) -> list[str]:
     if len(two) == 2 and n_gone:
         pairs = [f"{UNIFORMITY} with {LOG_RANK}", f"{CLASS_ALIGNMENT} with {ERROR}"]
         moved = [
-            f"{name} by r {_cell(alone[name + OTHERS][0])} instead of {alone[name][0].value:.2f}"
+            f"{name} by r {unsigned(alone[name + OTHERS][0])} instead of {alone[name][0].value:.2f}"
             for name in pairs
             if name + OTHERS in alone
         ]
         uniformity = _coefficient(fits[f"{MAIN}{OTHERS}"].estimate(UNIFORMITY))
         notes.append(
             f"{n_gone} encoders that predict a transformation have errors and statistics far from all others, and "
-            f"Eq. 26 leans on them: without them three times the effective dimensionality goes with {_cell(two[1])} "
+            f"Eq. 26 leans on them: without them three times the effective dimensionality goes with {unsigned(two[1])} "
             f"points instead of {two[0].value:.1f}; uniformity has {uniformity}; {', '.join(moved)}."
         )
     return notes
@@ -250,7 +247,7 @@ statements = Claims(source=SOURCE)
 def uniformity_goes_with_the_rank(fits: Fits, alone: Pairs) -> Answer:
     r = alone[f"{UNIFORMITY} with {LOG_RANK}"][0]
     return Answer(
-        ours=f"r {_cell(r)} (high: at least {HIGH:g} in size)",
+        ours=f"r {unsigned(r)} (high: at least {HIGH:g} in size)",
         holds=is_high(r),
         contradicted=not is_high(r),
         value=r.value,
@@ -289,7 +286,7 @@ def alignment_within_a_class_predicts(fits: Fits, alone: Pairs) -> Answer:
         raise QueryError(_FEW)
     r, conditional = alone[pair][0], fits[WITHIN].estimate(CLASS_ALIGNMENT)
     return Answer(
-        ours=f"r {_cell(r)} with the error (high: at least {HIGH:g})",
+        ours=f"r {unsigned(r)} with the error (high: at least {HIGH:g})",
         holds=is_high(r, sign=1),
         value=r.value,
         held_as_the_paper_did=_significant(conditional) and (conditional.value or 0) > 0,
@@ -322,9 +319,9 @@ def _coefficients(fits: Mapping[str, OlsFit]) -> Table:
                     str(fit.n),
                     f"{fit.r_squared:.2f}",
                     one.term,
-                    _cell(one),
+                    unsigned(one),
                     _p(one),
-                    _cell(robust),
+                    unsigned(robust),
                     _p(robust),
                     vif,
                 ]
@@ -340,7 +337,7 @@ def _coefficients(fits: Mapping[str, OlsFit]) -> Table:
 
 def _alone(alone: Pairs) -> Table:
     rows = [
-        [f"{r.term}{OTHERS if OTHERS in name else ''}", r.outcome, str(r.n), _cell(r), _p(r), _cell(tau)]
+        [f"{r.term}{OTHERS if OTHERS in name else ''}", r.outcome, str(r.n), unsigned(r), _p(r), unsigned(tau)]
         for name, (r, tau) in alone.items()
     ]
     headers = ["of", "with", "n", "Pearson r [95 % interval]", "p", "Kendall tau [95 % interval]"]
@@ -352,11 +349,7 @@ def _significant(estimate: Estimate) -> bool:
 
 
 def _coefficient(estimate: Estimate) -> str:
-    return f"a coefficient of {_cell(estimate)} (p {_p(estimate)})"
-
-
-def _cell(estimate: Estimate) -> str:
-    return interval(estimate, digits=2, signed=False)
+    return f"a coefficient of {unsigned(estimate)} (p {_p(estimate)})"
 
 
 def _p(estimate: Estimate) -> str:
@@ -390,9 +383,3 @@ def _draw(rows: pd.DataFrame, alone: Pairs) -> Drawing:
     letter(panels)
     legend_below(drawing, panels[0], n_columns=6)
     return drawing
-
-
-if __name__ == "__main__":
-    from zoo.cli import main
-
-    main("study", __file__)

@@ -13,9 +13,9 @@ Command: zoo study do_untrained_encoders_trade_off
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import correlations
@@ -24,10 +24,7 @@ from zoo.evaluation.drawing import COLOURS, Figure, legend_below, new_figure
 from zoo.results.rows import errata
 from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval, risk_label
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
+from zoo.studies.tables import risk_label, unsigned
 
 COMPONENTS = ("usability", "probe_gen")
 SERIES = "resnet50"  # untrained ones that differ in their dimensions only
@@ -102,7 +99,7 @@ def untrained_encoders_above_chance_trade_off(related: Related, degenerate: Sequ
 
 def _trade_off(r: Estimate, tau: Estimate, *, without: Sequence[str] = ()) -> Answer:
     return Answer(
-        ours=f"r {_cell(r)}, tau {_cell(tau)}, {r.n} encoders",
+        ours=f"r {unsigned(r)}, tau {unsigned(tau)}, {r.n} encoders",
         holds=_negative(r) and _negative(tau),
         value=r.value,
         reason="the 95 % intervals of r or tau reach 0" + (f" without {' and '.join(without)}" if without else ""),
@@ -132,14 +129,14 @@ def _arithmetic_note(sound: pd.DataFrame, total: Estimate) -> list[str]:
         f"The components add up to an error near chance that spreads by {sound['train_test'].std():.1f} points only, "
         f"while usability spreads by {sound['usability'].std():.1f}; what one component loses another must gain, so a "
         "negative correlation is partly arithmetic. Probe generalization itself goes with the full-shot error by r "
-        f"{_cell(total)}.",
+        f"{unsigned(total)}.",
         "Encoders of one architecture share parts, so the points are fewer than they look.",
     ]
 
 
 def _relations(estimates: list[Estimate]) -> Table:
     rows = [
-        [one.term, one.outcome, one.method.partition(", ")[2], str(one.n), _cell(one), f"{one.p:.1e}"]
+        [one.term, one.outcome, one.method.partition(", ")[2], str(one.n), unsigned(one), f"{one.p:.1e}"]
         for one in estimates
     ]
     return Table(
@@ -164,10 +161,6 @@ def _values(frame: pd.DataFrame, mine: list[str]) -> Table:
 def _dimensions(series: pd.DataFrame) -> str:
     *others, last = [f"{value:.0f}" for value in series["z_dim"]] or ["no"]
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def _cell(estimate: Estimate) -> str:
-    return interval(estimate, digits=2, signed=False)
 
 
 def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame, mine: list[str]) -> Drawing:
@@ -214,9 +207,3 @@ def _draw(frame: pd.DataFrame, degenerate: list[str], series: pd.DataFrame, mine
     )
     legend_below(drawing, axes, n_columns=3)
     return drawing
-
-
-if __name__ == "__main__":
-    from zoo.cli import main
-
-    main("study", __file__)

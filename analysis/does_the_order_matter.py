@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import pandas as pd
+from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import HIGH, correlations, is_high, leave_one_out, paired_comparison
@@ -25,10 +25,7 @@ from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
 from zoo.studies.running import StudyOptions
-from zoo.studies.tables import interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
+from zoo.studies.tables import unsigned
 
 COMPONENTS = {"probe": "probe generalization", "encoder": "encoder generalization"}
 RISKS = ("train_train", "train-cmplmnt-ntest_train-sbst-ntest", "union_test", "train_test")
@@ -126,7 +123,7 @@ def both_orders_rank_alike(both: pd.DataFrame, name: str) -> Answer:
 
 def _is_high(one: Estimate, reason: str) -> Answer:
     return Answer(
-        ours=f"{one.unit} {_cell(one)} (high: at least {HIGH:g})",
+        ours=f"{one.unit} {unsigned(one)} (high: at least {HIGH:g})",
         value=one.value,
         holds=is_high(one, sign=1),
         contradicted=not is_high(one, sign=1),
@@ -161,7 +158,7 @@ def encoder_generalization_is_of_similar_size(both: pd.DataFrame) -> Answer:
         holds=not _differs(size),
         contradicted=_differs(size),
         value=size.value,
-        reason=f"they differ by {_cell(size)} points; the alternative probe has seen its test "
+        reason=f"they differ by {unsigned(size)} points; the alternative probe has seen its test "
         "images, and the paper calls its estimates worse",
     )
 
@@ -192,30 +189,22 @@ def _relations(
         rows.append(
             [
                 COMPONENTS[name],
-                _cell(r),
+                unsigned(r),
                 f"{without.min():.2f} to {without.max():.2f}",
-                _cell(tau),
-                _cell(difference),
+                unsigned(tau),
+                unsigned(difference),
                 f"{difference.p:.3f}",
             ]
         )
     return Table(
         title=f"Main against alternative decomposition, {len(both)} encoders",
         headers=[
-            "component",
-            "Pearson r [95 % interval]",
-            "r without one encoder",
-            "Kendall tau [95 % interval]",
-            "alternative - main [95 % interval]",
-            "p, paired t",
+            "component", "Pearson r [95 % interval]", "r without one encoder", "Kendall tau [95 % interval]",
+            "alternative - main [95 % interval]", "p, paired t",
         ],
         rows=rows,
         note="The difference in percentage points.",
-    )
-
-
-def _cell(estimate: Estimate) -> str:
-    return interval(estimate, digits=2, signed=False)
+    )  # fmt: skip
 
 
 def _draw(both: pd.DataFrame) -> Drawing:
@@ -261,9 +250,3 @@ def _limits(values: pd.DataFrame) -> tuple[float, float]:
     """From 0, or below the lowest, to above the highest: an annotation moves no limits by itself."""
     low, high = min(0.0, float(values.min().min())), float(values.max().max())
     return low - 0.08 * (high - low), high + 0.12 * (high - low)
-
-
-if __name__ == "__main__":
-    from zoo.cli import main
-
-    main("study", __file__)

@@ -46,8 +46,19 @@ import xgboost
 
 from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.table import study_table
-from zoo.analysis.tree_tuning import ROUNDS, Tuned, suggested, tune
-from zoo.analysis.trees import FIXED, drawn_folds, fold_errors, number_of_workers, others, out_of_fold, sample_of
+from zoo.analysis.trees import (
+    FIXED,
+    ROUNDS,
+    Tuned,
+    drawn_folds,
+    fold_errors,
+    number_of_workers,
+    others,
+    out_of_fold,
+    sample_of,
+    suggested,
+    tune,
+)
 
 N_FOLDS = 10
 MOST_TRIALS = 8  # of ours, in multiples of the other side's; a search that is no better by then is reported as that

@@ -3,7 +3,7 @@
     python scripts/simulate_methods.py [--draws 200] [--processes 2] [--scratch DIR] [--out DIR] [--tune]
 
 Outcomes are drawn with the effects of the randomised population (``zoo.analysis.known_effects``), for the encoders of
-the scenarios below, and every method answers every question about each of them (``zoo.analysis.finding_effects``).
+the scenarios below, and every method answers every question about each of them (``zoo.analysis.known_effects``).
 Written are ``fared.csv`` (a row a scenario, outcome, method and question), ``together.csv`` (a row a scenario, outcome
 and method), ``inflation.csv`` and ``provenance.toml``. ``--tune`` searches the settings of the trees of the randomised
 population first and writes ``tuned_trees.toml``, as those of the published encoders were searched; these keep theirs.
@@ -33,38 +33,33 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import zoo.analysis.finding_effects
 import zoo.analysis.known_effects
-from zoo.analysis.finding_effects import (
+from zoo.analysis.known_effects import (
     LINEAR,
     METHODS,
+    STUDY_OUTCOMES,
     TREE_SET,
     TREES,
     Answers,
     Fared,
     FaredTogether,
     agreement,
+    drawn,
     fared,
     fared_together,
-    linear_answers,
-    tree_answers,
-)
-from zoo.analysis.known_effects import (
-    STUDY_OUTCOMES,
-    drawn,
     for_trees,
     known_effects,
+    linear_answers,
     positions,
     questions_of,
     randomised_table,
     release_share,
+    tree_answers,
     variance_inflation,
 )
-from zoo.analysis.randomised_population import randomised_population
-from zoo.analysis.table import StudyTable, study_table
-from zoo.analysis.threads import one_thread
-from zoo.analysis.tree_tuning import tune_all
-from zoo.analysis.trees import tuned_parameters, written_parameters
+from zoo.analysis.randomised import randomised_population
+from zoo.analysis.table import StudyTable, one_thread, study_table
+from zoo.analysis.trees import tune_all, tuned_parameters, written_parameters
 from zoo.cards.catalogue import catalogue
 from zoo.files import content_folder, replaced
 
@@ -189,7 +184,7 @@ def part(scenario: Scenario, outcome: str, n_draws: int, scratch: Path, out: Pat
 @cache
 def code() -> str:
     """Hash of what draws outcomes and answers about them."""
-    modules = (zoo.analysis.known_effects, zoo.analysis.finding_effects)
+    modules = (zoo.analysis.known_effects, zoo.analysis.known_effects)
     return hashlib.sha256(b"".join(Path(one.__file__).read_bytes() for one in modules)).hexdigest()
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from zoo.analysis.columns import TREE_OUTCOMES
 from zoo.analysis.importance import explained_variance, nested_variance
 from zoo.analysis.table import study_table
-from zoo.analysis.tree_tuning import Tuned, tune_all
-from zoo.analysis.trees import FILE, written_parameters
+from zoo.analysis.trees import FILE, Tuned, tune_all, written_parameters
 
 NAMES = ("by_fold", "nested_by_fold", "pooled", "nested_pooled")
 

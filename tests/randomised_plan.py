@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from zoo.analysis.randomised_population import LEVELS, OBJECTIVES, OUTCOMES, SWITCHES, Population, contrasts_of
+from zoo.analysis.randomised import LEVELS, OBJECTIVES, OUTCOMES, SWITCHES, Population, contrasts_of
 from zoo.analysis.scaling_law import law_errors
 
 N_MEASURED = 50_000

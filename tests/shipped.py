@@ -14,8 +14,7 @@ import pytest
 from zoo.analysis.importance import ExplainedVariance, explained_variance
 from zoo.analysis.label_free import measured_rows
 from zoo.analysis.label_free_agreement import predictions
-from zoo.analysis.table import StudyTable, study_table
-from zoo.analysis.threads import one_thread
+from zoo.analysis.table import StudyTable, one_thread, study_table
 from zoo.results.values import Row
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 from zoo.studies import running

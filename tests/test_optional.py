@@ -58,7 +58,7 @@ def test_without_any_optional_library_every_module_is_imported_or_names_the_extr
     found = json.loads(done.stdout)
     assert {kind for kind, _ in found.values()} == {"MissingExtra"}, found
     assert "'torch'" in found["zoo.loading"][1]
-    assert "[study]" in found["zoo.analysis.ols"][1]
+    assert "[study]" in found["zoo.analysis.linear"][1]
     assert "zoo.cards.catalogue" not in found
 
 

@@ -18,17 +18,34 @@ Command: zoo study do_reported_numbers_agree
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
+
+from zoo.analysis.columns import Estimate
+from zoo.analysis.correlations import HIGH
 from zoo.analysis.reported_agreement import FEWEST_PAIRS
 from zoo.analysis.table import StudyTable, require_encoders
+from zoo.errors import QueryError
+from zoo.evaluation.drawing import (
+    COLOURS,
+    MODE_COLOURS,
+    Figure,
+    legend_below,
+    letter,
+    new_figure,
+    palette,
+    scatter_groups,
+)
 from zoo.results.reported_values import PROTOCOLS, ReportedNumber
-from zoo.studies.findings import Findings, Rows
+from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, Table, excludes_zero
 from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval, unsigned
 
-from .claims import Found, claims_of
-from .figures import agreement_figure, protocols_figure
 from .pairs import (
     Pairs,
+    TwoSources,
     believable,
     by_mode,
     estimates_of,
@@ -39,7 +56,6 @@ from .pairs import (
     two_sources,
     within_clusters,
 )
-from .tables import kinds_table, order_table, protocols_table, sources_table
 
 GAPS = (0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 100.0)  # percentage points between two reported accuracies
 
@@ -121,3 +137,345 @@ def _notes(measured: Mapping[str, Pairs], protocols: Sequence[Pairs], numbers: S
     if single:
         notes.append(f"Compared by one source alone, and so not identified: {'; '.join(single)}.")
     return notes
+
+
+SURE = 0.9  # share of pairs of encoders from which an order counts as told
+SAME = 0.2  # percentage points within which two sources print the same
+MEAN, SPREAD, TAU = "first minus second, mean", "first minus second, standard deviation", "Kendall's tau"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    measured: Mapping[str, Pairs]
+    protocols: Sequence[Pairs]
+    sources: Sequence[TwoSources]
+    order: Sequence[Estimate]
+    estimates: Mapping[str, Sequence[Estimate]]  # by name of the pairs
+    within: Mapping[str, Estimate]
+
+    def one(self, pairs: str, outcome: str) -> Estimate:
+        """An estimate of some pairs; QueryError if they are too few."""
+        for estimate in self.estimates.get(pairs, ()):
+            if estimate.outcome == outcome:
+                return estimate
+        raise QueryError(
+            f"Too few encoders have what {pairs} needs, expected at least {FEWEST_PAIRS} pairs of several sources."
+        )
+
+
+def claims_of(found: Found) -> list[Claim]:
+    return [*of_columns.judged(found), *of_mae.judged(found)]
+
+
+of_columns = Claims(source="assumed where reported numbers stand in one column")
+
+
+@of_columns("A reported linear accuracy is what the published probe finds", paper="no difference")
+def reported_is_measured(found: Found) -> Answer:
+    mean, spread = found.one("linear", MEAN), found.one("linear", SPREAD)
+    return Answer(
+        ours=f"{_cell(mean)} points, sd {spread.value:.1f}, {mean.n} encoders",
+        holds=not excludes_zero(mean),
+        contradicted=excludes_zero(mean),
+        value=mean.value,
+        reason="those who report choose layers, sizes of images and sweeps; which of these it is is not identified",
+    )
+
+
+@of_columns("Reported linear accuracies rank encoders as the published probe does", paper="the same order")
+def reported_ranks_alike(found: Found) -> Answer:
+    tau = found.one("linear", TAU)
+    return Answer(
+        ours=f"tau {_cell(tau)} (high: at least {HIGH:g})",
+        holds=tau.value is not None and tau.value >= HIGH,
+        value=tau.value,
+        reason="they rank otherwise",
+        caveat="encoders of very different accuracy make it so; of near ones see the next claim",
+    )
+
+
+@of_columns(
+    "Of two encoders that are at most half a point apart, the one with the higher reported accuracy is better",
+    paper="better",
+)
+def near_ones_are_told_apart(found: Found) -> Answer:
+    known = [one for one in found.order if one.value is not None]
+    if not known or known[0] is not found.order[0]:
+        raise QueryError(f"Fewer than {FEWEST_PAIRS} pairs of encoders are so near each other.")
+    first = known[0]
+    sure = next((one.term for one in known if one.value is not None and one.value >= SURE), "no gap")
+    return Answer(
+        ours=f"so for {first.value:.0%} of {first.n} pairs of encoders (of a coin: 50 %); for nine in ten from {sure}",
+        holds=first.value is not None and first.value >= SURE,
+        contradicted=first.ci_high is not None and first.ci_high < SURE,
+        value=first.value,
+        reason="the recipes of those who report differ by more than that",
+    )
+
+
+@of_columns("Two sources that evaluate the same weights in the same way print the same number", paper="the same")
+def sources_agree(found: Found) -> Answer:
+    apart = [one for one in found.sources if one.first.source != one.second.source]
+    if len(apart) < FEWEST_PAIRS:
+        raise QueryError(f"{len(apart)} numbers come from two sources, expected at least {FEWEST_PAIRS}.")
+    most = max(abs(one.difference) for one in apart)
+    same = sum(one.is_same for one in apart)
+    kinds = sorted({one.first.protocol.removeprefix("reported-") for one in apart})
+    return Answer(
+        ours=f"{same} of {len(apart)} to the last common digit, all within {most:.2f} points (same: within {SAME:g})",
+        holds=most <= SAME,
+        contradicted=most > SAME,
+        value=most,
+        reason="they evaluate differently",
+        caveat=f"of {' and '.join(kinds)} only: nothing is trained there, so nothing is chosen",
+    )
+
+
+@of_columns("k-NN accuracies rank encoders as linear ones do", paper="the same order")
+def knn_ranks_as_linear(found: Found) -> Answer:
+    name = "linear and k-NN"
+    tau, mean = found.one(name, TAU), found.one(name, MEAN)
+    inside = found.within.get(name)
+    own = "" if inside is None else f", within one source {_cell(inside)}"
+    return Answer(
+        ours=f"tau {_cell(tau)}{own} (high: at least {HIGH:g}); linear {_cell(mean)} points higher, {tau.n} encoders",
+        holds=tau.value is not None and tau.value >= HIGH,
+        value=tau.value,
+        reason="they rank otherwise",
+        caveat="one accuracy does not tell the other: the difference varies with the method",
+    )
+
+
+of_mae = Claims(source="MAE (arXiv:2111.06377), Section 4.3")
+
+
+@of_mae("Linear probing and fine-tuning are largely uncorrelated", paper="largely uncorrelated")
+def linear_and_finetuned_are_uncorrelated(found: Found) -> Answer:
+    tau = found.one("linear and fine-tuned", TAU)
+    inside = found.within.get("linear and fine-tuned")
+    own = "" if inside is None else f", within one source {_cell(inside)}"
+    return Answer(
+        ours=f"tau {_cell(tau)}{own}, {tau.n} encoders (uncorrelated: an interval that holds 0)",
+        holds=not excludes_zero(tau),
+        value=tau.value,
+        reason="over encoders of several methods, where both follow how good a method is; the paper speaks of choices "
+        "within one",
+    )
+
+
+def _cell(estimate: Estimate) -> str:
+    return interval(estimate, digits=2)
+
+
+TOO_FEW = "too few"
+
+
+def kinds_table(
+    title: str, groups: Sequence[Pairs], estimates: Mapping[str, Sequence[Estimate]], *, what: str
+) -> Table:
+    """One row a kind of number or of objective."""
+    none = ", ".join(pairs.name for pairs in groups if not len(pairs))
+    rows = [
+        [pairs.name, str(len(pairs)), *_cells(estimates.get(pairs.name, ()), MEAN, SPREAD, TAU), _range(pairs)]
+        for pairs in groups
+        if len(pairs)
+    ]
+    return Table(
+        title=f"{title}, in percentage points",
+        headers=[what, "pairs", "mean [95 % interval]", "standard deviation", "Kendall's tau", "smallest to largest"],
+        rows=rows,
+        note=f"Positive: reported above measured, by a linear probe with as many labels. Fewer than {FEWEST_PAIRS} "
+        f"pairs get no estimate.{f' Without a pair: {none}.' if none else ''}",
+    )
+
+
+def _cells(estimates: Sequence[Estimate], *outcomes: str) -> list[str]:
+    known = {one.outcome: one for one in estimates}
+    return [
+        interval(known[outcome], digits=2, signed=outcome != SPREAD) if outcome in known else TOO_FEW
+        for outcome in outcomes
+    ]
+
+
+def _range(pairs: Pairs) -> str:
+    return f"{pairs.differences.min():+.2f} to {pairs.differences.max():+.2f}"
+
+
+def order_table(order: Sequence[Estimate]) -> Table:
+    """One row a range of gaps."""
+    return Table(
+        title="Whether the better reported linear accuracy is the better measured one",
+        headers=["reported accuracies apart by", "pairs of encoders", "same order [95 % interval]"],
+        rows=[[one.term, str(one.n), _share(one)] for one in order],
+        note="Share of pairs of encoders; 0.5 is what a coin gives. Intervals from a bootstrap over objectives.",
+    )
+
+
+def _share(one: Estimate) -> str:
+    return TOO_FEW if one.value is None else unsigned(one)
+
+
+def protocols_table(
+    groups: Sequence[Pairs], estimates: Mapping[str, Sequence[Estimate]], within: Mapping[str, Estimate]
+) -> Table:
+    """One row a pair of protocols."""
+    rows = []
+    for pairs in groups:
+        cells = _cells(estimates.get(pairs.name, ()), MEAN, SPREAD, TAU)
+        if pairs.n_clusters == 1 and pairs.are_enough:
+            cells = ["one source alone"] * len(cells)
+        own = within.get(pairs.name)
+        inside = "" if own is None else interval(own, digits=2)
+        rows.append([pairs.name, str(len(pairs)), str(pairs.n_clusters), *cells, inside])
+    return Table(
+        title="Accuracies that two protocols report of the same encoder",
+        headers=[
+            "protocols", "encoders", "sources", "first minus second [95 % interval]", "standard deviation",
+            "Kendall's tau", "tau within one source",
+        ],
+        rows=rows,
+        note="In percentage points. Sources are drawn with all of their encoders where there are at least five of "
+        "them, else encoders.",
+    )  # fmt: skip
+
+
+def sources_table(found: Sequence[TwoSources]) -> Table:
+    """One row a pair of sources and a protocol."""
+    groups: dict[tuple[str, str], list[TwoSources]] = {}
+    for one in found:
+        groups.setdefault((one.between, one.first.protocol), []).append(one)
+    rows = []
+    for (between, protocol), some in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        gaps = [one.difference for one in some]
+        same = sum(one.is_same for one in some)
+        rows.append([between, protocol, str(len(some)), str(same), f"{min(gaps):+.3f} to {max(gaps):+.3f}"])
+    return Table(
+        title="The same weights by the same protocol at the same size of images, as two sources print it",
+        headers=["sources", "protocol", "numbers", "the same", "second minus first"],
+        rows=rows,
+        note="The same: equal at the precision of the coarser one. Two pages of one source are one evaluation.",
+    )
+
+
+def agreement_figure(pairs: Pairs, table: StudyTable, order: Sequence[Estimate]) -> Figure:
+    """Every pair of a reported linear accuracy and a measured one, and how often two encoders are ordered alike."""
+    return Figure(
+        name="reported_against_measured",
+        title="Reported against measured linear accuracy",
+        caption=f"Top-1 accuracy on ImageNet-1K with all labels, in percent, of {len(pairs)} encoders: (a) as "
+        "reported, and as the published linear probe finds it; on the dashed line both are the same, above it the "
+        "reported one is higher. (b) Of two encoders, how often the one with the higher reported accuracy is also the "
+        "better by the probe, by how far the reported ones are apart; bars are 95 % intervals, the dotted line is what "
+        "a coin gives, and small numbers count pairs of encoders.",
+        draw=lambda: _draw_agreement(pairs, table, order),
+    )
+
+
+def _draw_agreement(pairs: Pairs, table: StudyTable, order: Sequence[Estimate]) -> Drawing:
+    drawing, (left, right) = new_figure(height=3.6, n_columns=2, width_ratios=[1.15, 1])
+    modes = table.frame["ssl_mode"].reindex(pairs.first.index).fillna("unknown").astype(str)
+    ends = (min(pairs.first.min(), pairs.second.min()) - 2, max(pairs.first.max(), pairs.second.max()) + 2)
+    left.plot(ends, ends, "--", color="#888888", linewidth=0.8)
+    scatter_groups(left, pairs.second.tolist(), pairs.first.tolist(), modes.tolist(), colours=MODE_COLOURS)
+    left.set(
+        xlabel="measured accuracy [%], higher is better",
+        ylabel="reported accuracy [%]\nhigher is better",
+        xlim=ends,
+        ylim=ends,
+        aspect="equal",
+    )
+    _draw_order(right, order)
+    letter([left, right])
+    legend_below(drawing, left, n_columns=3)
+    return drawing
+
+
+def _draw_order(axes: Axes, order: Sequence[Estimate]) -> None:
+    known = [one for one in order if one.value is not None]
+    for place, one in enumerate(known):
+        if one.ci_low is not None and one.ci_high is not None:
+            axes.vlines(place, 100 * one.ci_low, 100 * one.ci_high, color=COLOURS[0], linewidth=1.2)
+        axes.plot(place, 100 * (one.value or 0.0), "o", color=COLOURS[0])
+        axes.annotate(f"{one.n:,}", (place, 44), ha="center", va="bottom", fontsize=6, color="#555555")
+    axes.axhline(50, color="#444444", linewidth=0.8, linestyle=":")
+    words = [one.term.removesuffix(" points").replace("above ", ">").replace(" to ", "-") for one in known]
+    axes.set_xticks(range(len(known)), words)
+    axes.set(
+        xlabel="reported accuracies apart by [points]",
+        ylabel="pairs in the same order [%]\nhigher is better",
+        xlim=(-0.5, len(known) - 0.5),
+        ylim=(42, 102),
+    )
+
+
+def protocols_figure(groups: Sequence[Pairs], sources: Sequence[TwoSources]) -> Figure:
+    """Two protocols against each other, by source, and how far two sources of one number are apart."""
+    counted = [f"{pairs.name}, {len(pairs)} encoders" for pairs in groups]
+    names = "; ".join(f"({chr(ord('a') + place)}) {words}" for place, words in enumerate(counted))
+    last = chr(ord("a") + len(groups))
+    return Figure(
+        name="protocols_and_sources",
+        title="Two protocols, and two sources, of the same encoder",
+        caption=f"Top-1 accuracy on ImageNet-1K as reported, in percent, higher is better: {names}; marks are those "
+        f"who reported, and on the dashed line both are the same. ({last}) The same weights by the same protocol at "
+        "the same size of images, as two sources print it, second minus first in percentage points.",
+        draw=lambda: _draw_protocols(groups, sources),
+    )
+
+
+def _draw_protocols(groups: Sequence[Pairs], sources: Sequence[TwoSources]) -> Drawing:
+    drawing, axes = new_figure(height=5.2, n_rows=2, n_columns=2, height_ratios=[1.4, 1])
+    shown, last = axes[: len(groups)], axes[3]
+    for spare in axes[len(groups) : 3]:
+        spare.remove()
+    grid = last.get_gridspec()
+    assert grid is not None
+    last.set_subplotspec(grid[1, :])
+    everyone = sorted({_short(name) for pairs in groups for name in pairs.clusters})
+    inks = palette(everyone)
+    for panel, pairs in zip(shown, groups, strict=True):
+        first, _, second = pairs.name.partition(" and ")
+        panel.axline((50, 50), slope=1, linestyle="--", color="#888888", linewidth=0.8)
+        for name, (ink, mark) in inks.items():
+            own = pairs.clusters.map(_short) == name
+            panel.scatter(
+                pairs.first[own],
+                pairs.second[own],
+                s=16,
+                c=ink,
+                marker=mark,
+                linewidths=0.3,
+                edgecolors="white",
+                label=name,
+            )
+        panel.set(
+            xlabel=f"{first} [%], higher is better",
+            ylabel=f"{second} [%], higher is better",
+            xlim=(pairs.first.min() - 2, pairs.first.max() + 2),
+            ylim=(pairs.second.min() - 2, pairs.second.max() + 2),
+        )
+    _draw_sources(last, sources)
+    letter([*shown, last])
+    legend_below(drawing, shown[0], n_columns=3)
+    return drawing
+
+
+def _short(sources: str) -> str:
+    """Names of repositories without their owners."""
+    return " and ".join(name.rpartition("/")[2] for name in sources.split(" and "))
+
+
+def _draw_sources(axes: Axes, sources: Sequence[TwoSources]) -> None:
+    rows: dict[str, list[float]] = {}
+    for one in sources:
+        if one.first.source != one.second.source:
+            rows.setdefault(_short(one.between).replace(" and ", ", "), []).append(one.difference)
+    for place, gaps in enumerate(rows.values()):
+        stacked: dict[float, int] = {}
+        for gap in sorted(gaps):
+            level = stacked[round(gap, 2)] = stacked.get(round(gap, 2), -1) + 1
+            axes.plot(gap, -place + 0.07 * level, "o", color=COLOURS[0], markersize=3)
+    axes.axvline(0, color="#444444", linewidth=0.8, zorder=0)
+    axes.grid(axis="y", visible=False)
+    axes.set_yticks([-place for place in range(len(rows))], [f"{name} ({len(gaps)})" for name, gaps in rows.items()])
+    axes.set(xlabel="second minus first [points]", ylim=(-len(rows) + 0.4, 1.3))

@@ -77,11 +77,7 @@ def believable() -> list[ReportedNumber]:
 
 
 def pairs_with_measured(table: StudyTable, numbers: Sequence[ReportedNumber]) -> dict[str, Pairs]:
-    """By kind of number, its pairs with the error of a linear probe with as many labels; empty ones too.
-
-    Supervised networks, of which the table has none, come from the summaries. Measurements that an erratum excludes are
-    left out on every table.
-    """
+    """By kind of number, its pairs with the error of a linear probe with as many labels; empty ones too."""
     wrong = [erratum.encoder for erratum in errata() if erratum.exclude]
     frame = table.frame.drop(index=wrong, errors="ignore")
     columns = {setting.split: setting.column for setting in SETTINGS}
@@ -223,11 +219,7 @@ def _drawn(pairs: Pairs, seed: int) -> tuple[Floats, str]:
 
 
 def estimates_of(pairs: Pairs, *, seed: int = 0) -> list[Estimate]:
-    """Mean, spread and rank correlation of enough pairs, each with a bootstrap interval; none of too few.
-
-    Objectives or sources are drawn with all of their encoders, where there are at least five; else encoders, and the
-    method says so. A correlation takes columns that vary.
-    """
+    """Mean, spread and rank correlation of enough pairs, each with a bootstrap interval; none of too few."""
     if not pairs.are_enough:
         return []
     counts, method = _drawn(pairs, seed)
@@ -266,10 +258,7 @@ def within_clusters(pairs: Pairs, *, seed: int = 0) -> Estimate | None:
 
 
 def same_order(pairs: Pairs, gaps: Sequence[float], *, seed: int = 0) -> list[Estimate]:
-    """How often two encoders have the same order by both roads, by how far apart the first puts them.
-
-    Shares from 0 to 1, where 0.5 is what a coin gives; intervals by the same bootstrap. Terms are ``"0.5 to 1"``.
-    """
+    """How often two encoders have the same order by both roads, by how far apart the first puts them (0.5: chance)."""
     if not pairs.are_enough:
         return []
     counts, method = _drawn(pairs, seed)

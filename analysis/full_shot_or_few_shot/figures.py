@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import OUTCOMES, Estimate
 from zoo.analysis.correlations import pareto_front
@@ -20,15 +23,7 @@ from zoo.evaluation.drawing import (
     say_above,
     scatter_groups,
 )
-from zoo.optional import requires_extra
 from zoo.studies.tables import draw_with_bars, risk_label
-
-with requires_extra("study", needed_for="A figure"):
-    from matplotlib.figure import Figure as Drawing
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 _LAST_YEAR = 2022  # of the published encoders
 

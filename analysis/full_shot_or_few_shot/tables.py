@@ -1,29 +1,46 @@
-"""Tables 2 and 4 as they are printed, beside what the results table has; the best encoders as tables of a report.
-
-Accuracy is 100 minus the error, in percent. The full-shot accuracy of the last row of Table 4 shares every digit with
-that of another encoder, which an erratum calls suspicious.
-"""
+"""The categories and rows of Tables 2 and 4, the best encoders of each, and the tables of the report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from statsmodels.stats import proportion
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.table import StudyTable
+from zoo.analysis.groups import ordered
+from zoo.analysis.table import StudyTable, require_columns
 from zoo.errors import QueryError
 from zoo.studies.findings import Table
 from zoo.studies.tables import accuracy_label, read_printed, with_interval
 
-from .winners import ANY_FEATURES, TABLE_2, Category, Winner, error_difference, members, winner
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 FULL, ONE, THREE = "train_test", "train-balsbst-ntrain0.01_test", "train-nperclass-3_test"
 SHOWN = (FULL, ONE, THREE)
+
+
+_IMAGENET = {"pretraining_data": ("ImageNet-1K",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    """Encoders that compete with each other."""
+
+    name: str
+    where: Mapping[str, tuple[object, ...]]  # column -> the values that belong to it
+
+
+TABLE_2 = (
+    Category("RN50, ImageNet-1K", {**_IMAGENET, "architecture": ("resnet50",)}),
+    Category("any CNN, ImageNet-1K", {**_IMAGENET, "family": ("resnet", "convnext")}),
+    Category("ViT-S/16, ImageNet-1K", {**_IMAGENET, "architecture": ("vits",), "patch_size": (16,)}),
+    Category("any ViT, ImageNet-1K", {**_IMAGENET, "family": ("vit",)}),
+    Category("any data and architecture, published features", {"is_our_extract": (False,)}),
+)
+"""The categories of the paper's Table 2."""
 CATEGORIES = {category.name: category for category in TABLE_2}
 COLUMNS = {"full-shot": FULL, "1 %": ONE, "3-shot": THREE}  # as the printed tables name them
 
@@ -99,11 +116,7 @@ def winners_of(table: StudyTable) -> list[Winner]:
 
 
 def accuracy_estimates(table: StudyTable) -> list[Estimate]:
-    """The accuracies of Tables 2 and 4, each row in full-shot, 1 % and 3-shot, in percent; higher is better.
-
-    The rows are those of :func:`winners_table` and :func:`features_table`. A winner of two settings is there twice,
-    so ``method`` names the table, and in Table 2 the category and the setting by which it is the best.
-    """
+    """The accuracies of Tables 2 and 4, each row in full-shot, 1 % and 3-shot, in percent."""
     rows = [
         (one.encoder, f"Table 2, {one.category}, best by {accuracy_label(one.setting)}") for one in winners_of(table)
     ]
@@ -242,3 +255,81 @@ def _fact(value: Any) -> str:
 
 def _accuracy(error: float) -> str:
     return "" if error != error else f"{100 - error:.1f}"
+
+
+N_TEST_IMAGES = 50_000  # validation images of ImageNet-1K, on which every error of the table was measured
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The best encoder of a category in one setting."""
+
+    category: str
+    setting: str  # column of the error
+    encoder: str
+    error: float  # percent, lower is better
+    runner_up: str | None  # None if it is the only one
+    margin: float | None  # percentage points by which the runner-up's error is higher
+    n: int  # encoders that compete
+
+
+ANY_FEATURES = Category("any data, architecture and features", {})
+"""The last category with the features that the paper's authors extracted themselves."""
+
+
+def members(table: StudyTable, category: Category) -> pd.DataFrame:
+    """Rows of the encoders of a category; an encoder that lacks one of its columns is in none."""
+    require_columns(category.where)
+    frame = table.frame
+    for column, values in category.where.items():
+        frame = frame[frame[column].isin(list(values))]
+    return frame
+
+
+def winner(table: StudyTable, category: Category, setting: str) -> Winner:
+    """The encoder of a category with the lowest error in a setting, a column such as ``"train_test"``."""
+    require_columns([setting])
+    rows = ordered(members(table, category), setting)
+    if rows.empty:
+        raise QueryError(
+            f"No encoder of the {len(table)} in the table is in the category {category.name!r} and has {setting}; "
+            "expected at least one."
+        )
+    errors = rows[setting].tolist()
+    return Winner(
+        category=category.name,
+        setting=setting,
+        encoder=str(rows.index[0]),
+        error=errors[0],
+        runner_up=str(rows.index[1]) if len(rows) > 1 else None,
+        margin=errors[1] - errors[0] if len(rows) > 1 else None,
+        n=len(rows),
+    )
+
+
+def error_difference(table: StudyTable, first: str, second: str, setting: str) -> Estimate:
+    """First minus second error, with the interval of 50,000 test images taken as two independent samples."""
+    require_columns([setting])
+    counts = []
+    for encoder in (first, second):
+        error = table.frame[setting].get(encoder, math.nan)
+        if math.isnan(error):
+            raise QueryError(f"{encoder} has no {setting} in the table, expected one to compare; measure it.")
+        counts.append(round(error / 100 * N_TEST_IMAGES))
+    samples = (counts[0], N_TEST_IMAGES, counts[1], N_TEST_IMAGES)
+    low, high = proportion.confint_proportions_2indep(*samples, compare="diff", method="newcomb")
+    p = 1.0  # of equal counts, for which the score test divides by nothing if both are 0
+    if counts[0] != counts[1]:
+        p = float(proportion.test_proportions_2indep(*samples, compare="diff", method="score").pvalue)
+    return Estimate(
+        term=f"{first} - {second}",
+        n=N_TEST_IMAGES,
+        unit="percentage points",
+        outcome=setting,
+        method="difference of two errors",
+    ).with_value(
+        (counts[0] - counts[1]) * 100 / N_TEST_IMAGES,
+        (100 * float(low), 100 * float(high)),
+        p=p,
+        note="n counts test images",
+    )

@@ -18,27 +18,34 @@ Command: zoo study what_choices_change_on_average
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from zoo.analysis.columns import COMPONENTS, TREE_OUTCOMES, Estimate
-from zoo.analysis.linear import LinearEffect, global_linear_effect
-from zoo.analysis.ols import adjusted
-from zoo.analysis.table import StudyTable
+from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS, TREE_OUTCOMES, Estimate
+from zoo.analysis.linear import LinearEffect, adjusted, global_linear_effect
+from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.findings import Findings
+from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, Findings, number_claim, undone_by_hc3
 from zoo.studies.running import StudyOptions
+from zoo.studies.tables import interval, per, probability, read_printed
 
-from .artefacts import artefact_records
-from .claims import ALL_OF_IT, HIDDEN, PRINTED, PROJECTOR, Effect, Found, artefacts_of, claims_of, described
-from .figures import CHOICES, effect_figure, rank_figure
 from .tables import (
+    CHOICES,
+    GENERATIVE,
+    SIGNIFICANT,
+    artefact_records,
     artefact_table,
+    effect_figure,
     estimates_table,
     fragile_notes,
+    generative_artefacts,
     overview_table,
+    rank_figure,
     rows_used,
     surviving_note,
     unanswered_notes,
@@ -50,20 +57,11 @@ HOW: dict[str, dict[str, Any]] = {
     "family": {"levels": ("resnet", "vit")},
     "optimizer": {"references": {"optimizer": "sgd"}},
 }
+PROJECTOR, HIDDEN, ALL_OF_IT = "projection2_arch", "projection_nparameters_hidden", "projection_nparameters"
 TREATMENTS = (
-    "z_dim",
-    "n_parameters",
-    "family",
-    "patch_size",
-    "nviews",
-    "n_augmentations",
-    "epochs",
-    "batch_size",
-    PROJECTOR,
-    HIDDEN,
-    "ssl_mode",
-    "optimizer",
-)
+    "z_dim", "n_parameters", "family", "patch_size", "nviews", "n_augmentations", "epochs", "batch_size", PROJECTOR,
+    HIDDEN, "ssl_mode", "optimizer",
+)  # fmt: skip
 NOTES = (
     "Coefficients of logarithms are per unit of the natural logarithm; figure and tables show them per doubling.",
     "Approximation is a property of the architecture, measured on its supervised twin: choices that leave the "
@@ -163,3 +161,284 @@ def _sizes_of_projectors(table: StudyTable) -> list[str]:
         "Beside the hidden parameters of the projector, the second projector alone is a control, for so the printed "
         f"coefficient comes out; with the fallback of other models it is {described(both, f'log({HIDDEN})')}."
     ]
+
+
+Effect = Callable[[str, str], LinearEffect]  # of a treatment on an outcome
+MLP, LINEAR, TRANSFORM = f"{PROJECTOR}[mlp]", f"{PROJECTOR}[linear]", "ssl_mode[transform]"
+PRINTED = read_printed(Path(__file__).with_name("printed.tsv"))
+GENERATIVE_P = (1e-4, 3e-4)  # printed in Appendix D.4 and in Section 5.3.4
+WORDS = {
+    "family[vit]": "ViTs, not ResNets,",
+    "log(n_parameters)": "log parameters",
+    "log(z_dim)": "log dimensions",
+    "log(train_rank)": "log effective dimensionality",
+    "log(n_augmentations)": "log augmentations",
+    MLP: "an MLP projector, not none,",
+    f"log({ALL_OF_IT})": "log projector parameters",
+    LINEAR: "a linear projector, not none,",
+    TRANSFORM: "transformation-predicting objectives",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    table: StudyTable
+    effect: Effect
+
+
+def claims_of(found: Found) -> list[Claim]:
+    """All claims: the printed numbers, then the statements."""
+    return [*(printed_number(found, row) for row in PRINTED), *of_averages.judged(found)]
+
+
+# Printed numbers
+
+
+def printed_number(found: Found, row: Mapping[str, str]) -> Claim:
+    """One number of ``printed.tsv`` beside ours."""
+    term, outcome, what = row["term"], row["outcome"], row["what"]
+    label = OUTCOMES[outcome].label.lower() if outcome in OUTCOMES else found.table.column(outcome).label
+    claim = f"Effect of {WORDS[term]} on {label}: {what}".replace(",:", ":")
+    printed, source = row["printed"], row["source"]
+    try:
+        effect = found.effect(row["treatment"], outcome)
+        ours = quantity(effect, term, what)
+        caveat = undone_by_hc3(effect.estimate(term)) if what == "p-value" else ""
+        theirs, reason = as_the_paper_did(found, effect, term, what)
+    except (QueryError, UnknownName) as error:
+        return number_claim(claim, source=source, printed=printed, ours=None, shown=NOT_AVAILABLE, reason=str(error))
+    return number_claim(
+        claim, source=source, printed=printed, ours=ours, as_the_paper_did=theirs, reason=reason, caveat=caveat
+    )
+
+
+def as_the_paper_did(found: Found, effect: LinearEffect, term: str, what: str) -> tuple[float | None, str]:
+    """The number by the computation that is printed, where it is another one than ours; and why both may differ."""
+    treatment, outcome = effect.treatment, effect.outcome
+    reason = f"ours is {described(effect, term)}"
+    if (treatment, outcome) == ("n_parameters", "usability"):  # one p-value is printed for both
+        theirs = global_linear_effect(published(found.table), treatment, "approx").estimate(term).p
+        return theirs, (
+            f"the printed p-value is that of approximation, where the published rows give {probability(theirs)}; of "
+            f"usability {reason}"
+        )
+    if treatment == ALL_OF_IT:
+        hidden = found.effect(HIDDEN, outcome)
+        return quantity(hidden, f"log({HIDDEN})", what), (
+            "what is printed is of the parameters beyond the projector's first layer, "
+            f"{described(hidden, f'log({HIDDEN})')}; of all its parameters, as the text says, {reason}"
+        )
+    if treatment == "z_dim":
+        freer = global_linear_effect(found.table, treatment, outcome, without=("n_parameters",)).estimate(term)
+        reason += f"; with the encoder's parameters left out of the controls p would be {probability(freer.p)}"
+    return None, reason
+
+
+def quantity(effect: LinearEffect, term: str, what: str) -> float | None:
+    """The coefficient, standard error or p-value of a term."""
+    if what == "standard error":
+        return effect.standard_error(term)
+    return effect.estimate(term).p if what == "p-value" else effect.estimate(term).value
+
+
+def described(effect: LinearEffect, term: str) -> str:
+    """``"-8.6 +- 2.6 with p 0.0014, of 106 encoders"``, or why there is no such number."""
+    estimate, error = effect.estimate(term), effect.standard_error(term)
+    if estimate.value is None or error is None:
+        return estimate.note
+    return f"{estimate.value:.3g} +- {error:.2g} with p {probability(estimate.p)}, of {effect.used} encoders"
+
+
+# Statements
+
+of_averages = Claims(source="Appendix D")
+
+
+@of_averages("Generative objectives are less usable", source="Section 5.3.4, Appendix D.4", paper="p 3e-4, p 1e-4")
+def generative_objectives_are_less_usable(found: Found) -> Answer:
+    estimate = found.effect("ssl_mode", "usability").estimate(GENERATIVE)
+    if estimate.value is not None:
+        return effect_has_sign(estimate, 1)
+    # The rows do not identify the effect: judge what a pseudo-inverse makes of it, as precisely as it is printed.
+    low, high = GENERATIVE_P
+    p = [one.p or 0.0 for one in artefacts_of(published(found.table)).values()]
+    came_out = bool(p) and all(low <= float(f"{one:.0e}") <= high for one in p[:2])
+    reason = f"the rows cannot tell, for the column {estimate.note.partition(': ')[2]}"
+    if p:
+        first, second, shifted, _, other = map(probability, p)
+        reason += (
+            f"; a program that takes the pseudo-inverse prints p {first} or {second}, by the projector that "
+            f"counts, but {shifted} if years count from 2000 and {other} with another reference level, so "
+            "none means anything"
+        )
+    return Answer(ours="not identified", holds=False, held_as_the_paper_did=came_out, reason=reason)
+
+
+@of_averages(
+    "Clustering objectives significantly improve usability, against all others",
+    source="Appendix D.4",
+    paper="significantly",
+)
+def clustering_improves_usability(found: Found) -> Answer:
+    modes = found.table.frame["ssl_mode"]
+    two = replace(found.table, frame=found.table.frame.assign(ssl_mode=modes.where(modes == "clustering", "other")))
+    effect = global_linear_effect(two, "ssl_mode", "usability", references={"ssl_mode": "other"})
+    return effect_has_sign(with_p(effect.estimate("ssl_mode[clustering]")), -1)
+
+
+@of_averages("More dimensions improve usability", source="Appendix D.1", paper="significant")
+def dimensions_improve_usability(found: Found) -> Answer:
+    return effect_has_sign(with_p(found.effect("z_dim", "usability").estimate("log(z_dim)")), -1)
+
+
+@of_averages("More dimensions worsen probe generalization", source="Appendix D.1", paper="significant")
+def dimensions_worsen_probe_generalization(found: Found) -> Answer:
+    return effect_has_sign(with_p(found.effect("z_dim", "probe_gen").estimate("log(z_dim)")), 1)
+
+
+@of_averages("ViTs do not worsen usability", source="Section 5.3.3", paper="do not worsen")
+def vits_do_not_worsen_usability(found: Found) -> Answer:
+    estimate = with_p(found.effect("family", "usability").estimate("family[vit]"))
+    worse = is_significant(estimate, 1)
+    return Answer(
+        ours=shown(estimate),
+        holds=not worse,
+        value=estimate.value,
+        contradicted=worse,
+        caveat=undone_by_hc3(estimate),
+        reason="the usability error of ViTs is significantly larger",
+    )
+
+
+@of_averages("Larger encoders do not change generalization", source="Section 5.3.3", paper="without impact")
+def size_does_not_change_generalization(found: Found) -> Answer:
+    return no_effect(found, "n_parameters", "probe_gen", "enc_gen")
+
+
+@of_averages(
+    "A linear projector improves effective dimensionality, against none",
+    source="Appendix D.3",
+    paper="improves (p 3e-9)",
+)
+def linear_projectors_raise_the_rank(found: Found) -> Answer:
+    effect = found.effect(PROJECTOR, "train_rank")
+    estimate, levels = with_p(effect.estimate(LINEAR)), [one.term for one in effect.estimates]
+    none = effect.used - int(effect.fit.design[levels].to_numpy().sum())
+    return Answer(
+        ours=shown(estimate),
+        holds=is_significant(estimate, 1),
+        value=estimate.value,
+        contradicted=is_significant(estimate, -1),
+        caveat=undone_by_hc3(estimate),
+        reason=f"the effect with the printed p-value is a fall, not a rise, against the {none} encoders without a "
+        "projector",
+    )
+
+
+@of_averages(
+    "An MLP projector does not differ from a linear one in effective dimensionality",
+    source="Appendix D.3",
+    paper="not significantly different",
+)
+def mlp_and_linear_projectors_have_one_rank(found: Found) -> Answer:
+    against_linear = global_linear_effect(found.table, PROJECTOR, "train_rank", references={PROJECTOR: "linear"})
+    estimate = with_p(against_linear.estimate(MLP))
+    return Answer(
+        ours=shown(estimate),
+        holds=not is_significant(estimate),
+        value=estimate.value,
+        contradicted=is_significant(estimate),
+        caveat=undone_by_hc3(estimate),
+        reason="there is a significant difference",
+    )
+
+
+@of_averages(
+    "Projectors do not change the alignment of augmentations", source="Appendix D.3", paper="no significant impact"
+)
+def projectors_do_not_change_alignment(found: Found) -> Answer:
+    return no_effect(found, PROJECTOR, "trainrealaug_alignment")
+
+
+@of_averages("The effect of larger batches is not significant", source="Appendix D.5", paper="not significant")
+def batches_have_no_effect(found: Found) -> Answer:
+    return no_effect(found, "batch_size", *(one.column for one in COMPONENTS))
+
+
+@of_averages(
+    "The effect of more classes of the objective is not significant", source="Appendix D.6", paper="not significant"
+)
+def classes_have_no_effect(found: Found) -> Answer:
+    return no_effect(found, "n_classes", "usability", "probe_gen")
+
+
+def effect_has_sign(estimate: Estimate, sign: int) -> Answer:
+    """Whether an effect is significant and has a sign."""
+    opposite = is_significant(estimate, -sign)
+    reason = "there is a significant effect the other way" if opposite else "the effect is not significant"
+    return Answer(
+        ours=shown(estimate),
+        holds=is_significant(estimate, sign),
+        value=estimate.value,
+        contradicted=opposite,
+        caveat=undone_by_hc3(estimate),
+        reason=f"{reason}: its p-value is {probability(estimate.p)}",
+    )
+
+
+def no_effect(found: Found, treatment: str, *outcomes: str) -> Answer:
+    """Whether a treatment, all of its levels together, has no significant effect on any of some outcomes."""
+    effects = [found.effect(treatment, outcome) for outcome in outcomes]
+    tests = [with_p(one.test or one.estimates[0]) for one in effects]
+    significant = [label_of(one.outcome) for one in tests if is_significant(one)]
+    return Answer(
+        ours="; ".join(f"{label_of(one.outcome)} {all_levels(one)}" for one in effects),
+        holds=not significant,
+        contradicted=bool(significant),
+        reason=f"there is a significant effect on {' and '.join(significant)}",
+    )
+
+
+def artefacts_of(table: StudyTable) -> dict[str, Estimate]:
+    """What a pseudo-inverse says of generative objectives; empty if the model cannot be fitted."""
+    try:
+        return generative_artefacts(table)
+    except QueryError:
+        return {}  # the claim about it says why
+
+
+def published(table: StudyTable) -> StudyTable:
+    """The rows as published, which printed numbers are of; a planted table is taken as it is."""
+    return study_table() if table.corrected or table.mine else table
+
+
+def with_p(estimate: Estimate) -> Estimate:
+    """The estimate, if it has a p-value."""
+    if estimate.p is None:
+        raise QueryError(f"The effect of {estimate.term} on {estimate.outcome} has no p-value here: {estimate.note}.")
+    return estimate
+
+
+def is_significant(estimate: Estimate, sign: int = 0) -> bool:
+    """True if the effect is significant and has the sign, if one is asked for."""
+    return (estimate.value or 0.0) * sign >= 0 and estimate.p is not None and estimate.p < SIGNIFICANT
+
+
+def all_levels(effect: LinearEffect) -> str:
+    """Every effect of a treatment, with what they are together if they are several."""
+    if effect.test is None:
+        return shown(effect.estimates[0])
+    return f"joint p {probability(effect.test.p)}, {', '.join(shown(one) for one in effect.estimates)}"
+
+
+def shown(estimate: Estimate) -> str:
+    """``"+2.8 [-2.5, +8.0] vit against resnet, p 0.3"``: what a p-value leaves open is in the interval."""
+    if estimate.p is None or estimate.ci_low is None or estimate.ci_high is None:
+        return f"{per(estimate)}: {estimate.note}"
+    digits = max(0, 2 - math.floor(math.log10(estimate.ci_high - estimate.ci_low)))
+    unit = per(estimate).removeprefix("dimensionless ")
+    return f"{interval(estimate, digits=digits)} {unit}, p {probability(estimate.p)}"
+
+
+def label_of(outcome: str) -> str:
+    return STUDY_COLUMNS[outcome].label.lower()

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from zoo.analysis.curves import MeasuredCurve, Panel, estimate_of
+from zoo.analysis.columns import Estimate
+from zoo.analysis.curves import (
+    HOW_TO_MEASURE,
+    Kind,
+    MeasuredCurve,
+    Panel,
+    difference_of,
+    estimate_of,
+    largest_of,
+    mean_of,
+    spread_of,
+)
 from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import Drawn, Interval
 from zoo.evaluation.curves.curve import CurvePoint, improvement_text, words_of
 from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import cross_table, interval
-
-from .comparisons import (
-    CALIBRATED,
-    CCI,
-    METHOD,
-    SELF_SUPERVISED,
-    advantage,
-    best_improvement,
-    improvement_estimates,
-    mean_improvement,
-    spread_of_improvements,
-    spread_with_most_labels,
-)
+from zoo.studies.tables import cross_table, unsigned
 
 _Of = Callable[[Sequence[MeasuredCurve]], Drawn]
 
@@ -70,20 +69,13 @@ def regimes_table(panel: Panel) -> Table:
     return Table(
         title=f"Every regime: {panel.name}",
         headers=[
-            "encoder",
-            "labels",
-            "seeds",
-            "risk",
-            "risk of scratch",
-            "calibrated risk",
-            "that of scratch",
-            "relative improvement",
-            "labels scratch needs",
+            "encoder", "labels", "seeds", "risk", "risk of scratch", "calibrated risk", "that of scratch",
+            "relative improvement", "labels scratch needs",
         ],
         rows=rows,
         note=f"Risk: {words_of(panel.metric)} in {first.unit}, lower is better, with 95 % intervals. Blind guess and "
         f"maximal supervision: {shown}. {_ranges(panel)} Protocol: {panel.protocol}.",
-    )
+    )  # fmt: skip
 
 
 def comparison_table(panels: Iterable[Panel]) -> Table:
@@ -113,19 +105,14 @@ def comparison_table(panels: Iterable[Panel]) -> Table:
     return Table(
         title="Tasks beside each other",
         headers=[
-            "task",
-            "self-supervised encoders",
-            "mean CCI",
-            "best CCI",
-            "standard deviation of CCI",
-            "that of calibrated risk with the most labels",
-            "contrastive - non-contrastive, mean CCI",
+            "task", "self-supervised encoders", "mean CCI", "best CCI", "standard deviation of CCI",
+            "that of calibrated risk with the most labels", "contrastive - non-contrastive, mean CCI",
             "contrastive - supervised, mean CCI",
         ],
         rows=rows,
         note="Means and deviations are over these encoders; intervals are of other test images and seeds, not of other "
         "encoders. Those of the best and of deviations are of the basic bootstrap, for noise alone makes both larger.",
-    )
+    )  # fmt: skip
 
 
 def rows_of(panels: Iterable[Panel]) -> list[Rows]:
@@ -151,7 +138,7 @@ def _against_supervised(panel: Panel) -> str:
 
 def _estimated(drawn: Drawn, n: int, unit: str, *, is_pulled: bool = False) -> str:
     one = estimate_of(drawn, term="", outcome="", n=n, unit=unit, method=METHOD, is_pulled=is_pulled)
-    return interval(one, digits=2, signed=False)
+    return unsigned(one)
 
 
 def _ranges(panel: Panel) -> str:
@@ -177,3 +164,177 @@ def _cell(found: Interval | None, digits: int = 2) -> str:
     if found.ci_low is None or found.ci_high is None:
         return text
     return f"{text} [{found.ci_low:.{digits}g}, {found.ci_high:.{digits}g}]"
+
+
+METHOD = "calibrated learning curves"
+CCI, CALIBRATED = "share of the area under the diagonal", "calibrated risk"  # units
+SELF_SUPERVISED: tuple[Kind, ...] = ("contrastive", "non-contrastive")
+LEAST = 2  # encoders that can differ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wins:
+    """In how many regimes of how many curves an encoder is better than scratch."""
+
+    n: int
+    better: int
+    clearly_better: int  # the 95 % interval of the gain lies above 0
+    clearly_worse: int
+    worst: str  # where the gain is least: "ENCODER with 300 labels (depth on shapes)"
+    worst_gain: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparable:
+    """The same encoders on classification and on dense tasks of one data set."""
+
+    dataset: str
+    classification: tuple[Panel, ...]  # with the curves of these encoders alone
+    dense: tuple[Panel, ...]
+    encoders: tuple[str, ...]
+
+    def across(self, of: Callable[[Sequence[MeasuredCurve]], Drawn]) -> tuple[Drawn, Drawn, Drawn]:
+        """A quantity of a panel's curves: its mean over classification, over dense tasks, and their difference."""
+        both = [mean_of([of(panel.curves) for panel in panels]) for panels in (self.classification, self.dense)]
+        return both[0], both[1], difference_of(*both)
+
+
+def improvement_estimates(panel: Panel) -> list[Estimate]:
+    """CCI of each encoder that has one."""
+    return [
+        estimate_of(
+            curve.improvement,
+            term=f"{curve.encoder} ({curve.kind})",
+            outcome=f"CCI: {panel.name}",
+            n=len(curve.curve.points),
+            unit=CCI,
+            method=METHOD,
+        )
+        for curve in panel.curves
+        if curve.improvement is not None
+    ]
+
+
+def gain_estimates(panel: Panel) -> list[Estimate]:
+    """Gain of each encoder in each regime."""
+    return [_gain(curve, regime, panel.name) for curve in panel.curves for regime in range(len(curve.curve.points))]
+
+
+def wins_of(curves: Iterable[tuple[Panel, MeasuredCurve]]) -> Wins:
+    """How often scratch is beaten."""
+    gains = [_gain(curve, regime, panel.name) for panel, curve in curves for regime in range(len(curve.curve.points))]
+    if not gains:
+        raise _nobody("one")
+    least = min(gains, key=_value)
+    return Wins(
+        n=len(gains),
+        better=sum(_value(one) > 0 for one in gains),
+        clearly_better=sum(one.ci_low is not None and one.ci_low > 0 for one in gains),
+        clearly_worse=sum(one.ci_high is not None and one.ci_high < 0 for one in gains),
+        worst=f"{least.term} ({least.outcome.partition(': ')[2]})",
+        worst_gain=least,
+    )
+
+
+def gain_at_ends(curves: Sequence[MeasuredCurve]) -> tuple[Drawn, Drawn, Drawn]:
+    """Mean gain with the fewest labels, the most, and the first less the second, over curves of several regimes."""
+    gains = [curve.gains for curve in curves if len(curve.gains) > 1]
+    if not gains:
+        raise _nobody("one with two data sizes at least")
+    first, last = (mean_of([own[end] for own in gains]) for end in (0, -1))
+    return first, last, difference_of(first, last)
+
+
+def mean_improvement(curves: Sequence[MeasuredCurve]) -> Drawn:
+    """Mean CCI of the curves that have one."""
+    return mean_of(improvements(curves, least=1))
+
+
+def spread_of_improvements(curves: Sequence[MeasuredCurve]) -> Drawn:
+    """Standard deviation of CCI over encoders, at least two."""
+    return spread_of(improvements(curves))
+
+
+def spread_with_most_labels(curves: Sequence[MeasuredCurve]) -> Drawn:
+    """Standard deviation of the calibrated risk over encoders, in the largest regime that all of them have."""
+    if len(curves) < LEAST:
+        raise _nobody("two")
+    shared = set(curves[0].rows.regimes).intersection(*(curve.rows.regimes for curve in curves))
+    if not shared:
+        raise QueryError(f"The curves on {curves[0].rows.dataset} share no data size; {HOW_TO_MEASURE} with the same.")
+    largest = max(shared, key=lambda regime: regime[::-1])
+    return spread_of([curve.calibrated[curve.rows.regimes.index(largest)] for curve in curves])
+
+
+def best_improvement(curves: Sequence[MeasuredCurve]) -> Drawn:
+    """CCI of the best encoder, whichever it is in a draw."""
+    return largest_of(improvements(curves, least=1))
+
+
+def advantage(curves: Sequence[MeasuredCurve], first: Kind, second: Kind) -> Drawn:
+    """Mean CCI of encoders of one kind less that of another."""
+    groups = [[curve for curve in curves if curve.kind == kind] for kind in (first, second)]
+    for kind, group in zip((first, second), groups, strict=True):
+        if not any(curve.improvement is not None for curve in group):
+            raise QueryError(f"No {kind} encoder has a CCI there; {HOW_TO_MEASURE} with such a one.")
+    return difference_of(*(mean_improvement(group) for group in groups))
+
+
+def improvements(curves: Sequence[MeasuredCurve], *, least: int = LEAST) -> list[Drawn]:
+    """CCI of the curves that have one, ``least`` of them at least."""
+    found = [curve.improvement for curve in curves if curve.improvement is not None]
+    if len(found) < least:
+        raise _nobody("two" if least == LEAST else "one")
+    return found
+
+
+def comparable(panels: Iterable[Panel], *kinds: Kind) -> Comparable:
+    """The data set with the most encoders of these kinds that have a CCI on classification and on dense tasks."""
+    by_dataset: dict[str, list[Panel]] = {}
+    for panel in panels:
+        by_dataset.setdefault(panel.dataset, []).append(panel)
+    best: Comparable | None = None
+    for dataset, own in sorted(by_dataset.items()):
+        known = [{curve.encoder for curve in panel.of(*kinds) if curve.improvement is not None} for panel in own]
+        shared = set.intersection(*known)
+        if not shared or len({panel.is_dense for panel in own}) < LEAST:
+            continue
+        if best is None or len(shared) > len(best.encoders):
+            chosen = [_only(panel, shared) for panel in own]
+            best = Comparable(
+                dataset=dataset,
+                encoders=tuple(sorted(shared)),
+                classification=tuple(panel for panel in chosen if not panel.is_dense),
+                dense=tuple(panel for panel in chosen if panel.is_dense),
+            )
+    if best is None:
+        raise QueryError(
+            f"No data set has curves of the same {' or '.join(kinds)} encoder on classification and on a dense task; "
+            f"{HOW_TO_MEASURE} on one."
+        )
+    return best
+
+
+def _only(panel: Panel, encoders: set[str]) -> Panel:
+    return replace(panel, curves=tuple(curve for curve in panel.curves if curve.encoder in encoders))
+
+
+def _gain(curve: MeasuredCurve, regime: int, where: str) -> Estimate:
+    labels = curve.rows.regimes[regime][1]
+    seeds = curve.curve.points[regime].n_seeds
+    return estimate_of(
+        curve.gains[regime],
+        term=f"{curve.encoder} with {labels} label{'s' * (labels != 1)}",
+        outcome=f"gain over scratch: {where}",
+        n=seeds,
+        unit=CALIBRATED,
+        method=METHOD,
+    )
+
+
+def _value(estimate: Estimate) -> float:
+    return 0.0 if estimate.value is None else estimate.value
+
+
+def _nobody(how_many: str) -> QueryError:
+    return QueryError(f"There are too few encoders with a learning curve there, expected {how_many}; {HOW_TO_MEASURE}.")

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.finding_effects import METHODS
+from zoo.analysis.known_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES
+from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Table
 from zoo.studies.tables import interval, probability
 
-from .claims import believed
-from .held import Held, OnRandomised, counts_of
-from .recorded import CONFOUNDED, Recorded
-
-
-def all_tables(own: OnRandomised, recorded: Recorded) -> list[Table]:
-    """In the order of the report."""
-    return [
-        randomised_table(own),
-        fared_table(recorded),
-        trust_table(recorded),
-        choices_table(recorded),
-        inflation_table(recorded),
-        answers_table(own),
-        explained_table(own),
-    ]
+from .recorded import CONFOUNDED, RANDOMISED, Held, OnRandomised, Recorded, believed, counts_of
 
 
 def randomised_table(own: OnRandomised) -> Table:
@@ -228,3 +218,162 @@ def _percent(estimate: Estimate, *, interval: bool = True) -> str:
 
 def _number(estimate: Estimate) -> str:
     return "" if estimate.value is None else f"{estimate.value:.2f}"
+
+
+_INKS = dict(zip((ASSOCIATION, CONTROLLED, LINEAR, TREES), ("#444444", "#E69F00", "#0072B2", "#009E73"), strict=True))
+_AGREE = "#CC79A7"
+_MEASURES: Sequence[tuple[str, str, str, str]] = (
+    ("right_sign", "with_effect", "right sign\n[% of effects]", "higher"),
+    ("found", "with_effect", "found\n[% of effects]", "higher"),
+    ("false", "without_effect", "found where there is none\n[% of choices without]", "lower"),
+    ("covered", "with_interval", "intervals with the effect\n[%]", "95"),
+)
+
+
+def answers_figure(own: OnRandomised) -> Figure:
+    """Answers of each method against randomised effects, by outcome."""
+    shown = [method for method in METHODS if any(one.answered for one in own.of(method))]
+    panels = ", ".join(f"({chr(ord('a') + place)}) {method}" for place, method in enumerate(shown))
+    silent = [method for method in METHODS if method not in shown]
+    none = f" {', '.join(silent).capitalize()} answer nothing here." if silent else ""
+    return Figure(
+        name="answers_and_randomised_effects",
+        title="What the methods say of the randomised population",
+        caption=f"Answers of {panels} against the effects by least squares on all choices that were drawn at random, "
+        f"of {len(own.population)} encoders, in standard deviations of each outcome; a point is a choice and an "
+        "outcome. "
+        "Filled: randomisation tells the effect from none. On the line both say the same; bars are 95 % intervals of "
+        f"the method.{none}",
+        draw=lambda: _draw_answers(own, shown),
+    )
+
+
+def _draw_answers(own: OnRandomised, shown: Sequence[str]) -> Drawing:
+    drawing, panels = new_figure(height=2.9, n_columns=len(shown), sharex=True, sharey=True)
+    scale = {outcome: float(own.table.frame[outcome].std()) for outcome in own.known}
+    for panel, method in zip(panels, shown, strict=True):
+        panel.axline((0, 0), slope=1, color="#999999", linewidth=0.8)
+        for number, outcome in enumerate(own.known):
+            for certain in (False, True):
+                held = [one for one in own.of(method, certain=certain) if one.outcome == outcome and one.answered]
+                if not held:
+                    continue
+                x = [_value(one.randomised) / scale[outcome] for one in held]
+                y = [_value(one.answer) / scale[outcome] for one in held]
+                for place, one in zip(x, held, strict=True):
+                    if one.answer.ci_low is not None and one.answer.ci_high is not None:
+                        ends = (one.answer.ci_low / scale[outcome], one.answer.ci_high / scale[outcome])
+                        panel.vlines(place, *ends, color=COLOURS[number], linewidth=0.5, alpha=0.35)
+                panel.plot(
+                    x,
+                    y,
+                    MARKS[number],
+                    color=COLOURS[number],
+                    markersize=4,
+                    markerfacecolor=COLOURS[number] if certain else "none",
+                    markeredgewidth=0.8,
+                    label=OUTCOMES[outcome].label if certain else None,
+                )
+        panel.set_xlabel("randomised effect [SD]\nlower is better")
+        panel.set_ylim(-3.2, 2.2)
+    panels[0].set_ylabel("answer [SD of the outcome]")
+    letter(panels, list(shown))
+    legend_below(drawing, panels[-1], n_columns=5)
+    return drawing
+
+
+def _value(estimate: Estimate) -> float:
+    return math.nan if estimate.value is None else estimate.value
+
+
+def fared_figure(recorded: Recorded) -> Figure:
+    """Signs, power, false discoveries and coverage by scenario and method."""
+    panels = ", ".join(
+        f"({chr(ord('a') + place)}) {label.split(chr(10))[0]}" for place, (_, _, label, _) in enumerate(_MEASURES)
+    )
+    words = "; ".join(f"{name}: {words}" for name, words in recorded.scenarios.items())
+    return Figure(
+        name="how_methods_fare",
+        title="How the methods fare where effects are known",
+        caption=f"{panels}, in percent of {recorded.n_draws} populations a scenario, five outcomes each, with 95 % "
+        f"intervals as of that many independent answers. {words[0].upper()}{words[1:]}. Controlled pairs have no "
+        "answer where choices are drawn at random.",
+        draw=lambda: _draw_fared(recorded),
+    )
+
+
+def _draw_fared(recorded: Recorded) -> Drawing:
+    scenarios = list(recorded.scenarios)
+    drawing, panels = new_figure(height=3.4, n_columns=len(_MEASURES), sharey=True)
+    for panel, (of, among, label, _) in zip(panels, _MEASURES, strict=True):
+        for number, method in enumerate(recorded.methods):
+            shares = [recorded.share(scenario, method, of, among) for scenario in scenarios]
+            if not (of == "covered" and method == recorded.agreeing):  # it has the linear model's intervals
+                _draw_shares(panel, shares, number, len(recorded.methods), method)
+        panel.set_yticks([-place for place in range(len(scenarios))], scenarios)
+        panel.set_xlim(-3, 103)
+        panel.set_xlabel(label)
+        if of == "covered":
+            panel.axvline(95, color="#999999", linewidth=0.8)
+        if of == "false":
+            panel.axvline(5, color="#999999", linewidth=0.8)
+    letter(panels)
+    legend_below(drawing, panels[0], n_columns=3)
+    return drawing
+
+
+def _draw_shares(panel: Axes, shares: Sequence[Estimate], number: int, total: int, method: str) -> None:
+    ink = _INKS.get(method, _AGREE)
+    x, y = [], []
+    for place, one in enumerate(shares):
+        if one.value is None:
+            continue
+        height = -place + 0.36 - 0.72 * number / (total - 1)
+        x.append(100 * one.value)
+        y.append(height)
+        if one.ci_low is not None and one.ci_high is not None:
+            panel.hlines(height, 100 * one.ci_low, 100 * one.ci_high, color=ink, linewidth=1.0)
+    panel.plot(x, y, MARKS[number], color=ink, markersize=4, label=method)
+
+
+def choices_figure(recorded: Recorded) -> Figure:
+    """Coverage, signs and false discoveries by choice, of the published encoders."""
+    return Figure(
+        name="methods_by_choice",
+        title="Which choices the methods get right among the published encoders",
+        caption="(a) Answers with the right sign, in percent of effects, (b) directions and p-values up to 0.05 given "
+        f"to choices without an effect, (c) 95 % intervals that have the effect, over {recorded.n_draws} populations "
+        "and five outcomes, where choices are those of the published encoders and effects those that randomisation "
+        "found; choices are sorted by how much the others tell of them, least confounded first, and those "
+        "without a part in any outcome are last.",
+        draw=lambda: _draw_choices(recorded),
+    )
+
+
+def _draw_choices(recorded: Recorded) -> Drawing:
+    inflation = recorded.inflation[recorded.inflation["encoders"] != RANDOMISED].set_index("question")["inflation"]
+    order: Callable[[str], float] = lambda name: float(inflation.get(name, math.inf))  # noqa: E731
+    questions = sorted(recorded.questions(CONFOUNDED), key=order)
+    drawing, panels = new_figure(height=1.0 + 0.21 * len(questions), n_columns=3, sharey=True)
+    measures = (_MEASURES[0], _MEASURES[2], _MEASURES[3])
+    for panel, (of, among, label, _) in zip(panels, measures, strict=True):
+        for number, method in enumerate(METHODS):
+            x, y = [], []
+            for place, question in enumerate(questions):
+                one = recorded.share(CONFOUNDED, method, of, among, questions=[question])
+                if one.value is not None:
+                    x.append(100 * one.value)
+                    y.append(-place + 0.24 - 0.16 * number)
+            panel.plot(x, y, MARKS[number], color=_INKS[method], markersize=4, label=method)
+        panel.set_xlabel(label)
+        panel.set_xlim(-4, 104)
+        if of == "covered":
+            panel.axvline(95, color="#999999", linewidth=0.8)
+        if of == "false":
+            panel.axvline(5, color="#999999", linewidth=0.8)
+    labels = [f"{name} ({inflation[name]:.1f})" if name in inflation else name for name in questions]
+    panels[0].set_yticks([-place for place in range(len(questions))], labels)
+    panels[0].set_ylim(-len(questions) + 0.4, 0.6)
+    letter(panels)
+    legend_below(drawing, panels[0], n_columns=4)
+    return drawing

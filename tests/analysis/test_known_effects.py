@@ -9,26 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.shipped import shipped_table
 from zoo.analysis.columns import Estimate
 from zoo.analysis.known_effects import (
-    MODE_OF,
     PRODUCTS,
     QUESTIONS,
-    STUDY_OUTCOMES,
     KnownEffects,
     drawn,
-    for_trees,
     known_effects,
-    positions,
-    questions_of,
     randomised_table,
-    release_share,
     variance_inflation,
 )
-from zoo.analysis.randomised_population import Population, randomised_population
+from zoo.analysis.randomised import Population, randomised_population
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
 
 
 @pytest.fixture(scope="module")
@@ -93,34 +85,6 @@ def test_a_planted_sum_of_contrasts_comes_out_question_by_question(population: P
         assert value == pytest.approx(expected.get(name, 0.0), abs=1e-8), name
 
 
-def test_effects_that_are_not_told_from_none_are_none_if_so_wished():
-    effects = known({"dim": -4.0, "batch": 0.5})
-    unsure = replace(effects, estimates={**effects.estimates, "batch": effects.estimates["batch"].described(p=0.4)})
-    assert unsure.values(certain_only=False)["batch"] == 0.5
-    assert unsure.values(certain_only=True)["batch"] == 0.0
-    assert unsure.values(certain_only=True)["dim"] == -4.0
-
-
-def test_the_randomised_encoders_are_a_study_table(population: Population, table: StudyTable):
-    assert list(table.frame.index) == list(population.choices.index)
-    assert (table.frame["z_dim"] == population.choices["dim"].astype(float)).all()
-    assert (table.frame["nviews"] == population.choices["n_views"].astype(float)).all()
-    for own, column in STUDY_OUTCOMES.items():
-        assert (table.frame[column] == population.outcomes[own].astype(float)).all()
-    assert set(table.frame["ssl_mode"]) == {"contrastive", *MODE_OF.values()}
-    assert (for_trees(table).frame["epochs"] == 200 * table.frame["epochs"]).all()
-
-
-def test_positions_count_changes_about_the_mean():
-    place = positions(small_table())
-    assert place.mean().drop(["vit", "mlp", "linear"]).abs().max() < 1e-12
-    assert place.loc["enc_1", "dim"] - place.loc["enc_0", "dim"] == pytest.approx(1)
-    assert place.loc["enc_3", "epochs"] - place.loc["enc_0", "epochs"] == pytest.approx(3)
-    assert place.loc["enc_1", "augmentations"] - place.loc["enc_0", "augmentations"] == pytest.approx(1)
-    assert (place["mlp"] == 1).all()  # of the first projector, where the second is not known
-    assert (place["width"] == 0).all()  # known of none
-
-
 def test_drawn_outcomes_have_the_effects_they_say():
     table = small_table()
     found = drawn(table, known({"dim": -4.0, "vit": 3.0, "mode siamese": 2.0}), n_draws=3, seed=0)
@@ -130,63 +94,6 @@ def test_drawn_outcomes_have_the_effects_they_say():
     # enc_1 has 4 times the dimensions of enc_0, is a ViT and siamese
     assert (frame.loc["enc_1"] - frame.loc["enc_0"]).to_numpy() == pytest.approx(-4.0 + 3.0 + 2.0)
     assert found.truth["dim"].tolist() == [-4.0] * 3 and found.truth["mode siamese"].tolist() == [2.0] * 3
-
-
-def test_a_number_moves_an_outcome_as_much_as_among_the_randomised_encoders():
-    table = small_table()
-    own = float(positions(table)["dim"].std())
-    found = drawn(table, known({"dim": -4.0, "vit": 3.0}, spreads={"dim": 0.5 * own, "rate": 1.0}), n_draws=2, seed=0)
-    assert found.truth["dim"].tolist() == pytest.approx([-2.0] * 2)
-    assert found.truth["vit"].tolist() == [3.0] * 2  # a level
-    whole = drawn(table, known({"dim": -4.0}, spreads={"dim": 0.5 * own}), n_draws=2, seed=0, rescaled=False)
-    assert whole.truth["dim"].tolist() == [-4.0] * 2
-    frame = pd.DataFrame(found.outcomes, index=table.frame.index)
-    assert (frame.loc["enc_2"] - frame.loc["enc_0"]).to_numpy() == pytest.approx(2 * -2.0)
-
-
-def test_shuffled_modes_have_the_same_effects_in_another_order():
-    found = drawn(
-        small_table(), known({"mode siamese": 2.0, "mode clustering": 5.0}), n_draws=60, seed=1, shuffled_modes=True
-    )
-    pairs = set(zip(found.truth["mode siamese"].tolist(), found.truth["mode clustering"].tolist(), strict=True))
-    assert pairs == {(2, 5), (5, 2), (-2, 3), (3, -2), (-5, -3), (-3, -5)}
-
-
-def test_encoders_of_a_release_share_as_much_of_the_residual_as_is_said():
-    table = small_table()
-    releases = ["a"] * 6 + ["b"] * 6
-    options = {"n_draws": 5, "seed": 2, "releases": releases}
-    noisy = known(residuals=(-3.0, -1.0, 1.0, 3.0))
-    shared = drawn(table, noisy, share_of_release=1.0, **options).outcomes
-    noise = shared - drawn(table, known(), n_draws=5, seed=2).outcomes
-    assert np.ptp(noise[:6], axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
-    assert np.ptp(noise[6:], axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
-    apart = drawn(table, noisy, **options).outcomes
-    assert (np.ptp(apart[:6], axis=0) > 0).all()
-    with pytest.raises(QueryError, match="release of every encoder"):
-        drawn(table, noisy, n_draws=2, seed=0, share_of_release=0.5)
-
-
-def test_interactions_change_outcomes_and_no_effect_at_the_mean():
-    table = small_table()
-    plain = known({"dim": -4.0})
-    crossed = replace(plain, products={**plain.products, ("epochs", "vit"): 2.0})
-    without, with_them = (
-        drawn(table, one, n_draws=1, seed=0, with_products=True).outcomes[:, 0] for one in (plain, crossed)
-    )
-    place = positions(table)
-    product = (place["epochs"] * (place["vit"] - place["vit"].mean())).to_numpy()
-    assert with_them - without == pytest.approx(2.0 * (product - product.mean()))
-
-
-def test_what_a_release_shares_is_all_or_nothing_in_the_clear_cases():
-    releases = {f"enc_{number}": "ab"[number // 4] for number in range(8)}
-    alike = pd.Series([1.0] * 4 + [5.0] * 4, index=list(releases))
-    assert release_share(alike, releases).value == 1.0
-    within = pd.Series([-1.0, 1.0, -1.0, 1.0] * 2, index=list(releases))
-    assert release_share(within, releases).value == 0.0
-    with pytest.raises(QueryError, match="several releases"):
-        release_share(alike, dict.fromkeys(releases, "a"))
 
 
 def test_inflation_is_one_where_choices_are_independent_and_infinite_where_one_follows():
@@ -202,18 +109,3 @@ def test_inflation_is_one_where_choices_are_independent_and_infinite_where_one_f
     assert found["epochs"] == pytest.approx(1)
     assert math.isinf(found["dim"]) and math.isinf(found["batch"])
     assert "views" not in found  # it never varies
-
-
-def test_choices_of_published_encoders_are_more_confounded_than_those_drawn(table: StudyTable):
-    published, own = variance_inflation(shipped_table()), variance_inflation(table)
-    assert all(published[name] > own[name] for name in own)
-
-
-def test_questions_are_those_that_the_table_allows(table: StudyTable):
-    own = {one.name for one in questions_of(table)}
-    assert own == {one.name for one in QUESTIONS}  # every mode, and nothing without a part
-    published = {one.name: one for one in questions_of(shipped_table())}
-    assert "mode supervised" not in published
-    assert published["mode distillation"].level == "hierarchical"
-    nothing = [one for one in published.values() if one.contrasts is None]
-    assert {one.column for one in nothing} == {"patch_size", "optimizer", "pretraining_data"}

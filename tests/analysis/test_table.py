@@ -7,23 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.own_encoder import MINE, add_own_encoder
-from tests.result_rows import user_of
 from tests.shipped import shipped_table
-from zoo import results_df
 from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS
 from zoo.analysis.table import study_table, table_of
 from zoo.cards.schema import NOT_APPLICABLE, NOT_PUBLISHED
 from zoo.errors import QueryError, UnknownName
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
-
-
-def test_the_default_table_is_the_published_one() -> None:
-    table, published = study_table(), results_df(False, as_published=True, is_lower=False)
-    assert list(table.frame.index) == list(published.index)
-    for name in published.columns:
-        ours, theirs = table.frame[name], published[name]
-        assert ((ours == theirs) | (ours.isna() & theirs.isna())).all(), name
 
 
 def test_the_corrected_table_is_signed_and_lacks_the_wrong_row() -> None:
@@ -34,13 +24,6 @@ def test_the_corrected_table_is_signed_and_lacks_the_wrong_row() -> None:
     assert (corrected.frame["usability"] < 0).sum() == 12
     parts = corrected.frame[["approx_plus_usability", "probe_gen", "enc_gen"]].sum(axis=1)
     assert (parts - corrected.frame["train_test"]).abs().max() < 1e-9
-
-
-@pytest.mark.parametrize(
-    ("population", "n"), [("self-supervised", 169), ("untrained", 16), ("supervised", 15), ("all", 200)]
-)
-def test_every_population_has_its_encoders(population: str, n: int) -> None:
-    assert len(study_table(population)) == n  # type: ignore[arg-type]
 
 
 def test_every_column_says_what_it_is() -> None:
@@ -84,11 +67,6 @@ def test_a_planted_table_keeps_its_cells_and_knows_its_columns() -> None:
         table_of({"a": {"zdim": 3}})
 
 
-def test_an_infinite_cell_is_refused_with_its_place() -> None:
-    with pytest.raises(QueryError, match=r"usability of 'a' is inf, expected a finite number"):
-        table_of({"a": {"usability": float("inf")}})
-
-
 def test_encoders_of_the_user_enter_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_own_encoder(tmp_path, monkeypatch)
     assert MINE not in study_table().frame.index
@@ -99,15 +77,6 @@ def test_encoders_of_the_user_enter_only_when_asked_for(tmp_path: Path, monkeypa
     assert (row["train_test"], row["approx"], row["usability"]) == (24.5, 1.5, 10.5)
     assert (row["probe_gen"], row["enc_gen"], row["train-nperclass-3_test"]) == (10.0, 2.5, 51.0)
     assert (row["z_dim"], row["epochs"], row["nviews"], row["n_augmentations"]) == (384, 800, 12, 2)
-
-
-def test_my_measurement_of_a_published_encoder_is_named_and_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    user_of(tmp_path, monkeypatch)({})
-    table = study_table(with_mine=True)
-    assert table.mine == ()
-    assert table.left_out == {"your measurement of a published encoder, whose published row counts": ("dino_vitS16",)}
 
 
 def test_the_newest_source_of_a_statistic_counts_and_its_seeds_are_averaged(

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost
 
+from tests.each import for_each
 from tests.shipped import shipped_table
 from zoo.analysis.table import StudyTable, table_of
 from zoo.analysis.trees import (
     FIXED,
-    checked_parameters,
+    TREE_FEATURES,
+    coded,
     drawn_folds,
     explained_by_fold,
     explained_pooled,
     fold_errors,
     others,
     out_of_fold,
-    pooled_interval,
+    prepared,
     sample_of,
 )
 from zoo.errors import QueryError, UnknownName
@@ -51,7 +49,7 @@ def test_scores_of_the_same_folds_and_settings_are_those_of_xgb_cv(published: St
     pairs = [(others(sample.n, fold), fold) for fold in folds]
     matrix = xgboost.DMatrix(sample.x, label=sample.y)
     reference = xgboost.cv({**settings, "seed": 3, "nthread": 1}, matrix, PARAMETERS["rounds"], folds=pairs)
-    predictions = out_of_fold(sample, checked_parameters(PARAMETERS), [folds], seed=3)
+    predictions = out_of_fold(sample, dict(PARAMETERS), [folds], seed=3)
     ours = fold_errors(sample.y, predictions[0], folds).mean()
     assert ours == pytest.approx(reference["test-rmse-mean"].iloc[-1], rel=1e-6)  # XGBoost's metric is in float32
 
@@ -59,32 +57,12 @@ def test_scores_of_the_same_folds_and_settings_are_those_of_xgb_cv(published: St
 def test_predictions_do_not_depend_on_the_number_of_workers_nor_on_what_ran_before(published: StudyTable) -> None:
     sample = sample_of(published, "probe_gen", "few")
     divisions = [drawn_folds(sample.n, 5, seed=0, draw=draw) for draw in (1, 2)]
-    settings = checked_parameters(PARAMETERS)
+    settings = dict(PARAMETERS)
     alone = out_of_fold(sample, settings, divisions, seed=0, n_workers=1)
     together = out_of_fold(sample, settings, divisions, seed=0, n_workers=4)
     backwards = out_of_fold(sample, settings, divisions[::-1], seed=0, n_workers=1)[::-1]
     assert (alone == together).all()
     assert (alone == backwards).all()
-
-
-def test_a_row_does_not_see_itself(published: StudyTable) -> None:
-    sample = sample_of(published, "usability", "few")
-    folds = drawn_folds(sample.n, 5, seed=0, draw=1)
-    before = out_of_fold(sample, checked_parameters(PARAMETERS), [folds], seed=0)[0]
-    y = sample.y.copy()
-    y[folds[2]] += 50.0  # the outcomes of one fold are of no concern to its own predictions
-    after = out_of_fold(replace(sample, y=y), checked_parameters(PARAMETERS), [folds], seed=0)[0]
-    assert (before[folds[2]] == after[folds[2]]).all()
-    assert (before[folds[0]] != after[folds[0]]).all()
-
-
-@pytest.mark.parametrize(("n", "n_folds"), [(11, 3), (169, 30), (10, 10)])
-def test_folds_divide_all_rows_into_nearly_equal_parts(n: int, n_folds: int) -> None:
-    folds = drawn_folds(n, n_folds, seed=0, draw=1)
-    assert sorted(np.concatenate(folds)) == list(range(n))
-    sizes = {len(fold) for fold in folds}
-    assert len(folds) == n_folds and max(sizes) - min(sizes) <= 1
-    assert sorted([*others(n, folds[0]), *folds[0]]) == list(range(n))
 
 
 def test_both_percentages_are_what_their_definitions_say() -> None:
@@ -96,40 +74,6 @@ def test_both_percentages_are_what_their_definitions_say() -> None:
     assert explained_by_fold(errors, y) == pytest.approx(100 * (1 - 2.0**2 / 5))  # mean of 0, 2 and 4
     assert explained_pooled(y, predictions[None]) == pytest.approx(100 * (1 - 5.0 / 5))  # (0 + 0 + 4 + 16) / 4
     assert explained_pooled(y, np.array([y, predictions])) == pytest.approx(100 * (1 - 2.5 / 5))  # two repeats
-
-
-def test_the_percentage_by_fold_is_never_below_the_pooled_one_when_folds_are_equally_large() -> None:
-    generator = np.random.default_rng(0)
-    y, predictions = generator.normal(size=(2, 60))
-    folds = np.array_split(np.arange(60), 12)
-    assert explained_by_fold(fold_errors(y, predictions, folds), y) >= explained_pooled(y, predictions[None])
-
-
-def test_the_interval_is_around_the_pooled_percentage_and_narrower_for_more_rows() -> None:
-    generator = np.random.default_rng(0)
-    widths = []
-    for n in (50, 2000):
-        y = generator.normal(size=n)
-        predictions = (y + generator.normal(scale=0.5, size=n))[None]
-        low, high = pooled_interval(y, predictions, seed=0)
-        assert low < explained_pooled(y, predictions) < high
-        widths.append(high - low)
-    assert widths[1] < widths[0] / 4  # about the root of 40
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"rounds": 0}, "setting rounds is 0, expected a number from 1"),
-        ({"max_depth": 4.5}, "setting max_depth is 4.5, expected a whole number"),
-        ({"subsample": 1.5}, "setting subsample is 1.5, expected a number from 1e-09 to 1"),
-        ({"eta": "fast"}, "setting eta is 'fast'"),
-        ({"gamma": 1.0}, "have an unknown gamma"),
-    ],
-)
-def test_wrong_settings_are_refused_in_one_sentence(change: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(QueryError, match=sentence):
-        checked_parameters({**PARAMETERS, **change})
 
 
 def test_outcomes_that_cannot_be_explained_are_refused_in_one_sentence() -> None:
@@ -146,17 +90,53 @@ def test_outcomes_that_cannot_be_explained_are_refused_in_one_sentence() -> None
         sample_of(table, "usabilty", ["z_dim"])
 
 
-@pytest.mark.parametrize("library", ["xgboost", "optuna"])
-def test_a_missing_library_is_one_sentence_that_names_the_extra(library: str) -> None:
-    script = (
-        "import sys\n"
-        f"sys.modules[{library!r}] = None\n"  # an import of it now fails as if it were not installed
-        "from zoo.errors import MissingExtra\n"
-        "try:\n"
-        "    import zoo.analysis.importance, zoo.analysis.tree_tuning\n"
-        "except MissingExtra as error:\n"
-        "    print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert f"needs the library '{library}', which is not installed" in done.stdout
-    assert "[study]" in done.stdout
+@for_each(
+    [
+        ("epochs", 310.0, 400.0),
+        ("epochs", 105.0, 200.0),
+        ("epochs", 32.0, 0.0),
+        ("n_augmentations", 7.0, 8.0),
+        ("n_augmentations", 6.0, 6.0),
+        ("z_dim", 384.0, 512.0),  # above 256 * sqrt(2) = 362
+        ("z_dim", 768.0, 1024.0),
+        ("z_dim", 720.0, 512.0),  # below 512 * sqrt(2) = 724
+        ("patch_size", 7.0, 8.0),
+        ("patch_size", 8.0, 8.0),
+        ("nviews", 12.0, 16.0),
+        ("n_parameters", 23_508_032.0, 2.0**24),
+        ("batch_size", 4096.0, 4096.0),
+        ("n_negatives", 65_535.0, 65_536.0),
+        ("learning_rate", 0.2, 0.1),
+        ("learning_rate", 4e-4, 1e-3),  # above 10^-3.5
+        ("weight_decay", 1e-6, 1e-6),
+        ("weight_decay", 0.0, 0.0),
+        ("projection_nparameters_hidden", 134_222_784.0, 134_222_784.0),
+        ("year", 2021.0, 2021.0),
+    ],
+    arguments=3,
+)
+def test_numbers_are_rounded_by_the_rule_of_their_column(column: str, published: float, rounded: float) -> None:
+    table = table_of({"one": {column: published}, "two": {column: published}})
+    assert prepared(table, [column])[column].tolist() == pytest.approx([rounded] * 2, rel=1e-12)
+
+
+def test_what_is_missing_stays_missing_in_numbers_and_in_text() -> None:
+    table = table_of({"a": {"z_dim": 512.0, "family": "vit", "is_ema": True}, "b": {}})
+    frame = prepared(table, ["z_dim", "family", "is_ema"])
+    assert frame.loc["b"].isna().all()
+    codes = coded(frame)
+    assert codes.loc["b"].isna().all()
+    assert codes.loc["a"].tolist() == [512.0, 0.0, 1.0]
+
+
+@for_each(TREE_FEATURES)
+def test_the_published_table_becomes_numbers_that_decode_to_its_text(features: str) -> None:
+    table = shipped_table()
+    frame = prepared(table, features)
+    codes = coded(frame)
+    assert frame.shape == codes.shape == (169, len(TREE_FEATURES[features]))
+    assert set(codes.dtypes) == {np.dtype("float64")}
+    assert (codes.isna() == frame.isna()).all(axis=None)
+    for name in frame.select_dtypes("category"):
+        decoded = codes[name].map(dict(enumerate(frame[name].cat.categories)))
+        pd.testing.assert_series_equal(decoded.astype(object), table.frame[name].astype(object), check_names=False)

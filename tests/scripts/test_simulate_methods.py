@@ -10,7 +10,7 @@ import pytest
 from scripts import simulate_methods
 from scripts.simulate_methods import SCENARIOS, STUDY, part, write
 from tests.shipped import study_module
-from zoo.analysis.finding_effects import CONTROLLED, LINEAR, METHODS, TREES
+from zoo.analysis.known_effects import CONTROLLED, LINEAR, METHODS, TREES
 
 
 @pytest.fixture(scope="module")

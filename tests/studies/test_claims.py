@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from tests.each import for_each
-from zoo.studies.findings import agrees_with, number_claim, shown_verdict, statement_claim
+from zoo.analysis.columns import Estimate
+from zoo.errors import QueryError, UnknownName
+from zoo.studies.findings import (
+    Answer,
+    agrees_with,
+    answered,
+    excludes_zero,
+    number_claim,
+    one_of,
+    some_of,
+)
 
 
 @for_each(
@@ -41,37 +51,10 @@ def test_what_is_no_printed_number_is_refused() -> None:
         agrees_with("about 3", 3)
 
 
-def test_a_misprint_is_corrected_by_what_should_have_been_printed() -> None:
-    assert (
-        number_claim("x", source="D.5", printed="2e-3", ours=0.0243, misprint_of="2e-2", reason="r").verdict
-        == "corrected"
-    )
-    other = number_claim("x", source="D.5", printed="2e-3", ours=0.043, misprint_of="2e-2", reason="r")
-    assert other.verdict == "not reproducible"
-
-
-def test_a_count_settles_what_another_number_does_not() -> None:
-    assert number_claim("x", source="E.1", printed="2", ours=23, settled=True, reason="r").verdict == "corrected"
-    assert number_claim("x", source="E.1", printed="2", ours=2, settled=True, reason="r").verdict == "agrees"
-    assert (
-        number_claim("x", source="E.1", printed="2", ours=None, settled=True, reason="r").verdict == "not reproducible"
-    )
-
-
-@pytest.mark.parametrize(
-    ("holds", "held", "verdict"),
-    [(True, False, "agrees"), (False, True, "corrected"), (False, False, "not reproducible")],
-)
-def test_a_statement_gets_the_verdict_of_its_computation(holds: bool, held: bool, verdict: str) -> None:
-    claim = statement_claim("x", source="5.1", paper="a", ours="b", holds=holds, held_as_the_paper_did=held, reason="r")
-    assert claim.verdict == verdict
-
-
 INSIDE, OUTSIDE, WIDE = (0.30, 0.80), (0.61, 0.80), (-0.70, 0.80)
 
 
-@pytest.mark.parametrize(
-    ("printed", "ours", "more", "verdict"),
+@for_each(
     [
         ("0.60", 0.604, {}, "agrees"),
         ("0.60", 0.604, {"interval": OUTSIDE}, "agrees"),  # what rounds to it needs no interval
@@ -92,6 +75,7 @@ INSIDE, OUTSIDE, WIDE = (0.30, 0.80), (0.61, 0.80), (-0.70, 0.80)
         ("<1e-9", 2e-4, {"misprint_of": "4e-9", "as_the_paper_did": 3.96e-9}, "corrected"),
         ("<1e-9", 2e-4, {"misprint_of": "4e-9", "as_the_paper_did": 3.2e-9}, "not reproducible"),
     ],
+    arguments=4,
 )
 def test_one_rule_gives_every_verdict(printed: str, ours: float | None, more: dict[str, Any], verdict: str) -> None:
     claim = number_claim("x", source="s", printed=printed, ours=ours, reason="r", **more)
@@ -106,15 +90,48 @@ def test_a_caveat_is_shown_whatever_the_verdict() -> None:
     assert other.reason == "why; HC3 undoes it"
 
 
-def test_a_verdict_says_which_encoder_it_rests_on() -> None:
-    claim = statement_claim(
-        "x",
-        source="s",
-        paper="a",
-        ours="b",
-        holds=False,
-        contradicted=True,
-        reason="r",
-        rests_on="one encoder, of sela",
+ESTIMATE = Estimate(term="usability", outcome="train_test", value=0.4, ci_low=0.1, ci_high=0.7, n=9, unit="tau")
+
+
+def ask(answer: Answer | Exception) -> tuple[str, str, str]:
+    def compute() -> Answer:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    claim = answered("It falls", source="Figure 4", paper="falls", answer=compute)
+    return claim.ours, claim.verdict, claim.reason
+
+
+def test_an_answer_decides_the_verdict() -> None:
+    assert ask(Answer(ours="-3", holds=True, reason="unused")) == ("-3", "agrees", "")
+    assert ask(Answer(ours="+1", holds=False, reason="it rises")) == ("+1", "not reproducible", "it rises")
+    assert ask(Answer(ours="+1", holds=False, held_as_the_paper_did=True, reason="a fault")) == (
+        "+1",
+        "corrected",
+        "a fault",
     )
-    assert shown_verdict(claim.verdict, claim.rests_on) == "corrected (rests on one encoder, of sela)"
+
+
+def test_what_a_table_cannot_answer_is_not_available_for_the_reason_it_gives() -> None:
+    assert ask(QueryError("No encoder is of 2016.")) == ("not available", "not reproducible", "No encoder is of 2016.")
+    assert ask(UnknownName("column", "usabilty", ["usability"]))[0] == "not available"
+
+
+def test_a_fault_of_the_program_is_no_answer() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ask(ZeroDivisionError("1 / 0"))
+
+
+def test_an_estimate_is_found_by_term_and_outcome_or_missed_in_one_sentence() -> None:
+    assert one_of([ESTIMATE], "usability", "train_test") is ESTIMATE
+    with pytest.raises(QueryError, match=r"^Too few encoders of the table have what usability with enc_gen needs"):
+        one_of([ESTIMATE], "usability", "enc_gen")
+    with pytest.raises(QueryError, match=r"^Too few encoders of the table have components to compare"):
+        some_of([], "components")
+
+
+def test_an_interval_excludes_zero_only_if_there_is_one() -> None:
+    assert excludes_zero(ESTIMATE)
+    assert not excludes_zero(ESTIMATE.described(ci_low=-0.1))
+    assert not excludes_zero(ESTIMATE.described(ci_low=None, ci_high=None))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.each import for_each
 from tests.planted_curves import (
     MAE,
     ROTNET,
@@ -19,7 +19,7 @@ from tests.planted_curves import (
     provenance,
 )
 from tests.shipped import study_module
-from zoo.analysis.curves import Panel, curve_measurements, found_curves, main_panels, panels_of
+from zoo.analysis.curves import Panel, found_curves, main_panels, panels_of
 from zoo.analysis.table import study_table
 from zoo.errors import QueryError
 from zoo.evaluation.curves.recipe import TASKS
@@ -29,12 +29,11 @@ from zoo.results.rows import Measurement
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
-comparisons = study_module("what_is_pretraining_worth", "comparisons")
+comparisons = study_module("what_is_pretraining_worth", "tables")
 
 NAME = "what_is_pretraining_worth"
-tables, of_paper = study_module(NAME, "tables"), study_module(NAME, "claims")
+tables, of_paper = study_module(NAME, "tables"), study_module(NAME)
 STUDY = load_study(study_named(NAME))
-Worth = Mapping[str, Mapping[str, float]]
 
 
 def panels(rows: list[Measurement]) -> tuple[Panel, ...]:
@@ -55,8 +54,7 @@ def planted() -> list[Claim]:
     return claims(population())
 
 
-@pytest.mark.parametrize(
-    ("words", "value"),
+@for_each(
     [
         ("in every regime", 18),  # two encoders, three tasks, three regimes
         ("over all regimes", 0.2),  # the least of the means over two encoders: .5, .3, .2
@@ -69,8 +67,9 @@ def planted() -> list[Claim]:
         ("as contrastive on classification", 0.55 - 0.5),
         ("as contrastive on dense", 0.25 - 0.3),
     ],
+    arguments=2,
 )
-def test_what_is_planted_is_found_and_agrees(planted: list[Claim], words: str, value: float) -> None:
+def test_what_is_planted_is_found_and_agrees(words: str, value: float, planted: list[Claim]) -> None:
     one = claim(planted, words)
     assert one.value == pytest.approx(value, abs=1e-6)
     assert one.verdict == "agrees", one
@@ -96,24 +95,6 @@ def test_the_opposite_population_upholds_no_claim_and_corrects_none() -> None:
     )
 
 
-def test_noise_leaves_claims_open_and_says_that_the_encoders_do_not_tell() -> None:
-    equal: Worth = {task: dict.fromkeys(encoders, 0.2) for task, encoders in WORTH.items()}
-    found = claims(population(equal, half_width=0.15))
-    for words in ("differ more in CCI", "The best self-supervised", "ones on classification", "by less on dense"):
-        one = claim(found, words)
-        assert one.verdict == "not reproducible" and "do not tell" in one.reason and "tiny networks" in one.reason
-    assert "most are within chance" in claim(found, "in every regime").reason
-    assert "do not settle it" in claim(found, "as contrastive on classification").reason
-
-
-def test_a_supervised_encoder_that_has_seen_the_labels_is_named() -> None:
-    rows = [*curve(SIMCLR, 0.3, dataset="shapes"), *curve(SUPERVISED, 0.35, dataset="shapes")]
-    one = claim(claims(rows), "as contrastive on classification")
-    assert f"{SUPERVISED} has seen the labels of classification on shapes" in one.ours and one.verdict == "agrees"
-    elsewhere = claim(claims(population()), "as contrastive on classification")
-    assert "has seen" not in elsewhere.ours
-
-
 def test_a_claim_without_the_rows_that_it_needs_says_so() -> None:
     found = claims(curve(SIMCLR, 0.3))
     assert claim(found, "in every regime").verdict == "agrees"
@@ -124,12 +105,6 @@ def test_a_claim_without_the_rows_that_it_needs_says_so() -> None:
     assert "No non-contrastive encoder has a CCI" in claim(claims(only_contrastive), "ones on classification").reason
     supervised = claim(claims(curve(SUPERVISED, 0.3)), "in every regime")
     assert "No task has curves of contrastive encoders" in supervised.reason
-
-
-def test_without_any_curve_nothing_is_available_and_no_claim_is_lost(planted: list[Claim]) -> None:
-    found = of_paper.claims.judged(())
-    assert [one.claim for one in found] == [one.claim for one in planted]
-    assert {one.ours for one in found} == {"not available"} and all(one.reason for one in found)
 
 
 def test_tasks_are_compared_on_the_encoders_that_all_of_them_have() -> None:
@@ -171,9 +146,3 @@ def test_recorded_rows_come_back_as_the_study_of_a_user(home: Path, monkeypatch:
     assert used["depth on planted"] == (5, 0) and used["classification on incomplete"] == (0, 1)
     names = [one.name for one in found.figures]
     assert len(set(names)) == len(names)
-
-
-def test_a_users_rows_take_part_only_when_they_are_asked_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ZOO_HOME", str(home))
-    assert "planted" in {row.dataset for row in curve_measurements(with_mine=True)}
-    assert "planted" not in {row.dataset for row in curve_measurements()}

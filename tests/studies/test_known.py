@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import for_each
 from tests.small_study import small_study
 from zoo.errors import QueryError, UnknownName
 from zoo.studies.running import Study, load_study, read_study, run_studies, studies, study_named
@@ -20,23 +21,6 @@ def test_every_study_opens_with_its_question_claim_expected_numbers_and_command(
         assert word in study.introduction, word
 
 
-@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-def test_every_study_runs_by_itself(study: Study) -> None:
-    if study.path.is_dir():
-        text, call = (study.path / "__main__.py").read_text(), 'main("study", str(Path(__file__).parent))'
-    else:
-        text, call = (
-            study.path.read_text(),
-            'if __name__ == "__main__":\n    from zoo.cli import main\n\n    main("study", __file__)',
-        )
-    assert f"{call}\n" in text
-    assert callable(load_study(study))
-
-
-def test_there_is_a_study_for_every_question_of_the_paper() -> None:
-    assert len(STUDIES) >= 14
-
-
 def test_a_study_is_found_by_an_unambiguous_beginning_in_any_case() -> None:
     assert study_named("Where").name == "where_the_risk_lies"
     assert study_named("where-the-risk").name == "where_the_risk_lies"
@@ -47,7 +31,7 @@ def test_an_ambiguous_beginning_names_the_candidates() -> None:
         study_named("which")
 
 
-@pytest.mark.parametrize("name", ["", "where_risk_lies", "tables"])
+@for_each(["", "where_risk_lies", "tables"])
 def test_an_unknown_study_lists_near_ones(name: str) -> None:
     with pytest.raises(UnknownName, match="'zoo study' lists them all"):
         study_named(name)

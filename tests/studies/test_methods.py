@@ -9,10 +9,20 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.each import for_each
 from tests.shipped import shipped_findings, study_module
-from zoo.analysis.finding_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES, Fared, FaredTogether
-from zoo.analysis.known_effects import QUESTIONS, STUDY_OUTCOMES
-from zoo.analysis.randomised_population import randomised_population
+from zoo.analysis.known_effects import (
+    ASSOCIATION,
+    CONTROLLED,
+    LINEAR,
+    METHODS,
+    QUESTIONS,
+    STUDY_OUTCOMES,
+    TREES,
+    Fared,
+    FaredTogether,
+)
+from zoo.analysis.randomised import randomised_population
 from zoo.errors import ContentError
 from zoo.studies.findings import Claim, Findings
 
@@ -59,7 +69,7 @@ def recorded(**changes: dict[str, Any]) -> Any:
 
 def verdict_of(words: str, found: Any) -> Claim:
     """The claim that begins so, on recorded counts alone."""
-    module = study_module(STUDY, "claims")
+    module = study_module(STUDY)
     claims = [
         claim
         for group in (module.of_methods, module.of_together)
@@ -91,18 +101,7 @@ def test_what_is_recorded_is_whole_and_of_this_population():
     assert (counts["covered"] <= counts["with_interval"]).all()
 
 
-def test_every_answer_is_held_against_the_randomised_effect(findings: Findings):
-    table = next(one for one in findings.tables if one.title.startswith("Every answer"))
-    assert len(table.rows) == len(QUESTIONS) * len(STUDY_OUTCOMES)
-    methods = next(one for one in findings.tables if one.title == "The methods on the randomised population")
-    assert [row[0] for row in methods.rows] == list(METHODS)
-    pairs = next(row for row in methods.rows if row[0] == CONTROLLED)
-    assert pairs[1] == f"0 of {len(QUESTIONS) * len(STUDY_OUTCOMES)}"  # choices drawn independently leave no pairs
-
-
-@pytest.mark.parametrize(
-    ("words", "changes", "verdict"),
-    [
+@for_each([
         ("Controlled pairs remove", {}, "agrees"),
         ("Controlled pairs remove", {"pairs": {"covered": 120}}, "corrected"),
         ("Controlled pairs remove", {"pairs": {"false": 60}}, "not reproducible"),
@@ -122,35 +121,19 @@ def test_every_answer_is_held_against_the_randomised_effect(findings: Findings):
         ("Analyses that agree", {}, "corrected"),
         ("The methods that control", {"association": {"false_share": 0.6}}, "agrees"),
         ("The methods that control", {"linear": {"false_share": 0.6}}, "corrected"),
-    ],
-)  # fmt: skip
+    ], arguments=3)  # fmt: skip
 def test_verdicts_follow_from_the_counts(words: str, changes: dict[str, Any], verdict: str):
     assert verdict_of(words, recorded(**changes)).verdict == verdict
 
 
-def test_more_power_is_judged_on_the_choices_that_both_answer():
-    assert verdict_of("The global linear model does not", recorded(pairs={"found": 60})).verdict == "agrees"
-    assert verdict_of("The global linear model does not", recorded(linear={"found": 60})).verdict == "corrected"
-
-
 def test_what_is_believed_is_what_was_right_nine_times_in_ten():
-    believed = study_module(STUDY, "claims").believed
+    believed = study_module(STUDY).believed
     found = recorded(linear={"covered": 150, "false": 50}, trees={"right_sign": 170})
     assert believed(found, LINEAR, "dim") == {"sign": True, "interval": False}
     assert believed(found, LINEAR, "epochs") == {"test": False, "interval": False}
     assert believed(found, TREES, "dim") == {"sign": False}
     assert believed(found, ASSOCIATION, "epochs") == {"test": True, "interval": True}
     assert believed(found, ASSOCIATION, "no such choice") is None
-
-
-def test_size_is_a_slope_and_shares_have_intervals_of_as_many_answers_as_draws():
-    found = recorded(trees={"product": 4.0})
-    assert found.size("confounded", TREES).value == pytest.approx(0.25)
-    share = found.share("confounded", LINEAR, "covered", "with_interval")
-    assert share.value == pytest.approx(0.95)
-    assert share.ci_low == pytest.approx(0.910, abs=1e-3) and share.ci_high == pytest.approx(0.973, abs=1e-3)  # Wilson
-    nothing = found.share("confounded", TREES, "covered", "with_interval")
-    assert nothing.value is None and nothing.note
 
 
 def test_a_damaged_record_says_what_to_run(tmp_path: Path):

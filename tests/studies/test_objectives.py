@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.axes import Axes
 
+from tests.each import for_each
 from tests.shipped import study_module
-from zoo.analysis.columns import Estimate
 from zoo.analysis.table import StudyTable, table_of
 from zoo.studies.findings import Findings
 from zoo.studies.running import StudyOptions, load_study, studies
-from zoo.studies.tables import cross_table, estimate_table
 
-claims = study_module("which_objectives_are_usable", "claims")
-figures = study_module("which_objectives_are_usable", "figures")
+claims = study_module("which_objectives_are_usable")
+figures = study_module("which_objectives_are_usable")
 
 OBJECTIVES = {  # type -> planted mean of usability, objectives, year
     "clustering": (4.0, ("dino", "swav"), 2021), "contrastive": (7.0, ("clip", "simclr", "moco"), 2020),
@@ -76,54 +74,13 @@ def test_a_planted_order_of_types_agrees(steady: Findings) -> None:
     assert said["By SHAP, clip is particularly good for the usability error"] == "agrees"
 
 
-def test_what_the_projector_settles_is_not_identified(steady: Findings) -> None:
-    held = [
-        one for one in steady.estimates if one.method.startswith("linear") and one.term == "generative - contrastive"
-    ]
-    assert [one.value is None for one in held] == [False, False, False, True, True]  # by what is held fixed
-    assert "projection1_arch" in held[3].note
-    assert held[4].method.endswith(", no projector called identity")
-    assert len({(one.term, one.outcome, one.method) for one in steady.estimates}) == len(steady.estimates)
-    assert not steady.files  # nothing was tuned
-    assert any("not identified" in note for note in steady.notes)
-
-
-def test_an_outcome_that_nobody_has_is_said_to_be_missing(steady: Findings) -> None:
-    claims = {claim.claim: claim for claim in steady.claims}
-    moco = claims["By SHAP, moco is good for the 3-shot error"]
-    assert moco.ours == "not available" and "train-nperclass-3_test" in moco.reason
-    assert sum(note.startswith("No trees of") for note in steady.notes) == 4
-    assert {rows.part for rows in steady.rows} == {
-        "usability by type of objective",
-        "trees of usability",
-        "trees of full-shot error",
-    }
-
-
-def test_tables_of_estimates_leave_cells_empty_that_nobody_estimated() -> None:
-    one = Estimate(term="clip", value=1.234, ci_low=1.0, ci_high=1.5, n=9, unit="points", p=0.04)
-    lost = Estimate(term="mae", value=None, n=9, unit="points", note="not identified")
-    table = estimate_table("Means", "objective", [one, lost])
-    assert table.headers == ["objective", "value [95 % interval]", "p", "encoders"]
-    assert [list(row) for row in table.rows] == [
-        ["clip", "+1.2 [+1.0, +1.5]", "0.04", "9"],
-        ["mae", "not identified", "", "9"],
-    ]
-    crossed = cross_table("Both", "objective", {"first": [one], "second": [lost]}, signed=False)
-    assert [list(row) for row in crossed.rows] == [["clip", "1.23 [1.00, 1.50]", ""], ["mae", "", "not identified"]]
-
-
-def points(axes: Axes) -> int:
-    return sum(len(collection.get_offsets()) for collection in axes.collections)
-
-
-@pytest.mark.parametrize(
-    ("alone", "rests_on"),
+@for_each(
     [
         ({"sela": 1.8}, "one encoder, of sela"),
         ({"odc": 1.3, "sela": 1.8}, "one encoder each, of sela and odc"),
         ({"sela": 1.8, "dino": 1.2}, ""),  # dino has many encoders
     ],
+    arguments=2,
 )
 def test_a_correction_that_single_encoders_make_names_them(alone: dict[str, float], rests_on: str) -> None:
     objectives = ["dino"] * 8 + ["swav"] * 8 + ["sela", "odc"]

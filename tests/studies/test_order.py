@@ -9,7 +9,6 @@ import pytest
 
 from tests.shipped import shipped_findings
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
@@ -43,20 +42,6 @@ def planted(n: int, union: Callable[[float, float, float, float], float]) -> Stu
     return table_of(rows)
 
 
-@pytest.mark.parametrize("corrected", [False, True])
-def test_the_probe_agrees_and_the_encoder_does_not(corrected: bool) -> None:
-    found = shipped_findings("does_the_order_matter", corrected=corrected)
-    assert found.rows[0].used == 10
-    assert found.rows[0].used + sum(found.rows[0].left_out.values()) == 169 - corrected
-    assert [one.verdict for one in found.claims].count("corrected") == 3
-    probe, encoder = claim(found, "highly related probe"), claim(found, "highly related encoder")
-    assert (probe.verdict, encoder.verdict) == ("agrees", "corrected")
-    assert (probe.value, encoder.value) == pytest.approx((0.978, -0.143), abs=1e-3)  # from published_raw_risks.csv
-    assert claim(found, "similarly by probe").value == pytest.approx(0.867, abs=1e-3)
-    assert claim(found, "similarly by encoder").value == pytest.approx(0.022, abs=1e-3)
-    assert "rotnet_rn50_in1k" in encoder.reason and "simclr_rn50" in encoder.reason
-
-
 def test_both_orders_add_up_to_the_same_error() -> None:
     found = shipped_findings("does_the_order_matter")
     probe, encoder = (one for one in found.estimates if "alternative minus main" in one.term)
@@ -78,13 +63,3 @@ def test_a_planted_population_whose_encoder_errors_are_unrelated_is_told_so() ->
     assert claim(found, "highly related probe").verdict == "agrees"
     assert claim(found, "highly related encoder").verdict == "corrected"
     assert claim(found, "similarly by encoder").verdict == "corrected"
-
-
-@pytest.mark.parametrize("n", [0, 3])
-def test_too_few_encoders_are_refused_in_one_sentence(n: int) -> None:
-    rows = {"not_in_both": {"train_test": 20.0}}
-    table = table_of(rows) if n == 0 else planted(n, lambda training, _, encoder, __: training + encoder)
-    with pytest.raises(
-        QueryError, match=rf"^{n} of the {max(n, 1)} encoders of the table were measured in both orders"
-    ):
-        study(table)

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
+from tests.each import for_each
 from tests.shipped import study_module
-from zoo.analysis.columns import Estimate
 from zoo.analysis.importance import (
-    ExplainedVariance,
     Importance,
-    direction,
     explained_variance,
     level_effect,
-    mean_by_value,
     number_effect,
-    subsampled,
     tree_importance,
 )
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError
-from zoo.evaluation.drawing import style
 from zoo.studies.running import StudyOptions
-from zoo.studies.shap import draw_bars, draw_choice, draw_swarms
 from zoo.studies.trees import (
     Choice,
     Trees,
@@ -39,9 +30,7 @@ from zoo.studies.trees import (
     way_of,
 )
 
-figures = study_module("which_choices_predict_risk", "figures")
-
-of_variance = study_module("which_choices_predict_risk", "explained")
+of_variance = study_module("which_choices_predict_risk")
 
 LIGHT = {
     "rounds": 40,
@@ -106,37 +95,7 @@ def test_the_effect_of_a_number_is_of_its_larger_half() -> None:
     assert "rank correlation of SHAP values and numbers -0.9" in found.note
 
 
-def test_a_number_is_cut_where_the_halves_are_most_alike() -> None:
-    shap = [1.0] * 6 + [2.0] * 3 + [3.0]
-    assert number_effect(made_up(shap, [512.0] * 6 + [2048.0] * 3 + [8192.0]), "z_dim").term == "z_dim >= 2048"
-    some = number_effect(made_up(shap, [512.0] * 6 + [2048.0] * 3 + [8192.0]), "z_dim", encoders=["e6", "e9"])
-    assert some.value == 1.0 and some.n == 2
-
-
-@pytest.mark.parametrize(("value", "words"), [(-0.11, "lowers"), (0.11, "raises"), (0.09, "little"), (0.0, "little")])
-def test_a_direction_needs_one_percent_of_the_mean(value: float, words: str) -> None:
-    assert direction(Estimate(term="z_dim", value=value, n=9, unit="points"), mean=10.0) == words
-
-
-def test_a_choice_that_nobody_or_everybody_made_is_refused() -> None:
-    one = made_up([1.0, 2.0], ["vit", "vit"], "family")
-    with pytest.raises(QueryError, match="2 of the 2 encoders"):
-        level_effect(one, "family", ["vit"])
-    with pytest.raises(QueryError, match="0 of the 2 encoders"):
-        level_effect(one, "family", ["convnext"])
-    with pytest.raises(QueryError, match="do not know z_dim"):
-        number_effect(one, "z_dim")
-    with pytest.raises(QueryError, match="fewer than two values"):
-        number_effect(made_up([1.0, 2.0], [384.0, 384.0]), "z_dim")
-
-
-def test_mean_shap_values_are_ordered_by_value_of_the_feature() -> None:
-    found = mean_by_value(made_up([1.0, 3.0, -2.0, 9.0], ["vit", "vit", "resnet", np.nan], "family"), "family")
-    assert [(one.term, one.value, one.n) for one in found] == [("resnet", -2.0, 1), ("vit", 2.0, 2)]
-
-
-@pytest.mark.parametrize(
-    ("choice", "outcome", "way"),
+@for_each(
     [
         (DIMENSIONS, "usability", "lowers"),
         (DIMENSIONS, "probe_gen", "raises"),
@@ -144,6 +103,7 @@ def test_mean_shap_values_are_ordered_by_value_of_the_feature() -> None:
         (VIT, "usability", "little"),
         (EPOCHS, "usability", "little"),
     ],
+    arguments=3,
 )
 def test_planted_directions_are_found_and_steady(choice: Choice, outcome: str, way: str) -> None:
     found = way_of(choice, outcome, TREES)
@@ -156,15 +116,6 @@ def test_planted_directions_are_found_and_steady(choice: Choice, outcome: str, w
     assert way == "little" or wrong.verdict == "not reproducible"
 
 
-def test_planted_sizes_are_found() -> None:
-    numbers = np.log2(TABLE.frame["z_dim"])
-    cut = float(way_of(DIMENSIONS, "usability", TREES).effect.term.split()[-1])
-    large = TABLE.frame["z_dim"] >= cut
-    true = -2 * (numbers[large].mean() - numbers[~large].mean())
-    assert way_of(DIMENSIONS, "usability", TREES).effect.value == pytest.approx(true, rel=0.05)
-    assert way_of(VIT, "probe_gen", TREES).effect.value == pytest.approx(-6.0, rel=0.05)
-
-
 def test_a_direction_that_depends_on_the_encoders_does_not_agree() -> None:
     lower, higher = (made_up([value, 0.0], [1.0, 2.0]) for value in (5.0, -5.0))
     for n_lower, verdict in ((3, "agrees"), (2, "corrected")):
@@ -172,40 +123,6 @@ def test_a_direction_that_depends_on_the_encoders_does_not_agree() -> None:
         trees = Trees({"usability": lower}, {}, {"usability": again})
         claim = claim_of_way(DIMENSIONS, "usability", "lowers", trees, source="Table 3")
         assert claim.verdict == verdict and f"same sign in {n_lower} of 4 refits" in claim.ours
-
-
-def test_not_worse_holds_for_little_and_for_lower() -> None:
-    for outcome, verdict in (("usability", "agrees"), ("probe_gen", "agrees")):
-        assert claim_of_way(VIT, outcome, "no worse", TREES, source="Table 3").verdict == verdict
-    assert claim_of_way(DIMENSIONS, "probe_gen", "no worse", TREES, source="here").verdict == "not reproducible"
-
-
-def test_a_smaller_number_turns_the_sign_and_a_family_narrows_the_encoders() -> None:
-    smaller = replace(DIMENSIONS, smaller=True, family="vit").effect(TREES.of("usability"))
-    larger = replace(DIMENSIONS, family="vit").effect(TREES.of("usability"))
-    assert smaller.value == -(larger.value or 0.0) and smaller.n == int((TABLE.frame["family"] == "vit").sum())
-    assert smaller.term.startswith("z_dim < ") and smaller.term.endswith("vit only")
-
-
-def test_an_outcome_that_cannot_be_fitted_is_told_and_not_fatal() -> None:
-    assert set(TREES.fitted) == {"usability", "probe_gen"}
-    assert len(TREES.notes) == 1 and TREES.notes[0].startswith("No trees of encoder generalization: ")
-    claim = claim_of_way(DIMENSIONS, "enc_gen", "lowers", TREES, source="Table 3")
-    assert (claim.ours, claim.verdict) == ("not available", "not reproducible") and "enc_gen" in claim.reason
-    assert [rows.used for rows in TREES.rows(TABLE)] == [90, 90]
-
-
-def test_subsamples_leave_out_a_fifth_and_differ() -> None:
-    parts = list(subsampled(TABLE, "usability", parameters=LIGHT, n_subsamples=2))
-    assert [part.n for part in parts] == [72, 72]
-    assert set(parts[0].shap.index) != set(parts[1].shap.index)
-    again = next(iter(subsampled(TABLE, "usability", parameters=LIGHT, n_subsamples=1)))
-    pd.testing.assert_frame_equal(again.shap, parts[0].shap)
-
-
-def cross_validated(by_fold: float, pooled: float) -> ExplainedVariance:
-    found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=3, n_repeats=1, n_workers=1)
-    return replace(found, by_fold=by_fold, pooled=pooled)
 
 
 def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agrees_if_it_comes_out() -> None:
@@ -223,58 +140,6 @@ def test_a_printed_percentage_within_the_chance_of_folds_is_compatible_and_agree
     )
 
 
-def test_the_paper_s_definition_flatters_where_folds_are_small() -> None:
-    noise = np.random.default_rng(1)
-    rows = {
-        f"e{number}": {"usability": float(noise.normal()), "z_dim": 2.0 ** noise.integers(8, 13)}
-        for number in range(60)
-    }
-    found = of_variance.explained_variances(
-        table_of(rows),
-        ("usability",),
-        StudyOptions(n_workers=1),
-        repeats={"few": 1},
-        parameters={"few": {"usability": {**LIGHT, "rounds": 3}}},
-    ).of("few", "usability")
-    assert found.by_fold - found.pooled > 5  # two encoders a fold, an outcome that nothing explains
-
-
-def test_nested_tuning_has_a_column_where_it_is_known() -> None:
-    found = explained_variance(TABLE, "usability", parameters=LIGHT, n_folds=3, n_repeats=1, n_workers=1)
-    explained = of_variance.Explained({("few", "usability"): found}, {})
-    nested = Estimate(
-        term="explained variance, pooled",
-        value=51.26,
-        n=90,
-        unit="percent",
-        outcome="usability",
-        method="boosted trees, nested tuning, 14 choices",
-    )
-    printed = {"usability": "68.17", "approx": "89.59"}
-    without, with_it = (
-        of_variance.explained_table(explained, ("usability", "approx"), {"few": printed}, {"few": "after"}, one)
-        for one in ((), (nested,))
-    )
-    assert "pooled, nested" not in without.headers and "51.3" in with_it.rows[0]
-    assert {len(row) for row in (*without.rows, without.headers)} == {6}
-    assert {len(row) for row in (*with_it.rows, with_it.headers)} == {7}
-    assert with_it.rows[1][3] == "not available"
-
-
-@pytest.mark.parametrize(
-    ("n", "cells", "message"),
-    [
-        (3, {}, "Only 3 of the encoders have usability, expected at least 10"),
-        (12, {"usability": 1.0}, "The outcome usability is 1"),
-        (12, {"z_dim": 512.0}, "None of the 14 features varies among the 12 encoders that have usability"),
-    ],
-)
-def test_trees_that_have_nothing_to_learn_are_refused(n: int, cells: dict[str, Any], message: str) -> None:
-    rows = {f"e{number}": {"usability": float(number), "z_dim": float(number + 1), **cells} for number in range(n)}
-    with pytest.raises(QueryError, match=message):
-        tree_importance(table_of(rows), "usability", parameters=LIGHT)
-
-
 def test_searched_settings_are_used_when_asked_for() -> None:
     part = table_of({encoder: dict(TABLE.frame.loc[encoder].dropna()) for encoder in TABLE.frame.index[:20]})
     options = StudyOptions(tune=True, n_trials=1, n_workers=1)
@@ -289,27 +154,3 @@ def test_searched_settings_are_used_when_asked_for() -> None:
     found: Trees = fitted_trees(part, ("usability",), options, parameters=settings)
     same = tree_importance(part, "usability", parameters=settings["usability"])
     pd.testing.assert_frame_equal(found.of("usability").shap, same.shap)
-
-
-def test_figures_of_trees_show_every_encoder_in_every_panel() -> None:
-    found = [TREES.of("usability"), TREES.of("probe_gen")]
-    with style():
-        choice = draw_choice(found, ["Usability", "Probe gen."], "z_dim", label="dimensions [number]").axes
-        swarms = draw_swarms(found, ["Usability", "Probe gen."], {"z_dim": "dimensions"}, n_features=3).axes
-        bars = draw_bars(found, ["Usability", "Probe gen."], {"z_dim": "dimensions"}, n_features=3).axes
-    for axes, one in zip(choice, found, strict=True):
-        points = np.asarray(axes.collections[0].get_offsets())
-        assert sorted(points[:, 1]) == pytest.approx(sorted(one.shap["z_dim"]))
-        assert set(points[:, 0]) == set(one.values["z_dim"])
-    for axes, one in zip(swarms, found, strict=True):
-        drawn = sum(len(points.get_offsets()) for points in axes.collections)
-        assert drawn == 3 * one.n
-    assert "dimensions" in {label.get_text() for label in bars[0].get_yticklabels()}
-
-
-def test_the_data_of_the_figure_are_the_shap_values() -> None:
-    header, *rows = figures.shap_rows([TREES.of("usability")])
-    shares = TREES.of("usability").shap
-    assert header == ["encoder", "outcome", "choice", "value", "shap"] and len(rows) == shares.size
-    encoder, _, choice, _, share = rows[5]
-    assert float(str(share)) == pytest.approx(shares.loc[encoder, choice], rel=1e-5)

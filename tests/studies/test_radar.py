@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from tests.shipped import shipped_findings, shipped_table, study_module
 from zoo.analysis.table import StudyTable, table_of
-from zoo.errors import QueryError, UnknownName
 from zoo.evaluation.drawing import style
 from zoo.studies.findings import Claim, Findings, Table
 from zoo.studies.running import StudyOptions, load_study, study_named
 
-profiles = study_module("what_an_encoder_is_good_at", "profiles")
+profiles = study_module("what_an_encoder_is_good_at")
 
-figures = study_module("what_an_encoder_is_good_at", "figures")
+figures = study_module("what_an_encoder_is_good_at")
 
 STUDY = load_study(study_named("what_an_encoder_is_good_at"))
 NAMES = [axis.column for axis in profiles.AXES]
@@ -47,61 +49,11 @@ def published() -> Findings:
     return shipped_findings("what_an_encoder_is_good_at")
 
 
-@pytest.mark.parametrize(
-    ("words", "printed"),  # Section 1 of the paper
-    [
-        ("Full-shot accuracy of swav", "76"),
-        ("Full-shot accuracy of msn", "74"),
-        ("3-shot accuracy of swav", "37"),
-        ("3-shot accuracy of msn", "63"),
-    ],
-)
-def test_the_four_accuracies_of_the_introduction_come_out(published: Findings, words: str, printed: str) -> None:
-    found = claim(published, words)
-    assert (found.paper, found.verdict) == (printed, "agrees")
-
-
-def test_23_encoders_lack_a_corner_and_not_two(published: Findings) -> None:
-    found = claim(published, "Encoders without a supervised twin")
-    assert (found.paper, found.ours, found.verdict) == ("2", "23", "corrected")
-    average = claim(published, "average of Figure 1")
-    assert (average.ours, average.verdict) == ("146", "corrected")
-    assert {rows.used + sum(rows.left_out.values()) for rows in published.rows} == {169}
-    assert published.rows[1].used == 146 and sum(published.rows[1].left_out.values()) == 23
-
-
-@pytest.mark.parametrize(
-    ("words", "printed"),  # Section 5
-    [("Encoders that were analysed", "169"), ("Objectives of", "28"), ("Architectures of", "20"), ("Years in", "7")],
-)
-def test_the_counts_of_section_5_come_out(published: Findings, words: str, printed: str) -> None:
-    found = claim(published, words)
-    assert (found.paper, found.ours, found.verdict) == (printed, printed, "agrees")
-
-
-def test_a_count_that_differs_is_corrected() -> None:
-    found = claim(study(table_of(PLANTED)), "Objectives of")
-    assert (found.ours, found.verdict) == ("0", "corrected")
-
-
 def test_no_published_encoder_is_best_in_everything_but_a_planted_one_is(published: Findings) -> None:
     assert claim(published, "uniformly better").verdict == "agrees"
     found = claim(study(table_of(PLANTED)), "uniformly better")
     assert found.verdict == "not reproducible" and "best is best in all" in found.reason
     assert "for 1 no other" in found.ours
-
-
-def test_the_default_radar_has_the_encoders_that_the_text_names(published: Findings) -> None:
-    ids = [row[0] for row in chosen(published).rows]
-    assert ids == ["clip_vitL14_px336", "swav_rn50w4", "msn_vitl16_ep600"]
-    swav = chosen(published).rows[1]
-    assert swav[1:3] == ["82 % (23.76)", "54 % (3.67)"]  # 100 * (64.494 - 23.76) / (64.494 - 15.01) of published rows
-
-
-def test_chosen_encoders_are_found_in_any_case_and_once(published: Findings) -> None:
-    found = study(shipped_table(), ["DINO_rn50", "dino_rn50", "simclr_rn50"])
-    assert [row[0] for row in chosen(found).rows] == ["dino_rn50", "simclr_rn50"]
-    assert found.claims == published.claims
 
 
 def test_an_encoder_without_a_twin_is_drawn_without_those_corners() -> None:
@@ -117,33 +69,49 @@ def test_an_encoder_without_a_twin_is_drawn_without_those_corners() -> None:
     assert "Usability\nunknown" in texts and "Approx.\nunknown" in texts
 
 
-def test_an_unknown_encoder_is_refused_with_near_names() -> None:
-    with pytest.raises(UnknownName, match="dino_rn50"):
-        study(shipped_table(), ["dino_rn5"])
+of_encoders = study_module("what_an_encoder_is_good_at")
+
+COLUMNS = [axis.column for axis in of_encoders.AXES]
 
 
-@pytest.mark.parametrize(
-    ("encoder", "corrected", "words"),
-    [
-        ("sup_rn50", False, "sup_rn50 is not in this table, expected one of its 169"),
-        ("deepcluster_rn50_bs512_ep200_mmselfsup", True, "measured wrongly"),
-    ],
-)
-def test_an_encoder_that_the_table_lacks_is_refused(encoder: str, corrected: bool, words: str) -> None:
-    with pytest.raises(QueryError, match=words):
-        study(shipped_table(corrected=corrected), [encoder])
+def row(*values: float) -> dict[str, float]:
+    return {name: value for name, value in zip(COLUMNS, values, strict=True) if not math.isnan(value)}
 
 
-def test_an_encoder_with_too_few_axes_is_refused_only_if_it_was_asked_for() -> None:
-    table = table_of({**PLANTED, "sparse": {"train_test": 25.0}})
-    assert study(table).rows[1].used == 3
-    with pytest.raises(QueryError, match=r"sparse has 1 of the 5 axes.*measure enc_gen and"):
-        study(table, ["sparse"])
+THREE = {
+    "good": row(20.0, 1.0, 10.0, 2.0, 0.5),
+    "half": row(40.0, 2.0, 20.0, 6.0, 1.0),
+    "bad": row(60.0, 3.0, 30.0, 10.0, 1.5),
+    "without_twin": row(30.0, 1.5, 15.0, math.nan, math.nan),
+}
 
 
-def test_every_complete_encoder_has_one_radar_on_some_page() -> None:
-    table = shipped_table(corrected=True)
-    drawn = [figure for figure in study(table).figures if figure.name.startswith("figure26")]
-    assert [figure.name for figure in drawn] == [f"figure26_page{number}" for number in range(1, 6)]
-    shown = {str(row[0]).replace(" ", "") for figure in drawn if figure.data is not None for row in figure.data()[1:]}
-    assert set(table.frame.dropna(subset=NAMES).index) <= shown
+def with_mine(table: StudyTable, cells: dict[str, float]) -> StudyTable:
+    """The table with one more encoder that counts as the user's."""
+    more = table_of({"my_encoder": cells})
+    return replace(
+        table,
+        frame=pd.concat([table.frame, more.frame]),
+        why_missing=pd.concat([table.why_missing, more.why_missing]),
+        mine=("my_encoder",),
+    )
+
+
+def test_the_best_has_1_the_worst_0_and_the_middle_a_half() -> None:
+    places = of_encoders.profiles_of(table_of(THREE)).places
+    assert places.loc["good"].tolist() == [1.0] * 5
+    assert places.loc["bad"].tolist() == [0.0] * 5
+    assert places.loc["half"].tolist() == pytest.approx([0.5] * 5)
+
+
+def test_an_encoder_of_mine_changes_no_published_place_and_may_lie_beyond_the_scale() -> None:
+    table = table_of(THREE)
+    before, after = (
+        of_encoders.profiles_of(table),
+        of_encoders.profiles_of(with_mine(table, row(10.0, 4.0, 20.0, 6.0, 1.0))),
+    )
+    assert after.places.loc[list(THREE)].equals(before.places)
+    assert after.reference == before.reference
+    assert after.beyond("my_encoder") == ["train_test", "enc_gen"]
+    assert after.places.loc["my_encoder", "train_test"] == pytest.approx(1.25)
+    assert before.beyond("good") == []

@@ -111,16 +111,6 @@ def test_an_untouched_page_is_replaced_with_the_same_bytes_and_any_other_file_is
         require_reportable(page, single_file=True)
 
 
-def test_the_report_shows_the_other_table_where_it_differs(runs: list[StudyRun], tmp_path: Path) -> None:
-    write_report(runs, tmp_path / "report")
-    document = json.loads((tmp_path / "report" / "report.json").read_text())
-    first, second = document["studies"][0]["claims"]
-    assert first["ours"] != first["ours_on_other_table"]
-    assert "ours_on_other_table" not in second
-    assert "<th>ours, corrected</th>" in (tmp_path / "report" / "index.html").read_text()
-    assert document["studies"][0]["other_table"]["estimates"][0]["n"] == 145
-
-
 def test_json_and_csv_have_every_estimate_with_its_term(runs: list[StudyRun], tmp_path: Path) -> None:
     write_report(runs, tmp_path / "report")
     document = json.loads((tmp_path / "report" / "report.json").read_text())
@@ -134,12 +124,6 @@ def test_json_and_csv_have_every_estimate_with_its_term(runs: list[StudyRun], tm
     with (tmp_path / "report" / "estimates.csv").open() as file:
         (row,) = csv.DictReader(file)
     assert (row["study"], row["term"], float(row["value"])) == ("small", "mean", estimate["value"])
-
-
-def test_the_same_run_gives_the_same_bytes(runs: list[StudyRun], tmp_path: Path) -> None:
-    write_report(runs, tmp_path / "one")
-    write_report(runs, tmp_path / "two")
-    assert content(tmp_path / "one") == content(tmp_path / "two")
 
 
 @pytest.mark.parametrize("change", ["added", "changed", "removed", "unlisted", "foreign"])

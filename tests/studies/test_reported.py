@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from tests.reported_rows import ROW
-from tests.shipped import shipped_findings, shipped_table, with_few_draws
+from tests.shipped import with_few_draws
 from zoo.analysis.columns import Estimate
-from zoo.analysis.reported_agreement import FEWEST_PAIRS, Pair, agreement_of, concordances
 from zoo.analysis.table import StudyTable, table_of
 from zoo.cards.catalogue import catalogue
-from zoo.errors import QueryError
 from zoo.results.reported_values import ReportedNumber
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions
@@ -98,40 +96,6 @@ def test_order_is_told_by_protocols_that_share_it_only(planted: Findings) -> Non
     assert claim(planted, "largely uncorrelated").verdict == "agrees"
 
 
-def test_two_sources_of_one_number_are_held_against_each_other(planted: Findings) -> None:
-    found = claim(planted, "print the same number")
-    assert found.verdict == "agrees" and found.value == pytest.approx(0.05)
-    (table,) = [table for table in planted.tables if "two sources print it" in table.title]
-    assert [row[2:4] for row in table.rows] == [["12", "0"]] * 5
-
-
-def test_too_few_pairs_say_nothing() -> None:
-    few = [number(encoder, value + 2) for encoder, value in list(MEASURED.items())[: FEWEST_PAIRS - 1]]
-    findings = found_in(population(), few)
-    assert not findings.estimates and not findings.figures
-    assert {found.ours for found in findings.claims} == {"not available"}
-    (row,) = findings.tables[0].rows
-    assert row[:5] == ["linear", "9", "too few", "too few", "too few"]
-    assert "Without a pair: k-NN, attentive, zero-shot, own head" in findings.tables[0].note
-
-
-def test_one_source_says_nothing_of_others() -> None:
-    numbers = [
-        number(encoder, value, protocol=protocol)
-        for encoder, value in MEASURED.items()
-        for protocol in ("reported-knn", "reported-zero-shot")
-        for value in [value + 1.0]
-    ]
-    numbers = [
-        one if one.protocol == "reported-knn" else number(one.encoder, one.value, protocol=one.protocol, split="val")
-        for one in numbers
-    ]
-    findings = found_in(population(), numbers)
-    assert not [estimate for estimate in findings.estimates if estimate.term == "k-NN and zero-shot"]
-    assert any("one source alone" in cell for table in findings.tables for row in table.rows for cell in row)
-    assert any("k-NN and zero-shot (60, somebody/list)" in note for note in findings.notes)
-
-
 def test_doubtful_numbers_and_excluded_measurements_make_no_pair() -> None:
     table = table_of(
         {
@@ -143,37 +107,3 @@ def test_doubtful_numbers_and_excluded_measurements_make_no_pair() -> None:
     doubtful = number(IDS[0], 99.0, doubt="A copy.")
     findings = found_in(table, [*numbers[1:], doubtful, number(WRONG, 10.0)])
     assert one(findings, "linear", "first minus second, mean").n == 59
-
-
-def test_the_shipped_numbers_say_how_far_they_can_be_trusted() -> None:
-    findings = shipped_findings(STUDY)
-    mean = one(findings, "linear", "first minus second, mean")
-    assert mean.n == 113 and mean.value == pytest.approx(1.333, abs=1e-3)
-    near = next(one for one in findings.estimates if one.term == "0 to 0.5 points")
-    assert near.value == pytest.approx(0.602, abs=1e-3) and near.n == 249
-    assert claim(findings, "half a point apart").verdict == "corrected"
-    assert not [one for one in findings.estimates if one.term.startswith("few labels")]
-    assert any("few labels, 1 %" in row for table in findings.tables for row in table.rows)
-
-
-@pytest.mark.parametrize("n", [1, 4])
-def test_a_handful_of_encoders_is_refused(n: int) -> None:
-    table = shipped_table()
-    with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5"):
-        with_few_draws(STUDY)(table.only(table.frame.index[:n], because="test"), StudyOptions())
-
-
-def test_agreement_of_pairs_counts_orders_by_gap() -> None:
-    pairs = [Pair(encoder=str(n), reported=70 + 0.4 * n, other=60 + 0.4 * (n ^ 1)) for n in range(12)]
-    near, middle, _ = concordances(pairs)
-    assert (near.n, near.n_alike) == (
-        11 + 10,
-        5 + 5 + 5,
-    )  # neighbours alternate between the wrong order and the right one
-    assert middle.share == 1.0
-    found = agreement_of(pairs)
-    assert (
-        found is not None
-        and found.mean == pytest.approx(10.0)
-        and (found.low, found.high) == pytest.approx((9.6, 10.4))
-    )

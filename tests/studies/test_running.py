@@ -82,12 +82,6 @@ def test_claims_that_say_nothing_are_refused(tmp_path: Path, old: str, new: str,
         run_studies([read_study(path)])
 
 
-def test_what_is_no_findings_is_refused(tmp_path: Path) -> None:
-    path = small_study(tmp_path, ("    return Findings(", "    return {}\n    Findings("))
-    with pytest.raises(QueryError, match="returned a dict, expected Findings"):
-        run_studies([read_study(path)])
-
-
 def test_a_missing_library_shows_before_any_study_has_run(tmp_path: Path) -> None:
     (tmp_path / "needs").mkdir()
     wanted = "from zoo.errors import MissingExtra\nraise MissingExtra('xgboost', extra='study', needed_for='This')\n"

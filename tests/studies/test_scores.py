@@ -91,15 +91,6 @@ def test_a_score_that_is_the_truth_orders_all_and_regrets_nothing(findings: Find
     assert claim(findings, "with a high LogME").verdict == "agrees"
 
 
-def test_a_score_of_noise_orders_nothing_and_regrets_what_a_lot_does(findings: Findings) -> None:
-    of = "all data sets, all numbers of labels, to predict the same labels"
-    noise = one(findings, "TransRate minus ridge, leave one out, squares", f"order, {of}")
-    assert noise.value is not None and noise.value < -0.4
-    assert noise.ci_high is not None and noise.ci_high < 0
-    lot = one(findings, "random pick", "regret, one, 5 labels a class, to predict the same labels")
-    assert lot.value == pytest.approx(11, abs=0.2)  # of 0, 2, ..., 22
-
-
 def test_one_score_that_is_planted_to_beat_the_probe_does(findings: Findings) -> None:
     for words in ("chooses better than a probe", "orders encoders better than a probe"):
         found = claim(findings, words)
@@ -112,29 +103,6 @@ def test_no_score_beats_a_probe_that_is_better_than_all_of_them() -> None:
     worse = found_in(planted(ridge_squares=0.1, logme=30.0, nleep=30.0, h_score=30.0, gbc=30.0, transrate=30.0))
     for words in ("chooses better than a probe", "orders encoders better than a probe"):
         assert claim(worse, words).verdict == "corrected"
-
-
-def test_the_best_for_its_cost_is_the_fastest_of_the_good_ones(findings: Findings) -> None:
-    assert claim(findings, "best for their cost").ours.startswith("LogME, exact")
-    ridge = found_in(planted(ridge_squares=0.1, logme=30.0))
-    assert claim(ridge, "best for their cost").verdict == "agrees"
-    assert claim(ridge, "as well as a logistic probe").verdict == "agrees"
-
-
-def test_a_score_by_width_is_told_from_the_exact_one(findings: Findings) -> None:
-    found = claim(findings, "publish as code")
-    assert found.verdict != "agrees"
-    assert "with the width of the features 1.00" in found.ours
-
-
-def test_a_score_that_was_not_measured_is_said_so() -> None:
-    module, few = study_module(STUDY, "measured"), planted()
-    for cell in few.cells.values():
-        del cell.scores["nleep"]
-    without = found_in(few)
-    assert claim(without, "NLEEP is the best").ours == "not available"
-    assert any(note.startswith("Not measured:") and "NLEEP" in note for note in without.notes)
-    assert module.SCORES["nleep"].label == "NLEEP"
 
 
 def test_the_shipped_measurements_are_of_all_encoders_that_load_here() -> None:

@@ -1,23 +1,60 @@
-"""Every shipped study, with few draws, on corrected rows with an encoder of the user's."""
+"""Every shipped study with few draws: its claims on the published rows, and what it makes of other tables.
+
+``claims.tsv`` has what the paper prints, the verdict, and our number where it is no matter of draws.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from matplotlib.colors import to_rgba
 
+from tests.each import for_each
 from tests.figure_checks import figure_faults
 from tests.own_encoder import add_own_encoder
-from tests.shipped import QUICK, with_few_draws
+from tests.shipped import QUICK, shipped_findings, shipped_table, with_few_draws
 from zoo.analysis.table import StudyTable, study_table
+from zoo.errors import QueryError
 from zoo.evaluation.drawing import style
 from zoo.studies.report import document_of, html_page, markdown_page
 from zoo.studies.running import StudyOptions, StudyRun, studies
 
 STUDIES = studies()
+CLAIMS = list(csv.DictReader(Path(__file__).with_name("claims.tsv").read_text("utf-8").splitlines(), delimiter="\t"))
+OF_THE_TABLE = ("do_accuracies_agree", "do_statistics_predict", "full_shot_or_few_shot", "where_the_risk_lies")
+
+
+@pytest.mark.parametrize("name", sorted({row["study"] for row in CLAIMS}))
+def test_claims_come_out_on_the_published_rows(name: str) -> None:
+    found = {claim.claim: claim for claim in shipped_findings(name).claims}
+    for row in CLAIMS:
+        if row["study"] == name:
+            claim = found[row["claim"]]
+            assert (claim.paper, claim.verdict) == (row["paper"], row["verdict"]), claim
+            if row["value"]:
+                assert claim.value is not None and math.isclose(
+                    claim.value, float(row["value"]), rel_tol=2e-3, abs_tol=2e-3
+                ), claim
+
+
+@for_each(OF_THE_TABLE)
+def test_used_and_left_out_are_all_encoders_of_the_table(name: str) -> None:
+    for corrected in (False, True):
+        rows = shipped_findings(name, corrected=corrected).rows
+        assert {one.used + sum(one.left_out.values()) for one in rows} == {len(shipped_table(corrected=corrected))}
+
+
+@for_each(OF_THE_TABLE)
+def test_a_handful_of_encoders_is_refused(name: str) -> None:
+    table = shipped_table()
+    with pytest.raises(QueryError, match="expected at least"):
+        with_few_draws(name)(table.only(table.frame.index[:3], because="test"), StudyOptions())
 
 
 @pytest.fixture(scope="module")

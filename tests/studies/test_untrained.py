@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.each import for_each
 from tests.shipped import shipped_findings
 from zoo.analysis.columns import Estimate
 from zoo.analysis.table import table_of
@@ -27,21 +28,11 @@ def estimate(findings: Findings, term: str, unit: str, outcome: str = "usability
     return found
 
 
-@pytest.mark.parametrize("corrected", [False, True])
-def test_the_tradeoff_holds_with_and_without_the_encoder_at_chance(corrected: bool) -> None:
-    found = study(corrected=corrected)
-    assert [one.verdict for one in found.claims] == ["agrees", "agrees"]
-    assert [rows.used for rows in found.rows] == [14, 13]
-    assert found.rows[0].left_out == {"usability not published": 2}
-    assert found.rows[1].left_out["degenerate, says an erratum"] == 1
-
-
-@pytest.mark.parametrize(
-    ("term", "r", "tau", "n"),  # by scipy on the untrained rows of published_raw_risks.csv
-    [("untrained encoders", -0.847, -0.626, 14), ("untrained encoders above chance", -0.848, -0.564, 13)],
+@for_each(
+    [("untrained encoders", -0.847, -0.626, 14), ("untrained encoders above chance", -0.848, -0.564, 13)], arguments=4
 )
 def test_the_coefficients_are_those_of_the_raw_risks(
-    findings: Findings, term: str, r: float, tau: float, n: int
+    term: str, r: float, tau: float, n: int, findings: Findings
 ) -> None:
     pearson, kendall = estimate(findings, term, "r"), estimate(findings, term, "tau")
     assert (pearson.value, kendall.value) == pytest.approx((r, tau), abs=1e-3)

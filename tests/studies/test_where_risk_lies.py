@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.shipped import shipped_findings, shipped_table
+from tests.shipped import shipped_findings, study_module
 from zoo.analysis.table import StudyTable, table_of
 from zoo.errors import QueryError
 from zoo.studies.findings import Claim, Findings
 from zoo.studies.running import StudyOptions, load_study, study_named
 
-PUBLISHED = shipped_table()
 run = load_study(study_named("where_the_risk_lies"))
 
 
@@ -29,60 +28,12 @@ def published() -> Findings:
     return shipped_findings("where_the_risk_lies")
 
 
-def test_the_claims_come_out_as_they_should(published: Findings) -> None:
-    assert [(claim.claim, claim.verdict) for claim in published.claims if claim.verdict != "agrees"] == [
-        ("Usability of the best of 2021", "corrected"),
-        ("Encoder generalization is constant (all encoders)", "corrected"),
-        (
-            "Clustering ViTs carry most of the fall of average probe generalization since 2019 (ImageNet-1K)",
-            "corrected",
-        ),
-    ]
-    assert len(published.claims) == 16
-
-
-# values of Figure 4 as computed from the published results file, percentage points
-@pytest.mark.parametrize(
-    ("claim", "ours"),
-    [
-        ("Usability was the largest source of error (best of 2016)", "45.9 of 64.2 points (jigsaw_rn50, best of 1)"),
-        (
-            "Usability improved steadily from 2016 to 2019",
-            "45.9 (2016, best of 1), 12.7 (2018, best of 3), 0.0 (2019, best of 9)",
-        ),
-        (
-            "Probe generalization is now the largest source of error (best of 2022)",
-            "12.3 of 19.1 points (mugs_vitl16_ep250, best of 42)",
-        ),
-        ("Usability of the best of 2021", "not measured, 0.85 with approximation (ibot_vitL16_extractB, best of 28)"),
-        ("Encoder generalization is smaller than probe generalization", "of 169 of 169 encoders"),
-    ],
-)
-def test_the_numbers_of_figure_4(published: Findings, claim: str, ours: str) -> None:
-    assert claims(published)[claim].ours == ours
-
-
-def test_a_missing_component_is_missing_in_tables_and_estimates_and_never_zero(published: Findings) -> None:
-    table = published.tables[0]
-    row = next(row for row in table.rows if "ibot_vitL16_extractB" in row)
-    assert dict(zip(table.headers, row, strict=True))["Usability"] == "–"  # noqa: RUF001
-    estimate = next(one for one in published.estimates if one.term == "2021: ibot_vitL16_extractB")
-    assert estimate.value is None and estimate.note
-
-
 def test_the_corrected_table_leaves_out_the_best_of_2018_and_keeps_signed_components() -> None:
     found = shipped_findings("where_the_risk_lies", corrected=True)
     assert claims(found)["Usability improved steadily from 2016 to 2019"].ours == (
         "45.9 (2016, best of 1), 18.4 (2018, best of 2), -0.1 (2019, best of 9)"
     )
     assert not any("wrong weights" in note for note in found.notes)
-
-
-@pytest.mark.parametrize("corrected", [False, True])
-def test_used_and_left_out_are_all_encoders_of_the_table(corrected: bool) -> None:
-    table = shipped_table(corrected=corrected)
-    found = shipped_findings("where_the_risk_lies", corrected=corrected)
-    assert {rows.used + sum(rows.left_out.values()) for rows in found.rows} == {len(table)}
 
 
 def planted(**cells: Any) -> StudyTable:
@@ -137,7 +88,58 @@ def test_a_year_that_is_missing_makes_its_claims_unavailable_and_no_others() -> 
     assert found["Probe generalization is now the largest source of error (best of 2022)"].verdict == "agrees"
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_handful_of_encoders_is_refused_in_one_sentence(n: int) -> None:
-    with pytest.raises(QueryError, match=rf"^The table has {n} encoders?, expected at least 5 to compare"):
-        findings(PUBLISHED.only(PUBLISHED.frame.index[:n], because="test"))
+years = study_module("where_the_risk_lies")
+
+ROWS = {
+    "old": {"year": 2016, "train_test": 60.0, "approx": 1.0, "usability": 40.0, "probe_gen": 15.0, "enc_gen": 4.0,
+            "family": "resnet"},
+    "good": {"year": 2019, "train_test": 30.0, "approx": 1.0, "usability": 6.0, "probe_gen": 20.0, "enc_gen": 3.0,
+             "family": "resnet"},
+    "weak": {"year": 2019, "train_test": 45.0, "approx": 1.0, "usability": 20.0, "probe_gen": 20.0, "enc_gen": 4.0,
+             "family": "vit"},
+    "bare": {"year": 2021, "train_test": 20.0, "approx_plus_usability": 2.5, "probe_gen": 15.0, "enc_gen": 2.5,
+             "family": "vit"},
+    "undated": {"train_test": 1.0},
+}  # fmt: skip
+
+
+def planted_years() -> StudyTable:
+    return table_of(ROWS)
+
+
+def test_a_risk_that_nobody_measured_stays_missing_with_what_is_known_of_it() -> None:
+    risks = years.risks_of_best_by_year(planted_years())[2021]
+    assert risks.parts["usability"].value is None
+    assert risks.parts["usability"].note == "usability of bare: not published"
+    assert risks.known_sum == 2.5
+    assert years.mean_risks_by_year(planted_years())[2021].parts["usability"].value is None
+    with pytest.raises(QueryError, match=r"^2021 has no usability"):
+        years.known(risks, "usability")
+
+
+def test_changes_between_years_are_later_minus_earlier() -> None:
+    best = years.risks_of_best_by_year(planted_years())
+    assert years.changes_between(best, 2016, 2019) == {
+        "approx": 0.0,
+        "usability": -34.0,
+        "probe_gen": 5.0,
+        "enc_gen": -1.0,
+    }
+    with pytest.raises(QueryError, match=r"^None of the encoders is of 2017"):
+        years.of_year(best, 2017)
+
+
+def test_the_shares_of_a_fall_add_up_and_show_who_carries_it() -> None:
+    shares = years.carried_by(planted_years(), "usability", "family", first=2016, last=2019)
+    # from 40 to the average 13 of 2019: half of 40 - 6 = 34 by the ResNet, half of 40 - 20 = 20 by the ViT
+    assert [(share.term, share.n) for share in shares] == [("resnet", 1), ("vit", 1)]
+    assert shares[0].value == pytest.approx(100 * 17 / 27)
+    assert sum(share.value or 0.0 for share in shares) == pytest.approx(100.0)
+
+
+def test_the_slope_over_years_is_the_planted_one() -> None:
+    table = table_of({f"e{i}": {"year": 2010 + i, "enc_gen": 5 - 0.25 * i + 0.01 * (-1) ** i} for i in range(10)})
+    slope = years.slope_over_years(table, "enc_gen")
+    assert slope.value == pytest.approx(-0.25, abs=0.005)
+    assert slope.ci_low is not None and slope.ci_high is not None and slope.ci_low < -0.25 < slope.ci_high < -0.24
+    assert slope.unit == "percentage points per year"

@@ -1,14 +1,8 @@
 """The controlled analysis: encoders that are equal in every core choice but one, and what that choice changes.
 
-Groups of such encoders are found first. Then, over all groups, ``outcome = level of the group + effect x f(choice)`` is
-fitted by ordinary least squares (Dubois et al. 2023, Section 5.3 and Appendix C.4), so whatever else sets groups apart
-cannot be taken for the effect. f is the natural logarithm of a number, always: the paper took the logarithm or the
-number, "whichever is best", and the better of two fits has a p-value that is too small.
-
-Every encoder is one row. The published code found the groups once for each of the columns that vary together and put
-the rows of all findings below one another, so an encoder whose group differs in two columns counted twice. Coefficients
-hardly move, but the residual degrees of freedom more than double; ``as_the_paper_did=True`` repeats it to show where
-the printed p-values come from.
+Within groups of such encoders, ``outcome = level of the group + effect x log(choice)`` is fitted by ordinary least
+squares (Dubois et al. 2023, Section 5.3 and Appendix C.4). The published code counted an encoder once for each column
+that varies in its group, which doubles the residual degrees of freedom; ``as_the_paper_did=True`` repeats that.
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ from dataclasses import dataclass, replace
 from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import Estimate
-from .ols import OlsFit, design_of, fit_ols
+from .linear import OlsFit, design_of, fit_ols
 from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A study"):
@@ -63,10 +57,9 @@ class ControlledEffect:
         return float(self.fit.results.bse.get(self.estimate(level).term, float("nan")))
 
     def changes(self, start: str | None = None, end: str | None = None) -> pd.Series[float]:
-        """Change of the outcome inside each group that has both values, in its unit; negative is better for risks.
+        """Change of the outcome inside each group that has both values; negative is better for risks.
 
-        ``start`` and ``end`` are levels of a categorical treatment; a number goes from the smallest to the largest of
-        each group.
+        ``start`` and ``end`` are levels; a number goes from the smallest to the largest of each group.
         """
         means = self.rows.groupby(["group", self.treatment], sort=False)[self.outcome].mean().reset_index()
         changes = {}
@@ -79,20 +72,16 @@ class ControlledEffect:
 
 
 def controlled_groups(
-    table: StudyTable, varied: str | Sequence[str], *, among: Collection[str] | None = None
+    table: StudyTable, varied: Sequence[str], *, among: Collection[str] | None = None
 ) -> pd.DataFrame:
     """Groups of encoders that are equal in all core columns but the varied ones, of which at least one varies.
 
-    A missing cell is a value of its own, and "does not apply" is another one than "not published". Only encoders
-    ``among`` the given ones count; a group has the id of its first encoder of the table as its name, whatever they are.
-    The index is "enc" in the order of the table; columns are ``group``, ``n_varying`` (how many of the varied columns
-    vary in the group) and the varied ones.
+    A missing cell is a value of its own, and "does not apply" differs from "not published". A group is named by the id
+    of its first encoder in the table. Columns are ``group``, ``n_varying`` and the varied ones; the index is "enc".
     """
-    names = [varied] if isinstance(varied, str) else list(dict.fromkeys(varied))
+    names = list(dict.fromkeys(varied))
     require_columns(names)
     fixed = [name for name in CORE_COLUMNS if name not in names]
-    if not names or not fixed:
-        raise QueryError(f"Got {len(names)} columns that may vary in a group, expected at least one and not all.")
     columns = [*fixed, *names]
     reasons = table.why_missing[columns]
     cells = table.frame[columns].astype(object).mask(reasons != "", reasons)
@@ -113,8 +102,6 @@ def controlled_effect(
     treatment: str,
     outcome: str,
     *,
-    varied: Sequence[str] | None = None,
-    log: bool | None = None,
     reference: str | None = None,
     as_the_paper_did: bool = False,
 ) -> ControlledEffect:
@@ -123,14 +110,10 @@ def controlled_effect(
     Parameters
     ----------
     treatment, outcome : str
-        Columns of the study table; the outcome is a number.
-    varied : sequence of str, optional
-        What may change together with the treatment; by default what has to, see ``VARIED_TOGETHER``: the layer with
-        the dimensions, and the three columns of the projector.
-    log : bool, optional
-        Whether a number enters as its natural logarithm, which it does by default.
+        Columns of the study table; the outcome is a number. A number enters as its natural logarithm. What has to
+        change with the treatment may (``VARIED_TOGETHER``).
     reference : str, optional
-        Level that the other levels of a categorical treatment are held against; by default the first in the alphabet.
+        Level that the other levels of a categorical treatment are compared with; by default the first in the alphabet.
     as_the_paper_did : bool
         Each row as often as varied columns vary in its group, which is a fault; see the top of this file.
 
@@ -145,33 +128,20 @@ def controlled_effect(
     UnknownName
         If a column is none of the study table.
     QueryError
-        If the treatment varies in no group, the rows leave no residual degree of freedom, the outcome is no number or
-        is held fixed, or a logarithm is asked of what has none.
-
-    Notes
-    -----
-    Only groups in which the treatment itself varies are used, so a group that differs in what may come with it alone
-    says nothing of the treatment.
+        If the treatment varies in no group or has no logarithm, the rows leave no residual degree of freedom, or the
+        outcome is no number or is held fixed.
     """
-    together = tuple(dict.fromkeys([treatment, *(VARIED_TOGETHER.get(treatment, ()) if varied is None else varied)]))
+    together = tuple(dict.fromkeys([treatment, *VARIED_TOGETHER.get(treatment, ())]))
     require_columns([*together, outcome])
     _check_outcome(table, outcome, together)
     is_number = table.column(treatment).is_number
-    if log and not is_number:
-        raise QueryError(f"{treatment} is no number and has no logarithm; leave out log=True.")
     frame, left_out = _used_rows(table, treatment, outcome, together)
-    takes_log = is_number and log is not False
-    if takes_log and (frame[treatment] <= 0).any():
-        raise QueryError(
-            f"{treatment} is {frame[treatment].min():g} in some rows and has no logarithm there; pass log=False."
-        )
     if as_the_paper_did:
         frame = frame.loc[frame.index.repeat(frame["n_varying"])]
     n_encoders = int(frame.index.nunique())
     design = design_of(
         frame,
-        log=[treatment] if takes_log else [],
-        numeric=[treatment] if is_number and not takes_log else [],
+        log=[treatment] if is_number else [],
         categorical=["group"] if is_number else ["group", treatment],
         references={} if reference is None else {treatment: reference},
     )

@@ -1,10 +1,7 @@
-"""Comparisons of two measurements of the same encoders: paired differences, correlations, and tradeoffs.
+"""Comparisons of measurements of the same encoders: paired differences, correlations, tradeoffs, and regret.
 
-Kendall's tau is the share of pairs of encoders that both columns put in the same order minus the share that they put in
-opposite orders. Encoders are not independent of each other (many are versions of one), so p-values, which assume that
-they are, flatter. Intervals of tau come from bootstrap samples that are never ranked anew: a sample is how often each
-row is drawn, and Pearson's r, Spearman's rho and tau-b of drawn rows are sums weighted by these counts, so a thousand
-samples take a few matrix products.
+Encoders are not independent (many are versions of one), so p-values are optimistic. Bootstrap samples are counts of how
+often each row is drawn; Pearson's r, Spearman's rho and tau-b of a sample are sums weighted by these counts.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import Estimate
 from .groups import n_best
-from .ols import adjusted
+from .linear import adjusted
 from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A comparison of two measurements"):
@@ -32,7 +29,7 @@ with requires_extra("study", needed_for="A comparison of two measurements"):
 HIGH = 0.5  # a correlation of this size, in the direction that is claimed, is called high
 _LEVEL, _POWER = 0.05, 0.8
 FEWEST_ENCODERS = 5  # of a correlation
-TAU = "Kendall's tau"
+TAU, POINTS = "Kendall's tau", "percentage points"
 FEWEST_CLUSTERS = 5  # for a bootstrap that draws them; with fewer it draws encoders
 N_RESAMPLES = 1_000
 Floats = NDArray[np.float64]
@@ -64,9 +61,8 @@ def paired_comparison(
 ) -> PairedComparison:
     """Mean and median of paired differences, shape (n_pairs,), none missing.
 
-    Pairs of one of the ``groups``, such as encoders of one objective, may err alike: standard errors are clustered by
-    it too. The interval of the median is the exact one by order statistics; below six pairs there is none. Refused are
-    fewer than two pairs, and differences that are all the same.
+    Standard errors are also clustered by ``groups``, such as objectives. QueryError below two pairs, and if all
+    differences are the same.
     """
     values = differences.to_numpy(dtype=float)
     n = len(values)
@@ -107,10 +103,10 @@ def pair_estimates(
 def correlations(
     first: pd.Series[float], second: pd.Series[float], *, term: str, outcome: str = "", method: str = "correlation"
 ) -> tuple[Estimate, Estimate]:
-    """Pearson's r and Kendall's tau-b of two columns, each from -1 to 1, of the rows that have both (five at least).
+    """Pearson's r and Kendall's tau-b of two columns, of the rows that have both (five at least).
 
     Intervals are those of Fisher's transformation, for tau with the variance 0.437 / (n - 4) of atanh(tau) (Fieller,
-    Hartley and Pearson 1957, Biometrika 44); p-values those of scipy, exact for tau where nothing is tied.
+    Hartley and Pearson 1957, Biometrika 44).
     """
     pairs = pd.DataFrame({"first": first, "second": second}).dropna()
     n = len(pairs)
@@ -130,10 +126,7 @@ def correlations(
 
 
 def is_high(correlation: Estimate, *, sign: int = 0) -> bool:
-    """True if a correlation is at least 0.5 in size, in the direction of ``sign`` or, if it is 0, in either.
-
-    The encoders at hand decide, whatever the interval is.
-    """
+    """True if a correlation is at least 0.5 in size, in the direction of ``sign`` or, if it is 0, in either."""
     value = correlation.value or 0.0
     return (abs(value) if sign == 0 else sign * value) >= HIGH
 
@@ -195,12 +188,10 @@ def rank_correlations(
     seed: int = 0,
     n_resamples: int = 1_000,
 ) -> list[Estimate]:
-    """Kendall's tau-b of each pair of columns (a column, and the one that it should rank), of the encoders with both.
+    """Kendall's tau-b of each pair of columns, over the encoders with both; intervals are bootstrap percentiles.
 
-    Values are in [-1, 1], 1 if both give the same order; intervals are percentiles of the bootstrap. ``drawn`` is a
-    column whose values the bootstrap draws, each with all of its encoders; by default it draws encoders. Drawing
-    objectives allows for encoders of one objective being alike; there is no p-value then, for the usual one takes
-    encoders as independent. ``family`` names these tests, over which the false-discovery rate is computed.
+    The bootstrap draws encoders, or values of the column ``drawn`` with all of their encoders; there is no p-value
+    then. ``family`` names these tests, over which the false-discovery rate is computed.
     """
     estimates = []
     for first, second in pairs:
@@ -222,10 +213,9 @@ def correlation_change(
     seed: int = 0,
     n_resamples: int = 1_000,
 ) -> Estimate:
-    """How much larger Kendall's tau-b of one pair of columns is than that of another, over the same encoders.
+    """How much larger tau-b of one pair of columns is than that of another, over the same encoders.
 
-    The interval is the percentiles of a bootstrap that draws the same encoders for both, or values of the column
-    ``drawn``; there is no p-value.
+    The interval is that of a paired bootstrap over encoders, or over values of the column ``drawn``.
     """
     rows = _rows(table, (*first, *second), drawn)
     value = np.subtract(*(stats.kendalltau(rows[one], rows[other]).statistic for one, other in (first, second)))
@@ -250,17 +240,12 @@ def beyond_selection(
     seed: int = 0,
     n_shuffles: int = 999,
 ) -> tuple[Estimate, ...]:
-    """Whether the best encoders trade two risks off more than choosing them by a sum of both makes any numbers do.
+    """Whether the best encoders trade two risks off more than selection by their sum alone makes them (Berkson 1946).
 
-    Encoders with a low sum of two risks have, among themselves, one low where the other is high, whether or not the
-    risks have anything to do with each other (Berkson 1946). So the second risk is shuffled among the encoders of each
-    group (of the column ``within``), the ``total`` is computed anew, and the best ``fraction`` of each group, rounded
-    up, is chosen from that: what tau they have then is due to the choice alone.
-
-    The estimates are Kendall's tau (tau-a, over the pairs of best encoders within a group): first that of each group
-    with at least two chosen, terms ``"2022"``; then ``"all groups"``, ``"by selection alone"`` with the middle 95 % of
-    the shuffles, and ``"beyond selection"``, the difference of these two with its interval and two-sided permutation
-    p-value. ``n`` are chosen encoders.
+    The second risk is shuffled among the encoders of each group (of the column ``within``), the ``total`` is computed
+    anew, and the best ``fraction`` of each group is selected. Estimates are Kendall's tau of each group with at least
+    two selected, then ``"all groups"``, ``"by selection alone"`` with the middle 95 % of the shuffles, and ``"beyond
+    selection"``, their difference with a two-sided permutation p-value. ``n`` are selected encoders.
     """
     table = table.only(table.complete(total, within).index, because=f"no {total} or no {within}")
     rows = _rows(table, (first, second), None)
@@ -305,10 +290,7 @@ def beyond_selection(
 
 
 def pareto_front(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """Encoders that no other one beats: none is at most as high in both columns and lower in one of them.
-
-    Rows are ordered by the first column, then the second, then the id; those without one of the columns do not count.
-    """
+    """Encoders that no other dominates in two columns, ordered by the first, the second and the id."""
     rows = frame.dropna(subset=[first, second]).sort_index().sort_values([first, second], kind="stable")
     x, y = rows[first].to_numpy(), rows[second].to_numpy()
     beaten = [bool((((x <= x[i]) & (y <= y[i])) & ((x < x[i]) | (y < y[i]))).any()) for i in range(len(rows))]
@@ -349,11 +331,7 @@ def _concordance(values: Floats, second: Floats, fraction: float) -> tuple[float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resampling:
-    """How intervals are made: how many bootstrap samples of what.
-
-    Encoders of one objective are alike, so a bootstrap that draws encoders one by one takes them for more evidence than
-    they are; ``clusters`` are drawn with all of their encoders, where there are at least five of them.
-    """
+    """How many bootstrap samples of what: ``clusters``, such as objectives, where there are five, else encoders."""
 
     clusters: pd.Series[str] | None = None  # index: encoders; what is drawn together, such as their objectives
     n_resamples: int = N_RESAMPLES
@@ -434,3 +412,76 @@ def drawn_counts(n: int, n_resamples: int, seed: int) -> Floats:
     counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=n_resamples).astype(float)
     counts.flags.writeable = False
     return counts
+
+
+# How well a score selects: scores and true errors are (n_draws, n_encoders), and a resample draws encoders and draws
+# anew (Owen 2007, The Pigeonhole Bootstrap), so that differences are paired.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resamples:
+    """How often each encoder and each draw of the labels counts; the first row is everything once."""
+
+    encoders: Floats  # (1 + n_resamples, n_encoders)
+    draws: Floats  # (1 + n_resamples, n_draws)
+
+
+def resamples(n_encoders: int, n_draws: int, *, n_resamples: int, seed: int = 0) -> Resamples:
+    """Everything once, and resamples of both."""
+    counts = [
+        np.concatenate([np.ones((1, n)), drawn_counts(n, n_resamples, 2 * seed + place)])
+        for place, n in enumerate((n_encoders, n_draws))
+    ]
+    return Resamples(encoders=counts[0], draws=counts[1])
+
+
+def order(scores: Floats, errors: Floats, counts: Resamples) -> Floats:
+    """Kendall's tau-b of scores and true accuracies, a mean over draws; shape (1 + n_resamples,), in [-1, 1].
+
+    A score that gives all encoders the same value has 0. The first value is of all encoders and draws.
+
+    >>> everything = resamples(3, 1, n_resamples=0)
+    >>> order(np.array([[3.0, 2.0, 1.0]]), np.array([[10.0, 20.0, 30.0]]), everything)
+    array([1.])
+    """
+    by_draw = np.stack(
+        [kendall(score, -error, counts.encoders) for score, error in zip(scores, errors, strict=True)], axis=1
+    )
+    return _mean_over_draws(np.nan_to_num(by_draw), counts)
+
+
+def regret(scores: Floats, errors: Floats, counts: Resamples) -> Floats:
+    """The true error of the encoder with the highest score less that of the best one, a mean over draws.
+
+    Parameters and shapes as of :func:`order`; in the unit of the errors, 0 or more, lower is better.
+
+    >>> everything = resamples(3, 1, n_resamples=0)
+    >>> regret(np.array([[3.0, 3.0, 1.0]]), np.array([[10.0, 20.0, 30.0]]), everything)  # one of the first two
+    array([5.])
+    """
+    is_drawn = counts.encoders > 0  # (1 + n_resamples, n_encoders)
+    by_draw = []
+    for score, error in zip(scores, errors, strict=True):
+        among = np.where(is_drawn, score, -np.inf)
+        is_chosen = is_drawn & (among == among.max(axis=1, keepdims=True))
+        chosen = (is_chosen * error).sum(axis=1) / is_chosen.sum(axis=1)
+        by_draw.append(chosen - np.where(is_drawn, error, np.inf).min(axis=1))
+    return _mean_over_draws(np.stack(by_draw, axis=1), counts)
+
+
+def estimate_of(values: Floats, label: Estimate) -> Estimate:
+    """The first of the values with the middle 95 % of the others, under a label; the interval holds the value."""
+    low, high = percentiles(values[1:]) if len(values) > 1 else (None, None)
+    if low is None or high is None:
+        return label.with_value(values[0])
+    return label.with_value(values[0], (min(low, float(values[0])), max(high, float(values[0]))))
+
+
+def mean_of(values: Sequence[Floats]) -> Floats:
+    """The mean over data sets, which are not drawn."""
+    return np.asarray(np.mean(values, axis=0))
+
+
+def _mean_over_draws(by_draw: Floats, counts: Resamples) -> Floats:
+    """Means over draws, each as often as it counts; (1 + n_resamples, n_draws) -> (1 + n_resamples,)."""
+    return np.asarray((by_draw * counts.draws).sum(axis=1) / counts.draws.sum(axis=1))

@@ -1,25 +1,10 @@
 """Calibrated learning curves from the rows of ``results/``, by data set, task and protocol, with draws of their risks.
 
-A curve is the rows of one encoder, data set, metric and source whose protocol is of one task and one recipe. Its
-controls have the protocol with the same options, but for ``frozen``, which no control has, and with ``control``. Rows
-without one of the controls are no curve; they are left out, with the reason.
-
-Rows have no single images, so draws of mean risks are made from their intervals and seeds. Images: each half of a row's
-interval is half a normal distribution about its value, and the seeds of one mean, which were tested on the same images,
-go up and down together; they are taken to do so entirely, which never makes an interval too short.
-
-Seeds: their variance is that of all networks of a task with the same number of labels, each about its own mean, for two
-or three seeds of one network alone say next to nothing of it (with two, a 95 % interval has 13 standard errors on
-either side). It is drawn from its own distribution: the sum of squares over the true variance is chi squared. That
-networks of a task scatter alike with the same labels, and each by itself, is an assumption: a seed draws the labels of
-all of them, and what it does to all alike is less well known than that. In the limit where nothing else matters, an
-interval of a risk that says 95 % holds it in 76 % of cases with two seeds of five networks, 84 % with three and 90 %
-with five; it cancels in differences, whose intervals are too wide then.
-
-Equal rows give equal draws: of a control that several encoders share, and of scratch with all labels, which is maximal
-supervision. All else is drawn independently, though the images are the same in truth. Intervals of differences between
-encoders are too wide by that, and the more so the better their errors agree. In a cumulative improvement what a network
-shares with scratch makes the interval too wide, and what it shares with itself in other regimes too narrow.
+A curve is the rows of one encoder, data set, metric and source by one protocol; its controls have the same options, but
+for ``frozen``, and ``control``. Draws of mean risks are made from intervals of rows (test images: two half normal
+distributions, fully correlated over seeds) and from the variance over seeds, pooled over all networks of a task with as
+many labels (scaled chi squared). Equal rows give equal draws, such as of a shared control; all else is drawn
+independently, so that intervals of differences between encoders are conservative.
 """
 
 from __future__ import annotations
@@ -232,11 +217,9 @@ _Z_OF_95_PERCENT = 1.959963984540054  # of a normal distribution, 95 % lie so ma
 def seed_variances(
     groups: Iterable[Sequence[Run]], *, whose: Sequence[str], seed: int = 0, n_draws: int = N_DRAWS
 ) -> Floats | None:
-    """Draws of the variance of networks that differ in their seed alone, shape (n_draws,), in the unit of the runs
-    squared.
+    """Draws of the variance over seeds, shape (n_draws,), in the squared unit of the runs; None with one seed each.
 
-    Each group has the runs of one network; the same ones count once. ``whose`` distinguishes these groups from others
-    with the same numbers. None where every network has one seed.
+    Each group has the runs of one network; the same ones count once. ``whose`` keeps the draws of other groups apart.
     """
     several = sorted({tuple(runs) for runs in groups if len(runs) > 1}, key=repr)
     n_free = sum(len(runs) - 1 for runs in several)
@@ -252,10 +235,8 @@ def drawn_mean(
 ) -> Drawn:
     """The mean of runs that differ in their seed, with draws of it; ``variances`` are those of :func:`seed_variances`.
 
-    ``whose`` distinguishes these runs from others with the same numbers: data set and metric, and the encoder if it is
-    one's. Without variances intervals are of test images alone. Draws are all the value itself if a single run has
-    neither interval nor seed, as a recorded risk; there are none if a run has a seed and no interval, for then nothing
-    is known.
+    ``whose`` keeps the draws of other runs with the same numbers apart. A recorded risk, without seed or interval, is
+    exact; a run with a seed and no interval has no draws.
     """
     values = np.array([run.value for run in runs])  # (n_seeds,)
     mean = float(values.mean())
@@ -293,12 +274,9 @@ def largest_of(several: Sequence[Drawn]) -> Drawn:
 def estimate_of(
     drawn: Drawn, *, term: str, outcome: str, n: int, unit: str, method: str, is_pulled: bool = False
 ) -> Estimate:
-    """A quantity as a record, with its 95 % interval, which holds the value, where at least 95 % of its draws are
-    defined.
+    """A quantity as a record, with its 95 % interval where at least 95 % of its draws are finite.
 
-    A draw that is NaN is not defined. ``is_pulled`` is for a spread or a largest value, which noise alone makes larger:
-    in the draws, which have the noise of the measurement twice, more than in the value. The interval is then that of
-    the basic bootstrap, 2 value - draws, in which this cancels.
+    ``is_pulled`` is for a spread or a maximum, which noise biases upwards: the interval is that of the basic bootstrap.
     """
     draws = drawn.draws[np.isfinite(drawn.draws)]
     beyond = share_beyond(len(draws), len(drawn.draws))
@@ -382,11 +360,7 @@ class Panel:
 
     @property
     def name(self) -> str:
-        """The words for it in tables.
-
-        They include the options of the protocol where there is another, and the metric where it is not the task's
-        first.
-        """
+        """The words for it in tables, with metric and options where other panels have the same task and data set."""
         options = "" if self.is_only else self.protocol.partition(" (")[2].removesuffix(")")
         others = [words for words in (self.metric * (self.metric != TASKS[self.task].metrics[0]), options) if words]
         return f"{self.task} on {self.dataset}" + (f" ({', '.join(others)})" if others else "")
@@ -397,10 +371,7 @@ class Panel:
 
 
 def kind_of(encoder: str) -> Kind:
-    """The paper's name for the pre-training of an encoder.
-
-    It calls contrastive whatever learns that views of one image belong together, clusterings and siamese networks
-    included; everything else without labels is a pretext task.
+    """The paper's name for the pre-training of an encoder; clustering and siamese methods count as contrastive.
 
     >>> kind_of("pocket_vicreg_rn_shapes"), kind_of("pocket_mae_vit_shapes"), kind_of("pocket_sup_rn_shapes")
     ('contrastive', 'non-contrastive', 'supervised')
@@ -446,10 +417,9 @@ def panels_of(found: FoundCurves, *, seed: int = 0, n_draws: int = N_DRAWS) -> t
 def measured_curve(
     rows: CurveRows, *, peers: Sequence[CurveRows] = (), seed: int = 0, n_draws: int = N_DRAWS
 ) -> MeasuredCurve:
-    """The calibrated curve of rows; DataError where maximal supervision is no better than the blind guess.
+    """The calibrated curve of rows; ``peers`` are the curves of the same task, which pool the variance over seeds.
 
-    ``peers`` are the curves of the same task, which show how much networks vary by their seed; by default ``rows``
-    alone.
+    DataError where maximal supervision is no better than the blind guess.
     """
     where = (rows.dataset, rows.metric)
     most = max(n for _, n in rows.regimes)
@@ -493,11 +463,7 @@ def measured_curve(
 
 
 def main_panels(panels: Iterable[Panel]) -> tuple[Panel, ...]:
-    """One panel a task and data set, which claims are held against.
-
-    Of its first metric; fine-tuned, as in the paper, if there is such a one; by the protocol that most encoders have,
-    and of several the one with the shortest name.
-    """
+    """One panel a task and data set, for claims: of its first metric, fine-tuned if possible, of most encoders."""
     chosen: dict[tuple[str, str], Panel] = {}
 
     def preference(panel: Panel) -> tuple[bool, int, int, str]:

@@ -1,10 +1,7 @@
 """Groups of encoders: means and their differences, the best of a category or a year, and how risks change over years.
 
-Groups were never assigned at random, so a difference of means describes; it is no effect. Holding columns fixed removes
-what they explain linearly, and shows which differences the table cannot tell from those columns at all.
-
-Best means the lowest error or risk. Encoders without it do not take part, and ties go to the first id in alphabetical
-order, so that the same table gives the same winners.
+Groups were never assigned at random, so differences of means are descriptive. Best means the lowest error or risk; ties
+go to the first id in alphabetical order.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import COMPONENTS, OUTCOMES, Estimate
-from .ols import adjusted, design_of, fit_ols
+from .linear import adjusted, design_of, fit_ols
 from .table import StudyTable, require_columns
 
 with requires_extra("study", needed_for="A comparison of groups"):
@@ -35,10 +32,7 @@ NONE = "none"  # value of a column where it is missing
 
 
 def group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
-    """Mean of an outcome in each group of the column ``by``, lowest first, with the 95 % interval of Student's t.
-
-    A group of one encoder has no interval.
-    """
+    """Mean of an outcome in each group of the column ``by``, lowest first, with Student's 95 % interval."""
     return tuple(
         sorted(
             (_mean(group, values, table, outcome) for group, values in _groups(table, outcome, by).items()),
@@ -48,11 +42,9 @@ def group_means(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...
 
 
 def group_differences(table: StudyTable, outcome: str, by: str) -> tuple[Estimate, ...]:
-    """Difference of the means of each two groups, by Welch's test, which assumes no equal variances.
+    """Difference of the means of each two groups, by Welch's test; the group with the higher mean comes first.
 
-    Terms are ``"generative - clustering"``, the group with the higher mean first; ``p_adjusted`` is the false-discovery
-    rate (Benjamini and Hochberg) over all pairs that can be tested. A pair with a group of one encoder, or of two
-    groups that do not vary, has a value and no test.
+    ``p_adjusted`` is the false-discovery rate over all pairs that can be tested: groups of two encoders that vary.
     """
     groups = _groups(table, outcome, by)
     if len(groups) < 2:
@@ -79,12 +71,9 @@ def adjusted_differences(
 ) -> tuple[Estimate, ...]:
     """Difference of each group to the ``reference`` group in a linear model that holds other columns ``fixed``.
 
-    Of these a number enters linearly, or as its natural logarithm if it is ``logged``, and encoders without it are left
-    out; any other column enters as one term a value, and a missing cell counts as the value that ``missing`` names, by
-    default as ``"none"``, a value of its own. Terms are ``"generative - clustering"``, by ordinary least squares, with
-    HC3 intervals beside the classical ones. A difference that the fixed columns determine is not identified: its value
-    is None and its note says why. The method names the fixed columns, and what their missing cells count as if
-    ``missing`` says so.
+    A fixed number enters linearly, or as its natural logarithm if it is ``logged``; any other column as one term a
+    value, where a missing cell counts as the value in ``missing``, by default ``"none"``. HC3 intervals stand beside
+    the classical ones. A difference that the fixed columns determine has no value and a note.
     """
     require_columns(fixed)
     numbers = [name for name in fixed if table.column(name).is_number]
@@ -154,8 +143,6 @@ def best_fraction(frame: pd.DataFrame, *, by: str, fraction: float) -> pd.DataFr
     """The best rows, rounded up to whole encoders, so that there is always one; best first, rows without ``by`` left
     out.
     """
-    if not 0 < fraction <= 1:
-        raise QueryError(f"Got the fraction {fraction:g} of the best encoders, expected more than 0 and at most 1.")
     rows = ordered(frame, by)
     return rows.head(n_best(len(rows), fraction))
 
@@ -191,12 +178,10 @@ def risks_of_best(
     seed: int = 0,
     n_resamples: int = 1_000,
 ) -> tuple[Estimate, ...]:
-    """Mean components of the best encoders in each setting, and how they change from the first setting to the last.
+    """Mean components of the best encoders in each setting, and their change from the first setting to the last.
 
-    ``settings`` are columns of errors, the most labels first; the best ``fraction`` is rounded up to whole encoders.
-    Only encoders with all settings and components take part (five at least), so that every setting chooses from the
-    same ones. Each resample of the bootstrap draws encoders, and chooses the best of the draw anew. By setting and
-    component the term is ``"best 20 % by train_test"``; then comes a change a component, term ``"LAST - FIRST"``.
+    ``settings`` are columns of errors, the most labels first. Only encoders with all settings and components take part
+    (five at least); each bootstrap sample selects its best encoders anew. Terms are ``"best 20 % by train_test"``.
     """
     rows = table.complete(*settings, *components).sort_index()
     if len(rows) < 5:

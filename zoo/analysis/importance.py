@@ -1,20 +1,9 @@
 """What boosted trees say of an outcome: how much of it the facts of an encoder explain, which facts matter, which way.
 
-The trees are XGBoost's, the attributions are SHAP values (Dubois et al. 2023, Appendix C.4, Tables 3 and 6, Figures 7,
-17 and 18). Their settings were tuned once and are stored (:func:`~zoo.analysis.trees.tuned_parameters`).
-
-Two numbers say how much is explained, and they differ much. The paper takes the error of each of 30 folds and compares
-the square of their mean with the variance of all encoders; with five encoders a fold this flatters. The pooled
-out-of-fold R2 of the same predictions does not. Both are of encoders that resemble others of the table: a fold is drawn
-among all, so a family of encoders is nearly always on both sides.
-
-The settings were chosen on other folds than those that are scored, but on the same encoders. How much that flatters was
-measured by nested tuning, where every fold is predicted with settings tuned without it (:func:`nested_variance`); the
-result is stored with the settings.
-
-Which way a choice moves an outcome (up, down, or hardly at all) is a difference of mean SHAP values. They describe what
-trees that predict an outcome lean on and are no effects: choices that come together share their credit, and trees that
-predict badly have nothing to say.
+XGBoost with SHAP values (Dubois et al. 2023, Appendix C.4, Tables 3 and 6, Figures 7, 17 and 18), by stored settings.
+The paper compares the squared mean of 30 fold errors with the variance, which is optimistic with five encoders a fold;
+the pooled out-of-fold R2 is not. Settings were tuned on the same encoders: :func:`nested_variance` measures that
+optimism. SHAP values describe what trees rely on; they are no causal effects.
 """
 
 from __future__ import annotations
@@ -27,11 +16,10 @@ from ..errors import QueryError
 from ..optional import requires_extra
 from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable
-from .tree_tuning import Search, searched_all
 from .trees import (
     Array,
     Sample,
-    checked_parameters,
+    Search,
     drawn_folds,
     explained_by_fold,
     explained_pooled,
@@ -41,6 +29,7 @@ from .trees import (
     out_of_fold,
     pooled_interval,
     sample_of,
+    searched_all,
     trained,
     tuned_parameters,
 )
@@ -81,7 +70,7 @@ class ExplainedVariance:
         """The two percentages as records: terms "explained variance, by fold" and "explained variance, pooled"."""
         method = f"boosted trees, {self.n_folds} folds x {self.n_repeats}"
         label = Estimate(term="explained variance", n=self.n, unit="percent", outcome=self.outcome, method=method)
-        note = "1 - (mean of the fold RMSEs)^2 / variance, which flatters"
+        note = "1 - (mean of the fold RMSEs)^2 / variance, which is optimistic"
         by_fold = label.with_value(self.by_fold, term="explained variance, by fold", note=note)
         interval = self.pooled_ci_low, self.pooled_ci_high
         note = "out-of-fold R2; the interval covers which encoders were measured, with the models held fixed"
@@ -117,13 +106,12 @@ def explained_variance(
 
     Parameters
     ----------
-    table : StudyTable
     outcome : str
         A column in numbers; encoders without it are left out.
     features : str or sequence of str
         A set of :data:`~zoo.analysis.trees.TREE_FEATURES`, or columns.
     parameters : mapping, optional
-        Settings of the trees (:func:`zoo.analysis.trees.checked_parameters`); the stored ones if not given.
+        Settings of the trees, ``rounds`` and those of XGBoost; by default the stored ones.
     seed : int
         Of the folds and of the trees. The folds are others than those of tuning with the same seed.
     n_folds, n_repeats : int
@@ -136,15 +124,14 @@ def explained_variance(
     UnknownName
         If the outcome or a feature is no column.
     QueryError
-        If fewer encoders than folds have the outcome, it never varies, a setting is wrong, or none are stored.
+        If fewer encoders than folds have the outcome, it never varies, or no settings are stored.
 
     References
     ----------
     Dubois et al. 2023, Table 6.
     """
-    _require_counts(n_folds, n_repeats)
     sample = sample_of(table, outcome, features, n_least=n_folds)
-    settings = checked_parameters(tuned_parameters(outcome, features) if parameters is None else parameters)
+    settings = tuned_parameters(outcome, features) if parameters is None else parameters
     divisions = [drawn_folds(sample.n, n_folds, seed=seed, draw=1 + repeat) for repeat in range(n_repeats)]
     predictions = out_of_fold(sample, settings, divisions, seed=seed, n_workers=n_workers)
     return _explained(sample, outcome, features, divisions, predictions, seed)
@@ -160,12 +147,10 @@ def nested_variance(
     seed: int = 0,
     n_workers: int = 0,
 ) -> ExplainedVariance:
-    """:func:`explained_variance` with one repeat, of settings that were tuned without the fold that they predict.
+    """:func:`explained_variance` with one repeat, each fold predicted with settings that were tuned without it.
 
-    It takes a search for each fold, ``n_workers`` of them at a time in processes. On the same folds,
-    :func:`explained_variance` with settings tuned on all encoders says more; the difference is what that flatters.
+    It takes a search for each fold, ``n_workers`` of them at a time in processes.
     """
-    _require_counts(n_folds, 1)
     sample = sample_of(table, outcome, features, n_least=2 * n_folds)
     folds = drawn_folds(sample.n, n_folds, seed=seed, draw=1)
     searches = [
@@ -181,7 +166,7 @@ def nested_variance(
     ]
     predictions = np.empty((1, sample.n))
     for fold, search, tuned in zip(folds, searches, searched_all(searches, n_workers), strict=True):
-        booster = trained(search.sample, checked_parameters(tuned.parameters), seed=seed)
+        booster = trained(search.sample, tuned.parameters, seed=seed)
         predictions[0, fold] = booster.predict(sample.matrix(fold))
     return _explained(sample, outcome, features, [folds], predictions, seed)
 
@@ -197,14 +182,8 @@ def tree_importance(
 ) -> Importance:
     """Which facts of an encoder the trees that explain an outcome go by, and in which direction.
 
-    Of features that go together SHAP credits those that the trees happen to split on, so a fact without credit is not
-    shown to be without effect. Parameters and errors are those of :func:`explained_variance`. ``fast`` takes XGBoost's
-    own contributions, the same numbers without the seconds that importing shap takes.
-
-    Raises
-    ------
-    QueryError
-        Also if fewer than :data:`FEWEST` encoders have the outcome, or no feature varies among them.
+    Parameters and errors are those of :func:`explained_variance`; QueryError also below :data:`FEWEST` encoders, and if
+    no feature varies. ``fast`` takes XGBoost's own contributions, the same numbers, without importing shap.
 
     References
     ----------
@@ -213,9 +192,17 @@ def tree_importance(
     """
     sample = sample_of(table, outcome, features)
     _require_something_to_learn(sample, outcome)
-    settings = checked_parameters(tuned_parameters(outcome, features) if parameters is None else parameters)
+    settings = tuned_parameters(outcome, features) if parameters is None else parameters
     model = trained(sample, settings, seed=seed)
-    credit, base = _contributions(model, sample) if fast else _shap_values(model, sample)
+    if fast:
+        shares_and_base = model.predict(sample.matrix(np.arange(sample.n)), pred_contribs=True)  # the base is last
+        credit, base = shares_and_base[:, :-1], float(shares_and_base[0, -1])
+    else:
+        with requires_extra("study", needed_for="The importance of design choices"):
+            import shap  # two seconds
+
+        explainer = shap.TreeExplainer(model)
+        credit, base = explainer.shap_values(sample.x), float(np.ravel(explainer.expected_value)[0])
     shares = pd.DataFrame(credit, index=sample.values.index, columns=sample.values.columns, dtype="float64")
     estimates = _mean_absolute(shares, outcome, sample, seed=seed)
     return Importance(
@@ -228,21 +215,6 @@ def tree_importance(
         estimates=estimates,
         mean_absolute=pd.Series({estimate.term: estimate.value for estimate in estimates}, dtype="float64"),
     )
-
-
-def _shap_values(model: Any, sample: Sample) -> tuple[Array, float]:
-    """SHAP values (n, n_features) and the base by the library shap."""
-    with requires_extra("study", needed_for="The importance of design choices"):
-        import shap  # two seconds
-
-    explainer = shap.TreeExplainer(model)
-    return explainer.shap_values(sample.x), float(np.ravel(explainer.expected_value)[0])
-
-
-def _contributions(model: Any, sample: Sample) -> tuple[Array, float]:
-    """The same by XGBoost."""
-    credit = model.predict(sample.matrix(np.arange(sample.n)), pred_contribs=True)  # (n, n_features + 1), the base last
-    return credit[:, :-1], float(credit[0, -1])
 
 
 def _explained(
@@ -300,16 +272,10 @@ def _require_something_to_learn(sample: Sample, outcome: str) -> None:
         )
 
 
-def _require_counts(n_folds: int, n_repeats: int) -> None:
-    if n_folds < 2 or n_repeats < 1:
-        raise QueryError(f"Got {n_folds} folds and {n_repeats} repeats, expected at least 2 folds and 1 repeat.")
-
-
 def level_effect(importance: Importance, feature: str, levels: Sequence[str]) -> Estimate:
     """Mean SHAP value of a feature for encoders with some of its values (``levels``), minus that for all others.
 
-    In the outcome's unit; negative means that the trees lower the risk for these encoders. A missing value counts as
-    another one. No interval: it describes one model.
+    In the outcome's unit; negative lowers the risk. A missing value counts as another one.
     """
     shap = _shap_of(importance, feature)
     chosen = importance.values[feature].astype(object).isin(list(levels)).to_numpy(bool)
@@ -325,8 +291,7 @@ def level_effect(importance: Importance, feature: str, levels: Sequence[str]) ->
 def number_effect(importance: Importance, feature: str, *, encoders: Collection[str] | None = None) -> Estimate:
     """Mean SHAP value of a feature for encoders with large numbers, minus that for encoders with small ones.
 
-    The numbers are cut where the two halves are most alike in size. Encoders without a number are left out, and those
-    that are not among ``encoders``, if these are given. The note has the rank correlation of SHAP values and numbers.
+    The cut is nearest to the median; encoders without a number, or not among ``encoders``, are left out.
     """
     chosen = np.ones(importance.n, dtype=bool) if encoders is None else importance.shap.index.isin(list(encoders))
     shap, numbers = _shap_of(importance, feature)[chosen], importance.values[feature].to_numpy(dtype=float)[chosen]
@@ -369,10 +334,7 @@ def subsampled(
     share: float = 0.8,
     seed: int = 0,
 ) -> Iterator[Importance]:
-    """The trees of an outcome trained again on random parts of the encoders, to see what depends on which.
-
-    Each part has the ``share`` of the encoders with the outcome, drawn without replacement.
-    """
+    """The trees of an outcome trained again on random parts of the encoders, each a ``share`` of them."""
     encoders = table.complete(outcome).index.to_numpy()
     for number in range(n_subsamples):
         drawn = np.random.default_rng([seed, number]).permutation(len(encoders))[: max(2, round(share * len(encoders)))]

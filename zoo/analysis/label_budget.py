@@ -1,27 +1,13 @@
 """Which error to expect of an encoder with a given number of ImageNet labels, from the settings that were measured.
 
-An error curve is close to a power law of the number of labels n: in the coordinates (n^-0.15, log error), where 0.15 is
-the exponent of the published scaling law, it is nearly straight. So errors are interpolated there, by a monotone cubic,
-and below the fewest measured labels by the parabola through the three settings with the fewest labels.
+In the coordinates (n^-0.15, log error) learning curves are nearly straight (Eq. 25 of Dubois et al. 2023). Errors are
+interpolated there by a monotone cubic (Fritsch and Butland 1984), and extrapolated below the fewest measured labels by
+the parabola through the three settings with the fewest. Leaving each setting out over 167 encoders gives mean absolute
+errors of 0.2 points between settings and 0.5 to 1.5 below them (docs/decisions/0006-studies.md).
 
-The interpolants were chosen by leaving each setting out and predicting it from the others, over 167 encoders: mean
-absolute errors are 0.2 points between settings, and 0.5 to 1.5 below them (table in docs/decisions/0006-studies.md).
-
-How uncertain a prediction is, is stated as standard deviations in percentage points (:class:`Noise`), of
-
-* the misses of that trial. An extrapolation multiplies the noise of the measurements that it continues by sqrt(sum of
-  squared weights): by 3 with 2,000 labels and by 10 with 1,000, where the trials have 2.9 and 6.0; their misses are
-  scaled by the ratio;
-* for an extrapolation, how far the power law with a floor a + b n^-c lies from the parabola: on average 1.1 points with
-  2,000 labels and 3.8 with 1,000, where no trial can tell which of the two is right. It counts as one standard
-  deviation, in the same direction for all encoders;
-* the choice of 50,000 validation images, which is all that is known of the noise of a measured setting. Encoders are
-  taken to err on different images; where they err on the same ones, their order is surer than stated.
-
-Other draws of the labels and other trainings of the probe count only as far as they show in those misses, and other
-pretraining runs or other data not at all: of each encoder one probe a setting is published, without an interval.
-
-The exponent is that of Eq. 25 of Dubois et al. 2023, the monotone cubic that of Fritsch and Butland 1984.
+:class:`Noise` states uncertainty as standard deviations in percentage points: of held-out misses, scaled by the
+amplification of an extrapolation; of the difference to a power law with a floor, the same direction for all encoders;
+and of the 50,000 validation images. Other trainings of the probe or of the encoder are not covered.
 """
 
 from __future__ import annotations
@@ -197,12 +183,9 @@ def predict_error(curve: Curve, n_labels: int) -> PredictedError | None:
 def held_out_error(curves: Iterable[Curve], n_labels: int) -> HeldOutError | None:
     """How wrong predictions like that at ``n_labels`` were for settings whose measurement was left out.
 
-    Between two settings, each of them that has a neighbour on either side is left out; the worse result counts. In the
-    widest gap, above 30,000 labels, that test would be too easy, for the setting that can be left out is at the gap's
-    edge: there the two settings below are left out and the upper one is predicted, across a wider gap. Below the fewest
-    labels, one or two settings are left out, such that the step is no shorter than the one asked for. Only curves with
-    as many settings as the fullest of them count. None where the settings include ``n_labels`` (nothing is predicted)
-    or are too few to leave any out.
+    Each setting next to ``n_labels`` that has neighbours on both sides is left out, and the worse result counts; in the
+    widest gap, and below the fewest labels, two are, so that the trial is at least as hard as the prediction. None
+    where the settings include ``n_labels`` or are too few.
     """
     check_n_labels(n_labels)
     pool = list(curves)
@@ -244,9 +227,6 @@ def rank_odds(
     errors: Sequence[float], noises: Sequence[Noise], *, n_draws: int = 2_000, seed: int = 0
 ) -> list[RankOdds]:
     """Which ranks encoders may have, by drawing their errors (percent) from normal distributions; in their order.
-
-    Images and predictions are drawn for each encoder by itself; one factor of the law is drawn for all. With 2,000
-    draws a probability has a standard error of at most 0.011.
 
     >>> near, far = rank_odds([20.0, 30.0], [Noise(0.2), Noise(0.2)])
     >>> (near.lowest, near.highest, near.best), (far.lowest, far.highest, far.ties_with_first)
@@ -327,10 +307,7 @@ def _along(interpolant: Interpolant, curve: Curve, settings: Sequence[int], n_la
 
 
 def _parabola(x: Sequence[float], y: Sequence[float], at: float) -> float:
-    """The parabola through three points, in Newton's form, for ``at`` below them; level beyond its summit.
-
-    Without that, the few encoders whose error is close to 100 percent would get better with fewer labels.
-    """
+    """The parabola through three points, for ``at`` below them; constant beyond its summit."""
     (x0, x1, x2), (y0, y1, y2) = x, y
     slope = (y1 - y0) / (x1 - x0)
     bend = ((y2 - y1) / (x2 - x1) - slope) / (x2 - x0)

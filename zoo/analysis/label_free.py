@@ -1,12 +1,7 @@
-"""Populations of encoders whose label-free metrics and accuracies are both known: the published ones, and any others.
+"""Populations of encoders with label-free metrics and accuracies: the published ones, and those measured here.
 
-A population has values as they were measured, and *predictors*: the same values turned so that more is better, as the
-metric's paper reads it. A metric for which less is better is negated; alpha-ReQ, which is best at 1, becomes minus its
-distance from 1; one without a direction stays as it is and may not choose an encoder.
-
-Rows of ``results/`` make a population of each data set. Numbers of two protocols, or of two kinds of image, are not
-compared with each other: of each metric those count that most encoders have. Rows of one encoder that differ in their
-seed are averaged, over the newest of its campaigns.
+Predictors are the metrics turned so that more is better. Numbers of two protocols, or of two kinds of image, are not
+mixed: of each metric those count that most encoders have, averaged over the seeds of the newest campaign.
 """
 
 from __future__ import annotations
@@ -167,10 +162,7 @@ def directed(values: pd.Series[float]) -> pd.Series[float]:
 
 
 def published_population(table: StudyTable) -> Population:
-    """The encoders of the study table with statistics of their features on ImageNet-1K, and errors by labels.
-
-    Contrast is the sum of uniformity and alignment, where both were published.
-    """
+    """The encoders of the study table with statistics of their features on ImageNet-1K, and errors by labels."""
     frame = table.frame
     values = pd.DataFrame({name: frame[column] for name, column in STATISTIC_COLUMNS.items()}, index=frame.index)
     values["contrast"] = values["alignment"] + values["uniformity"]
@@ -188,19 +180,14 @@ def resnets_of(population: Population) -> Population:
 def population_of(
     name: str, dataset: str, values: pd.DataFrame, accuracies: pd.DataFrame, facts: StudyTable
 ) -> Population:
-    """A population of given values; encoders without the first accuracy or any metric are left out.
-
-    ``values`` have a column for each metric as measured, ``accuracies`` are in percent, the first column being the
-    oracle; both have encoders as their index, which ``facts`` must have too.
-    """
+    """A population of given values; encoders without the first accuracy, the oracle, or any metric are left out."""
     return _population_of(name, dataset, values, accuracies, facts)
 
 
 def hyperparameter_groups(population: Population, treatments: Sequence[str]) -> dict[str, pd.Series[str]]:
     """By choice, the groups of encoders that differ in that choice alone: by encoder, the id of the group's first one.
 
-    What has to change with a choice may: the layer with the dimensions, and the columns of the projector with each
-    other. Choices that vary in no group are left out.
+    Columns that have to change with a choice may. Choices that vary in no group are left out.
     """
     from .controlled import VARIED_TOGETHER, controlled_groups
 
@@ -281,9 +268,7 @@ def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> li
 def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measured:
     """One population for every data set on which at least ``fewest`` self-supervised encoders have both.
 
-    Accuracies of the same encoders on the other data sets stand beside, as ``full-shot on NAME``. CLID and W-CLID are
-    added where learnability and dimension are known; W-CLID by weights that were learnt without the encoder that they
-    are applied to.
+    Full-shot accuracies on the other data sets, and CLID and W-CLID where they can be computed, are added.
     """
     cards = catalogue()
     by_dataset: dict[str, list[Row]] = {}
@@ -317,10 +302,7 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
 
 
 def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The same metrics with CLID and W-CLID of the encoders that have learnability and dimension; and why not, if not.
-
-    The weights of W-CLID are learnt from the accuracies of ``oracle``, one encoder always left out.
-    """
+    """The same metrics with CLID and leave-one-out W-CLID where possible; and why not, if not."""
     if gone := [name for name in (LEARNABILITY, DIMENSION) if name not in values]:
         return values, (f"CLID needs {' and '.join(gone)}, which nobody has measured here.",)
     pair = values[[LEARNABILITY, DIMENSION]].assign(oracle=oracle).dropna()

@@ -1,14 +1,8 @@
-"""What label-free metrics say of a population: how they correlate with accuracy, and what choosing by them costs.
+"""What label-free metrics say of a population: how they correlate with accuracy, and what selecting by them costs.
 
-Predictors are turned so that more is better (:mod:`~zoo.analysis.label_free`); a positive correlation then says that a
-metric predicts, whatever its sign was. Intervals come from a bootstrap that draws objectives with all of their
-encoders, where there are enough of them.
-
-Choosing: in every group of encoders that differ in one choice, the metric picks the one that it holds to be best, and
-the oracle the most accurate one. *Regret* is what the pick lacks. A pick at random lacks something too, the mean of the
-group, so the *gain recovered* is the share of the way from there to the oracle: 0 is no better than chance, 1 is the
-oracle's. An encoder that the metric cannot tell from another is picked as often as that one: the expected accuracy
-counts.
+Predictors are turned so that more is better. In every group of encoders that differ in one choice the metric picks one,
+and the oracle the most accurate. Regret is what the pick lacks; the gain recovered is 0 for a random pick and 1 for the
+oracle's. Ties count by their mean accuracy. Intervals come from a bootstrap over objectives where there are enough.
 """
 
 from __future__ import annotations
@@ -33,7 +27,7 @@ from .correlations import (
     percentiles,
 )
 from .label_free import Population, hyperparameter_groups
-from .ols import adjusted
+from .linear import adjusted
 from .table import FEWEST
 
 with requires_extra("study", needed_for="A correlation of metrics with accuracy"):
@@ -54,13 +48,10 @@ _MEASURES: dict[str, Callable[..., tuple[float, float]]] = {
 def oracle_correlations(
     predictors: pd.DataFrame, oracle: pd.Series[float], *, population: str, resampling: Resampling = BY_ENCODER
 ) -> list[Estimate]:
-    """Pearson's r, Spearman's rho and Kendall's tau-b of each predictor with an accuracy: three a predictor, in [-1,
-    1].
+    """Pearson's r, Spearman's rho and Kendall's tau-b of each predictor with an accuracy: three a predictor.
 
-    1 orders the encoders as the oracle does, whose name is the outcome of the estimates. A missing cell keeps its
-    encoder out of that predictor alone; predictors that fewer than 5 encoders have with the accuracy are left out.
-    Intervals are percentiles of the bootstrap; p-values those of scipy, which take encoders as independent and so
-    flatter. The value is None where a column never varies.
+    Predictors that fewer than 5 encoders have with the accuracy are left out; the value is None where a column never
+    varies. p-values take encoders as independent.
     """
     return [
         one
@@ -91,10 +82,9 @@ def within_correlations(
     of: str,
     resampling: Resampling = BY_ENCODER,
 ) -> list[Estimate]:
-    """Kendall's tau-b over pairs of encoders of one group only, so that what sets groups apart counts for nothing.
+    """Kendall's tau-b over pairs of encoders of one group only; the bootstrap draws groups.
 
-    ``of`` is what a group is, in words: "objective". The bootstrap draws groups. Encoders that are alone in theirs are
-    left out, and predictors with fewer than 5 others, or of a single group.
+    ``of`` is what a group is, in words: "objective". Predictors with fewer than 5 encoders in groups are left out.
     """
     estimates = []
     for name in predictors:
@@ -127,11 +117,7 @@ def correlation_differences(
     population: str,
     resampling: Resampling = BY_ENCODER,
 ) -> list[Estimate]:
-    """Kendall's tau of the first of two predictors minus that of the second, over the encoders that have both.
-
-    Above 0 the first one orders the encoders more as the oracle does. The bootstrap draws the same encoders for both.
-    Pairs that fewer than 5 encoders have, or of which one never varies, are left out.
-    """
+    """Kendall's tau of the first of two predictors minus that of the second, over the encoders that have both."""
     estimates = []
     for first, second in pairs:
         rows = pd.DataFrame({"first": predictors[first], "second": predictors[second], "oracle": oracle}).dropna()
@@ -156,12 +142,10 @@ def joint_correlations(
     population: str,
     resampling: Resampling = BY_ENCODER,
 ) -> list[Estimate]:
-    """What a metric adds to an accuracy that is known already: Kendall's tau of their joint rank with another one.
+    """What a metric adds to a known accuracy: Kendall's tau of their joint rank with another accuracy.
 
-    The joint rank is the geometric mean of the two ranks (CLID, arXiv:2206.01251, section 3.5 and Table 3), over all
-    encoders that have the three, at least 5; a sample of the bootstrap keeps them. Terms of the metric M and the first
-    oracle's name A are ``M with A`` (tau of the joint rank with the target), ``A`` (of the first oracle alone over the
-    same encoders) and ``M with A - A`` (what the metric adds).
+    The joint rank is the geometric mean of the two ranks (CLID, arXiv:2206.01251, section 3.5 and Table 3). Terms are
+    ``M with A``, ``A`` alone over the same encoders, and ``M with A - A``.
     """
     estimates = []
     for name in predictors:
@@ -186,10 +170,9 @@ def setting_correlations(
     combine: Callable[[pd.Series[float]], pd.Series[float]] | None = None,
     resampling: Resampling = BY_ENCODER,
 ) -> list[Estimate]:
-    """How the correlations of a metric depend on its hyper-parameters (CLID, Figure 2): three a setting, in order.
+    """Correlations of a metric by setting of its hyper-parameters (CLID, Figure 2): three a setting, in order.
 
-    ``values`` are by (number of clusters, number of neighbours) and encoder, more being better; ``combine`` makes of
-    the metric at one setting what is correlated, such as CLID of cluster learnability.
+    ``combine`` makes of the metric at one setting what is correlated, such as CLID of cluster learnability.
     """
     estimates = []
     for (n_clusters, k), column in sorted(values.items()):
@@ -279,13 +262,10 @@ def selections(
     of: str,
     resampling: Resampling = BY_ENCODER,
 ) -> list[Selection]:
-    """What each predictor recovers, over groups of encoders: one selection a predictor that ranks those of some group.
+    """What each predictor recovers, over groups of encoders: one selection a predictor.
 
-    ``accuracy`` is in percent; ``of`` is what sets the members of a group apart, in words: "epochs". Each estimate is
-    the mean over groups, and the gain their gains added up over what could be gained. Intervals draw groups; with few
-    there are none. Of a single group of at least 5, the bootstrap draws encoders, or clusters of them, and chooses
-    anew; as no draw has a better encoder than all of them, such an interval ends at the oracle's accuracy, and is
-    rough.
+    ``accuracy`` is in percent; ``of`` is what differs within a group, in words: "epochs". Intervals draw groups, or
+    the encoders of a single group of at least 5.
     """
     of_predictors = []
     for name in predictors:
@@ -302,22 +282,10 @@ def selections(
     return of_predictors
 
 
-def overall_selections(
-    predictors: pd.DataFrame, accuracy: pd.Series[float], *, population: str, resampling: Resampling = BY_ENCODER
-) -> list[Selection]:
-    """What each predictor recovers if it chooses one encoder of all; see :func:`selections`."""
-    everybody = pd.Series("everybody", index=accuracy.index)
-    return selections(
-        predictors, accuracy, everybody, population=population, of="whatever sets them apart", resampling=resampling
-    )
-
-
 def pooled(
     of_choices: Sequence[Selection], *, of: str, population: str, resampling: Resampling = BY_ENCODER
 ) -> Selection:
     """The picks of one metric over the groups of several choices, as one selection."""
-    if len({one.metric for one in of_choices}) != 1:
-        raise QueryError(f"Got selections of {len({one.metric for one in of_choices})} metrics to pool, expected one.")
     picks = tuple(pick for one in of_choices for pick in one.picks)
     spread = _of_groups(_triples(picks), resampling)
     return _selection(
@@ -461,11 +429,7 @@ class Predictions:
 def predictions(
     population: Population, *, seed: int = 0, n_resamples: int = 1_000, choices: Sequence[str] = CHOICES
 ) -> Predictions:
-    """Correlations and selections of one population.
-
-    Intervals draw objectives with all of their encoders where there are at least 5, else encoders. False-discovery
-    rates are over the correlations of this population with all of its accuracies.
-    """
+    """Correlations and selections of one population; false-discovery rates are over all its correlations."""
     resampling = Resampling(clusters=population.objectives, n_resamples=n_resamples, seed=seed)
     predictors, name = population.predictors, population.name
     correlations = [
@@ -513,6 +477,9 @@ def _selected(
         if of_metric:
             every.append(pooled(of_metric, of=ANY, population=name, resampling=resampling))
     within = selections(choosing, oracle, population.objectives, population=name, of=WITHIN, resampling=resampling)
-    overall = overall_selections(choosing, oracle, population=name, resampling=resampling)
+    everybody = pd.Series("everybody", index=oracle.index)
+    overall = selections(
+        choosing, oracle, everybody, population=name, of="whatever sets them apart", resampling=resampling
+    )
     kinds = {**by_choice, ANY: tuple(every), WITHIN: tuple(within), OVERALL: tuple(overall)}
     return {kind: selected for kind, selected in kinds.items() if selected}

@@ -1,25 +1,14 @@
 """Which error to expect of an encoder with fewer labels, from its own risk components and its full-shot error.
 
 The scaling law (:mod:`~zoo.analysis.scaling_law`) has an alpha and a W that were fitted to the published encoders on
-ImageNet-1K. With an encoder's components, measured with N labels of any data set, it gives the error with n labels.
-Calibrated is that curve moved up or down so that it meets the full-shot error that was measured: R_AS was measured with
-fewer labels than R_US, and what the probe gained by the rest was taken for the encoder's generalization.
+ImageNet-1K; calibrated, its curve is shifted so that it meets the measured full-shot error. The 95 % interval combines
+bootstrap draws of the components, of alpha and W, and the misses of leave-one-encoder-out predictions at the same ratio
+of labels. The last part holds a new published encoder in 92 to 95 % of cases (:func:`held_out_coverage`); the mean
+absolute miss is 3.0 percentage points with 30 labels a class, 3.3 with 1 %, 3.8 with 5 and 4.8 with 3.
 
-The 95 % interval has three sources: the bootstrap draws of the components (which images, which seeds), those of alpha
-and W (which encoders were published), and how far calibrated predictions lie from measurements. For that each published
-encoder is predicted by the law of all others; what is missed is taken at the same ratio of full-shot labels to labels,
-linear in its logarithm between the published settings, of a random encoder a draw. The interval is not centred on the
-prediction, for the law as a whole is some points too low with 3 labels a class and too high with 30.
-
-The last part alone holds a published encoder that it was not made from in 92 to 95 % of cases
-(:func:`held_out_coverage`; nominal: 95 %), over 167 encoders and leaving out one encoder, its objective, its
-architecture or its year. The mean absolute miss is 3.0 percentage points with 30 labels a class, 3.3 with 1 %, 3.8 with
-5 and 4.8 with 3.
-
-On any other data set none of that holds, and there is no interval. Where errors with few labels were measured there,
-:func:`fit_exponent` fits alpha to them, with the encoder's own components; where they were not, the law of ImageNet-1K
-is an extrapolation, and :func:`missed_elsewhere` says how far it has been off in the shipped measurements (Dubois et
-al. 2023, Eq. 25 and Figure 5b).
+On other data sets there is no interval: :func:`fit_exponent` fits alpha to errors with few labels measured there;
+without them the law is an extrapolation, and :func:`missed_elsewhere` says how far off it has been (Dubois et al. 2023,
+Eq. 25 and Figure 5b).
 """
 
 from __future__ import annotations
@@ -137,9 +126,8 @@ def predict_labels(
 ) -> list[LabelPrediction]:
     """The errors to expect with these numbers of labels, from one a class to the whole training set.
 
-    The report is of the standard order (:func:`zoo.evaluation.risk.decompose`); the law is by default
-    :func:`published_law`. Errors are in percent, cut to 0 ... the error of a guess, without intervals on other data
-    than ImageNet-1K.
+    The report is of the standard order (:func:`zoo.evaluation.risk.decompose`). Errors are in percent, cut to 0 ... the
+    error of a guess, without intervals on other data than ImageNet-1K.
     """
     if report.order != "standard":
         raise QueryError(
@@ -161,13 +149,9 @@ def fit_exponent(
 ) -> FittedExponent:
     """The exponent with which an encoder's error falls on the data set that it was measured on.
 
-    The law keeps its form, the components are the encoder's own, W is that of ImageNet-1K, for few errors do not tell
-    both, and the law is calibrated, so that it meets the full-shot error. Alpha has the least squares of the errors
-    ``few``, measured with at least two different numbers of labels on the same test images.
-
-    The interval is the wider, end by end, of two: from bootstrap draws of test images, training images and seeds, of
-    all errors together; and from how far the law misses the errors, by Student's t with one degree of freedom fewer
-    than errors.
+    Alpha is fitted by least squares to the errors ``few``, with at least two numbers of labels on the same test images;
+    components are the encoder's own and W is ImageNet-1K's. The interval is the wider of two, end by end: bootstrap of
+    test images, training images and seeds; and Student's t on the residuals.
     """
     from ..evaluation.bootstrap import error_draws, outcomes_of
 
@@ -251,10 +235,7 @@ class _Curve:
 
 @cache
 def missed_elsewhere() -> Missed:
-    """How far ImageNet's law, calibrated, is from the shipped errors of the pocket of encoders on other data.
-
-    Every encoder counts that has a decomposition there, and every error with fewer than all labels.
-    """
+    """How far ImageNet's law, calibrated, is from the shipped errors of encoders on other data."""
     alpha, w = _parameters(published_law().law)
     by_encoder: dict[tuple[str, str], list[Row]] = {}
     with shipped_only():
@@ -300,10 +281,9 @@ def missed_elsewhere() -> Missed:
 
 
 def held_out_coverage(law: CalibratedLaw, groups: pd.Series | None = None) -> dict[int, float]:
-    """How often the spread of the other encoders' misses holds an encoder's own, by the labels of each few-shot
-    setting.
+    """How often the spread of the other encoders' misses holds an encoder's own, by few-shot labels; nominal 0.95.
 
-    With ``groups``, by id, all encoders of its group are left out together. Nominal is 0.95.
+    With ``groups``, by id, all encoders of its group are left out together.
     """
     group = np.arange(len(law.encoders)) if groups is None else pd.factorize(groups.loc[list(law.encoders)])[0]
     coverage = {}

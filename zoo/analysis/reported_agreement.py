@@ -74,10 +74,7 @@ def chosen_numbers(numbers: Iterable[ReportedNumber], protocol: str) -> dict[str
 
 
 def pairs_with_measured(protocol: str) -> list[Pair]:
-    """Pairs with the accuracy of a linear probe of the published campaign, or ours, with all labels of ImageNet-1K.
-
-    Measurements that an erratum excludes make no pair, nor do doubtful numbers.
-    """
+    """Pairs with the full-shot accuracy of a linear probe on ImageNet-1K; no doubtful numbers."""
     errors = {name: summary.errors for name, summary in summaries(exclude_wrong=True).items()}
     full_shot = SETTINGS[0].name
     return [

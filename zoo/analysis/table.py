@@ -1,16 +1,12 @@
-"""The one table that every study reads: cards joined with measurements, one row an encoder.
-
-Columns have the published names, as in :func:`zoo.results_df`. A missing cell is NaN in :attr:`StudyTable.frame`, and
-:attr:`StudyTable.why_missing` gives the reason: it was not published, or it does not apply. The checks below refuse a
-population that is too small or too uniform for a question.
-"""
+"""The one table that every study reads: cards joined with measurements, one row an encoder, published column names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
@@ -22,9 +18,7 @@ from .columns import STUDY_COLUMNS, StudyColumn
 with requires_extra("study", needed_for="A study"):
     import numpy as np
     import pandas as pd
-
-if TYPE_CHECKING:
-    import pandas as pd
+    from threadpoolctl import threadpool_limits
 
 Population = Literal["self-supervised", "supervised", "untrained", "all"]
 UNKNOWN_MODE = "yours, whose card does not say how it was trained (objective.mode)"
@@ -46,26 +40,12 @@ class StudyTable:
         return len(self.frame)
 
     def column(self, name: str) -> StudyColumn:
-        """Kind, unit, label and meaning of a column.
-
-        Raises
-        ------
-        UnknownName
-            If the table has no such column; names the nearest ones.
-        """
+        """Kind, unit, label and meaning of a column; UnknownName if there is none."""
         require_columns([name])
         return STUDY_COLUMNS[name]
 
     def complete(self, *names: str) -> pd.DataFrame:
-        """The rows that have all of these columns.
-
-        Raises
-        ------
-        UnknownName
-            If one is no column.
-        QueryError
-            If no row has them all.
-        """
+        """The rows that have all of these columns; UnknownName if one is no column, QueryError if no row has them."""
         require_columns(names)
         rows = self.frame.dropna(subset=list(names))
         if rows.empty:
@@ -102,7 +82,7 @@ def study_table(
     ----------
     population : str
         ``"self-supervised"`` are the 169 encoders of the paper, ``"untrained"`` its 16 random ones, ``"supervised"``
-        the twins.
+        the twins; or ``"all"``.
     corrected : bool
         Errata applied to facts, measurements that an erratum excludes left out, components signed. Else everything is
         as it was published: facts with their faults, components clipped at 0.
@@ -187,6 +167,13 @@ def _nan_reason(cell: Any) -> str:
 
 FEWEST = 5  # encoders below which a study has nothing to say
 _Found = TypeVar("_Found")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread of BLAS in the block or function: on a few hundred rows more of them mostly wait for each other."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
 
 
 def require_encoders(table: StudyTable, *, fewest: int = FEWEST) -> None:

@@ -1,26 +1,26 @@
-"""Boosted regression trees on a few hundred rows: features, folds, cross-validation, explained variance, stored
-settings.
+"""Boosted regression trees on a few hundred rows: features, folds, cross-validation, explained variance, tuning.
 
-XGBoost's defaults give every booster all the threads there are. On a few hundred rows they have nothing to share out:
-they wait for each other, and on a busy machine they wait long. Here each fold is boosted by one thread, several folds
-at a time, and random numbers are drawn anew from seed and round, so that a prediction depends neither on the number of
-workers nor on what ran before.
+Each fold is boosted by one thread, several folds at a time, and random numbers depend on seed and round alone, so that
+predictions do not depend on the number of workers. Space, sampler (TPE) and error (the mean of ten fold RMSEs) of
+tuning are those of Dubois et al. 2023, Appendix C.4; trials that cannot win end early. The error of the best settings
+is optimistic (selection): score settings on other folds.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ContentError, QueryError
-from ..execution.executor import n_cores
+from ..execution.executor import Resources, n_cores
+from ..execution.processes import Processes
 from ..files import content_folder, replaced
 from ..optional import requires_extra
 from .columns import STUDY_COLUMNS
@@ -32,8 +32,9 @@ with requires_extra("study", needed_for="A study"):
     import xgboost
 
 if TYPE_CHECKING:
-    from .tree_tuning import Tuned
+    import optuna
 
+Array = np.ndarray
 _ALL = (
     "objective", "ssl_mode", "is_stopgrad", "is_ema", "architecture_exact", "architecture", "family", "patch_size",
     "n_parameters", "z_dim", "z_layer", "epochs", "batch_size", "optimizer", "learning_rate", "weight_decay",
@@ -72,23 +73,15 @@ def prepared(table: StudyTable, features: str | Sequence[str] = "few") -> pd.Dat
     """Facts of encoders, rounded so that encoders which hardly differ look alike: encoder x feature.
 
     Epochs are rounded to multiples of 200, the number of augmentations to multiples of 2; sizes and counts to the
-    nearest power of 2 and rates to the nearest power of 10, both on the logarithmic scale, so that 384 becomes 512 and
-    768 becomes 1024. The published code rounds down instead, and by its floating-point logarithm takes 8 for less than
-    the third power of 2; the models come out alike.
-
-    Numbers are float64; text, and true or false, is categorical, its categories sorted. A missing cell is NaN: trees
-    send it the way that suits them.
+    nearest power of 2 and rates to the nearest power of 10, on the logarithmic scale. Text, and true or false, is
+    categorical, its categories sorted; a missing cell is NaN.
     """
     names = feature_names(features)
     return pd.DataFrame({name: _prepared(table.frame[name]) for name in names}, index=table.frame.index)
 
 
 def coded(frame: pd.DataFrame) -> pd.DataFrame:
-    """What :func:`prepared` gave as numbers alone: a category is its position among the sorted categories.
-
-    One column stays one feature, so a SHAP value needs no summing; the published models split on such positions too.
-    They are as many as the table has, so a model is of use for this table only.
-    """
+    """What :func:`prepared` gave as numbers alone: a category is its position among the sorted ones of the table."""
     return pd.DataFrame(
         {
             name: frame[name].cat.codes.astype("float64").where(frame[name].notna())
@@ -146,17 +139,9 @@ def nearest_power(x: np.ndarray, base: float) -> np.ndarray:
     return rounded
 
 
-Array = np.ndarray
 FIXED: dict[str, Any] = {  # what no search touches
     "objective": "reg:squarederror", "tree_method": "hist", "max_bin": 256, "nthread": 1, "seed_per_iteration": True,
 }  # fmt: skip
-_BOUNDS = {  # of each parameter: least, most, whole number
-    "rounds": (1, 100_000, True), "eta": (0.0, 1.0, False), "max_depth": (1, 100, True),
-    "min_child_weight": (0.0, float("inf"), False), "lambda": (0.0, float("inf"), False),
-    "alpha": (0.0, float("inf"), False), "subsample": (1e-9, 1.0, False), "colsample_bytree": (1e-9, 1.0, False),
-    "max_bin": (2, 65_536, True),
-}  # fmt: skip
-_OPTIONAL = frozenset({"max_bin"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,36 +192,8 @@ def sample_of(table: StudyTable, outcome: str, features: str | Sequence[str], *,
     return Sample(values[measured], coded(values)[measured].to_numpy(dtype="float64"), y)
 
 
-def checked_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the trees, within their bounds and complete.
-
-    ``rounds`` and, under XGBoost's names, ``eta``, ``max_depth``, ``min_child_weight``, ``lambda``, ``alpha``,
-    ``subsample`` and ``colsample_bytree``; ``max_bin`` if it is not to be 256, which changes scores.
-    """
-    missing = sorted(_BOUNDS.keys() - _OPTIONAL - parameters.keys())
-    unknown = sorted(parameters.keys() - _BOUNDS.keys())
-    if missing or unknown:
-        wrong = " and ".join([*(f"no {name}" for name in missing), *(f"an unknown {name}" for name in unknown)])
-        raise QueryError(
-            f"The settings of the trees have {wrong}, expected {', '.join(_BOUNDS)}; only max_bin may be left out."
-        )
-    checked: dict[str, Any] = {}
-    for name, value in parameters.items():
-        least, most, whole = _BOUNDS[name]
-        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else float("nan")
-        if not least <= number <= most:
-            raise QueryError(f"The trees' setting {name} is {value!r}, expected a number from {least:g} to {most:g}.")
-        if whole and not number.is_integer():
-            raise QueryError(f"The trees' setting {name} is {value!r}, expected a whole number.")
-        checked[name] = int(number) if whole else number
-    return checked
-
-
 def drawn_folds(n: int, n_folds: int, *, seed: int, draw: int) -> tuple[Array, ...]:
-    """The rows 0 to n - 1 in random order, cut into folds whose sizes differ by one at most.
-
-    The folds of one seed differ from draw to draw. Tuning takes draw 0, scoring the draws from 1 on, so that no model
-    is scored on the folds that its settings were chosen on.
+    """The rows 0 to n - 1 in random order, cut into nearly equal folds; tuning takes draw 0, scoring the others.
 
     >>> [len(fold) for fold in drawn_folds(11, 3, seed=0, draw=1)]
     [4, 4, 3]
@@ -274,8 +231,7 @@ def out_of_fold(
 ) -> Array:
     """Predictions of each row by the model that was not shown its fold, shape (n_repeats, n).
 
-    ``folds`` has one division of all rows a repeat. Folds are boosted by ``n_workers`` threads; 0 takes one a core.
-    XGBoost computes outside Python's lock, so threads serve as well here as processes, and start at once.
+    ``folds`` has one division of all rows a repeat; ``n_workers`` threads boost them, 0 takes one a core.
     """
     predictions = np.empty((len(folds), sample.n))
     tasks = [(repeat, fold) for repeat, division in enumerate(folds) for fold in division]
@@ -314,11 +270,7 @@ def fold_errors(y: Array, predictions: Array, folds: Sequence[Array]) -> Array:
 
 
 def explained_by_fold(errors: Array, y: Array) -> float:
-    """The paper's percentage: 1 - (mean of the fold RMSEs)^2 / variance.
-
-    It flatters. The mean of root-mean-square errors is at most the root of their mean square, and is the smaller the
-    fewer rows a fold has.
-    """
+    """The paper's percentage: 1 - (mean of the fold RMSEs)^2 / variance, which is optimistic for small folds."""
     return float(100 * (1 - np.mean(errors) ** 2 / np.var(y)))
 
 
@@ -328,11 +280,7 @@ def explained_pooled(y: Array, predictions: Array) -> float:
 
 
 def pooled_interval(y: Array, predictions: Array, *, seed: int, n_draws: int = 2000) -> tuple[float, float]:
-    """95 % interval of :func:`explained_pooled` by drawing rows with replacement; the models stay as they are.
-
-    It covers which encoders happened to be measured, as if they were independent of each other; not the choice of
-    folds, nor that other encoders would have given other models.
-    """
+    """95 % interval of :func:`explained_pooled` by drawing rows with replacement; the models stay as they are."""
     squared = np.mean((predictions - y) ** 2, axis=0)  # (n,)
     drawn = np.random.default_rng([seed, len(y)]).integers(len(y), size=(n_draws, len(y)))
     variance = np.var(y[drawn], axis=1)
@@ -357,17 +305,14 @@ _HEAD = """\
 def tuned_parameters(
     outcome: str, features: str | Sequence[str] = "few", *, path: Path | None = None
 ) -> dict[str, Any]:
-    """The stored settings of the trees of an outcome, as :func:`checked_parameters` takes them."""
+    """The stored settings of the trees of an outcome, with ``rounds`` and XGBoost's names of the others."""
     return dict(stored_tuning(outcome, features, path=path)["parameters"])
 
 
 def stored_tuning(
     outcome: str, features: str | Sequence[str] = "few", *, path: Path | None = None
 ) -> Mapping[str, Any]:
-    """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``.
-
-    ``path`` is the file, by default that of the published encoders.
-    """
+    """Everything that is stored of one search: ``parameters``, ``error``, ``n``, ``n_trials``, ..., and ``how``."""
     document = _document(path or content_folder("analysis") / FILE)
     sets = {name: entries for name, entries in document.items() if name != "how"}
     entry = sets.get(features, {}).get(outcome) if isinstance(features, str) else None
@@ -375,7 +320,7 @@ def stored_tuning(
         known = "; ".join(f"{name}: {', '.join(entries)}" for name, entries in sets.items())
         raise QueryError(
             f"No settings of trees are stored for {outcome} with the features {features!r}, expected one of {known}; "
-            "give parameters, such as those that zoo.analysis.tree_tuning.tune finds."
+            "give parameters, such as those that zoo.analysis.trees.tune finds."
         )
     return {**entry, "how": document["how"]}
 
@@ -388,17 +333,16 @@ def written_parameters(
     table: str,
     scores: Mapping[tuple[str, str], Mapping[str, float]] | None = None,
 ) -> Path:
-    """Writes tuned settings where :func:`tuned_parameters` reads them: ``analysis/tuned_trees.toml``, replaced whole.
+    """Writes tuned settings where :func:`tuned_parameters` reads them, replaced whole.
 
-    ``date`` and ``table`` are when it was tuned, ``2026-11-20``, and on which rows. ``scores`` are percentages by set
-    of features and outcome: ``by_fold`` and ``pooled`` of :func:`zoo.analysis.importance.explained_variance`, and those
-    of :func:`zoo.analysis.importance.nested_variance` as ``nested_by_fold`` and ``nested_pooled``.
+    ``date`` and ``table`` say when and on which rows; ``scores`` are percentages of explained variance by set of
+    features and outcome: ``by_fold``, ``pooled``, ``nested_by_fold``, ``nested_pooled``.
     """
     written = list(tunings)
     if not written:
         raise QueryError("Got no tuned settings to write, expected at least one; tune an outcome first.")
     how = {
-        "function": "zoo.analysis.tree_tuning.tune_all",
+        "function": "zoo.analysis.trees.tune_all",
         "table": table,
         "n_folds": written[0].n_folds,
         "seed": written[0].seed,
@@ -425,16 +369,247 @@ def _toml(value: Any) -> str:
 @cache
 def _document(path: Path) -> dict[str, Any]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ContentError(
             f"The stored settings of trees at {path} cannot be read ({error}); "
             "reinstall ssl-zoo or clone the repository again."
         ) from error
-    for features, entries in document.items():
-        for outcome, entry in entries.items() if features != "how" else ():
-            try:
-                checked_parameters(entry["parameters"])
-            except (KeyError, QueryError) as error:
-                raise ContentError(f"The entry {features}.{outcome} of {path} is wrong: {error}") from error
-    return document
+
+
+# Tuning
+
+ROUNDS = (300, 1000, 2000)  # at which a trial is scored
+TRIALS_OF_A_SAMPLER = 50
+RANDOM_TRIALS = 20  # of a sampler, before the estimator takes over
+_SEED_STEP = 1_000_003  # between two samplers of one search
+_ROUNDS_BETWEEN_ERRORS, _ROUNDS_CONTINUED = 50, 100  # the fall over the latter is continued as a straight line
+
+FoldMatrices = tuple[xgboost.DMatrix, xgboost.DMatrix, Array]  # to train on, held out, and the held-out outcomes
+Progress = Callable[[str, int, int], None]  # called with the tuned outcome, how many are done, and of how many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """The best settings of one search."""
+
+    outcome: str
+    features: str  # name of the set, or the columns
+    parameters: Mapping[str, float | int]  # with rounds
+    error: float  # mean of the fold RMSEs on the folds of the search, in the outcome's unit; flatters
+    n: int  # encoders
+    n_folds: int
+    seed: int
+    n_trials: int
+    n_pruned: int  # of them given up before they had a score
+    share_boosted: float  # of the rounds that boosting every trial to the end would have taken
+    sampler: str = f"TPE after {RANDOM_TRIALS} random trials"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """One search to do; it can be sent to another process."""
+
+    sample: Sample
+    outcome: str
+    features: str  # name of the set, or the columns
+    n_trials: int
+    n_folds: int
+    seed: int  # of the search, the folds and the trees
+    stop_at: float | None = None  # end at the first trial whose error is no larger
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How the boosting of one trial went."""
+
+    error: float  # best mean fold RMSE at 300, 1000 or 2000 rounds; infinite if none was reached
+    hoped_for: float  # the same, or what the straight continuation would have come to where that is less
+    rounds: int | None  # at which; None if the trial was given up before
+    boosted: int  # rounds, each fold
+
+
+def searched(search: Search) -> Tuned:
+    """The best settings among the trials."""
+    with requires_extra("study", needed_for="Tuning trees"):
+        import optuna
+
+    sample, seed = search.sample, search.seed
+    matrices = folds_of(sample, drawn_folds(sample.n, search.n_folds, seed=seed, draw=0))
+    best, n_pruned, boosted, n_done = float("inf"), 0, 0, 0
+    parameters: dict[str, Any] = {}
+    with _quiet():
+        for number in range(search.n_trials):
+            if number % TRIALS_OF_A_SAMPLER == 0:
+                drawn = seed + _SEED_STEP * (number // TRIALS_OF_A_SAMPLER)
+                sampler = optuna.samplers.TPESampler(seed=drawn, n_startup_trials=RANDOM_TRIALS)
+                study = optuna.create_study(sampler=sampler)
+            trial = study.ask()
+            tried = suggested(trial)
+            course = course_of(matrices, tried, best=best, seed=seed)
+            study.tell(trial, course.hoped_for)
+            n_done, boosted = n_done + 1, boosted + course.boosted
+            if course.rounds is None:
+                n_pruned += 1
+            elif course.error < best:
+                best, parameters = course.error, {"rounds": course.rounds, **tried}
+            if search.stop_at is not None and best <= search.stop_at:
+                break
+    return Tuned(
+        outcome=search.outcome,
+        features=search.features,
+        parameters=parameters,
+        error=best,
+        n=sample.n,
+        n_folds=search.n_folds,
+        seed=seed,
+        n_trials=n_done,
+        n_pruned=n_pruned,
+        share_boosted=boosted / (n_done * ROUNDS[-1]),
+    )
+
+
+def suggested(trial: optuna.Trial) -> dict[str, Any]:
+    """The settings of a trial, but for the number of rounds."""
+    return {
+        "eta": trial.suggest_float("eta", 0.03, 1.0, log=True),
+        "max_depth": trial.suggest_int("max_depth", 3, 10),
+        "min_child_weight": trial.suggest_int("min_child_weight", 1, 9, step=2),
+        "lambda": trial.suggest_float("lambda", 1e-3, 10.0, log=True),
+        "alpha": trial.suggest_float("alpha", 1e-8, 1.0, log=True),
+        "subsample": trial.suggest_float("subsample", 0.6, 1.0),
+        "colsample_bytree": trial.suggest_float("colsample_bytree", 0.3, 1.0),
+    }
+
+
+def folds_of(sample: Sample, folds: Sequence[Array]) -> list[FoldMatrices]:
+    """For each fold the matrix to train on, the matrix held out, and its outcomes; to be shared by all trials."""
+    return [(sample.matrix(others(sample.n, fold)), sample.matrix(fold), sample.y[fold]) for fold in folds]
+
+
+def course_of(
+    matrices: Sequence[FoldMatrices],
+    parameters: Mapping[str, Any],
+    *,
+    best: float = float("inf"),
+    seed: int,
+) -> Course:
+    """Boosts the folds of one trial side by side until going on cannot beat ``best``."""
+    boosters = [booster_of(training, parameters, seed=seed) for training, _, _ in matrices]
+    errors: list[float] = []
+    lowest, at = float("inf"), None
+    for done in range(_ROUNDS_BETWEEN_ERRORS, ROUNDS[-1] + 1, _ROUNDS_BETWEEN_ERRORS):
+        for booster, (training, _, _) in zip(boosters, matrices, strict=True):
+            boost(booster, training, range(done - _ROUNDS_BETWEEN_ERRORS, done))
+        errors.append(_mean_error(boosters, matrices))
+        if done in ROUNDS and errors[-1] < lowest:
+            lowest, at = errors[-1], done
+        if _hoped_for(errors) >= min(best, lowest):
+            break
+    ended_early = done < ROUNDS[-1]
+    return Course(lowest, min(lowest, _hoped_for(errors)) if ended_early else lowest, at, done)
+
+
+def _mean_error(boosters: Sequence[xgboost.Booster], matrices: Sequence[FoldMatrices]) -> float:
+    """Mean of the fold RMSEs, summed in float64 whereas XGBoost's own metric is printed from float32."""
+    errors = [
+        np.sqrt(np.mean((booster.predict(held_out).astype("float64") - y) ** 2))
+        for booster, (_, held_out, y) in zip(boosters, matrices, strict=True)
+    ]
+    return float(np.mean(errors))
+
+
+def _hoped_for(errors: Sequence[float]) -> float:
+    """The error at the last round if it fell on as fast as lately; minus infinity while too few rounds are done."""
+    lately = _ROUNDS_CONTINUED // _ROUNDS_BETWEEN_ERRORS
+    if len(errors) <= lately:
+        return float("-inf")
+    fall = max(errors[-1 - lately] - errors[-1], 0.0) / _ROUNDS_CONTINUED
+    return errors[-1] - fall * (ROUNDS[-1] - _ROUNDS_BETWEEN_ERRORS * len(errors))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps Optuna from writing a line a search to standard error."""
+    import optuna  # half a second
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def tune(
+    table: StudyTable,
+    outcome: str,
+    *,
+    features: str | Sequence[str] = "few",
+    n_trials: int = 50,
+    n_folds: int = 10,
+    seed: int = 0,
+    stop_at: float | None = None,
+) -> Tuned:
+    """Searches the settings of the trees that predict an outcome best out of fold.
+
+    Outcome and features are those of :func:`zoo.analysis.importance.explained_variance`; the folds are others. The
+    search ends at the first trial whose error is no larger than ``stop_at``.
+    """
+    search = search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
+    return searched(replace(search, stop_at=stop_at))
+
+
+def search_for(
+    table: StudyTable, outcome: str, features: str | Sequence[str], *, n_trials: int, n_folds: int, seed: int
+) -> Search:
+    """A search on the encoders of a table that have an outcome."""
+    sample, named = sample_of(table, outcome, features, n_least=n_folds), named_features(features)
+    return Search(sample=sample, outcome=outcome, features=named, n_trials=n_trials, n_folds=n_folds, seed=seed)
+
+
+def tune_all(
+    table: StudyTable,
+    outcomes: Sequence[str],
+    *,
+    features: str | Sequence[str] = "few",
+    n_trials: int = 50,
+    n_folds: int = 10,
+    seed: int = 0,
+    n_workers: int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Tuned]:
+    """:func:`tune` for several outcomes in ``n_workers`` processes (0: one a core), with the same result."""
+    searches = [
+        search_for(table, outcome, features, n_trials=n_trials, n_folds=n_folds, seed=seed)
+        for outcome in dict.fromkeys(outcomes)
+    ]
+    by_outcome: dict[str, Tuned] = {}
+    for tuned in searched_all(searches, n_workers):
+        by_outcome[tuned.outcome] = tuned
+        if progress is not None:
+            progress(tuned.outcome, len(by_outcome), len(searches))
+    return by_outcome
+
+
+def searched_all(searches: Sequence[Search], n_workers: int = 0) -> Iterator[Tuned]:
+    """The results of searches, in their order, each as soon as it and those before it are done."""
+    workers = min(number_of_workers(n_workers), len(searches))
+    if workers <= 1:
+        yield from map(searched, searches)
+        return
+    done: dict[int, Tuned] = {}
+    resources = Resources(n_cpus=max(1, n_cores() // workers))
+    with closing(Processes(workers)) as processes:
+        outcomes = processes.map_unordered(_with_number, enumerate(searches), resources)
+        for number in range(len(searches)):
+            while number not in done:
+                outcome = next(outcomes)
+                if outcome.value is None:
+                    raise outcome.failures[-1].error()
+                done.update([outcome.value])
+            yield done.pop(number)
+
+
+def _with_number(numbered: tuple[int, Search]) -> tuple[int, Tuned]:
+    return numbered[0], searched(numbered[1])

@@ -1,8 +1,4 @@
-"""A figure as an SVG file that follows the light or dark colours of whoever looks at it.
-
-The file is a picture of its own, in light colours for any viewer; where a browser prefers dark ones, rules within the
-file exchange them. Text is text, which can be searched and copied. What is written onto coloured cells stays as it is.
-"""
+"""A figure as an SVG file that follows the light or dark colours of the reader; text stays text."""
 
 from __future__ import annotations
 

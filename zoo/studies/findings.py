@@ -172,17 +172,10 @@ def number_claim(
 ) -> Claim:
     """A printed number beside ours, with its verdict by the rule at the top of this module.
 
-    ``ours`` is by a sound computation, None if the data do not identify it; ``as_the_paper_did`` by the paper's own,
-    faults included, where that differs. ``misprint_of`` is what should have been printed, or is printed elsewhere.
-    ``cut_off``: the printed number may be ours with its last digits left out. ``settled``: the rows leave no doubt, as
-    of a count. All four may correct the printed number.
-
-    ``interval`` is at 95 %, over what the printed number does not share with ours: encoders, folds, random splits; None
-    for a number of the same rows, whose difference no sampling explains. Beyond the width ``widest`` (100 for
-    percentages of a variance) it says nothing.
-
-    ``reason`` is one line on why ours differs, shown only if it does; ``caveat`` one that is shown whatever the
-    verdict; ``shown`` is ours as text, by default with one digit more than is printed.
+    ``ours`` is by a sound computation, None if not identified; ``as_the_paper_did`` by the paper's own, faults and all.
+    ``misprint_of`` is what should have been printed; ``cut_off``: printed with its last digits left out; ``settled``:
+    a count. ``interval`` is at 95 %, over encoders, folds or splits that differ. ``reason`` is one line on why ours
+    differs, ``caveat`` one for any verdict; ``shown`` is ours as text.
     """
     agrees = ours is not None and agrees_with(printed, ours)
     explained = as_the_paper_did is not None and agrees_with(printed, as_the_paper_did)
@@ -224,11 +217,10 @@ def statement_claim(
     rests_on: str = "",
     value: float | None = None,
 ) -> Claim:
-    """A statement in words: it agrees if it holds on our table, as a computation decided.
+    """A statement in words: it agrees if it holds on our table.
 
-    It is corrected if it held by the paper's own computation with a known fault, or if our rows show the opposite; a
-    statement that they merely fail to show is not reproducible. ``rests_on`` names the encoders, if they are a handful,
-    without which the verdict would be another.
+    It is corrected if it held by the paper's own computation with a known fault, or if our rows show the opposite.
+    ``rests_on`` names the handful of encoders without which the verdict would be another.
     """
     verdict = _verdict(holds, held_as_the_paper_did or contradicted)
     return Claim(

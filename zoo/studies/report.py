@@ -150,9 +150,8 @@ def html_page(
 ) -> str:
     """The report as a page.
 
-    With ``images`` (file of a figure, as the document names it, -> address of its picture) the page stands alone,
-    without links to other files; by default it needs the folder ``figures/`` beside it. ``texts`` are further files, by
-    name, that a page which stands alone shows at its end.
+    With ``images`` (file of a figure -> address of its picture) the page stands alone, with the further files ``texts``
+    at its end; by default it needs the folder ``figures/`` beside it.
     """
     with requires_extra("study", needed_for="A report"):
         import jinja2
@@ -191,18 +190,8 @@ def markdown_page(document: Mapping[str, Any]) -> str:
 
 
 ESTIMATE_HEADERS = (
-    "method",
-    "outcome",
-    "term",
-    "value",
-    "95 % interval",
-    "p",
-    "p, HC3",
-    "p, false discovery",
-    "n",
-    "unit",
-    "note",
-)
+    "method", "outcome", "term", "value", "95 % interval", "p", "p, HC3", "p, false discovery", "n", "unit", "note",
+)  # fmt: skip
 
 
 def number(value: float | int | None) -> str:

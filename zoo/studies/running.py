@@ -1,11 +1,7 @@
 """Finds studies, and runs them on a table and on the published one beside it.
 
-A study is a file or a folder: ``analysis/QUESTION.py``, or ``analysis/QUESTION/`` with ``__init__.py`` and what that
-imports from beside it. Finding one reads its docstring and runs nothing.
-
-The verdict of a claim belongs to the table as published, for that is what the paper speaks of. With encoders of the
-user added it stays what it was there. On the corrected table a claim that agreed on the published rows and no longer
-does is *corrected*; no claim fares better there than on the published rows.
+A study is a file ``analysis/QUESTION.py`` or a folder with ``__init__.py``. The verdict of a claim belongs to the table
+as published; with encoders of the user it stays. On the corrected table a claim that no longer agrees is *corrected*.
 """
 
 from __future__ import annotations
@@ -20,8 +16,7 @@ from dataclasses import dataclass, replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from ..analysis.table import StudyTable, study_table
-from ..analysis.threads import one_thread
+from ..analysis.table import StudyTable, one_thread, study_table
 from ..errors import ContentError, MissingExtra, QueryError, UnknownName
 from ..files import shipped_studies
 from .findings import Claim, Findings
@@ -189,8 +184,7 @@ def run_studies(
 ) -> list[StudyRun]:
     """Runs studies one after the other, on the table of :func:`zoo.analysis.table.study_table`.
 
-    ``compare`` runs them on the corrected table too where the chosen one is as published, for a report that shows both.
-    Another table than the published one is always compared with that.
+    ``compare`` also runs them on the corrected table; another table than the published one is always compared.
     """
     settings = options or StudyOptions()
     functions = [load_study(study) for study in chosen]  # all of them first: a missing library shows before any work

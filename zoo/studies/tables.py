@@ -38,6 +38,11 @@ def interval(estimate: Estimate, *, digits: int = 1, signed: bool = True) -> str
     return f"{estimate.value:{form}} [{estimate.ci_low:{form}}, {estimate.ci_high:{form}}]"
 
 
+def unsigned(estimate: Estimate, digits: int = 2) -> str:
+    """The same without a plus sign."""
+    return interval(estimate, digits=digits, signed=False)
+
+
 def estimate_table(
     title: str, term: str, estimates: Sequence[Estimate], *, note: str = "", signed: bool = True
 ) -> Table:
@@ -119,11 +124,7 @@ def risk_label(outcome: str, *, lines: bool = False) -> str:
 
 
 def rows_used(part: str, table: StudyTable, *columns: str, of: StudyTable | None = None) -> Rows:
-    """How many encoders of a table have all of these columns, and why the others were left out.
-
-    ``of`` is the whole table, if ``table`` has only some of its encoders: the others are counted by why they were left
-    out.
-    """
+    """How many encoders of a table have all of these columns, and why the others of the whole table (``of``) do not."""
     before = {} if of is None else of.left_out
     gone = (
         {}

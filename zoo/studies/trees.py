@@ -13,8 +13,7 @@ from typing import Any
 from ..analysis.columns import OUTCOMES, Estimate
 from ..analysis.importance import Importance, direction, level_effect, number_effect, subsampled, tree_importance
 from ..analysis.table import StudyTable
-from ..analysis.tree_tuning import Tuned, tune_all
-from ..analysis.trees import number_of_workers, sample_of, written_parameters
+from ..analysis.trees import Tuned, number_of_workers, sample_of, tune_all, written_parameters
 from ..errors import QueryError
 from .findings import Answer, Claim, Rows, answered
 from .running import StudyOptions
@@ -117,12 +116,10 @@ def fitted_trees(
     n_subsamples: int = 0,
     again_for: Collection[str] | None = None,
 ) -> Trees:
-    """SHAP values of the trees of each outcome, several outcomes at a time.
+    """SHAP values of the trees of each outcome, several outcomes at a time, by given or stored settings.
 
-    Settings of the trees are ``parameters`` by outcome, as of :func:`settings_of`; the stored ones where there are
-    none. An outcome that this table cannot answer, such as one that too few encoders have, is among ``refused``. The
-    trees of the outcomes ``again_for``, by default all, are trained again ``n_subsamples`` times on four fifths of
-    their encoders.
+    An outcome that this table cannot answer is among ``refused``. The trees of ``again_for``, by default all, are
+    trained again ``n_subsamples`` times on four fifths of their encoders.
     """
 
     def fit(outcome: str) -> tuple[Importance, list[Importance]] | str:
@@ -238,9 +235,8 @@ def way_of(choice: Choice, outcome: str, trees: Trees) -> Way:
 def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source: str, paper: str = "") -> Claim:
     """The claim that an outcome is lower or higher with a choice, about the same (``little``), or not higher.
 
-    ``way`` is ``"raises"``, ``"lowers"``, ``"little"`` or ``"no worse"``. Lower and higher hold only if the sign is
-    steady: the same in three of four models of parts of the encoders. A sign that is as printed in the one model of all
-    encoders, and no more than that, is corrected.
+    Lower and higher hold only if three of four models of parts of the encoders agree in sign; a sign that is as printed
+    only in the model of all encoders is corrected.
     """
     words = {"raises": "higher", "lowers": "lower", "little": "about the same", "no worse": "not higher"}[way]
 
@@ -249,7 +245,7 @@ def claim_of_way(choice: Choice, outcome: str, way: str, trees: Trees, *, source
         if not moved.steady:
             reason = "the sign depends on which encoders the trees are trained on"
         elif moved.found == "little":
-            reason = "the trees hardly lean on it for this outcome"
+            reason = "its mean SHAP difference is below 1 % of the mean"
         else:
             reason = f"the trees put it at {100 * moved.share:+.1f} % of the mean, and their sign is steady"
         if choice.tied:

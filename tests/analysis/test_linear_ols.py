@@ -11,9 +11,9 @@ import statsmodels.formula.api as smf
 from statsmodels.stats.anova import anova_lm
 from statsmodels.stats.multitest import multipletests
 
+from tests.each import for_each
 from zoo.analysis.columns import Estimate
-from zoo.analysis.ols import CONSTANT, OlsFit, adjusted, design_of, factor_test, fit_ols
-from zoo.errors import QueryError
+from zoo.analysis.linear import CONSTANT, OlsFit, adjusted, design_of, factor_test, fit_ols
 
 pytestmark = pytest.mark.filterwarnings("error")
 FORMULA = "y ~ np.log(size) + year + flag + C(kind, Treatment('mlp'))"
@@ -74,12 +74,6 @@ def test_robust_intervals_are_hc3_of_statsmodels() -> None:
         assert estimate.p_robust == pytest.approx(p, rel=1e-6)
 
 
-def test_a_planted_effect_is_within_its_interval() -> None:
-    estimate = fitted(planted(400)).estimate("log(size)")
-    assert estimate.ci_low is not None and estimate.ci_high is not None
-    assert estimate.ci_low < -3.0 < estimate.ci_high < -2.8
-
-
 def test_a_collinear_column_is_named_and_has_no_p_value() -> None:
     frame = planted()
     plain = fitted(frame)
@@ -94,22 +88,6 @@ def test_a_collinear_column_is_named_and_has_no_p_value() -> None:
         assert fit.estimate(term).value == pytest.approx(plain.estimate(term).value)
         assert fit.estimate(term).p == pytest.approx(plain.estimate(term).p)
         assert fit.estimate(term).p_robust == pytest.approx(plain.estimate(term).p_robust)
-
-
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_what_is_identified_does_not_depend_on_units(scale: float) -> None:
-    frame = planted()
-    fit = fitted(frame, more={"copy": (frame["kind"] == "linear") * scale, "own": np.arange(60.0) % 7 * scale})
-    assert set(fit.not_identified) == {"copy", "kind[linear]"}
-    plain = fitted(frame, more={"own": np.arange(60.0) % 7})
-    assert fit.estimate("own").p == pytest.approx(plain.estimate("own").p)
-
-
-def test_all_levels_beside_a_constant_coincide_with_each_other() -> None:
-    frame = planted()
-    fit = fitted(frame, more={"kind[mlp]": (frame["kind"] == "mlp") * 1.0})
-    assert fit.estimate("kind[mlp]").note.startswith("not identified: coincides with constant, kind[")
-    assert fit.rank == 6
 
 
 def test_a_row_with_a_column_of_its_own_leaves_the_robust_errors_of_the_others_alone() -> None:
@@ -127,16 +105,7 @@ def test_a_row_with_a_column_of_its_own_leaves_the_robust_errors_of_the_others_a
     assert fit.residual_df == rest.residual_df
 
 
-def test_without_residual_degrees_of_freedom_there_is_a_value_but_no_p_value() -> None:
-    frame = planted(3)
-    matrix = pd.DataFrame({CONSTANT: 1.0, "a": [0.0, 1.0, 0.0], "b": [0.0, 0.0, 1.0]})
-    fit = fit_ols(matrix, frame["y"], outcome_name="y", unit="points", method="test")
-    assert fit.residual_df == 0
-    assert fit.estimate("a").value == pytest.approx(frame["y"][1] - frame["y"][0])
-    assert fit.estimate("a").p is None and "no residual" in fit.estimate("a").note
-
-
-@pytest.mark.parametrize("noise", [0.0, 2.5])
+@for_each([0.0, 2.5])
 def test_an_exact_fit_has_no_p_value(noise: float) -> None:
     frame = planted().assign(y=lambda one: 3.0 + noise * one["flag"])
     fit = fitted(frame)
@@ -157,16 +126,6 @@ def test_the_test_of_a_factor_is_that_of_an_analysis_of_variance() -> None:
     assert (ours.term, ours.outcome, ours.n) == ("kind", "y", 60)
 
 
-def test_the_test_of_a_factor_counts_only_what_it_adds() -> None:
-    frame = planted()
-    fit = fitted(frame, more={"copy": (frame["kind"] == "linear") * 1.0})
-    one_left = factor_test(fit, ["kind[identity]", "kind[linear]"], name="kind")
-    assert one_left.unit == "F statistic, 1 and 54 degrees of freedom"
-    assert one_left.p == pytest.approx(fit.estimate("kind[identity]").p)
-    nothing_left = factor_test(fit, ["copy"], name="copy")
-    assert nothing_left.value is None and nothing_left.note.startswith("not identified")
-
-
 def test_adjusted_p_values_are_those_of_benjamini_and_hochberg() -> None:
     p = [0.01, None, 0.04, 0.03, 0.5]
     estimates = [Estimate(term=str(place), value=1.0, n=9, unit="", p=one) for place, one in enumerate(p)]
@@ -178,44 +137,3 @@ def test_adjusted_p_values_are_those_of_benjamini_and_hochberg() -> None:
     assert rates == pytest.approx(list(multipletests(tested, method="fdr_bh")[1]))
     assert [one.family for one in found] == ["four tests", "", "four tests", "four tests", "four tests"]
     assert adjusted([], family="none") == []
-
-
-def test_a_design_names_its_terms_and_their_units() -> None:
-    design = design_of(planted(), numeric=["year"], log=["size"], categorical=["kind"], boolean=["flag"])
-    assert list(design.matrix) == [CONSTANT, "year", "log(size)", "flag", "kind[linear]", "kind[mlp]"]
-    assert design.terms["kind"] == ("kind[linear]", "kind[mlp]")
-    assert design.references == {"kind": "identity"}
-    units = design.units("points")
-    assert (units["log(size)"], units["year"]) == ("points per unit of log(size)", "points per unit of year")
-    assert (units["kind[mlp]"], units["flag"]) == ("points mlp against identity", "points true against false")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"log": ["size"]}, "size has the value 0 and no logarithm"),
-        ({"numeric": ["year"]}, "year is missing in 1 of 3 rows"),
-        ({"categorical": ["kind"], "references": {"kind": "conv"}}, "kind has no level 'conv'.*it has linear, mlp"),
-    ],
-)
-def test_a_design_that_cannot_be_made_is_refused(arguments: dict[str, Any], message: str) -> None:
-    frame = pd.DataFrame({"size": [0.0, 1.0, 2.0], "year": [2020.0, np.nan, 2021.0], "kind": ["mlp", "linear", "mlp"]})
-    with pytest.raises(QueryError, match=message):
-        design_of(frame, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda x, y: (x.iloc[:0], y.iloc[:0]), "0 rows and 2 columns"),
-        (lambda x, y: (x, y.iloc[::-1]), "expected the same, in the same order"),
-        (lambda x, y: (x, y.where(y.index > 0)), "y is missing or infinite in 1 of 4 rows"),
-        (lambda x, y: (x.assign(a=[np.inf, 1.0, 2.0, 5.0]), y), "a is missing or infinite in 1 of 4 rows"),
-        (lambda x, y: (x.assign(b=[1e19, 3e19, 1e19, 1e19]), y), "differ too much in scale"),
-    ],
-)
-def test_rows_that_cannot_be_fitted_are_refused(change: Any, message: str) -> None:
-    design = pd.DataFrame({CONSTANT: 1.0, "a": [0.0, 1.0, 2.0, 5.0]}, index=range(4))
-    x, y = change(design, pd.Series([1.0, 2.0, 4.0, 4.0]))
-    with pytest.raises(QueryError, match=message):
-        fit_ols(x, y, outcome_name="y", unit="points", method="test")

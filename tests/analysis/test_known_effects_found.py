@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from tests.shipped import shipped_table
-from zoo.analysis.controlled import controlled_effect
-from zoo.analysis.finding_effects import (
+from zoo.analysis.known_effects import (
     ASSOCIATION,
     CONTROLLED,
     LINEAR,
+    QUESTIONS,
     TREES,
     Answers,
     Plan,
-    agreement,
     answered_by,
     fared,
     fared_together,
     linear_answers,
     no_answer,
-    plan_of,
+    questions_of,
     tree_answers,
 )
-from zoo.analysis.known_effects import QUESTIONS, questions_of
-from zoo.analysis.linear import global_linear_effect
-from zoo.analysis.ols import fit_ols
+from zoo.analysis.linear import fit_ols
 from zoo.analysis.table import table_of
-from zoo.errors import QueryError
 
 DIM = next(one for one in QUESTIONS if one.name == "dim")
 VIT = next(one for one in QUESTIONS if one.name == "vit")
@@ -67,32 +60,6 @@ def test_many_outcomes_are_answered_as_least_squares_answers_each():
         )
 
 
-def test_a_row_that_a_column_of_its_own_fits_takes_no_part_in_hc3():
-    chance = np.random.default_rng(1)
-    design = pd.DataFrame({"constant": 1.0, "a": chance.normal(size=12), "alone": [1.0] + [0.0] * 11})
-    y = pd.DataFrame({0: chance.normal(size=12)})
-    expected = fit_ols(design, y[0], outcome_name="y", unit="", method="")
-
-    def asked(*weights: float) -> Answers:
-        return answered_by(
-            Plan(method=LINEAR, question=DIM, rows=y.index, design=design.to_numpy(), weights=np.array(weights)), y
-        )
-
-    assert asked(0, 1, 0).low_robust[0] == pytest.approx(expected.estimate("a").ci_low_robust)
-    assert np.isnan(asked(0, 0, 1).low_robust[0]) and expected.estimate("alone").ci_low_robust is None
-
-
-@pytest.mark.parametrize(("method", "effect"), [(CONTROLLED, controlled_effect), (LINEAR, global_linear_effect)])
-def test_answers_about_published_encoders_are_those_of_the_method(method, effect):
-    table = shipped_table()
-    answer = answered_by(plan_of(table, method, DIM, "probe_gen"), table.frame[["probe_gen"]])
-    one = effect(table, "z_dim", "probe_gen").estimates[0]
-    assert answer.value[0] == pytest.approx(one.value * math.log(4))
-    assert answer.p[0] == pytest.approx(one.p)
-    assert answer.low_robust[0] == pytest.approx(one.ci_low_robust * math.log(4))
-    assert answer.n == one.n
-
-
 def test_what_a_method_cannot_answer_has_the_reason():
     table = shipped_table()
     found = {(one.method, one.question.name): one for one in linear_answers(table, questions_of(table), "usability")}
@@ -126,24 +93,6 @@ def test_trees_give_a_planted_step_its_size_and_say_what_they_cannot_see():
     assert np.isnan(dim.low).all() and np.isnan(dim.p).all()
 
 
-def test_trees_are_trained_on_each_drawn_outcome():
-    table = steps()
-    turned = 40.0 - table.frame["usability"]
-    outcomes = pd.DataFrame({0: table.frame["usability"], 1: turned})
-    (dim,) = tree_answers(table, [DIM], "usability", outcomes, parameters=LIGHT)
-    assert dim.value[1] == pytest.approx(-dim.value[0], rel=0.05)
-
-
-def test_association_is_the_slope_alone():
-    table = steps()
-    answer = answered_by(plan_of(table, ASSOCIATION, DIM, "usability"), table.frame[["usability"]])
-    assert answer.value[0] == pytest.approx(-10)
-    vit = answered_by(plan_of(table, ASSOCIATION, VIT, "usability"), table.frame[["usability"]])
-    assert vit.value[0] == pytest.approx(0, abs=1e-9)
-    with pytest.raises(QueryError, match="hardly varies"):
-        plan_of(replace(table, frame=table.frame.assign(z_dim=512.0)), ASSOCIATION, DIM, "usability")
-
-
 def test_answers_are_counted_against_the_truth():
     truth = np.array([2.0, 2.0, 2.0, 0.0, 0.0])
     found = fared(answers([2.5, -2.0, 4.0, 0.5, 3.0], [True, True, False, False, True]), truth)
@@ -167,9 +116,3 @@ def test_false_discoveries_and_order_are_means_over_draws():
         [first, second, third], [np.zeros(2), np.array([2.0, 2.0]), np.array([3.0, 3.0])], [1, 1, 1]
     )
     assert swapped.order == pytest.approx(-1.0)
-
-
-def test_two_methods_agree_where_both_find_the_same_sign():
-    both = agreement(answers([1.0, 1.0, 1.0], [True, True, False]), answers([2.0, -2.0, 2.0], [True, True, True]))
-    assert both.found.tolist() == [True, False, False]
-    assert both.value.tolist() == [1.0, 1.0, 1.0]

@@ -1,7 +1,0 @@
-"""Runs the study: python analysis/do_accuracies_agree."""
-
-from pathlib import Path
-
-from zoo.cli import main
-
-main("study", str(Path(__file__).parent))
