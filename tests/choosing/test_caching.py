@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zoo.choosing.caching import cached
-from zoo.choosing.judging import Predict, Probe
+from zoo.choosing.judging import Predict, Probe, cached
 from zoo.errors import DataError
 
 N_TEST = 12

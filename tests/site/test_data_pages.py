@@ -23,8 +23,7 @@ from zoo.results.rows import Measurement, measurements
 from zoo.results.tables import results_df
 from zoo.results.vocabulary import METRICS
 from zoo.site.contents import gather
-from zoo.site.data_pages import files
-from zoo.site.data_tables import REASONS, Table, csv_bytes, json_bytes, tables
+from zoo.site.data_tables import REASONS, Table, csv_bytes, files, json_bytes, tables
 from zoo.site.rendering import Renderer
 
 

@@ -27,10 +27,9 @@ from ..evaluation.evaluating import Request, decomposed, evaluations_folder, run
 from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
-from .caching import cached
 from .constraints import DEVICES, Constraints
 from .contending import Ground, ImageContender, Load
-from .judging import PROTOCOL, logistic_probe
+from .judging import PROTOCOL, cached, logistic_probe
 from .more_labels import LabelCurve, label_curve, label_parts
 from .racing import SCORE, NoneLeft, Plan, Race, race, rehearsal
 from .shortlist import Entry, shortlist, weights_here

@@ -1,17 +1,21 @@
-"""What judges contenders in a race: cheap scores with an outcome for each image, and the probe itself."""
+"""What judges contenders in a race: cheap scores with an outcome for each image, and the probe, cached on disk."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.subsets import held_out
 from ..errors import DataError
 from ..evaluation.transferability.components import Labelled
 from ..evaluation.transferability.leave_one_out import ridge_of
+from ..files import replaced
 from ..optional import requires_extra
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = "zoo-logistic-2"  # of the probe
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
+_FORMAT = "zoo-choice-probe-1"
+_UNKNOWN = -1  # no label is below 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -162,3 +168,57 @@ def logistic_probe(
         return predict
 
     return fitted
+
+
+def cached(probe: Probe, *, n_test: int, facts: Callable[[str], tuple[Path, dict[str, Any]]]) -> Probe:
+    """The same probe, whose predictions are cached.
+
+    ``facts`` gives, for the name of a contender, the folder and everything that decides a prediction beside the rows
+    and labels of the training images: features, protocol, seed, test images.
+    """
+
+    def made(name: str, rows: Rows, x: Any, y: Any) -> Predict:
+        folder, decisive = facts(name)
+        text = json.dumps([_FORMAT, decisive, _hash(rows), _hash(y)], sort_keys=True)
+        path = folder / f"choice-{blake2b(text.encode(), digest_size=16).hexdigest()}.npy"
+        trained: list[Predict] = []
+
+        def predict(x_test: Any, rows_test: Rows) -> Rows:
+            known = _read(path, n_test)
+            missing = known[rows_test] == _UNKNOWN
+            if missing.any():
+                if not trained:
+                    trained.append(probe(name, rows, x, y))
+                known[rows_test[missing]] = trained[0](x_test[missing], rows_test[missing])
+                _write(path, known)
+            return np.asarray(known[rows_test])
+
+        return predict
+
+    return made
+
+
+def _read(path: Path, n_test: int) -> Rows:
+    """Predicted labels of all test images; a damaged file counts as none, for the probe can be trained again."""
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        found = np.empty(0, np.int64)
+    if found.dtype == np.int64 and found.shape == (n_test,):
+        return np.asarray(found)
+    return np.full(n_test, _UNKNOWN, np.int64)
+
+
+def _write(path: Path, known: Rows) -> None:
+    try:
+        with replaced(path) as file:
+            np.save(file, known)
+    except OSError as error:
+        raise DataError(
+            f"The predictions of a probe could not be kept in {path} ({error.strerror or error}); make room, or name "
+            "another folder."
+        ) from error
+
+
+def _hash(numbers: Rows) -> str:
+    return blake2b(np.ascontiguousarray(numbers, dtype="<i8").tobytes(), digest_size=16).hexdigest()

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from ..errors import MissingExtra
 from ..studies.running import LIBRARIES as STUDY_LIBRARIES
-from . import about_page, badges, choose_page, compare_page, data_pages, encoder_pages, first_page, study_pages
+from . import about_page, badges, choose_page, compare_page, data_tables, encoder_pages, first_page, study_pages
 from .contents import Contents
 from .rendering import File, Renderer, assets_of
 
@@ -19,7 +19,7 @@ MAKERS: dict[str, Maker] = {
     "comparison": compare_page.files,
     "choice": choose_page.files,
     "studies": study_pages.files,
-    "data": data_pages.files,
+    "data": data_tables.files,
     "badges": badges.files,
     "about": about_page.files,
 }

@@ -1,4 +1,4 @@
-"""The tables that visitors take along: what each is, its columns, its rows, and the same as CSV and as JSON.
+"""``data/``: the tables that visitors take along, each as CSV and as JSON, and the page that lists them.
 
 Numbers are those of ``results/``, to the last digit. No reason for a missing value is lost: in CSV it stands in the
 cell ("not applicable"), in JSON the cell is null and its column says which rows lack it why.
@@ -33,12 +33,14 @@ from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, pu
 from ..results.values import SETTINGS, Key, ResultErratum, Row, Summary, key_of
 from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS
 from .contents import Contents, public
-from .rendering import encoder_page
+from .rendering import File, Renderer, encoder_page
 
 REASONS = tuple(reason.value for reason in Missing)
 """What stands in a cell of a CSV file instead of a fact that has no value."""
 
 _JOINED = "; "  # between the words of a list in CSV
+FOLDER = "data"
+PAGE = f"{FOLDER}/index.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -644,3 +646,48 @@ def dictionary(made: Iterable[Table]) -> Table:
         for one in table.columns
     )
     return Table("dictionary", "One row a column of every other table.", columns, rows)
+
+
+# --- the page and its files ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the page says of a table."""
+
+    table: Table
+    csv_size: str
+    json_size: str
+
+    @property
+    def columns(self) -> list[tuple[Field, str]]:
+        """Each with why its cells may be empty, and how many are."""
+        return [(column, _absent(self.table, place)) for place, column in enumerate(self.table.columns)]
+
+
+def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+    """Two files a table, and the page."""
+    found = tables(contents)
+    found.append(dictionary(found))
+    listed = []
+    for table in found:
+        as_csv, as_json = csv_bytes(table), json_bytes(table)
+        yield File(f"{FOLDER}/{table.name}.csv", as_csv)
+        yield File(f"{FOLDER}/{table.name}.json", as_json)
+        listed.append(Listed(table, size(len(as_csv)), size(len(as_json))))
+    yield renderer.page("data.html.jinja", PAGE, title="Data", kind="data", listed=listed, contents=contents)
+
+
+def size(n_bytes: int) -> str:
+    """A size of a file.
+
+    >>> size(812), size(38_595), size(1_867_326)
+    ('1 kB', '39 kB', '1.9 MB')
+    """
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(round(n_bytes / 1e3), 1)} kB"
+
+
+def _absent(table: Table, place: int) -> str:
+    """Why cells of a column have no value: "not published (12), not applicable (3)"."""
+    counted = {reason: len(rows) for reason, rows in table.missing(place).items()}
+    return ", ".join(f"{reason} ({n:,})" for reason, n in sorted(counted.items(), key=lambda pair: -pair[1]))
