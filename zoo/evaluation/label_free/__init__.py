@@ -20,30 +20,13 @@ if TYPE_CHECKING:
     from .catalogue import clid as clid
     from .catalogue import compute as compute
     from .catalogue import w_clid as w_clid
-    from .clusters import cluster_learnability as cluster_learnability
-    from .clusters import coding_rate_reduction as coding_rate_reduction
-    from .dimension import idest as idest
-    from .dimension import intrinsic_dimension as intrinsic_dimension
-    from .dimension import local_dimension_entropy as local_dimension_entropy
-    from .labelled import neural_collapse as neural_collapse
-    from .labelled import one_shot_accuracy as one_shot_accuracy
-    from .labelled import rotation_accuracy as rotation_accuracy
-    from .labelled import source_label_entropy as source_label_entropy
-    from .labelled import target_label_entropy as target_label_entropy
-    from .mine import mutual_information as mutual_information
+    from .clusters import *  # noqa: F403
+    from .dimension import *  # noqa: F403
+    from .labelled import *  # noqa: F403
+    from .mine import *  # noqa: F403
+    from .rank import *  # noqa: F403
     from .rank import Monitor as Monitor
-    from .rank import alpha_req as alpha_req
-    from .rank import correlation_rank as correlation_rank
-    from .rank import feature_rank as feature_rank
-    from .rank import matrix_entropy as matrix_entropy
-    from .rank import nesum as nesum
-    from .rank import rankme as rankme
-    from .rank import rankme_augmented as rankme_augmented
-    from .rank import stable_rank as stable_rank
-    from .scatter import alignment as alignment
-    from .scatter import contrast as contrast
-    from .scatter import lidar as lidar
-    from .scatter import uniformity as uniformity
+    from .scatter import *  # noqa: F403
 else:
     _modules = {"catalogue": ["clid", "compute", "w_clid"], "rank": ["Monitor"]}
     for _metric in LABEL_FREE_METRICS.values():

@@ -16,16 +16,8 @@ from ...optional import lazy
 from ...results.vocabulary import TRANSFERABILITY_SCORES
 
 if TYPE_CHECKING:
-    from .leave_one_out import LeaveOneOut as LeaveOneOut
-    from .leave_one_out import leave_one_out_neighbours as leave_one_out_neighbours
-    from .leave_one_out import leave_one_out_ridge as leave_one_out_ridge
-    from .leave_one_out import neighbour_predictions as neighbour_predictions
-    from .leave_one_out import ridge_predictions as ridge_predictions
-    from .scores import gbc as gbc
-    from .scores import h_score as h_score
-    from .scores import logme as logme
-    from .scores import nleep as nleep
-    from .scores import transrate as transrate
+    from .leave_one_out import *  # noqa: F403
+    from .scores import *  # noqa: F403
 else:
     _modules = {"leave_one_out": ["LeaveOneOut", "neighbour_predictions", "ridge_predictions"]}
     for _metric in TRANSFERABILITY_SCORES.values():
