@@ -1,15 +1,16 @@
-"""Cheap scores against refitting, and the probe of a race against that of `zoo evaluate`."""
+"""The ridge score against refitting, and the probe of a race against that of `zoo evaluate`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
 
+from tests.each import for_each
 from tests.evaluation.test_evaluating import clouds
-from zoo.choosing.judging import SCORES, Chunk, logistic_probe
+from zoo.choosing.judging import Chunk, logistic_probe, ridge_score
 from zoo.choosing.visiting import Task
 from zoo.evaluation.evaluating import probe_maker
 from zoo.evaluation.measuring import label_setting, measure
@@ -35,9 +36,10 @@ def chunk_of(n: int, dim: int, *, of_group: int = 1, seed: int = 0) -> Chunk:
     )
 
 
-@pytest.mark.parametrize(("n", "dim"), [(45, 8), (24, 60)])  # more images than dimensions, and fewer
-@pytest.mark.parametrize("of_group", [1, 5])
+@for_each([(45, 8, 1), (24, 60, 1), (45, 8, 5), (24, 60, 5)], arguments=3)  # more images than dimensions, and fewer
 def test_ridge_is_that_of_refitting_without_each_image_or_group(n: int, dim: int, of_group: int) -> None:
+    from sklearn.linear_model import Ridge
+
     chunk = chunk_of(n, dim, of_group=of_group)
     x, y = chunk.x_train.astype(np.float64), np.eye(3)[chunk.y_train]
     total = float(np.square(x - x.mean(axis=0)).sum())
@@ -50,49 +52,23 @@ def test_ridge_is_that_of_refitting_without_each_image_or_group(n: int, dim: int
         on_test = Ridge(alpha=penalty, solver="svd").fit(x, y).predict(chunk.x_test.astype(np.float64))
         found.append((np.square(y - left_out).sum(), left_out, on_test))
     squares, by_left_out, by_test = min(found, key=lambda one: one[0])
-    judged = SCORES["ridge"](chunk)
-    assert np.array_equal(judged.left_out, by_left_out.argmax(axis=1) != chunk.y_train)
-    assert np.array_equal(judged.on_test, by_test.argmax(axis=1) != chunk.y_test)
-    assert 0 < judged.left_out.sum() < n
+    is_wrong, is_wrong_on_test, value = ridge_score(chunk)
+    assert np.array_equal(is_wrong, by_left_out.argmax(axis=1) != chunk.y_train)
+    assert np.array_equal(is_wrong_on_test, by_test.argmax(axis=1) != chunk.y_test)
+    assert 0 < is_wrong.sum() < n
     of_test = np.square(np.eye(3)[chunk.y_test] - by_test).sum()
-    assert judged.value == pytest.approx((squares + of_test) / (n + len(chunk.y_test)), rel=1e-6)
+    assert value == pytest.approx((squares + of_test) / (n + len(chunk.y_test)), rel=1e-6)
 
 
-def test_the_other_ridge_scores_are_its_parts() -> None:
-    chunk = chunk_of(30, 5)
-    whole, errors, left_out, on_test = (
-        SCORES[name](chunk) for name in ("ridge", "ridge-errors", "ridge-left-out", "ridge-test")
-    )
-    assert np.array_equal(left_out.left_out, whole.left_out)
-    assert np.array_equal(on_test.on_test, whole.on_test)
-    assert (len(left_out.on_test), len(on_test.left_out)) == (0, 0)
-    assert whole.value == pytest.approx((30 * left_out.value + 40 * on_test.value) / 70)
-    assert errors.value == pytest.approx((whole.left_out.sum() + whole.on_test.sum()) / 70)
-
-
-def test_classes_that_a_chunk_lacks_are_wrong_on_test_images() -> None:
+def test_missing_classes_are_wrong_equal_features_are_chance_and_one_group_has_no_left_out_images() -> None:
     chunk = chunk_of(30, 5)
     some = chunk.y_train != 1
-    fewer = Chunk(
-        x_train=chunk.x_train[some],
-        y_train=chunk.y_train[some],
-        x_test=chunk.x_test,
-        y_test=chunk.y_test,
-        groups=None,
-    )
-    assert SCORES["ridge"](fewer).on_test[chunk.y_test == 1].all()
-
-
-def test_equal_features_of_all_images_make_a_score_of_chance_and_no_error() -> None:
-    chunk = chunk_of(30, 5)
-    same = Chunk(
-        x_train=np.ones_like(chunk.x_train),
-        y_train=chunk.y_train,
-        x_test=np.ones_like(chunk.x_test),
-        y_test=chunk.y_test,
-        groups=None,
-    )
-    assert SCORES["ridge"](same).on_test.mean() > 0.5
+    fewer = replace(chunk, x_train=chunk.x_train[some], y_train=chunk.y_train[some])
+    assert ridge_score(fewer)[1][chunk.y_test == 1].all()
+    same = replace(chunk, x_train=np.ones_like(chunk.x_train), x_test=np.ones_like(chunk.x_test))
+    assert ridge_score(same)[1].mean() > 0.5
+    left_out, on_test, _ = ridge_score(chunk_of(30, 5, of_group=30))
+    assert (len(left_out), len(on_test)) == (0, 40)
 
 
 def test_on_all_labels_the_probe_is_that_of_zoo_evaluate() -> None:
@@ -104,7 +80,7 @@ def test_on_all_labels_the_probe_is_that_of_zoo_evaluate() -> None:
     assert 0 < run.correct.mean() < 1
 
 
-def test_the_probe_chooses_on_whole_groups() -> None:
+def test_the_probe_tunes_on_whole_groups() -> None:
     train, test = clouds("train", 40, seed=0), clouds("val", 30, seed=1)
     groups = (np.arange(len(train.y)) // 4).astype(np.uint64)
     task = Task(y_train=train.y, y_test=test.y, groups_train=groups)

@@ -72,7 +72,7 @@ def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choic
     assert all(name in page.labels[0] for name in ENCODERS)
     assert "probe generalization" in page.labels[-1]
     for row in wording.ranked_rows(choice):
-        assert all(cell in text for cell in row.cells)
+        assert all(cell in text for cell in row)
     for line in wording.answer(choice):
         assert line in text
     assert choice.commands["load"] in text
@@ -125,8 +125,8 @@ def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
     assert "up to 20.0 points worse" in " ".join(wording.answer(apart))
     assert "fastest" not in " ".join(wording.answer(apart))
     rows = wording.ranked_rows(planted)
-    assert [row.cells[0] for row in rows] == ["1-2", "1-2", "3"]
-    assert [row.cells[6] for row in rows] == ["best", "tie", "dropped"]
+    assert [row[0] for row in rows] == ["1-2", "1-2", "3"]
+    assert [row[6] for row in rows] == ["best", "tie", "dropped"]
 
 
 def test_what_more_labels_buy_is_said_or_why_it_cannot_be(choice: Choice) -> None:

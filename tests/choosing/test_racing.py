@@ -18,6 +18,7 @@ from tests.choosing.planted import (
     population,
     says_it,
 )
+from tests.each import for_each
 from zoo.choosing.racing import Plan, Race, race, rehearsal
 from zoo.choosing.visiting import Task
 from zoo.errors import CorruptImage, DataError, QueryError
@@ -29,7 +30,7 @@ def run(contenders: list[Planted], task: Task, plan: Plan | None = None, **optio
     return race(as_contenders(contenders), task, plan, probe=says_it, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("n_train", [40, 1_500])  # few labels, all from the start; and many, in steps
+@for_each([40, 1_500])  # few labels, all from the start; and many, in steps
 def test_the_best_is_found_at_a_fifth_of_the_cost(n_train: int) -> None:
     regrets = []
     for seed in range(6):
@@ -268,15 +269,14 @@ def test_a_rehearsal_says_what_a_race_may_cost() -> None:
     assert rehearsal(as_contenders(contenders), task, Plan(share=None)) == (full, full)
 
 
-@pytest.mark.parametrize(
-    ("changed", "match"),
+@for_each(
     [
-        ({"score": "guess"}, "no score 'guess'; expected one of ridge"),
         ({"level": 1.2}, "level 1.2; expected above 0.5 and below 1"),
         ({"share": 0.0}, "share 0"),
         ({"budget_s": -1.0}, "budget_s -1"),
         ({"first_images": 2}, "first_images 2"),
     ],
+    arguments=2,
 )
 def test_a_plan_without_sense_is_refused(changed: dict[str, object], match: str) -> None:
     with pytest.raises(QueryError, match=match):

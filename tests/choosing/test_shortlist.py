@@ -155,7 +155,7 @@ def test_the_pocket_is_taken_where_nothing_else_is_possible() -> None:
 
 
 def test_offline_without_any_candidate_the_error_says_what_can_be_loaded() -> None:
-    with pytest.raises(QueryError, match=r"offline.*Offline, these can be loaded here: .*pocket_"):
+    with pytest.raises(QueryError, match=r"offline.*can be tried here: .*pocket_"):
         of(3, offline=True, where='card_family == "dinov2"')
 
 

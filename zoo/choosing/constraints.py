@@ -206,6 +206,22 @@ def as_bytes(n_bytes: float) -> str:
     return f"{short_number(n_bytes)}B"
 
 
+def counted(n: int, noun: str, plural: str = "s") -> str:
+    """A number and its noun, as in "1 encoder"."""
+    return f"{n:,} {noun}{'' if n == 1 else plural}"
+
+
+def named(names: Sequence[str], most: int = 5) -> str:
+    """Names in a sentence, the first ones of many.
+
+    >>> named(["a", "b", "c"]), named(["a", "b", "c"], 2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def _of_licence(text: str) -> list[Filter]:
     wanted = [_known_licence(word.strip()) for word in text.split(",") if word.strip()] or [_known_licence("")]
     if "any" in wanted:

@@ -1,11 +1,11 @@
-"""What judges contenders in a race: cheap scores with an outcome for each image, and the probe, cached on disk."""
+"""What judges contenders in a race: ridge regression with an outcome for each image, and the probe, cached on disk."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -38,7 +38,7 @@ _UNKNOWN = -1  # no label is below 0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """Labelled features of one rung, and test features that no score sees the labels of before it has predicted."""
+    """Labelled features of one rung."""
 
     x_train: Floats  # (n_train, dim), in the order of visits
     y_train: NDArray[np.int64]
@@ -50,50 +50,17 @@ class Chunk:
         """The same with the first quarter of the labels."""
         n = max(len(self.y_train) // 4, 1)
         groups = None if self.groups is None else self.groups[:n]
-        return Chunk(
-            x_train=self.x_train[:n], y_train=self.y_train[:n], x_test=self.x_test, y_test=self.y_test, groups=groups
-        )
+        return replace(self, x_train=self.x_train[:n], y_train=self.y_train[:n], groups=groups)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Judged:
-    """What a score says of a contender on a chunk."""
+def ridge_score(chunk: Chunk) -> tuple[Truths, Truths, float]:
+    """Ridge regression to the classes, which judges before all labels are there.
 
-    left_out: Truths  # wrong on each training image, from the others, (n_train,) or empty
-    on_test: Truths  # wrong on each test image, (n_test,) or empty
-    value: float  # what contenders are ordered by, lower is better
-
-
-def _by_ridge(chunk: Chunk) -> Judged:
-    """Ridge regression to the classes on left-out training images and on test images, ordered by its squares."""
-    wrong, squares = _ridge(chunk)
-    return Judged(left_out=wrong[0], on_test=wrong[1], value=float(np.concatenate(squares).mean()))
-
-
-def _by_ridge_errors(chunk: Chunk) -> Judged:
-    """The same, ordered by its errors."""
-    wrong, _ = _ridge(chunk)
-    return Judged(left_out=wrong[0], on_test=wrong[1], value=float(np.concatenate(wrong).mean()))
-
-
-def _by_ridge_left_out(chunk: Chunk) -> Judged:
-    """The same on left-out training images alone, ordered by its squares."""
-    wrong, squares = _ridge(chunk)
-    return Judged(left_out=wrong[0], on_test=wrong[1][:0], value=float(squares[0].mean()))
-
-
-def _by_ridge_test(chunk: Chunk) -> Judged:
-    """The same on test images alone, ordered by its squares."""
-    wrong, squares = _ridge(chunk)
-    return Judged(left_out=wrong[0][:0], on_test=wrong[1], value=float(squares[1].mean()))
-
-
-def _ridge(chunk: Chunk) -> tuple[tuple[Truths, Truths], tuple[Any, Any]]:
-    """Whether ridge regression to the classes is wrong on each left-out training image and on each test image, and the
-    squares of what it misses the class by.
-
-    Left out is one image, or its group, in closed form. The penalty has the least squares on those. Of a single group
-    there is no training image that could be judged.
+    Returns whether it is wrong on each training image (n_train,) and on each test image (n_test,), and its mean squared
+    error over both, by which contenders are ordered; lower is better. A training image is predicted from those of other
+    groups, in closed form; of a single group there is none to predict it from, and the first array is empty. The
+    penalty has the least squares on those. Squares order encoders better than errors do, and than scores of
+    transferability (``zoo study do_transferability_scores_predict``).
     """
     classes, numbers = np.unique(chunk.y_train, return_inverse=True)
     mean, z = chunk.x_train.mean(axis=0, dtype=np.float64), chunk.x_train.astype(np.float64)
@@ -105,27 +72,18 @@ def _ridge(chunk: Chunk) -> tuple[tuple[Truths, Truths], tuple[Any, Any]]:
         left_out = np.broadcast_to(targets.mean(axis=0), targets.shape)
         on_test = np.broadcast_to(targets.mean(axis=0), (len(chunk.y_test), len(classes)))
     else:
-        fit = ridge_of(
-            data,
-            None if is_one_group else groups,
-            loss=lambda outputs: float(np.square(targets - outputs).sum()),
-        )
+        others = None if is_one_group else groups
+        fit = ridge_of(data, others, loss=lambda outputs: float(np.square(targets - outputs).sum()))
         left_out, on_test = fit.left_out, fit.outputs(chunk.x_test.astype(np.float64) - mean)
     y_test = (chunk.y_test[:, None] == classes).astype(np.float64)
     n_judged = 0 if is_one_group else len(targets)
-    wrong = classes[left_out.argmax(axis=1)] != chunk.y_train, classes[on_test.argmax(axis=1)] != chunk.y_test
-    squares = np.square(targets - left_out).sum(axis=1), np.square(y_test - on_test).sum(axis=1)
-    return (wrong[0][:n_judged], wrong[1]), (squares[0][:n_judged], squares[1])
+    squares = np.square(targets - left_out).sum(axis=1)[:n_judged], np.square(y_test - on_test).sum(axis=1)
+    return (
+        classes[left_out.argmax(axis=1)][:n_judged] != chunk.y_train[:n_judged],
+        classes[on_test.argmax(axis=1)] != chunk.y_test,
+        float(np.concatenate(squares).mean()),
+    )
 
-
-SCORES: dict[str, Callable[[Chunk], Judged]] = {
-    "ridge": _by_ridge,
-    "ridge-errors": _by_ridge_errors,
-    "ridge-left-out": _by_ridge_left_out,
-    "ridge-test": _by_ridge_test,
-}
-"""Scores that judge before all labels are there. The squares of ridge order encoders better than its errors, and than
-scores of transferability (``zoo study do_transferability_scores_predict``)."""
 
 Predict = Callable[[Any, Any], Any]
 """From features (n, dim) of test images, and their rows, to labels (n,)."""
@@ -190,7 +148,14 @@ def cached(probe: Probe, *, n_test: int, facts: Callable[[str], tuple[Path, dict
                 if not trained:
                     trained.append(probe(name, rows, x, y))
                 known[rows_test[missing]] = trained[0](x_test[missing], rows_test[missing])
-                _write(path, known)
+                try:
+                    with replaced(path) as file:
+                        np.save(file, known)
+                except OSError as error:
+                    raise DataError(
+                        f"The predictions of a probe could not be kept in {path} ({error.strerror or error}); make "
+                        "room, or name another folder."
+                    ) from error
             return np.asarray(known[rows_test])
 
         return predict
@@ -199,25 +164,14 @@ def cached(probe: Probe, *, n_test: int, facts: Callable[[str], tuple[Path, dict
 
 
 def _read(path: Path, n_test: int) -> Rows:
-    """Predicted labels of all test images; a damaged file counts as none, for the probe can be trained again."""
+    """Predicted labels of all test images; a damaged file counts as none."""
     try:
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
-        found = np.empty(0, np.int64)
+        found = np.empty(0)
     if found.dtype == np.int64 and found.shape == (n_test,):
         return np.asarray(found)
     return np.full(n_test, _UNKNOWN, np.int64)
-
-
-def _write(path: Path, known: Rows) -> None:
-    try:
-        with replaced(path) as file:
-            np.save(file, known)
-    except OSError as error:
-        raise DataError(
-            f"The predictions of a probe could not be kept in {path} ({error.strerror or error}); make room, or name "
-            "another folder."
-        ) from error
 
 
 def _hash(numbers: Rows) -> str:

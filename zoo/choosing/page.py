@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -37,47 +36,23 @@ _PARTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PageFigure:
-    """A figure of the page, in two widths."""
-
-    title: str
-    caption: str
-    alt: str  # what it shows, for those who cannot see it
-    draw: Callable[[float], Drawing]  # of a width in inches
+_Figure = tuple[str, str, str, Callable[[float], "Drawing"]]
+"""Title, caption, what it shows for those who cannot see it, and how it is drawn of a width in inches."""
 
 
 def write_page(choice: Choice, path: str | os.PathLike[str]) -> Path:
     """Writes the page of a choice, whole or not at all; an earlier file of that name is replaced.
 
-    Parameters
-    ----------
-    choice : Choice
-    path : path
-        The file, ``.html`` or ``.htm``.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    QueryError
-        If the name does not end so.
-    StoreError
-        If nothing can be written there.
-    MissingExtra
-        Without matplotlib and jinja2.
+    QueryError if the name does not end in ``.html`` or ``.htm``, StoreError if nothing can be written there,
+    MissingExtra without matplotlib and jinja2.
     """
     target = require_page(path)
-    content = html_page(choice)
+    content = html_page(choice).encode()
     try:
         with replaced(target) as file:
-            file.write(content.encode())
+            file.write(content)
     except OSError as error:
-        raise StoreError(
-            f"The page cannot be written to {target} ({error.strerror or error}); nothing was changed there."
-        ) from error
+        raise StoreError(f"The page cannot be written to {target} ({error.strerror or error}).") from error
     return target
 
 
@@ -102,13 +77,15 @@ def html_page(choice: Choice) -> str:
     )
     template = environment.from_string(files(__package__).joinpath("page.html.jinja").read_text(encoding="utf-8"))
     drawn = []
-    for number, one in enumerate(page_figures(choice)):
+    for number, (title, caption, alt, draw) in enumerate(_figures(choice)):
         svg = {
-            name: Markup(figures.as_svg(one.draw, width, name=f"{name}{number}"))
+            name: Markup(figures.as_svg(draw, width, name=f"{name}{number}"))
             for name, width in (("wide", _WIDE), ("narrow", _NARROW))
         }
-        drawn.append({"title": one.title, "caption": one.caption, "alt": one.alt, **svg})
-    headers = _headers()
+        drawn.append({"title": title, "caption": caption, "alt": alt, **svg})
+    headers = list(wording.HEADERS)
+    headers[5] = "interval behind"  # the second interval of the table
+    kinds = {"best": "leader", "tie": "tie"}
     return template.render(
         title=wording.title_of(choice),
         answer=wording.answer(choice),
@@ -117,7 +94,7 @@ def html_page(choice: Choice) -> str:
         figures=drawn,
         headers=headers,
         numbers=[headers[place] for place in wording.NUMBERS],
-        rows=[{"kind": _kind(row.verdict), "cells": row.cells} for row in wording.ranked_rows(choice)],
+        rows=[{"kind": kinds.get(row[6], "out"), "cells": row} for row in wording.ranked_rows(choice)],
         notes=wording.reading(choice),
         dropped=wording.dropped(choice),
         tried=[(one.name, one.why) for one in choice.plan.encoders],
@@ -126,61 +103,59 @@ def html_page(choice: Choice) -> str:
     )
 
 
-def _headers() -> list[str]:
-    """The headers of the table, the second interval told from the first."""
-    headers = list(wording.HEADERS)
-    headers[5] = "interval behind"
-    return headers
-
-
-def _kind(verdict: str) -> str:
-    return verdict if verdict in ("leader", "tie") else "out"
-
-
-def page_figures(choice: Choice) -> Iterator[PageFigure]:
+def _figures(choice: Choice) -> Iterator[_Figure]:
     """The figures that there is something to draw of."""
-    ranked = [one for one in choice.race.standings if one.error is not None]
+    standings, rungs, risk = choice.race.standings, choice.race.rungs, choice.risk
+    verdicts = {one.name: one.verdict for one in standings}
     bars = [
         figures.Bar(name=one.name, error=one.error, verdict=one.verdict, is_final=one.status == "probed")
-        for one in ranked
+        for one in standings
         if one.error is not None
     ]
     told = "; ".join(f"{one.name} {one.error.value:.1f} %, {one.verdict}" for one in bars)
-    yield PageFigure(
-        title="The ranking",
-        caption="Errors with 95 % intervals over test images. Filled: probed with the others that ended the race; "
-        "hollow: dropped before, on fewer images, where errors are higher for that alone.",
-        alt=f"Errors, best first: {told}.",
-        draw=partial(figures.ranking, bars),
+    yield (
+        "The ranking",
+        "Errors with 95 % intervals over test images. Filled: probed with the others that ended the race; hollow: "
+        "dropped before, on fewer images, where errors are higher for that alone.",
+        f"Errors, best first: {told}.",
+        partial(figures.ranking, bars),
     )
     yield from _against_costs(choice, bars)
     if choice.curves:
-        yield PageFigure(
-            title="What more labels would buy",
-            caption="Errors of probes on parts of the labels; dashed and hollow: expected with more, by a power law "
-            "with a floor. Bars: 95 % intervals.",
-            alt=wording.more_labels(choice.curves[0]),
-            draw=partial(figures.label_curve, choice.curves),
+        yield (
+            "Errors with more labels",
+            "Errors of probes on parts of the labels; dashed and hollow: expected with more, by a power law with a "
+            "floor. Bars: 95 % intervals.",
+            wording.more_labels(choice.curves[0]),
+            partial(figures.label_curve, choice.curves),
         )
-    if len(choice.race.rungs) > 1:
-        yield _rungs(choice)
-    if choice.risk is not None:
-        parts = {
-            words: choice.risk.intervals[name].value for name, words in _PARTS.items() if name in choice.risk.intervals
-        }
-        if "approximation + usability" in parts and "usability" in parts:
-            parts.pop("approximation + usability")
-        said = ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
-        yield PageFigure(
-            title=f"Where the error of {choice.risk.encoder} comes from",
-            caption="Parts of the error with all labels, in points; they are signed and add up to it. "
-            + (choice.risk.warning or choice.risk.assumption),
-            alt=f"Parts of the error in percentage points: {said}.",
-            draw=partial(figures.decomposition, parts),
+    if len(rungs) > 1:
+        told = "; ".join(
+            f"with {one.n_train:,} labels {len(one.errors)} encoders, {len(one.dropped)} dropped" for one in rungs
+        )
+        errors = {name: [rung.errors.get(name) for rung in rungs] for name in verdicts}
+        yield (
+            "The race",
+            "Errors at each step, by a cheap score until all labels are there and by a tuned probe then. A cross is "
+            "where an encoder was dropped.",
+            f"Steps of the race: {told}.",
+            partial(figures.rungs, [rung.n_train for rung in rungs], errors, verdicts),
+        )
+    if risk is not None:
+        parts = {words: risk.intervals[name].value for name, words in _PARTS.items() if name in risk.intervals}
+        if "usability" in parts:
+            parts.pop("approximation + usability", None)
+        told = ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
+        yield (
+            f"Components of the error of {risk.encoder}",
+            "Components of the error with all labels, in points; they are signed and add up to it. "
+            + (risk.warning or risk.assumption),
+            f"Components of the error in percentage points: {told}.",
+            partial(figures.decomposition, parts),
         )
 
 
-def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[PageFigure]:
+def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]:
     cards = catalogue()
     speeds = {one.name: one.images_per_second for one in choice.costs}
     sizes = {bar.name: float(cards[bar.name].architecture.n_parameters) for bar in bars}
@@ -188,41 +163,18 @@ def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[PageFigu
         ("Error against speed", speeds, f"images a second on {choice.plan.device}", True),
         ("Error against size", sizes, "parameters", False),
     ):
-        points = [
-            figures.Point(name=bar.name, error=bar.error, cost=cost, verdict=bar.verdict)
-            for bar in bars
-            if (cost := costs.get(bar.name))
-        ]
-        if len(points) < 2:
+        known = [(cost, bar) for bar in bars if (cost := costs.get(bar.name))]
+        if len(known) < 2:
             continue
-        front = figures.pareto([(one.cost, one.error.value) for one in points], more_is_better=more_is_better)
-        named = ", ".join(points[place].name for place in sorted(front, key=lambda place: points[place].cost))
-        yield PageFigure(
-            title=title,
-            caption="Dashed: the front of those that no other encoder beats in both (round); the others are square.",
-            alt=f"On the front of error and {label}: {named}.",
-            draw=partial(figures.against_cost, points, label=label, more_is_better=more_is_better),
+        front = figures.pareto([(cost, bar.error.value) for cost, bar in known], more_is_better=more_is_better)
+        named = ", ".join(known[i][1].name for i in sorted(front, key=lambda i: known[i][0]))
+        some, values = [bar for _, bar in known], [cost for cost, _ in known]
+        yield (
+            title,
+            "Dashed: the Pareto front (round); the others are square.",
+            f"On the front of error and {label}: {named}.",
+            partial(figures.against_cost, some, values, label=label, more_is_better=more_is_better),
         )
-
-
-def _rungs(choice: Choice) -> PageFigure:
-    steps = choice.race.rungs
-    names = [one.name for one in choice.race.standings]
-    told = "; ".join(
-        f"with {rung.n_train:,} labels {len(rung.errors)} encoders, {len(rung.dropped)} dropped" for rung in steps
-    )
-    return PageFigure(
-        title="The race",
-        caption="Errors at each step, by a cheap score until all labels are there and by a tuned probe then. A cross "
-        "is where an encoder was dropped.",
-        alt=f"Steps of the race: {told}.",
-        draw=partial(
-            figures.rungs,
-            [rung.n_train for rung in steps],
-            {name: [rung.errors.get(name) for rung in steps] for name in names},
-            {one.name: one.verdict for one in choice.race.standings},
-        ),
-    )
 
 
 def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,7 @@ adds to them. Measuring everything would cost all images of all contenders; the 
 
 What judges. Where a rung has all training images, the probe itself does, on the test images of the rung: with few
 labels that is so from the first rung on, and what is added are test images. Before that a cheap score does
-(:data:`SCORES`), with an outcome for each image, so that contenders are compared on the same images.
+(:func:`.judging.ridge_score`), with an outcome for each image, so that contenders are compared on the same images.
 
 Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered
 by group, at ``(1 - level) / 5`` over all rungs and contenders together (Bonferroni). And, as soon as the race could not
@@ -47,7 +47,8 @@ from ..errors import CorruptImage, DataError, QueryError, ZooError
 from ..evaluation.bootstrap import Interval
 from ..optional import requires_extra
 from .comparing import Look, behind_alone, compared, error_of
-from .judging import SCORES, Chunk, Predict, Probe, logistic_probe
+from .constraints import counted
+from .judging import Chunk, Predict, Probe, logistic_probe, ridge_score
 from .visiting import Schedule, Task, clusters_of, schedule
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
@@ -110,7 +111,7 @@ class Plan:
 
     seed: int = 0
     level: float = 0.95  # of the intervals; early drops err in a fifth of the rest
-    score: str = SCORE  # judges before all labels are there: a name of SCORES
+    score: str = field(default=SCORE, init=False)  # judges before all labels are there
     first_images: int = 256  # of the first rung, half of them to train on
     keep: float = 0.5  # share of the contenders that the budget reckons to keep when images double
     tolerance: float = 0.5  # points of error that do not matter
@@ -122,8 +123,6 @@ class Plan:
     n_report: int = 1000  # test images before which a race does not end, if there are so many and the budget allows
 
     def __post_init__(self) -> None:
-        if self.score not in SCORES:
-            raise QueryError(f"There is no score {self.score!r}; expected one of {', '.join(SCORES)}.")
         for what, value, low, high in (
             ("level", self.level, 0.5, 1.0),
             ("keep", self.keep, 0.0, 1.0),
@@ -166,7 +165,7 @@ class Standing:
     n_train: int
     n_test: int
     rung: int
-    score: str  # what judged it last: "probe", or a name of SCORES
+    score: str  # what judged it last: "probe" or "ridge"
     reason: str  # why it was dropped or failed; empty of the probed
 
 
@@ -177,7 +176,7 @@ class Rung:
     number: int  # from 1
     n_train: int
     n_test: int
-    score: str  # "probe", or a name of SCORES
+    score: str  # "probe" or "ridge"
     errors: dict[str, float]  # percent, of all that ran, best first
     dropped: dict[str, str]  # reasons by name
     seconds: float  # spent so far, images times seconds an image
@@ -247,7 +246,7 @@ class _Racing:
         self.rungs: list[Rung] = []
         self.notes: list[str] = []
         self.failed: dict[str, ZooError] = {}
-        self.judged_on = True, True  # training images and test images, by the cheap score
+        self.judges_train = True  # the cheap score judges training images too, unless they are of one group
         self.started = clock()
         self.clusters = {
             "train": clusters_of(task.groups_train, self.schedule.train),
@@ -335,7 +334,7 @@ class _Racing:
         score = "probe" if has_all else self.plan.score
         train, test = self.schedule.train[:n_train], self.schedule.test[:n_test]
         self.tell(
-            f"rung {rung + 1}: {_n(len(self.alive), 'encoder')} on {n_train:,} training and {n_test:,} test images"
+            f"rung {rung + 1}: {counted(len(self.alive), 'encoder')} on {n_train:,} training and {n_test:,} test images"
             + (" (all labels)" if has_all else f" (of {self.task.n_train:,} and {self.task.n_test:,})")
         )
         wrong: dict[str, Truths] = {}
@@ -361,34 +360,36 @@ class _Racing:
                 self.tell(f"{name} is out: {error}")
                 continue
             runner.n_train, runner.n_test, runner.rung = n_train, n_test, rung + 1
-        self.look(rung + 1, n_train, n_test, score, wrong, gained, values)
+        self.look(rung + 1, (n_train, n_test), wrong, score=score, gained=gained, values=values)
 
     def look(
         self,
         number: int,
-        n_train: int,
-        n_test: int,
-        score: str,
+        sizes: tuple[int, int],
         wrong: dict[str, Truths],
-        gained: dict[str, Any],
-        values: dict[str, float],
+        *,
+        score: str = "probe",
+        gained: dict[str, Any] | None = None,
+        values: dict[str, float] | None = None,
     ) -> None:
-        gained = {name: gain for name, gain in gained.items() if len(gain)}
+        """Keeps the outcomes of a rung."""
+        n_train, n_test = sizes
         clusters = None
         train, test = self.clusters["train"], self.clusters["test"]
         if train is not None or test is not None:
             of_train = np.arange(n_train) if train is None else train[:n_train]
             of_test = np.arange(n_test) if test is None else test[:n_test]
-            with_train, with_test = (False, True) if score == "probe" else self.judged_on
-            parts = [of_train] * with_train + [of_test + n_train * with_train] * with_test
-            clusters = np.unique(np.concatenate(parts), return_inverse=True)[1].reshape(-1)
+            is_on_test = score == "probe" or not self.judges_train
+            both = of_test if is_on_test else np.concatenate([of_train, of_test + n_train])
+            clusters = np.unique(both, return_inverse=True)[1].reshape(-1)
         left = math.log2(self.task.n_train / n_train)
         slowed = _SLOWING * (1 - _SLOWING**left) / (1 - _SLOWING)
-        self.looks.append(Look(number, n_train, n_test, score, wrong, gained, clusters, values, slowed))
+        self.looks.append(
+            Look(number, n_train, n_test, score, wrong, gained or {}, clusters, values or {}, n_doublings=slowed)
+        )
 
     def scored(self, runner: _Runner, train: Rows, test: Rows) -> tuple[Truths, Any, float]:
-        """Whether the cheap score is wrong on each image, what a quarter of the labels gets wrong beyond that, and what
-        it orders contenders by."""
+        """Whether ridge is wrong on each image, more often with a quarter of the labels, and its squares."""
         clusters = self.clusters["train"]
         chunk = Chunk(
             x_train=runner.contender.features("train", train),
@@ -397,11 +398,10 @@ class _Racing:
             y_test=self.task.y_test[test],
             groups=None if clusters is None else clusters[: len(train)],
         )
-        judge = SCORES[self.plan.score]
-        found, before = judge(chunk), judge(chunk.quarter())
-        self.judged_on = len(found.left_out) > 0, len(found.on_test) > 0
-        wrong = np.concatenate([found.left_out, found.on_test])
-        return wrong, before.on_test.astype(np.int8) - found.on_test, found.value
+        left_out, on_test, value = ridge_score(chunk)
+        _, before, _ = ridge_score(chunk.quarter())
+        self.judges_train = len(left_out) > 0
+        return np.concatenate([left_out, on_test]), before.astype(np.int8) - on_test, value
 
     def probed(self, runner: _Runner, train: Rows, test: Rows) -> Truths:
         """Whether the probe on these labels is wrong on each test image; trained once, then asked of new images."""
@@ -420,9 +420,9 @@ class _Racing:
         """Probes the survivors on the labels that the budget allowed."""
         last = self.looks[-1]
         train, test = self.schedule.train[: last.n_train], self.schedule.test[: last.n_test]
-        self.tell(f"probes of {_n(len(self.alive), 'encoder')} on {last.n_train:,} labels")
+        self.tell(f"probes of {counted(len(self.alive), 'encoder')} on {last.n_train:,} labels")
         wrong = {name: self.probed(self.runners[name], train, test) for name in self.alive}
-        self.look(last.number, last.n_train, last.n_test, "probe", wrong, {}, {})
+        self.look(last.number, (last.n_train, last.n_test), wrong)
 
     # --- who is dropped ----------------------------------------------------------------------------------------
 
@@ -616,10 +616,6 @@ class _Racing:
             score=look.score if look else self.plan.score,
             reason=runner.reason,
         )
-
-
-def _n(n: int, what: str) -> str:
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def race(

@@ -19,21 +19,21 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED, domain_of
 from ..cards.schema import EncoderCard, Missing
-from ..errors import QueryError
+from ..errors import QueryError, WeightsUnavailable
 from ..optional import requires_extra
 from ..storage import is_offline
 from ..weights import care
 from ..weights.lock import known as in_lock
 from ..weights.places import is_installed, is_path, mirror_place, package_file, shipped_file, source
 from ..weights.store import REGISTERED, recorded_name
-from .constraints import Constraints, Filter, LeftOut, filtered, filters
+from .constraints import Constraints, Filter, LeftOut, filtered, filters, named
 from .expectations import Expected, expected_errors, saw_labels
 
 with requires_extra("evaluate", needed_for="A shortlist"):
@@ -164,19 +164,16 @@ def shortlist(
     limits = constraints or Constraints()
     offline = offline or is_offline()
     cards = catalogue()
-    named = None if isinstance(n, int) else list(dict.fromkeys(cards.id_of(name) for name in n))
-    if named == [] or (isinstance(n, int) and n < 1):
+    asked = cards if isinstance(n, int) else list(dict.fromkeys(cards.id_of(name) for name in n))
+    if not asked or (isinstance(n, int) and n < 1):
         raise QueryError(f"Got {n!r} encoders to choose, expected at least one.")
-    everyone = {name: cards[name] for name in (cards if named is None else named)}
+    everyone = {name: cards[name] for name in asked}
     known = expected_errors({**{name: cards[name] for name in cards}, **everyone}, n_labels, n_classes, dataset=dataset)
     here = weights_here(everyone.values())
     candidates = [Candidate(card, known.get(name), here[name]) for name, card in everyone.items()]
-    passed, left_out = _passed(candidates, limits, offline=offline, is_named=named is not None)
-    entries: list[Entry] = []
-    if named is not None:
-        entries = [_entry(one, "you named it") for one in passed]
-    elif isinstance(n, int):
-        entries = _diverse(passed, n, seed=seed)
+    passed, left_out = _passed(candidates, limits, offline=offline, is_named=not isinstance(n, int))
+    named_ones = [_entry(one, "you named it") for one in passed]
+    entries = _diverse(passed, n, seed=seed) if isinstance(n, int) else named_ones
     return Shortlist(
         chosen=tuple(entries),
         left_out=left_out,
@@ -194,19 +191,19 @@ def _passed(
     """Candidates that pass all, those left out by reason; QueryError if none is left."""
     kept, left_out, why = filtered(candidates, [*_loadable(offline=offline), *filters(constraints)], {})
     if not kept:
-        raise QueryError(f"{why}{_offline_advice(candidates) if offline else ''}")
+        raise QueryError(f"{why}{offline_advice() if offline else ''}")
     if is_named:
         return kept, left_out
     where = constraints.where or ""
-    for one in (
-        _unless_asked(GATED_REASON, _is_gated, asked=_asks(where, "access")),
-        _unless_asked(SPECIAL_REASON, _is_special, asked=_asks(where, "domain")),
-        _unless_asked("tiny, of the pocket", _is_of_pocket, asked=_asks(where, "card_family")),
+    for reason, column, is_one in (
+        (GATED_REASON, "access", lambda card: card.weights.availability in GATED),
+        (SPECIAL_REASON, "domain", lambda card: domain_of(card) not in _NATURAL and not _is_of_pocket(card)),
+        ("tiny, of the pocket", "card_family", _is_of_pocket),
     ):
-        after = [candidate for candidate in kept if one.keeps(candidate)]
-        if after and len(after) < len(kept):
-            left_out[one.reason] = [candidate.card.id for candidate in kept if not one.keeps(candidate)]
-            kept = after
+        some = [one.card.id for one in kept if is_one(one.card)]
+        if some and len(some) < len(kept) and not re.search(rf"\b{column}\b", where):  # unless asked for
+            left_out[reason] = some
+            kept = [one for one in kept if not is_one(one.card)]
     return kept, left_out
 
 
@@ -223,25 +220,8 @@ def _loadable(*, offline: bool) -> list[Filter]:
     return found
 
 
-def _unless_asked(reason: str, is_one: Callable[[EncoderCard], bool], *, asked: bool) -> Filter:
-    return Filter(reason, lambda one: asked or not is_one(one.card))
-
-
-def _asks(where: str, column: str) -> bool:
-    """Whether a condition names a column."""
-    return re.search(rf"\b{column}\b", where) is not None
-
-
 def _is_here(one: object) -> bool:
     return isinstance(one, Candidate) and bool(one.here)
-
-
-def _is_gated(card: EncoderCard) -> bool:
-    return card.weights.availability in GATED
-
-
-def _is_special(card: EncoderCard) -> bool:
-    return domain_of(card) not in _NATURAL and not _is_of_pocket(card)
 
 
 def _is_of_pocket(card: EncoderCard) -> bool:
@@ -249,12 +229,14 @@ def _is_of_pocket(card: EncoderCard) -> bool:
     return not isinstance(url, Missing) and url.startswith(_POCKET)
 
 
-def _offline_advice(candidates: Iterable[Candidate]) -> str:
-    names = [one.card.id for one in candidates if one.here and not one.card.is_untrained]
+def offline_advice() -> str:
+    """What can be tried without a network, for the end of a message."""
+    cards = catalogue()
+    here = weights_here(cards[name] for name in cards if not cards[name].is_untrained)
+    names = sorted((name for name, where in here.items() if where), key=lambda name: here[name] == "shipped")
     if not names:
-        return " Offline nothing is possible here: fetch weights with 'zoo get NAME' where there is a network."
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f" Offline, these can be loaded here: {', '.join(names[:5])}{more}."
+        return " Without a network none can be tried here: fetch weights with 'zoo get NAME' where there is one."
+    return f" Without a network these can be tried here: {named(names)}."
 
 
 # --- what is on this machine -----------------------------------------------------------------------------------------
@@ -286,21 +268,15 @@ def _with_the_system(card: EncoderCard) -> str:
         return ""
     if is_installed(url):
         place = shipped_file if url.startswith(_POCKET) else package_file
-        return "" if _is_absent(place, url) else url.partition(":")[0].lower()
+        try:
+            place(url)
+        except WeightsUnavailable:  # the package is not installed
+            return ""
+        return url.partition(":")[0].lower()
     if is_path(url):
         path = source(url).path
         return "file" if path is not None and path.is_file() else ""
     return ""
-
-
-def _is_absent(place: Callable[[str], object], url: str) -> bool:
-    from ..errors import WeightsUnavailable
-
-    try:
-        place(url)
-    except WeightsUnavailable:  # the package is not installed
-        return True
-    return False
 
 
 def fetch_bytes(card: EncoderCard) -> tuple[int, bool]:
@@ -440,11 +416,7 @@ def _why(one: Candidate, before: Sequence[Candidate]) -> str:
     ]
     if not new:
         return f"low though like others of the list, {error}{known}"
-    return f"adds {_joined(new)}, {error}{known}"
-
-
-def _joined(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"adds {named(new)}, {error}{known}"
 
 
 def _notes(entries: Sequence[Entry], left_out: Mapping[str, Sequence[str]], image_px: int | None) -> list[str]:

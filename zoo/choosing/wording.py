@@ -6,13 +6,12 @@ The command line and the page say the same, so that it is said here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..results.facts import short_number
-from .constraints import as_bytes
+from .constraints import as_bytes, named
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
@@ -27,24 +26,13 @@ HEADERS = (
 NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
 """Columns of numbers."""
 
-_MOST_NAMED = 5
 
-
-@dataclass(frozen=True, slots=True)
-class RankedRow:
-    """One encoder as a row of :data:`HEADERS`."""
-
-    name: str
-    verdict: str
-    cells: tuple[str, ...]
-
-
-def ranked_rows(choice: Choice) -> list[RankedRow]:
-    """Every encoder of the race, best first."""
+def ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
+    """Every encoder of the race as a row of :data:`HEADERS`, best first."""
     costs = {one.name: one for one in choice.costs}
     n_first = sum(one.verdict in ("leader", "tie") for one in choice.race.standings)
     cards = catalogue()
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for place, one in enumerate(choice.race.standings, start=1):
         card, cost = cards[one.name], costs.get(one.name)
         rank = "" if one.error is None else str(place)
@@ -55,22 +43,15 @@ def ranked_rows(choice: Choice) -> list[RankedRow]:
             one.name,
             *_value_and_ends(one.error),
             *(("", "") if one.verdict == "leader" else _value_and_ends(one.behind)),
-            _verdict(one),
+            "best" if one.verdict == "leader" else "dropped" if one.verdict == "not told apart" else one.verdict,
             "" if cost is None or cost.images_per_second is None else per_second(cost.images_per_second),
             "" if cost is None or cost.memory_bytes is None else as_bytes(cost.memory_bytes),
             "" if cost is None else as_bytes(cost.feature_bytes),
             short_number(card.architecture.n_parameters),
             licence_of(card),
         )
-        rows.append(RankedRow(one.name, one.verdict, cells))
+        rows.append(cells)
     return rows
-
-
-def _verdict(one: Standing) -> str:
-    """The verdict in a word; of one that was dropped for the budget, that it was."""
-    if one.verdict == "leader":
-        return "best"
-    return "dropped" if one.verdict == "not told apart" and one.status == "dropped" else one.verdict
 
 
 def licence_of(card: EncoderCard) -> str:
@@ -86,15 +67,15 @@ def percent(error: Interval) -> str:
     >>> percent(Interval(value=4.25, ci_low=3.5, ci_high=5.0))
     '4.2 % (3.5 to 5.0)'
     """
-    ends = "" if error.ci_low is None or error.ci_high is None else f" ({error.ci_low:.1f} to {error.ci_high:.1f})"
-    return f"{error.value:.1f} %{ends}"
+    return f"{error.value:.1f} %{_ends(error, ' ({:.1f} to {:.1f})')}"
+
+
+def _ends(error: Interval, form: str) -> str:
+    return "" if error.ci_low is None or error.ci_high is None else form.format(error.ci_low, error.ci_high)
 
 
 def _value_and_ends(error: Interval | None) -> tuple[str, str]:
-    if error is None:
-        return "", ""
-    ends = "" if error.ci_low is None or error.ci_high is None else f"{error.ci_low:.1f} to {error.ci_high:.1f}"
-    return f"{error.value:.1f}", ends
+    return ("", "") if error is None else (f"{error.value:.1f}", _ends(error, "{:.1f} to {:.1f}"))
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------
@@ -117,21 +98,20 @@ def answer(choice: Choice) -> list[str]:
         f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
         f"{leader.n_train:,} labels."
     ]
-    ties = _of_verdict(choice, "tie")
+    ties = [one for one in choice.race.standings if one.verdict == "tie"]
     if ties:
         reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)
         lines.append(
-            f"Statistically tied with it: {_named([one.name for one in ties])} (up to {reach:.1f} points worse)."
+            f"Statistically tied with it: {named([one.name for one in ties])} (up to {reach:.1f} points worse)."
         )
         tolerance = choice.plan.plan.tolerance
         near = [one for one in ties if one.behind is not None and one.behind.value <= tolerance]
         cheaper = _cheapest(choice, [leader, *near])
         if cheaper is not None and cheaper != leader.name:
             lines.append(f"The fastest within {tolerance:g} points of it is {cheaper}.")
-    unknown = _of_verdict(choice, "not told apart")
+    unknown = [one.name for one in choice.race.standings if one.verdict == "not told apart"]
     if unknown:
-        names = _named([one.name for one in unknown])
-        lines.append(f"Dropped for the budget, not shown to be worse: {names}.")
+        lines.append(f"Dropped for the budget, not shown to be worse: {named(unknown)}.")
     if not ties and not unknown and len(choice.race.standings) > 1:
         lines.append("It is significantly better than every other encoder of the race.")
     if choice.curves:
@@ -155,32 +135,15 @@ def more_labels(curve: LabelCurve) -> str:
     said = []
     for point in curve.expected:
         gain = point.gain
-        known = "" if gain is None else f", {_gained(gain)}"
-        said.append(f"{percent(point.error)} with {point.n_labels:,} labels{known}")
+        less = "" if gain is None else f", {gain.value:.1f} points{_ends(gain, ' ({:.1f} to {:.1f})')} less than now"
+        said.append(f"{percent(point.error)} with {point.n_labels:,} labels{less}")
     return f"More labels: expected error of {curve.encoder} {'; '.join(said)}."
-
-
-def _gained(gain: Interval) -> str:
-    low, high = gain.ci_low, gain.ci_high
-    ends = "" if low is None or high is None else f" ({low:.1f} to {high:.1f})"
-    return f"{gain.value:.1f} points{ends} less than now"
-
-
-def _of_verdict(choice: Choice, verdict: str) -> list[Standing]:
-    return [one for one in choice.race.standings if one.verdict == verdict]
 
 
 def _cheapest(choice: Choice, among: Sequence[Standing]) -> str | None:
     speeds = {one.name: one.images_per_second for one in choice.costs if one.images_per_second is not None}
     known = {one.name: speeds[one.name] for one in among if one.name in speeds}
     return max(known, key=known.__getitem__) if len(known) == len(among) else None
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = list(names[:_MOST_NAMED])
-    if len(names) > _MOST_NAMED:
-        return f"{', '.join(shown)} and {len(names) - _MOST_NAMED} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def dropped(choice: Choice) -> list[str]:

@@ -180,7 +180,7 @@ def _print(choice: Choice) -> None:
     from ..choosing import wording
 
     click.echo(click.style(f"\n{wording.title_of(choice)}", bold=True) + "\n")
-    print_table(wording.HEADERS, [row.cells for row in wording.ranked_rows(choice)], right=wording.NUMBERS)
+    print_table(wording.HEADERS, wording.ranked_rows(choice), right=wording.NUMBERS)
     click.echo("\n" + "\n".join(map(wrapped, wording.answer(choice))))
     if choice.risk is not None:
         print_risk(choice.risk.encoder, risk_document(choice.risk))
