@@ -43,7 +43,7 @@ def ask(probe: Probe, rows_test: list[int], *, train: int = 5) -> list[int]:
     return found
 
 
-def test_what_was_predicted_is_not_asked_again(tmp_path: Path) -> None:
+def test_a_probe_is_trained_for_what_is_missing_alone(tmp_path: Path) -> None:
     counted = Counted()
     probe = kept_in(tmp_path, counted)
     assert ask(probe, [3, 1, 4]) == [0, 1, 1]
@@ -51,23 +51,12 @@ def test_what_was_predicted_is_not_asked_again(tmp_path: Path) -> None:
     assert (counted.trained, counted.asked) == (1, [3, 1, 4])
     assert ask(probe, [4, 5]) == [1, 2]
     assert (counted.trained, counted.asked) == (2, [3, 1, 4, 5])
-
-
-def test_other_labels_rows_or_facts_are_other_probes(tmp_path: Path) -> None:
-    counted = Counted()
-    ask(kept_in(tmp_path, counted), [0])
-    ask(kept_in(tmp_path, counted), [0], train=6)
-    ask(kept_in(tmp_path, counted, seed=1), [0])
-    assert counted.trained == 3
-
-
-def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
-    counted = Counted()
-    ask(kept_in(tmp_path, counted), [0])
     (path,) = tmp_path.glob("*.npy")
-    path.write_bytes(path.read_bytes()[:20])
-    assert ask(kept_in(tmp_path, counted), [0]) == [0]
-    assert counted.trained == 2
+    path.write_bytes(path.read_bytes()[:20])  # damaged
+    assert ask(probe, [0]) == [0]
+    ask(probe, [0], train=6)
+    ask(kept_in(tmp_path, counted, seed=1), [0])
+    assert counted.trained == 5
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

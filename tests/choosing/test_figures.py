@@ -16,7 +16,6 @@ from zoo.choosing.figures import (
     label_curve,
     pareto,
     ranking,
-    rungs,
 )
 from zoo.choosing.more_labels import LabelCurve, LabelPoint
 from zoo.evaluation.bootstrap import Interval
@@ -47,12 +46,6 @@ FIGURES = {
     "ranking": partial(ranking, BARS),
     "cost": partial(against_cost, BARS, (10.0, 40.0, 5.0), label="images a second", more_is_better=True),
     "curve": partial(label_curve, CURVES),
-    "rungs": partial(
-        rungs,
-        [100, 200, 400],
-        {NAMES[0]: [9.0, 8.0, 7.0], NAMES[1]: [9.5, 8.5, None], NAMES[2]: [None, None, None]},
-        dict(zip(NAMES, ("leader", "tie", "worse"), strict=True)),
-    ),
     "parts": partial(decomposition, {"usability": 1.5, "probe generalization": -0.2}),
 }
 
@@ -66,12 +59,14 @@ def test_a_figure_is_one_svg_element_in_the_ink_of_the_page(name: str, width: fl
     assert "currentColor" in text and not re.search("#010203|#040506", text)
 
 
-def test_names_are_text_and_escaped() -> None:
+def test_names_are_text_escaped_and_shortened_in_the_middle_of_a_narrow_figure() -> None:
     text = as_svg(FIGURES["ranking"], 7.5, name="ranking")
-    assert "&lt;b&gt;&amp;co" in text
-    assert "<b>" not in text
+    assert "&lt;b&gt;&amp;co" in text and "<b>" not in text
     written = "".join(ElementTree.fromstring(text).itertext())
     assert all(name in written for name in NAMES)
+    long = Bar(name="a" * 60 + "_the_end", error=about(3.0), verdict="leader", is_final=True)
+    text = as_svg(partial(ranking, [long, *BARS]), 3.7, name="narrow")
+    assert "a" * 60 not in text and "…the_end" in text
 
 
 def test_ids_of_two_figures_differ_and_the_same_figure_is_the_same_bytes() -> None:
@@ -89,13 +84,6 @@ def test_the_front_has_whom_none_beats_in_both() -> None:
         best = (5.0, 0.0) if more_is_better else (0.0, 0.0)
         assert [points[i] for i in front] == [best]
     assert pareto([(1.0, 1.0), (1.0, 1.0)], more_is_better=True) == {0, 1}
-
-
-def test_a_long_name_is_shortened_in_the_middle_of_a_narrow_figure() -> None:
-    long = Bar(name="a" * 60 + "_the_end", error=about(3.0), verdict="leader", is_final=True)
-    text = as_svg(partial(ranking, [long, *BARS]), 3.7, name="narrow")
-    assert "a" * 60 not in text
-    assert "…the_end" in text
 
 
 @for_each([3.7, 8.8])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.choosing.planted import population, says_it
+from tests.each import for_each
 from zoo.choosing.more_labels import LabelCurve, continued, label_curve, label_parts
 
 SIZES = (200, 400, 800, 1_600)
@@ -59,29 +61,22 @@ def test_intervals_hold_the_planted_errors() -> None:
     assert held >= 0.88 * given  # 95 % of laws that are drawn as the intervals assume; the two of a curve go together
 
 
-def test_without_a_fall_nothing_is_expected() -> None:
-    found = planted(10.0, 10.0, 0.5)
-    assert found.expected == ()
-    assert found.exponent is None
-    assert "does not fall by more than chance explains" in found.refusal
-
-
-def test_where_no_test_image_is_wrong_they_cannot_show_what_more_would_bring() -> None:
-    found = planted(-1.0, 0.0, 0.5, sizes=(400, 800, 1_600))
-    assert found.points[-1].error.value == 0
-    assert found.refusal.startswith("with 1,600 labels no test image is wrong")
-
-
-def test_laws_that_leave_the_error_open_are_not_told() -> None:
-    found = planted(0.0, 4.0, 0.3, n_test=150, seed=3)
-    assert found.expected == ()
-    assert found.refusal
-
-
-def test_two_sizes_are_too_few() -> None:
-    found = planted(2.0, 12.0, 0.5, sizes=(800, 1_600))
-    assert "at least 3 are needed" in found.refusal
-    assert len(found.points) == 2
+@for_each(
+    [
+        ({"floor": 10.0, "at_all": 10.0, "exponent": 0.5}, "does not fall by more than chance explains"),
+        (
+            {"floor": -1.0, "at_all": 0.0, "exponent": 0.5, "sizes": SIZES[1:]},
+            "with 1,600 labels no test image is wrong",
+        ),
+        ({"floor": 0.0, "at_all": 4.0, "exponent": 0.3, "n_test": 150, "seed": 3}, ""),  # laws that leave it open
+        ({"floor": 2.0, "at_all": 12.0, "exponent": 0.5, "sizes": SIZES[2:]}, "at least 3 are needed"),
+    ],
+    arguments=2,
+)
+def test_where_nothing_can_be_expected_a_sentence_says_why(law: dict[str, Any], words: str) -> None:
+    found = planted(**law)
+    assert (found.expected, found.exponent, len(found.points)) == ((), None, len(law.get("sizes", SIZES)))
+    assert found.refusal and words in found.refusal
 
 
 def test_parts_are_nested_disjoint_and_have_the_classes_alike() -> None:
@@ -102,18 +97,14 @@ def test_parts_are_nested_disjoint_and_have_the_classes_alike() -> None:
     assert np.array_equal(found[-1][0], np.arange(700))
 
 
-def test_parts_of_groups_have_whole_groups() -> None:
+def test_parts_of_groups_have_whole_groups_and_few_labels_fewer_sizes() -> None:
     groups = np.repeat(np.arange(100), 7).astype(np.uint64)
     y = (groups % 2).astype(np.int64)
     order = np.concatenate([np.flatnonzero(groups == one) for one in np.random.default_rng(0).permutation(100)])
     for parts in label_parts(y, order, groups):
         for part in parts:
             assert set(np.bincount(groups[part].astype(int))) <= {0, 7}
-
-
-def test_few_labels_have_fewer_sizes() -> None:
-    y = np.arange(20) % 5
-    assert [len(parts) for parts in label_parts(y, np.arange(20), None)] == [2, 1]
+    assert [len(parts) for parts in label_parts(np.arange(20) % 5, np.arange(20), None)] == [2, 1]
     assert [len(parts) for parts in label_parts(np.arange(6) % 5, np.arange(6), None)] == [1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.each import for_each
 from zoo.choosing.visiting import Task, schedule
 from zoo.errors import DataError
 
@@ -22,24 +23,19 @@ def test_every_beginning_has_the_classes_in_their_proportions() -> None:
         assert np.abs(counts - n * np.array([2_000, 900, 100]) / 3_000).max() <= 1  # less than one image a class
 
 
-def test_rungs_double_and_end_with_all_images() -> None:
-    y = (np.arange(3_000) % 3).astype(np.int64)
+@for_each(
+    [
+        (3_000, 3, ((128, 128), (256, 256), (512, 512), (1_024, 900), (2_048, 900), (3_000, 900))),
+        (60, 3, ((60, 128), (60, 256), (60, 512), (60, 900))),  # few labels: all from the first rung on
+        (3_000, 500, ((1_000, 128), (2_000, 256), (3_000, 512), (3_000, 900))),  # two images a class
+    ],
+    arguments=3,
+)
+def test_rungs_double_and_end_with_all_images(n: int, n_classes: int, sizes: tuple[tuple[int, int], ...]) -> None:
+    y = (np.arange(n) % n_classes).astype(np.int64)
     found = schedule(task_of(y), first_images=256, seed=0)
-    assert found.sizes == ((128, 128), (256, 256), (512, 512), (1_024, 900), (2_048, 900), (3_000, 900))
-
-
-def test_with_few_labels_all_are_there_from_the_first_rung_on() -> None:
-    y = (np.arange(60) % 3).astype(np.int64)
-    found = schedule(task_of(y), first_images=256, seed=0)
-    assert found.sizes == ((60, 128), (60, 256), (60, 512), (60, 900))
-
-
-def test_the_first_rung_has_two_images_a_class() -> None:
-    y = (np.arange(3_000) % 500).astype(np.int64)
-    found = schedule(task_of(y), first_images=256, seed=0)
-    first = y[found.train[: found.sizes[0][0]]]
-    assert found.sizes[0][0] == 1_000
-    assert np.bincount(first).min() == 2
+    assert found.sizes == sizes
+    assert np.bincount(y[found.train[: sizes[0][0]]]).min() >= 2
 
 
 def test_the_seed_decides_the_order() -> None:
@@ -62,22 +58,17 @@ def test_images_of_a_group_come_together_and_never_on_both_sides_of_a_step() -> 
     assert set(y[found.train[: found.sizes[0][0]]].tolist()) == {0, 1, 2}
 
 
-def test_a_task_without_two_classes_is_refused() -> None:
-    with pytest.raises(DataError, match="All 4 training images have the label 'bee'"):
-        task_of(np.ones(4, np.int64))
-
-
-def test_a_task_with_one_image_a_class_is_refused() -> None:
-    with pytest.raises(DataError, match="one training image"):
-        task_of(np.arange(3, dtype=np.int64))
-
-
-def test_a_test_class_without_training_images_is_refused_by_name() -> None:
-    y = np.array([0, 0, 1, 1], np.int64)
-    with pytest.raises(DataError, match="2 test images have the label 'cow', which no training image has"):
-        Task(y_train=y, y_test=np.array([0, 2, 2], np.int64), classes=("ant", "bee", "cow"))
-
-
-def test_an_empty_part_is_refused() -> None:
-    with pytest.raises(DataError, match="empty"):
-        Task(y_train=np.array([0, 0, 1], np.int64), y_test=np.empty(0, np.int64))
+@for_each(
+    [
+        ([1, 1, 1, 1], [1], "All 4 training images have the label 'bee'"),
+        ([0, 1, 2], [0], "one training image"),
+        ([0, 0, 1, 1], [0, 2, 2], "2 test images have the label 'cow', which no training image has"),
+        ([0, 0, 1], [], "empty"),
+    ],
+    arguments=3,
+)
+def test_images_that_no_probe_can_be_trained_or_tested_on_are_refused(
+    train: list[int], test: list[int], match: str
+) -> None:
+    with pytest.raises(DataError, match=match):
+        Task(y_train=np.array(train), y_test=np.array(test, np.int64), classes=("ant", "bee", "cow"))

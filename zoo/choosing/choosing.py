@@ -1,9 +1,7 @@
-"""Which encoder for labelled images: the race on the images themselves, what more labels would buy, and what it costs.
+"""Which encoder for labelled images: a shortlist (:mod:`.shortlist`) or named encoders race on them (:mod:`.racing`).
 
-A shortlist by what is known (:mod:`.shortlist`), or encoders that were named, race on the images (:mod:`.racing`).
-Features and measured speeds are kept below the folder of ``zoo evaluate``, so that a choice that was stopped goes on,
-and one with other constraints computes what is new alone. An encoder that cannot be loaded, that the images are too
-small for or that does not fit into the memory of the device leaves the race by name; the others go on.
+Features and measured speeds are kept below the folder of ``zoo evaluate``, so that a choice that was stopped goes on.
+An encoder that fails (its weights, the size of its images, the memory of the device) leaves the race by name.
 """
 
 from __future__ import annotations
@@ -149,27 +147,16 @@ class Choice:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        fields: dict[str, Any] = {
-            "winner": self.winner,
-            "ties": list(self.ties),
-            "data": asdict(self.data),
-            "plan": self.plan.as_dict(),
-            "race": asdict(self.race) | {"share": self.race.share},
-            "costs": [asdict(one) for one in self.costs],
-            "label_curves": [asdict(one) for one in self.curves],
-            "risk": None,
-            "failed": self.failed,
-            "notes": list(self.notes),
-            "seconds": self.seconds,
-            "commands": self.commands,
-        }
+        found = asdict(replace(self, risk=None))
+        found["label_curves"] = found.pop("curves")
+        found["race"]["share"] = self.race.share
         if self.risk is not None:
-            fields["risk"] = {
+            found["risk"] = {
                 "encoder": self.risk.encoder,
-                "parts": {name: asdict(found) for name, found in self.risk.intervals.items()},
+                "parts": {name: asdict(part) for name, part in self.risk.intervals.items()},
                 "warning": self.risk.warning,
             }
-        return fields
+        return {"winner": self.winner, "ties": list(self.ties), **found}
 
 
 def plan_choice(images: str | os.PathLike[str] | ImageData, **options: Any) -> ChoicePlan:

@@ -71,20 +71,13 @@ class Look:
         return float(stdtr(freedom, -(value - margin) / error))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """Errors of several contenders on the same images, with how certain they are."""
+def compared(
+    look: Look, names: Sequence[str], *, level: float, seed: int
+) -> tuple[dict[str, Interval], dict[str, Interval], float]:
+    """Contenders, the leader first, on the images of a look: errors, points behind the leader, optimism of its error.
 
-    errors: dict[str, Interval]  # percent, each with its own 95 % interval
-    behind: dict[str, Interval]  # points behind the first one, with simultaneous intervals; the others alone
-    optimism: float  # points by which the error of the best is too low, as the lowest of several
-
-
-def compared(look: Look, names: Sequence[str], *, level: float, seed: int) -> Compared:
-    """Contenders, the leader first, on the images of a look.
-
-    The intervals of differences hold together with the probability ``level`` whichever of them leads: the one critical
-    value is that of the largest of all pairs.
+    Errors in percent have 95 % intervals of their own. The intervals of differences are simultaneous, with one critical
+    value, that of the largest of all pairs. Optimism is the selection bias of the lowest of several errors, in points.
     """
     wrong = np.stack([look.wrong[name] for name in names], axis=1)  # (n, k)
     draws = error_percent_draws(wrong, look.clusters, seed=seed)  # (n_draws, k)
@@ -96,19 +89,15 @@ def compared(look: Look, names: Sequence[str], *, level: float, seed: int) -> Co
         apart = np.abs(moved[:, i + 1 :] - moved[:, [i]]) / spread[i, i + 1 :]
         largest = np.maximum(largest, apart.max(axis=1))
     width = float(np.quantile(largest, level)) * spread[0]
-    behind = {
-        name: Interval(value=value, ci_low=value - float(width[i]), ci_high=value + float(width[i]))
-        for i, name in enumerate(names)
-        if i and (value := float(errors[i] - errors[0])) is not None
-    }
+    behind = {}
+    for name, error, half in zip(names[1:], errors[1:], width[1:], strict=True):
+        value = float(error - errors[0])
+        behind[name] = Interval(value=value, ci_low=value - float(half), ci_high=value + float(half))
     resampled = errors + moved
     chosen = resampled.argmin(axis=1)
     optimism = float((errors[chosen] - resampled[np.arange(len(resampled)), chosen]).mean())
-    return Compared(
-        errors={name: interval(float(errors[i]), draws[:, i]) for i, name in enumerate(names)},
-        behind=behind,
-        optimism=max(0.0, optimism) if len(names) > 1 else 0.0,
-    )
+    own = {name: interval(float(errors[i]), draws[:, i]) for i, name in enumerate(names)}
+    return own, behind, max(0.0, optimism) if len(names) > 1 else 0.0
 
 
 def error_of(look: Look, name: str, *, seed: int) -> Interval:

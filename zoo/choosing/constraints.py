@@ -1,9 +1,7 @@
 """What an encoder must satisfy: licence, access, sizes, memory, speed and a condition, as filters over candidates.
 
-``zoo recommend`` and ``zoo choose`` read the same constraints. Each becomes one :class:`Filter`; :func:`filtered` lets
-candidates through them one after the other and says which one removed whom, and :func:`nearest` which encoders miss by
-least. Memory is computed from the network (:mod:`zoo.cards.costs`); the expected speed needs torch, and is asked for
-only where a constraint names it.
+``zoo recommend`` and ``zoo choose`` read the same constraints; each becomes one :class:`Filter`. Expected speeds need
+torch, which is imported only where a constraint asks for them.
 """
 
 from __future__ import annotations
@@ -16,13 +14,12 @@ from typing import Protocol, TypeVar
 from ..cards.catalogue import catalogue
 from ..cards.costs import BATCH_SIZE, Cost, cost_of, largest_batch_size, memory_bytes, why_unknown
 from ..cards.licences import LICENCE_WORDS, PERMISSIVE
-from ..cards.schema import EncoderCard, Missing
+from ..cards.schema import EncoderCard, Missing, fact_text
 from ..errors import MissingExtra, QueryError, UnknownName
 from ..results.facts import parsed_condition, satisfying, short_number, subjects
 
 ACCESS_WORDS = ("any", "open")
 DEVICES = ("cuda", "cpu")
-_N_NEAREST = 3
 
 
 class HasCard(Protocol):
@@ -54,14 +51,8 @@ class Constraints:
             raise QueryError(f"Found access {self.access!r}, expected {' or '.join(map(repr, ACCESS_WORDS))}.")
         if self.device is not None and self.device.partition(":")[0] not in DEVICES:
             raise QueryError(f"Found device {self.device!r}, expected {' or '.join(map(repr, DEVICES))}.")
-        numbers = {
-            "max_parameters": self.max_parameters,
-            "max_dim": self.max_dim,
-            "max_memory": self.max_memory,
-            "min_images_per_second": self.min_images_per_second,
-            "batch_size": self.batch_size,
-        }
-        for name, number in numbers.items():
+        for name in ("max_parameters", "max_dim", "max_memory", "min_images_per_second", "batch_size"):
+            number = getattr(self, name)
             if number is not None and not 0 < number < math.inf:
                 raise QueryError(f"Found {name} {number!r}, expected a number above 0.")
 
@@ -105,26 +96,6 @@ LeftOut = dict[str, list[str]]
 NOT_GONE = Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone")
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """A limit that an encoder misses."""
-
-    limit: str  # "--max-memory 8GB"
-    value: str  # "9.1GB"; "" where the constraint is no number
-
-
-@dataclass(frozen=True, slots=True)
-class Nearest:
-    """An encoder that passes nearly all filters."""
-
-    encoder: str
-    misses: tuple[Miss, ...]
-
-    def __str__(self) -> str:
-        """Its name and what it misses by, as in a sentence."""
-        return f"{self.encoder} ({', '.join(miss.value or f'not {miss.limit}' for miss in self.misses)})"
-
-
 SpeedOf = Callable[[EncoderCard], float | None]
 """Images a second of an encoder; None if that is not known."""
 
@@ -137,13 +108,17 @@ def filters(constraints: Constraints, *, speed_of: SpeedOf | None = None) -> lis
     """
     found = _of_licence(constraints.licence)
     if constraints.access == "open":
-        found.append(Filter("--access open", lambda one: one.card.weights.availability == "open", _access))
-    if constraints.max_parameters is not None:
         found.append(
-            _at_most("--max-parameters", constraints.max_parameters, lambda card: card.architecture.n_parameters)
+            Filter(
+                "--access open",
+                lambda one: one.card.weights.availability == "open",
+                lambda card: f"access {fact_text(card.weights.availability)}",
+            )
         )
+    if (most := constraints.max_parameters) is not None:
+        found.append(_at_most("--max-parameters", most, lambda card: card.architecture.n_parameters, short_number))
     if constraints.max_dim is not None:
-        found.append(_at_most("--max-dim", constraints.max_dim, lambda card: card.representation.dim, plain=True))
+        found.append(_at_most("--max-dim", constraints.max_dim, lambda card: card.representation.dim, str))
     if constraints.max_memory is not None:
         found += _of_memory(constraints, constraints.max_memory)
     if constraints.min_images_per_second is not None:
@@ -171,7 +146,7 @@ def filtered(
             gone[one.reason] = [candidate.card.id for candidate in kept if not one.keeps(candidate)]
         if not after:
             which = f"that pass {' and '.join(passed)}" if passed else "there are"
-            near = ", ".join(map(str, nearest(everyone, filters)))
+            near = ", ".join(nearest(everyone, filters))
             advice = f"; the nearest: {near}" if near else ""
             return [], gone, f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}{advice}."
         passed += [f"'{one.reason}'"] * one.is_asked
@@ -179,21 +154,19 @@ def filtered(
     return kept, gone, ""
 
 
-def nearest(everyone: Sequence[HasCard], filters: Sequence[Filter], *, n: int = _N_NEAREST) -> list[Nearest]:
-    """The ``n`` candidates that miss by least: those that fail the fewest filters, then by the smallest factor.
+def nearest(everyone: Sequence[HasCard], filters: Sequence[Filter], *, n: int = 3) -> list[str]:
+    """The ``n`` that miss by least, as "NAME (what it misses)": the fewest filters, then the smallest factor.
 
-    A filter without a number, such as a licence, counts as missed by more than any number; among candidates that miss
-    by the same, their order is kept.
+    A filter without a number, such as a licence, counts as missed by more than any number; ties keep their order.
     """
     found = []
     for candidate in everyone:
         card = candidate.card
         failed = [one for one in filters if not one.keeps(candidate)]
-        if not failed:
-            continue
-        factors = [math.inf if one.excess is None else one.excess(card) for one in failed]
-        misses = tuple(Miss(one.reason, "" if one.has is None else one.has(card)) for one in failed)
-        found.append((sum(map(math.isinf, factors)), len(failed), max(factors), Nearest(card.id, misses)))
+        if failed:
+            factors = [math.inf if one.excess is None else one.excess(card) for one in failed]
+            words = ", ".join(f"not {one.reason}" if one.has is None else one.has(card) for one in failed)
+            found.append((sum(map(math.isinf, factors)), len(failed), max(factors), f"{card.id} ({words})"))
     return [near for *_, near in sorted(found, key=lambda one: one[:3])[:n]]
 
 
@@ -227,7 +200,12 @@ def _of_licence(text: str) -> list[Filter]:
     if "any" in wanted:
         return []
     reason = f"--licence {','.join(wanted)}"
-    return [Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted), _licence)]
+
+    return [Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted), _licence_words)]
+
+
+def _licence_words(card: EncoderCard) -> str:
+    return f"licence {fact_text(card.licence.weights)}"
 
 
 def _is_licensed(card: EncoderCard, word: str) -> bool:
@@ -255,18 +233,7 @@ def _known_licence(name: str) -> str:
     return known[name.casefold()]
 
 
-def _licence(card: EncoderCard) -> str:
-    licence = card.licence.weights
-    return f"licence {licence.value}" if isinstance(licence, Missing) else licence
-
-
-def _access(card: EncoderCard) -> str:
-    access = card.weights.availability
-    return f"access {access.value if isinstance(access, Missing) else access}"
-
-
-def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], *, plain: bool = False) -> Filter:
-    words: Callable[[float], str] = str if plain else short_number
+def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], words: Callable[[float], str]) -> Filter:
     unit = option.removeprefix("--max-")
     return Filter(
         f"{option} {words(limit)}",

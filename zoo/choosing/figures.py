@@ -141,27 +141,6 @@ def label_curve(curves: Sequence[LabelCurve], width: float) -> Drawing:
     return drawing
 
 
-def rungs(
-    n_train: Sequence[int], errors: Mapping[str, Sequence[float | None]], verdicts: Mapping[str, str], width: float
-) -> Drawing:
-    """Errors at each rung of the race, a line an encoder; a cross is where one was dropped."""
-    drawing, (axes,) = new_figure(width=width, height=3.2)
-    for name, values in errors.items():
-        there = [(place, value) for place, value in enumerate(values) if value is not None]
-        if not there:
-            continue
-        colour = _colour(verdicts[name])
-        x, y = zip(*there, strict=True)
-        stays = x[-1] == len(n_train) - 1
-        axes.plot(x, y, color=colour, linewidth=1.6 if stays else 0.8, alpha=1.0 if stays else 0.7)
-        axes.plot(x[-1], y[-1], "o" if stays else "x", color=colour, markersize=5)
-    axes.set_xticks(range(len(n_train)), [f"{n:,}" for n in n_train])
-    axes.margins(x=0.08)
-    axes.set(xlabel="labelled images to learn from", ylabel="error, percent (lower is better)")
-    _key(drawing, [*verdicts.values()], width)
-    return drawing
-
-
 def decomposition(parts: Mapping[str, float], width: float) -> Drawing:
     """The parts of an error, in points, as bars from zero; they add up to the error."""
     drawing, (axes,) = new_figure(width=width, height=0.7 + 0.3 * len(parts))

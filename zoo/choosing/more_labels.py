@@ -1,14 +1,11 @@
-"""What more labels would buy: an encoder's errors with parts of the labels of a data set, and with twice as many.
+"""Label curves: an encoder's errors with parts of the labels of a data set, and expected with twice as many and more.
 
 Probes are trained on eighths, quarters, halves and all of the labels, up to three of a size that share no image, each
-within one of the next size, and tested on the same images. A power law with a floor, ``floor + scale * n^-exponent``,
-continues the errors. Four sizes do not tell its three numbers apart, so that every law that fits counts by how well it
-does: the floor is anywhere between 0 and the error with all labels, the exponent anywhere between 0.05 and 1.5, all
-equally likely beforehand, and the interval holds 95 % of what these laws say. It is of the choice of test images, of
-the labels that were drawn and of the law's form; other kinds of images, and labels of another quality, are outside.
-
-Nothing is said where the error does not fall by more than chance explains, or where the laws that fit leave the error
-open.
+within one of the next size. A power law with a floor, ``floor + scale * n^-exponent``, extrapolates the errors. Four
+sizes do not determine its three numbers, so that every law counts by how well it fits: the floor is uniform between 0
+and the error with all labels, the exponent between 0.05 and 1.5, and the interval holds 95 % of the posterior. It
+covers the choice of test images and of labels and the form of the law; nothing is expected where the error does not
+fall significantly, or where the interval is wider than the error.
 """
 
 from __future__ import annotations
@@ -107,22 +104,9 @@ def label_curve(
 ) -> LabelCurve:
     """Measures the errors with parts of the labels and continues them.
 
-    Parameters
-    ----------
-    encoder : str
-        Its name.
-    parts : sequence of tuples of int64 arrays
-        Training images of each probe, fewest first; :func:`label_parts`.
-    x, y : arrays
-        Features (n, dim) and labels (n,) of all training images.
-    x_test, rows_test, y_test : arrays
-        Of the test images; the rows are for the probe.
-    probe : callable
-        Trains a probe on given rows.
-    clusters : int array, shape (n_test,), optional
-        Numbers of the groups of the test images.
-    seed : int
-        Of the bootstrap.
+    ``parts`` are the training images of each probe, fewest first (:func:`label_parts`); ``x`` (n, dim) and ``y`` (n,)
+    are features and labels of all training images, ``x_test``, ``y_test`` and ``rows_test`` of the test images;
+    ``clusters`` (n_test,) numbers their groups; ``seed`` is that of the bootstrap.
     """
     columns: list[range] = []
     sizes: list[int] = []
@@ -162,17 +146,16 @@ def continued(
     refusal = _why_not(sizes, values, table)
     if refusal:
         return LabelCurve(encoder=encoder, points=points, expected=(), exponent=None, floor=None, refusal=refusal)
-    laws = _laws(np.array(sizes, np.float64), np.array(values), np.cov(table, rowvar=False), random)
-    expected = tuple(
-        LabelPoint(
-            n_labels=round(factor * sizes[-1]),
-            error=laws.interval(laws.at(factor)),
-            n_draws=0,
-            gain=laws.interval(laws.at(1.0) - laws.at(factor)),
-        )
-        for factor in FACTORS
+    floor, scale, exponent, weights = _laws(
+        np.array(sizes, np.float64), np.array(values), np.cov(table, rowvar=False), random
     )
-    known = [one for one in expected if _width(one.error) <= WIDEST * max(values[-1], _ROUNDING)]
+    expected, known = [], []
+    for factor in FACTORS:
+        then = floor + scale * factor**-exponent
+        error, gain = _interval(then, weights), _interval(floor + scale - then, weights)
+        expected.append(LabelPoint(n_labels=round(factor * sizes[-1]), error=error, n_draws=0, gain=gain))
+        if (error.ci_high or 0.0) - (error.ci_low or 0.0) <= WIDEST * max(values[-1], _ROUNDING):
+            known.append(expected[-1])
     if not known:
         refusal = (
             f"the laws that fit leave the error with {expected[0].n_labels:,} labels between "
@@ -182,8 +165,8 @@ def continued(
         encoder=encoder,
         points=points,
         expected=tuple(known),
-        exponent=laws.interval(laws.exponent) if known else None,
-        floor=laws.interval(laws.floor) if known else None,
+        exponent=_interval(exponent, weights) if known else None,
+        floor=_interval(floor, weights) if known else None,
         refusal=refusal,
     )
 
@@ -224,31 +207,19 @@ def _why_not(sizes: Sequence[int], values: Sequence[float], table: Array) -> str
     return ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Laws:
-    """Power laws with their weights; errors in percent, labels as multiples of all."""
-
-    floor: Array
-    scale: Array
-    exponent: Array
-    weights: Array
-
-    def at(self, factor: float) -> Array:
-        return np.asarray(self.floor + self.scale * factor**-self.exponent)
-
-    def interval(self, values: Array) -> Interval:
-        """The median of the laws and the interval of 95 %."""
-        order = np.argsort(values)
-        below = np.cumsum(self.weights[order])
-        low, middle, high = (
-            float(values[order[min(int(np.searchsorted(below, share * below[-1])), len(order) - 1)]])
-            for share in (0.025, 0.5, 0.975)
-        )
-        return Interval(value=middle, ci_low=low, ci_high=high)
+def _interval(values: Array, weights: Array) -> Interval:
+    """The weighted median and the interval of 95 %."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    places = np.minimum(np.searchsorted(below, np.array([0.025, 0.5, 0.975]) * below[-1]), len(order) - 1)
+    low, middle, high = values[order[places]].tolist()
+    return Interval(value=middle, ci_low=low, ci_high=high)
 
 
-def _laws(sizes: Array, values: Array, covariance: Array, random: np.random.Generator) -> _Laws:
-    """Laws whose floor and exponent are drawn evenly, whose scale fits them best up to its own error, by their fit."""
+def _laws(
+    sizes: Array, values: Array, covariance: Array, random: np.random.Generator
+) -> tuple[Array, Array, Array, Array]:
+    """Floors, scales and exponents of power laws in multiples of all labels, and their weights, each (n_laws,)."""
     precision = np.linalg.inv(covariance + _ROUNDING**2 * np.eye(len(values)))
     floor = random.uniform(0.0, values[-1], _N_LAWS)
     exponent = random.uniform(*_EXPONENTS, _N_LAWS)
@@ -260,8 +231,4 @@ def _laws(sizes: Array, values: Array, covariance: Array, random: np.random.Gene
     log_weights = -0.5 * np.einsum("li,ij,lj->l", missed, precision, missed) - 0.5 * np.log(information)
     scale = best + random.standard_normal(_N_LAWS) / np.sqrt(information)
     weights = np.where(scale > 0, np.exp(log_weights - log_weights.max()), 0.0)
-    return _Laws(floor, scale, exponent, weights)
-
-
-def _width(found: Interval) -> float:
-    return (found.ci_high or 0.0) - (found.ci_low or 0.0)
+    return floor, scale, exponent, weights

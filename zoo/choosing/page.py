@@ -1,7 +1,6 @@
-"""A choice as one HTML page that stands alone: the answer, figures, every encoder, and what it was made of.
+"""A choice as one HTML file without scripts or external resources: the answer, figures, every encoder, provenance.
 
-No script and nothing from elsewhere: figures are SVG in the ink of the page, one for a desk and one for a phone, light
-and dark as the reader has it. All text is escaped by jinja2, or by matplotlib inside of figures.
+Figures are SVG for wide and narrow screens, light and dark. Text is escaped by jinja2, or by matplotlib in figures.
 """
 
 from __future__ import annotations
@@ -105,11 +104,10 @@ def html_page(choice: Choice) -> str:
 
 def _figures(choice: Choice) -> Iterator[_Figure]:
     """The figures that there is something to draw of."""
-    standings, rungs, risk = choice.race.standings, choice.race.rungs, choice.risk
-    verdicts = {one.name: one.verdict for one in standings}
+    risk = choice.risk
     bars = [
         figures.Bar(name=one.name, error=one.error, verdict=one.verdict, is_final=one.status == "probed")
-        for one in standings
+        for one in choice.race.standings
         if one.error is not None
     ]
     told = "; ".join(f"{one.name} {one.error.value:.1f} %, {one.verdict}" for one in bars)
@@ -128,18 +126,6 @@ def _figures(choice: Choice) -> Iterator[_Figure]:
             "floor. Bars: 95 % intervals.",
             wording.more_labels(choice.curves[0]),
             partial(figures.label_curve, choice.curves),
-        )
-    if len(rungs) > 1:
-        told = "; ".join(
-            f"with {one.n_train:,} labels {len(one.errors)} encoders, {len(one.dropped)} dropped" for one in rungs
-        )
-        errors = {name: [rung.errors.get(name) for rung in rungs] for name in verdicts}
-        yield (
-            "The race",
-            "Errors at each step, by a cheap score until all labels are there and by a tuned probe then. A cross is "
-            "where an encoder was dropped.",
-            f"Steps of the race: {told}.",
-            partial(figures.rungs, [rung.n_train for rung in rungs], errors, verdicts),
         )
     if risk is not None:
         parts = {words: risk.intervals[name].value for name, words in _PARTS.items() if name in risk.intervals}

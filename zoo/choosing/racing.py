@@ -1,32 +1,23 @@
 """A race: many contenders featurise few images, few contenders many, until the best on all labels is known well enough.
 
-Successive halving over contenders and images. Training images are visited in a seeded random order that is stratified
-by class, test images in a random one, whole groups together; a rung has twice as many images as the one before and only
-adds to them. Measuring everything would cost all images of all contenders; the race spends ``Plan.share`` of that, or
-``Plan.budget_s`` seconds.
-
-What judges. Where a rung has all training images, the probe itself does, on the test images of the rung: with few
-labels that is so from the first rung on, and what is added are test images. Before that a cheap score does
-(:func:`.judging.ridge_score`), with an outcome for each image, so that contenders are compared on the same images.
+Successive halving: a rung has twice as many images as the one before. Where it has all training images the probe
+judges; before that ridge regression does (:func:`.judging.ridge_score`), with an outcome for each image, so that
+contenders are compared on the same images.
 
 Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered
 by group, at ``(1 - level) / 5`` over all rungs and contenders together (Bonferroni). And, as soon as the race could not
-end within its budget with all that are left, those with the worst scores, but for those that cost next to nothing;
-that says nothing of them, unless a test does. The budget reckons with a race that keeps the best ``Plan.keep`` at each
-doubling of the images (sequential halving, Karnin et al. 2013) until ``Plan.n_final`` have all labels, or one where
-fewer than that share could go on otherwise.
+end within its budget with all that are left, those with the worst scores, which says nothing of them. The budget
+reckons with a race that keeps the best ``Plan.keep`` at each doubling (sequential halving) until ``Plan.n_final`` have
+all labels, or one where fewer than that share could go on otherwise.
 
-Learning curves cross: a wide encoder may need more labels. So before all labels are there (1) beyond doubt means that
-the contender stays behind by more than ``Plan.margin`` points, which a cheap score may be wrong by, even if it went on
-gaining on the leader as fast as over the last two doublings of the labels, slowing as n^-0.15 does, the exponent of the
-published scaling law; and (2) one place among those that are kept is for the contender that would lead if that went on.
+Learning curves cross. Before all labels are there (1) beyond doubt means by more than ``Plan.margin`` points, even if
+the contender went on gaining on the leader as over the last two doublings of the labels, slowing as n^-0.15 does (the
+exponent of the published scaling law); and (2) one place is for the contender that would lead if that went on.
 
-How certain. Differences of the survivors from the leader have simultaneous intervals: the bootstrap over test images
-(or groups of them) of all pairs of survivors, with one critical value for the largest (max-t). They hold whichever
-contender leads, and wherever among the rungs with all labels the race ends (Bonferroni); early drops add a fifth of the
-level. The leader's own error is the lowest of several, and so too low: ``Race.optimism`` is by how much, by the
-bootstrap (what the contender that leads in a resample loses on the images themselves). Intervals are over test images;
-other training labels would move errors in addition.
+How certain. Differences of the survivors from the leader have simultaneous bootstrap intervals over test images (or
+their groups) of all pairs (max-t), which hold whichever leads and at whichever rung with all labels the race ends
+(Bonferroni). ``Race.optimism`` is the selection bias of the winner's error. Other training labels would move errors in
+addition.
 
 References
 ----------
@@ -283,10 +274,8 @@ class _Racing:
 
         A share is of what measuring everything costs, and counts every image; the clock those alone that are not there.
         """
-        (train, test), (new_train, new_test) = (
-            self.schedule.sizes[rung - 1] if rung else (0, 0),
-            self.schedule.sizes[rung],
-        )
+        train, test = self.schedule.sizes[rung - 1] if rung else (0, 0)
+        new_train, new_test = self.schedule.sizes[rung]
         total = 0.0
         for name in names:
             contender, n = self.runners[name].contender, new_train - train + new_test - test
@@ -321,7 +310,9 @@ class _Racing:
                 raise NoneLeft(self.failed)
             dropped = self.drop(is_last=rung == n_rungs - 1, rung=rung)
             self.report(dropped)
-            if rung == n_rungs - 1 or self.is_decided() or not self.affords(rung + 1):
+            if rung == n_rungs - 1 or self.is_decided():
+                break
+            if self.is_limited and self.step_cost(self.alive, rung + 1) > self.left():
                 break
         if self.looks[-1].score != "probe":
             self.probe_what_is_there()
@@ -502,10 +493,6 @@ class _Racing:
                 found.append(name)
         return found
 
-    def affords(self, rung: int) -> bool:
-        """True if the next rung is within the budget."""
-        return not self.is_limited or self.step_cost(self.alive, rung) <= self.left()
-
     @property
     def level(self) -> float:
         """Of the intervals of one look, so that they hold wherever among the last rungs the race ends."""
@@ -519,8 +506,8 @@ class _Racing:
             return False
         if len(self.alive) == 1:
             return True
-        found = compared(look, self.ranked(), level=self.level, seed=self.plan.seed)
-        if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in found.behind.values()):
+        _, behind, _ = compared(look, self.ranked(), level=self.level, seed=self.plan.seed)
+        if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in behind.values()):
             self.notes.append(
                 f"It ended at {look.n_test:,} test images, for no other that was left can be better than the leader by "
                 f"{self.plan.tolerance:g} points."
@@ -553,13 +540,13 @@ class _Racing:
     def ended(self) -> Race:
         look = self.looks[-1]
         names = self.ranked()
-        known = compared(look, names, level=self.level, seed=self.plan.seed)
-        leader, behind = names[0], known.behind
+        errors, behind, optimism = compared(look, names, level=self.level, seed=self.plan.seed)
+        leader = names[0]
         found = [
             Standing(
                 name=name,
                 status="probed",
-                error=known.errors[name],
+                error=errors[name],
                 behind=behind.get(name, Interval(value=0.0, ci_low=None, ci_high=None)),
                 verdict="leader" if name == leader else "worse" if (behind[name].ci_low or 0.0) > 0 else "tie",
                 n_train=look.n_train,
@@ -587,7 +574,7 @@ class _Racing:
             images={name: runner.n_images for name, runner in self.runners.items()},
             seconds={name: runner.seconds for name, runner in self.runners.items()},
             full_seconds=self.full_seconds,
-            optimism=known.optimism,
+            optimism=optimism,
             is_complete=is_complete,
             notes=tuple(self.notes),
         )
@@ -595,18 +582,16 @@ class _Racing:
     def left_behind(self, runner: _Runner, leader: str) -> Standing:
         """The standing of one that was dropped or failed, against the leader of the end."""
         look = next((look for look in self.looks if look.number == runner.rung and runner.name in look.wrong), None)
-        status = "failed" if runner.failed else "dropped"
         error = behind = None
         verdict = "failed" if runner.failed else "not told apart"
         if look is not None and runner.n_images:
             error = error_of(look, runner.name, seed=self.plan.seed)
             behind = behind_alone(look, runner.name, leader, level=self.plan.level)
-            if not runner.failed:
-                known = runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)
-                verdict = "worse" if known else "not told apart"
+            if not runner.failed and (runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)):
+                verdict = "worse"
         return Standing(
             name=runner.name,
-            status=status,
+            status="failed" if runner.failed else "dropped",
             error=error,
             behind=behind,
             verdict=verdict,
@@ -629,18 +614,9 @@ def race(
 ) -> Race:
     """The best of several encoders on labelled images, at a part of the cost of measuring all.
 
-    Parameters
-    ----------
-    contenders : sequence of Contender
-        With different names. Those that come first have their turn where the time is short; else the order is free.
-    task : Task
-    plan : Plan, optional
-    probe : callable, optional
-        Trains the probes; by default :func:`logistic_probe`.
-    tell : callable, optional
-        Called with a sentence on what is done next, and on who leads and who was dropped after each rung.
-    clock : callable
-        Seconds, for ``plan.budget_s``.
+    ``contenders`` have different names; those that come first have their turn where the time is short. ``probe`` trains
+    the probes, by default :func:`logistic_probe`; ``tell`` is called with a sentence on what is done next, who leads
+    and who was dropped; ``clock`` gives seconds, for ``plan.budget_s``.
 
     Raises
     ------

@@ -1,17 +1,13 @@
 """A shortlist of encoders for labelled images: good by what is known, and different from each other.
 
-ImageNet's order is no order of other images, so that the best by it are not enough: a shortlist is good if its *best*
-member is. Errors on the user's images are taken to be the expected ones (:mod:`zoo.choosing.expectations`) plus effects
-that encoders share: of their family, of the data they were trained on, of their objective and of their architecture,
-each drawn from a normal distribution. One encoder after another is added, always the one that lowers the expected error
-of the best of the list most, so that a fifth network of one family on the same data adds little. There are few places:
-how uncertain an expectation is counts against it by one standard deviation, and a doubling of the parameters must be
-worth half a point. The sizes of the effects, :data:`EFFECTS`, are assumptions: no measurements on many data sets
-are here to estimate them from.
+A shortlist is good if its best member is, and ImageNet's order is not that of other images. Errors on the user's images
+are the expected ones (:mod:`zoo.choosing.expectations`) plus normal effects that encoders share (:data:`EFFECTS`,
+assumed). Greedily, the encoder is added that lowers the expected error of the best of the list most; a standard
+deviation of the expectation counts against it, and so does half a point a doubling of the parameters.
 
 Never on the list: weights that are gone or of another network, and untrained encoders. Gated weights, and encoders of
-special kinds of images such as pathology, only where the condition asks for them or nothing else passes it. Encoders of
-the pocket, which are tiny, only where there is no other. What is named is taken as it is named, but for constraints.
+special kinds of images such as pathology, only where the condition asks for them or nothing else passes it; the tiny
+ones of the pocket only where there is no other. Named encoders are taken as named, but for constraints.
 """
 
 from __future__ import annotations
@@ -59,29 +55,14 @@ _NATURAL = ("natural", "video", "humans")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One encoder of the shortlist.
-
-    Attributes
-    ----------
-    card : EncoderCard
-    why : str
-        Why it is on the list, in one sentence.
-    fetch_bytes : int or None
-        What its weights cost to download; None if they are on this machine.
-    fetch_is_exact : bool
-        False if the size is not recorded and stands for four bytes a parameter.
-    here : str
-        Where its weights are on this machine: "shipped", "package", "cache", "registered", "file"; "" if nowhere.
-    expected : Expected or None
-        The error to expect and its source; None if nothing is known.
-    """
+    """One encoder of the shortlist."""
 
     card: EncoderCard
-    why: str
-    fetch_bytes: int | None
-    fetch_is_exact: bool
-    here: str
-    expected: Expected | None
+    why: str  # in one sentence
+    fetch_bytes: int | None  # of its weights; None if they are on this machine
+    fetch_is_exact: bool  # False if the size is not recorded and stands for four bytes a parameter
+    here: str  # where its weights are: "shipped", "package", "cache", "registered", "file"; "" if nowhere
+    expected: Expected | None  # None if nothing is known
 
     @property
     def name(self) -> str:
@@ -127,25 +108,11 @@ def shortlist(
 ) -> Shortlist:
     """Encoders worth a try on labelled images, in the order of the choice.
 
-    Parameters
-    ----------
-    n : int or sequence of str
-        How many to choose; or the names of those to take, which only the constraints may remove.
-    constraints : Constraints, optional
-    n_labels, n_classes : int
-        Labelled training images and their classes: what is known is brought to as many labels a class.
-    image_px : int, optional
-        Usual side of the images, for a note on encoders that see them enlarged.
-    dataset : str, optional
-        Name under which measurements on these images are recorded.
-    offline : bool
-        Only encoders whose weights are on this machine; also with ``ZOO_OFFLINE``.
-    seed : int
-        Of the drawn effects.
-
-    Returns
-    -------
-    Shortlist
+    ``n`` is how many to choose, or the names of those to take, which only the constraints may remove. What is known is
+    brought to ``n_labels / n_classes`` labels a class; ``image_px`` is the usual side of the images, for a note on
+    those that see them enlarged; ``dataset`` the name under which measurements on these images are recorded;
+    ``offline`` (also by ``ZOO_OFFLINE``) keeps encoders whose weights are on this machine; ``seed`` is that of the
+    drawn effects.
 
     Raises
     ------
@@ -320,14 +287,10 @@ def _diverse(candidates: Sequence[Candidate], n: int, *, seed: int) -> list[Entr
         best = drawn[place] if best is None else np.minimum(best, drawn[place])
         chosen.append(place)
         left.remove(place)
-    entries = []
-    for position, place in enumerate(chosen):
-        before = [known[i] for i in chosen[:position]]
-        entries.append(_entry(known[place], _why(known[place], before)))
-    unknown = [one for one in candidates if one.expected is None]
-    for one in unknown[: n - len(entries)]:
-        entries.append(_entry(one, "nothing is known of its errors, and too few others pass"))
-    return entries
+    some = [known[i] for i in chosen]
+    entries = [_entry(one, _why(one, some[:position])) for position, one in enumerate(some)]
+    unknown = [one for one in candidates if one.expected is None][: n - len(entries)]
+    return entries + [_entry(one, "nothing is known of its errors, and too few others pass") for one in unknown]
 
 
 def _drawn(candidates: Sequence[Candidate], seed: int) -> NDArray[np.float32]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import EncoderCard, Missing
+from ..cards.schema import fact_text
 from ..results.facts import short_number
 from .constraints import as_bytes, named
 
@@ -48,16 +48,10 @@ def ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
             "" if cost is None or cost.memory_bytes is None else as_bytes(cost.memory_bytes),
             "" if cost is None else as_bytes(cost.feature_bytes),
             short_number(card.architecture.n_parameters),
-            licence_of(card),
+            fact_text(card.licence.weights),
         )
         rows.append(cells)
     return rows
-
-
-def licence_of(card: EncoderCard) -> str:
-    """The licence of the weights, or why there is none."""
-    licence = card.licence.weights
-    return licence.value if isinstance(licence, Missing) else licence
 
 
 def percent(error: Interval) -> str:
@@ -192,7 +186,7 @@ def planned_rows(plan: ChoicePlan) -> list[tuple[str, ...]]:
             "" if not one.seconds_per_image else per_second(1 / one.seconds_per_image),
             "" if one.memory_bytes is None else as_bytes(one.memory_bytes),
             short_number(cards[one.name].architecture.n_parameters),
-            licence_of(cards[one.name]),
+            fact_text(cards[one.name].licence.weights),
             one.why,
         )
         for one in plan.encoders
