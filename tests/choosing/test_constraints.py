@@ -38,8 +38,8 @@ def everyone(*names: str) -> list[One]:
     return [One(cards[name]) for name in names or cards]
 
 
-def kept(constraints: Constraints, **more: Any) -> set[str]:
-    found, _, _ = filtered(everyone(), filters(constraints, **more), {})
+def kept(constraints: Constraints) -> set[str]:
+    found, _, _ = filtered(everyone(), filters(constraints), {})
     return {one.card.id for one in found}
 
 
@@ -77,29 +77,20 @@ def test_memory_is_that_of_a_gpu_unless_another_device_is_named() -> None:
     assert Constraints(device="cpu", batch_size=3).memory_of(card) == memory_bytes(cost, 3, device="cpu")
 
 
-def test_speeds_that_are_given_decide_and_unknown_ones_are_no_pass() -> None:
-    speeds = {"dino_vitS16": 100.0, "mae_vitB16": 20.0}
-    asked = filters(Constraints(min_images_per_second=50), speed_of=lambda card: speeds.get(card.id))
-    found, gone, _ = filtered(everyone("dino_vitS16", "mae_vitB16", "mae_vitL16"), asked, {})
-    assert [one.card.id for one in found] == ["dino_vitS16"]
-    assert gone == {
-        "speed not known, for --min-images-per-second 50": ["mae_vitL16"],
-        "--min-images-per-second 50": ["mae_vitB16"],
-    }
-
-
-def test_a_cost_that_is_not_known_is_told_apart_from_one_that_is_too_high(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_cost_is_no_pass_and_not_one_that_is_too_high(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"mae_vitB16": Cost(224, 1.0, 5 * 10**9, 1, 0, 1, 1)}
     monkeypatch.setattr(module, "known_cost", lambda card: known.get(card.id))
-    found, gone, why = filtered(everyone("dino_vitS16", "mae_vitB16"), filters(Constraints(max_memory=4 * 10**9)), {})
-    assert not found
-    assert gone == {
-        "memory not known, for --max-memory 4GB": ["dino_vitS16"],
-        "--max-memory 4GB": ["mae_vitB16"],
-    }
-    assert why.startswith(
-        "No encoder is left: '--max-memory 4GB' removes all 1 there are; the nearest: mae_vitB16 (5.8GB"
-    )
+    monkeypatch.setattr("zoo.encoders.costs.expected_images_per_second", lambda cost, device: 20.0)
+    some = everyone("dino_vitS16", "mae_vitB16")
+    for limit, has in (({"max_memory": 4 * 10**9}, "5.8GB"), ({"min_images_per_second": 50}, "20 images a second")):
+        found, gone, why = filtered(some, filters(Constraints(**limit)), {})  # type: ignore[arg-type]
+        unknown, too_high = gone
+        assert not found and "not known, for --m" in unknown
+        assert gone == {unknown: ["dino_vitS16"], too_high: ["mae_vitB16"]}
+        assert why.startswith(
+            f"No encoder is left: '{too_high}' removes all 1 there are; the nearest: mae_vitB16 ({has}"
+        )
+    assert filtered(some, filters(Constraints(min_images_per_second=10)), {})[0] == some[1:]
 
 
 def test_a_network_of_ones_own_is_computed_where_the_table_does_not_have_it() -> None:

@@ -39,7 +39,6 @@ SETTING_OF = {setting.n_labels: setting.name for setting in SETTINGS}
 """Names of the measured settings by number of labels."""
 
 _FEWEST_SETTINGS = 3
-_N_NAMED = 3  # encoders that a sentence names
 _TIE = (1 - LEVEL) / 2  # probability to be better up to which an encoder counts as worse
 
 Measured: TypeAlias = tuple[EncoderCard, Summary]
@@ -252,12 +251,11 @@ def weights_of(card: EncoderCard) -> str:
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def how_sure(answer: Answer, n_shown: int) -> list[str]:
-    """Sentences on where the numbers come from and how far to trust them, beside a table of the first ``n_shown``."""
+def how_sure(answer: Answer) -> list[str]:
+    """Sentences on where the numbers come from and how far to trust them."""
     ranked = answer.ranked
     lines = origin_words(answer.usual, [one.noise for one in ranked], answer.uncertainty) + ties_words(ranked)
     if answer.usual.kind == "extrapolated":
-        lines += _three_shot(ranked, n_shown)
         lines.append(EXTRAPOLATION)
     return lines
 
@@ -346,17 +344,6 @@ def wider_gaps(shown: Sequence[Ranked], usual: Sequence[int]) -> list[str]:
         for n in usual
         if n not in one.candidate.curve
     ]
-
-
-def _three_shot(ranked: Sequence[Ranked], n_shown: int) -> list[str]:
-    """A sentence on the order with the fewest labels that were measured."""
-    known = [one.candidate for one in ranked if FEWEST_MEASURED in one.candidate.curve]
-    first = [one.card.id for one in sorted(known, key=lambda one: one.curve[FEWEST_MEASURED])[:n_shown]]
-    shown = {one.candidate.card.id for one in ranked[:n_shown]}
-    return [
-        f"With {FEWEST_MEASURED:,} labels, the fewest measured, the first are {', '.join(first[:_N_NAMED])}; "
-        f"{len(shown & set(first))} of the {len(shown)} shown are among its first {len(first)}."
-    ] * bool(first)
 
 
 def contained(ranked: Sequence[Ranked]) -> list[str]:

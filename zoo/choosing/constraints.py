@@ -96,15 +96,10 @@ LeftOut = dict[str, list[str]]
 NOT_GONE = Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone")
 
 
-SpeedOf = Callable[[EncoderCard], float | None]
-"""Images a second of an encoder; None if that is not known."""
-
-
-def filters(constraints: Constraints, *, speed_of: SpeedOf | None = None) -> list[Filter]:
+def filters(constraints: Constraints) -> list[Filter]:
     """The filters of constraints, in the order of their fields; UnknownName if no encoder has that licence.
 
-    ``speed_of`` gives measured speeds, say; by default they are what :mod:`zoo.encoders.costs` expects of the device,
-    for which it runs two small networks there for two seconds.
+    Speeds are what :mod:`zoo.encoders.costs` expects of the device, on which it times two small networks.
     """
     found = _of_licence(constraints.licence)
     if constraints.access == "open":
@@ -122,7 +117,7 @@ def filters(constraints: Constraints, *, speed_of: SpeedOf | None = None) -> lis
     if constraints.max_memory is not None:
         found += _of_memory(constraints, constraints.max_memory)
     if constraints.min_images_per_second is not None:
-        found += _of_speed(constraints.min_images_per_second, speed_of or _expected_speed(constraints.device))
+        found += _of_speed(constraints.min_images_per_second, constraints.device)
     if constraints.where is not None:
         found.append(_of_condition(constraints.where))
     return found
@@ -200,7 +195,6 @@ def _of_licence(text: str) -> list[Filter]:
     if "any" in wanted:
         return []
     reason = f"--licence {','.join(wanted)}"
-
     return [Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted), _licence_words)]
 
 
@@ -244,7 +238,7 @@ def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], words: C
 
 
 def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
-    cost: Callable[[EncoderCard], Cost | None] = _remembered(known_cost)
+    cost = _costs()
     device, n = constraints.memory_device, constraints.batch_size
 
     def needed(card: EncoderCard) -> float:
@@ -266,16 +260,22 @@ def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
     ]
 
 
-def _of_speed(limit: float, speed_of: SpeedOf) -> list[Filter]:
-    speed = _remembered(speed_of)
+def _of_speed(limit: float, device: str | None) -> list[Filter]:
+    from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
+
+    known = _costs()
+
+    def speed(card: EncoderCard) -> float | None:
+        cost = known(card)
+        return None if cost is None else expected_images_per_second(cost, device)
 
     def slowness(card: EncoderCard) -> float:
-        known = speed(card)
-        return math.inf if not known else limit / known
+        rate = speed(card)
+        return math.inf if not rate else limit / rate
 
     def words(card: EncoderCard) -> str:
-        known = speed(card)
-        return "speed not known" if known is None else f"{short_number(float(f'{known:.3g}'))} images a second"
+        rate = speed(card)
+        return "speed not known" if rate is None else f"{short_number(float(f'{rate:.3g}'))} images a second"
 
     reason = f"--min-images-per-second {limit:g}"
     return [
@@ -284,29 +284,16 @@ def _of_speed(limit: float, speed_of: SpeedOf) -> list[Filter]:
     ]
 
 
-def _expected_speed(device: str | None) -> SpeedOf:
-    from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
+def _costs() -> Callable[[EncoderCard], Cost | None]:
+    """:func:`known_cost`, called once an encoder; cards are not hashable."""
+    found: dict[str, Cost | None] = {}
 
-    def speed(card: EncoderCard) -> float | None:
-        cost = known_cost(card)
-        return None if cost is None else expected_images_per_second(cost, device)
+    def cost(card: EncoderCard) -> Cost | None:
+        if card.id not in found:
+            found[card.id] = known_cost(card)
+        return found[card.id]
 
-    return speed
-
-
-Value = TypeVar("Value")
-
-
-def _remembered(of: Callable[[EncoderCard], Value]) -> Callable[[EncoderCard], Value]:
-    """The same function, called once an encoder; cards are no keys, for they hold dictionaries."""
-    known: dict[str, Value] = {}
-
-    def remembered(card: EncoderCard) -> Value:
-        if card.id not in known:
-            known[card.id] = of(card)
-        return known[card.id]
-
-    return remembered
+    return cost
 
 
 def _of_condition(text: str) -> Filter:
@@ -316,7 +303,7 @@ def _of_condition(text: str) -> Filter:
 
     def keeps(one: HasCard) -> bool:
         name = one.card.id
-        if name in listed or name in everyone:
+        if name in everyone:
             return name in listed
         return bool(satisfying(parsed, subjects([name], with_risks=reads_results)))
 

@@ -34,7 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import CorruptImage, DataError, QueryError, ZooError
+from ..errors import CorruptImage, DataError, ZooError
 from ..evaluation.bootstrap import Interval
 from ..optional import requires_extra
 from .comparing import Look, behind_alone, compared, error_of
@@ -62,13 +62,7 @@ Tell = Callable[[str], None]
 
 
 class NoneLeft(DataError):
-    """No contender could be used.
-
-    Attributes
-    ----------
-    failed : dict
-        The error of each by its name.
-    """
+    """No contender could be used; ``failed`` has the error of each by its name."""
 
     def __init__(self, failed: dict[str, ZooError]) -> None:
         self.failed = failed
@@ -113,20 +107,6 @@ class Plan:
     n_final: int = 2  # contenders that are left at the end, if they cannot be told apart
     n_report: int = 1000  # test images before which a race does not end, if there are so many and the budget allows
 
-    def __post_init__(self) -> None:
-        for what, value, low, high in (
-            ("level", self.level, 0.5, 1.0),
-            ("keep", self.keep, 0.0, 1.0),
-            ("share", 0.5 if self.share is None else self.share, 0.0, math.inf),
-            ("budget_s", 1.0 if self.budget_s is None else self.budget_s, 0.0, math.inf),
-            ("first_images", self.first_images, 3, math.inf),
-            ("n_final", self.n_final, 0, math.inf),
-        ):
-            if not low < value < high:
-                raise QueryError(
-                    f"A race was asked for with {what} {value:g}; expected above {low:g} and below {high:g}."
-                )
-
     def schedule(self, task: Task) -> Schedule:
         """The order of the images and the sizes of the rungs.
 
@@ -142,10 +122,10 @@ class Plan:
 class Standing:
     """How one contender ended.
 
-    ``status`` is "probed" (on the images of the last rung), "dropped" or "failed". ``error`` is in percent, with a 95 %
-    interval of its own; ``behind`` in points, paired with the leader over the same images, simultaneous over the
-    probed; both are of the contender's last rung and None if it failed in its first. ``verdict`` is "leader", "tie",
-    "worse", "not told apart" (dropped for the budget, and no test tells it from the leader), or "failed".
+    ``status`` is "probed" (on the images of the last rung), "dropped" or "failed". ``error`` is in percent, with its
+    own 95 % interval; ``behind`` in points, paired with the leader, simultaneous over the probed; both are of the
+    contender's last rung and None if it failed in its first. ``verdict`` is "leader", "tie", "worse", "not told apart"
+    (dropped for the budget, not significantly worse), or "failed".
     """
 
     name: str
@@ -618,17 +598,9 @@ def race(
     the probes, by default :func:`logistic_probe`; ``tell`` is called with a sentence on what is done next, who leads
     and who was dropped; ``clock`` gives seconds, for ``plan.budget_s``.
 
-    Raises
-    ------
-    QueryError
-        If there is no contender, or two have one name.
-    NoneLeft
-        If none can be used; a DataError that says why of each.
+    NoneLeft, a DataError that says why of each, if none can be used.
     """
     chosen = plan or Plan()
-    names = [contender.name for contender in contenders]
-    if not names or len(set(names)) < len(names):
-        raise QueryError(f"A race needs contenders with different names, got {', '.join(names) or 'none'}.")
     made = probe or logistic_probe(task, seed=chosen.seed)
     return _Racing(contenders, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
 
