@@ -18,8 +18,8 @@ from tests.each import for_each
 from zoo.choosing.choosing import Choice, choose, plan_choice
 from zoo.choosing.constraints import Constraints
 from zoo.choosing.contending import Ground, ImageContender
+from zoo.choosing.judging import Task
 from zoo.choosing.racing import Plan
-from zoo.choosing.visiting import Task
 from zoo.datasets import ImageData, ImageSet
 from zoo.datasets.images import array_images
 from zoo.errors import CorruptImage, DataError, QueryError, WeightsUnavailable

@@ -8,6 +8,7 @@ from itertools import product
 from xml.etree import ElementTree
 
 from tests.each import for_each
+from zoo.choosing.comparing import LabelCurve, LabelPoint
 from zoo.choosing.figures import (
     Bar,
     against_cost,
@@ -17,7 +18,6 @@ from zoo.choosing.figures import (
     pareto,
     ranking,
 )
-from zoo.choosing.more_labels import LabelCurve, LabelPoint
 from zoo.evaluation.bootstrap import Interval
 
 NAMES = ("dino_vitS16", "<b>&co", "pocket_simclr_rn_shapes")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.each import for_each
 from tests.evaluation.test_evaluating import clouds
-from zoo.choosing.judging import Chunk, logistic_probe, ridge_score
-from zoo.choosing.visiting import Task
+from zoo.choosing.judging import Chunk, Predict, Probe, Task, cached, logistic_probe, ridge_score, schedule
+from zoo.errors import DataError
 from zoo.evaluation.evaluating import probe_maker
 from zoo.evaluation.measuring import label_setting, measure
 from zoo.evaluation.protocols import PROTOCOLS
@@ -86,3 +88,121 @@ def test_the_probe_tunes_on_whole_groups() -> None:
     task = Task(y_train=train.y, y_test=test.y, groups_train=groups)
     predict = logistic_probe(task)("any", np.arange(len(train.y)), train.x, train.y)
     assert (predict(test.x, np.arange(len(test.y))) == test.y).mean() > 0.5
+
+
+def task_of(y: np.ndarray, *, n_test: int = 900, groups: np.ndarray | None = None) -> Task:
+    return Task(y_train=y, y_test=np.resize(np.unique(y), n_test), groups_train=groups, classes=("ant", "bee", "cow"))
+
+
+def test_every_beginning_has_the_classes_in_their_proportions() -> None:
+    y = np.repeat(np.arange(3), [2_000, 900, 100]).astype(np.int64)
+    found = schedule(task_of(y), first_images=256, seed=3)
+    assert np.array_equal(np.sort(found.train), np.arange(3_000))
+    for n, _ in found.sizes:
+        counts = np.bincount(y[found.train[:n]], minlength=3)
+        assert np.abs(counts - n * np.array([2_000, 900, 100]) / 3_000).max() <= 1  # less than one image a class
+
+
+@for_each(
+    [
+        (3_000, 3, ((128, 128), (256, 256), (512, 512), (1_024, 900), (2_048, 900), (3_000, 900))),
+        (60, 3, ((60, 128), (60, 256), (60, 512), (60, 900))),  # few labels: all from the first rung on
+        (3_000, 500, ((1_000, 128), (2_000, 256), (3_000, 512), (3_000, 900))),  # two images a class
+    ],
+    arguments=3,
+)
+def test_rungs_double_and_end_with_all_images(n: int, n_classes: int, sizes: tuple[tuple[int, int], ...]) -> None:
+    y = (np.arange(n) % n_classes).astype(np.int64)
+    found = schedule(task_of(y), first_images=256, seed=0)
+    assert found.sizes == sizes
+    assert np.bincount(y[found.train[: sizes[0][0]]]).min() >= 2
+
+
+def test_the_seed_decides_the_order() -> None:
+    y = (np.arange(600) % 3).astype(np.int64)
+    one, again, other = (schedule(task_of(y), first_images=64, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(one.train, again.train)
+    assert np.array_equal(one.test, again.test)
+    assert not np.array_equal(one.train, other.train)
+    assert not np.array_equal(one.test, other.test)
+
+
+def test_images_of_a_group_come_together_and_never_on_both_sides_of_a_step() -> None:
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 120, 2_000).astype(np.uint64)
+    y = (groups % 3).astype(np.int64)
+    found = schedule(task_of(y, groups=groups), first_images=256, seed=5)
+    for n, _ in found.sizes:
+        inside, outside = set(groups[found.train[:n]].tolist()), set(groups[found.train[n:]].tolist())
+        assert not inside & outside
+    assert set(y[found.train[: found.sizes[0][0]]].tolist()) == {0, 1, 2}
+
+
+@for_each(
+    [
+        ([1, 1, 1, 1], [1], "All 4 training images have the label 'bee'"),
+        ([0, 1, 2], [0], "one training image"),
+        ([0, 0, 1, 1], [0, 2, 2], "2 test images have the label 'cow', which no training image has"),
+        ([0, 0, 1], [], "empty"),
+    ],
+    arguments=3,
+)
+def test_images_that_no_probe_can_be_trained_or_tested_on_are_refused(
+    train: list[int], test: list[int], match: str
+) -> None:
+    with pytest.raises(DataError, match=match):
+        Task(y_train=np.array(train), y_test=np.array(test, np.int64), classes=("ant", "bee", "cow"))
+
+
+N_TEST = 12
+X = np.arange(N_TEST, dtype=np.float32)[:, None]
+
+
+class Counted:
+    """A probe that says how often it was trained, and on which images it was asked."""
+
+    def __init__(self) -> None:
+        self.trained = 0
+        self.asked: list[int] = []
+
+    def __call__(self, name: str, rows: Any, x: Any, y: Any) -> Predict:
+        self.trained += 1
+
+        def predict(x_test: Any, rows_test: Any) -> Any:
+            self.asked += rows_test.tolist()
+            return x_test[:, 0].astype(np.int64) % 3
+
+        return predict
+
+
+def kept_in(folder: Path, probe: Counted, **facts: Any) -> Probe:
+    return cached(probe, n_test=N_TEST, facts=lambda name: (folder, {"name": name, **facts}))
+
+
+def ask(probe: Probe, rows_test: list[int], *, train: int = 5) -> list[int]:
+    rows = np.arange(train)
+    some = np.array(rows_test)
+    found: list[int] = probe("a", rows, X[:train], rows % 2)(X[some], some).tolist()
+    return found
+
+
+def test_a_probe_is_trained_for_what_is_missing_alone(tmp_path: Path) -> None:
+    counted = Counted()
+    probe = kept_in(tmp_path, counted)
+    assert ask(probe, [3, 1, 4]) == [0, 1, 1]
+    assert ask(probe, [1, 4, 3]) == [1, 1, 0]
+    assert (counted.trained, counted.asked) == (1, [3, 1, 4])
+    assert ask(probe, [4, 5]) == [1, 2]
+    assert (counted.trained, counted.asked) == (2, [3, 1, 4, 5])
+    (path,) = tmp_path.glob("*.npy")
+    path.write_bytes(path.read_bytes()[:20])  # damaged
+    assert ask(probe, [0]) == [0]
+    ask(probe, [0], train=6)
+    ask(kept_in(tmp_path, counted, seed=1), [0])
+    assert counted.trained == 5
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(DataError, match="taken"):
+        ask(kept_in(tmp_path / "taken" / "below", Counted()), [0])

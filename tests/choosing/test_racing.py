@@ -10,8 +10,8 @@ import pytest
 
 from tests.choosing.planted import Broken, Planted, Refused, as_contenders, errors_on_all, population, says_it
 from tests.each import for_each
+from zoo.choosing.judging import Task
 from zoo.choosing.racing import Plan, Race, race, rehearsal
-from zoo.choosing.visiting import Task
 from zoo.errors import CorruptImage, DataError
 
 SPREAD = [0.10, 0.13, 0.16, 0.20, 0.25, 0.25, 0.3, 0.3, 0.4, 0.4, 0.5, 0.6]

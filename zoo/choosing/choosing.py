@@ -26,13 +26,12 @@ from ..evaluation.evaluating import Request, decomposed, evaluations_folder, run
 from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
+from .comparing import LabelCurve, label_curve, label_parts
 from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
-from .judging import PROTOCOL, Probe, cached, logistic_probe
-from .more_labels import LabelCurve, label_curve, label_parts
+from .judging import PROTOCOL, Probe, Task, cached, clusters_of, logistic_probe
 from .racing import NoneLeft, Plan, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
-from .visiting import Task, clusters_of
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np

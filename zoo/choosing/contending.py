@@ -29,7 +29,7 @@ from ..features.store import preprocess_hash
 from ..files import replaced
 from ..optional import requires_extra
 from ..progress import Progress, Silent
-from .visiting import Schedule
+from .judging import Schedule
 
 with requires_extra("models", needed_for="Choosing an encoder"):
     import numpy as np

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
     from ..evaluation.bootstrap import Interval
-    from .more_labels import LabelCurve
+    from .comparing import LabelCurve
 
 _INK, _LINE = "#010203", "#040506"  # stand for the colours of the page
 _BY_VERDICT = {"leader": "#0072B2", "tie": "#56B4E9", "not told apart": "#CC79A7", "worse": "#D55E00"}

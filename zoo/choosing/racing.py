@@ -39,8 +39,7 @@ from ..evaluation.bootstrap import Interval
 from ..optional import requires_extra
 from .comparing import Look, behind_alone, compared, error_of
 from .constraints import counted
-from .judging import Chunk, Predict, Probe, logistic_probe, ridge_score
-from .visiting import Schedule, Task, clusters_of, schedule
+from .judging import Chunk, Predict, Probe, Schedule, Task, clusters_of, logistic_probe, ridge_score, schedule
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ..evaluation.bootstrap import Interval
     from .choosing import Choice, ChoicePlan
-    from .more_labels import LabelCurve
+    from .comparing import LabelCurve
     from .racing import Standing
 
 HEADERS = (
@@ -380,12 +380,12 @@ def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]
         if len(known) < 2:
             continue
         front = figures.pareto([(cost, bar.error.value) for cost, bar in known], more_is_better=more_is_better)
-        named = ", ".join(known[i][1].name for i in sorted(front, key=lambda i: known[i][0]))
+        on_front = ", ".join(known[i][1].name for i in sorted(front, key=lambda i: known[i][0]))
         some, values = [bar for _, bar in known], [cost for cost, _ in known]
         yield (
             title,
             "Dashed: the Pareto front (round); the others are square.",
-            f"On the front of error and {label}: {named}.",
+            f"On the front of error and {label}: {on_front}.",
             partial(figures.against_cost, some, values, label=label, more_is_better=more_is_better),
         )
 
