@@ -39,9 +39,8 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 import measure_scores as kept
 
-from zoo.choosing.judging import logistic_probe
+from zoo.choosing.judging import Task, logistic_probe
 from zoo.choosing.racing import Plan, Race, race
-from zoo.choosing.visiting import Task
 from zoo.evaluation.evaluating import evaluations_folder
 
 N_PLANTED, N_TEST, N_CLASSES, DIM = 24, 2_000, 10, 32

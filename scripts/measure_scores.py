@@ -37,8 +37,7 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from zoo.cards.catalogue import catalogue
-from zoo.choosing.judging import logistic_probe
-from zoo.choosing.visiting import Task
+from zoo.choosing.judging import Task, logistic_probe
 from zoo.datasets import ImageData, open_images
 from zoo.datasets.subsets import balanced
 from zoo.evaluation.evaluating import evaluations_folder, featurise_data

@@ -32,12 +32,7 @@ def all_labels() -> dict[str, Expected]:
 
 
 def test_labels_are_counted_a_class_within_what_was_measured() -> None:
-    assert imagenet_labels(60, 2) == 30_000
-    assert imagenet_labels(10**9, 2) == 1_281_167
-    assert imagenet_labels(7, 7) == 1_000
-
-
-def test_one_class_and_fewer_labels_than_classes_are_refused() -> None:
+    assert [imagenet_labels(*of) for of in ((60, 2), (10**9, 2), (7, 7))] == [30_000, 1_281_167, 1_000]
     with pytest.raises(QueryError, match="1 class, expected at least 2"):
         imagenet_labels(10, 1)
     with pytest.raises(QueryError, match="9 labels of 10 classes"):
@@ -82,15 +77,13 @@ def test_reported_numbers_keep_their_order_within_a_protocol(all_labels: dict[st
     assert errors == sorted(errors, reverse=True)
 
 
-def test_a_reported_number_is_less_certain_than_a_measured_one(all_labels: dict[str, Expected]) -> None:
+def test_reported_numbers_and_training_with_imagenets_labels_are_less_certain(all_labels: dict[str, Expected]) -> None:
+    cards = catalogue()
     reported = [one.spread for one in all_labels.values() if one.kind == "reported"]
     measured = [
-        one.spread for name, one in all_labels.items() if one.kind == "measured" and not saw_labels(catalogue()[name])
+        one.spread for name, one in all_labels.items() if one.kind == "measured" and not saw_labels(cards[name])
     ]
     assert max(measured) < min(reported)
-
-
-def test_training_with_imagenets_labels_makes_its_error_there_uncertain(all_labels: dict[str, Expected]) -> None:
     assert all_labels["sup_rn50"].spread >= FLATTERED
     assert "trained with ImageNet's labels" in all_labels["sup_rn50"].source
     assert all_labels["dino_rn50"].spread < 1
@@ -100,6 +93,8 @@ def test_a_line_through_log_odds_is_found_again_and_widens_away_from_its_points(
     rng = np.random.default_rng(0)
     x = np.linspace(10, 60, 40)
     odds = 0.7 * np.log(x / (100 - x)) + 0.4 + rng.normal(0, 0.05, 40)
+    assert expectations._line([(10.0, 20.0)] * 30) is None  # equal ones, and too few
+    assert expectations._line([(float(n), n + 1.0) for n in range(1, 10)]) is None
     line = expectations._line(zip(x, 100 / (1 + np.exp(-odds)), strict=True))
     assert line is not None
     truth = 100 / (1 + math.exp(-(0.7 * math.log(30 / 70) + 0.4)))
@@ -109,11 +104,6 @@ def test_a_line_through_log_odds_is_found_again_and_widens_away_from_its_points(
     assert spread / (100 * slope / (1 + slope) ** 2) == pytest.approx(
         0.05, rel=0.4
     )  # 40 points tell a deviation to 12 %
-
-
-def test_too_few_pairs_make_no_line() -> None:
-    assert expectations._line([(10.0, 20.0)] * 30) is None
-    assert expectations._line([(float(n), n + 1.0) for n in range(1, 10)]) is None
 
 
 def test_an_encoder_without_numbers_is_expected_like_its_kin_at_its_size(all_labels: dict[str, Expected]) -> None:

@@ -7,21 +7,17 @@ from functools import partial
 from itertools import product
 from xml.etree import ElementTree
 
-import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-
+from tests.each import for_each
+from zoo.choosing.comparing import LabelCurve, LabelPoint
 from zoo.choosing.figures import (
     Bar,
-    Point,
     against_cost,
     as_svg,
     decomposition,
     label_curve,
     pareto,
     ranking,
-    rungs,
 )
-from zoo.choosing.more_labels import LabelCurve, LabelPoint
 from zoo.evaluation.bootstrap import Interval
 
 NAMES = ("dino_vitS16", "<b>&co", "pocket_simclr_rn_shapes")
@@ -34,10 +30,6 @@ def about(value: float) -> Interval:
 BARS = [
     Bar(name=name, error=about(5.0 + place), verdict=verdict, is_final=place < 2)
     for place, (name, verdict) in enumerate(zip(NAMES, ("leader", "tie", "worse"), strict=True))
-]
-POINTS = [
-    Point(name=bar.name, error=bar.error, cost=cost, verdict=bar.verdict)
-    for bar, cost in zip(BARS, (10.0, 40.0, 5.0), strict=True)
 ]
 CURVES = [
     LabelCurve(
@@ -52,48 +44,37 @@ CURVES = [
 ]
 FIGURES = {
     "ranking": partial(ranking, BARS),
-    "cost": partial(against_cost, POINTS, label="images a second", more_is_better=True),
+    "cost": partial(against_cost, BARS, (10.0, 40.0, 5.0), label="images a second", more_is_better=True),
     "curve": partial(label_curve, CURVES),
-    "rungs": partial(
-        rungs,
-        [100, 200, 400],
-        {NAMES[0]: [9.0, 8.0, 7.0], NAMES[1]: [9.5, 8.5, None], NAMES[2]: [None, None, None]},
-        dict(zip(NAMES, ("leader", "tie", "worse"), strict=True)),
-    ),
     "parts": partial(decomposition, {"usability": 1.5, "probe generalization": -0.2}),
 }
 
 
-@pytest.mark.parametrize(("name", "width"), [*product(FIGURES, (3.7, 7.5))])
+@for_each(product(FIGURES, (3.7, 7.5)), arguments=2)
 def test_a_figure_is_one_svg_element_in_the_ink_of_the_page(name: str, width: float) -> None:
     text = as_svg(FIGURES[name], width, name=name)
     root = ElementTree.fromstring(text)
     assert root.tag.endswith("svg")
-    assert root.get("width") == "100%"
-    assert root.get("viewBox")
-    assert "currentColor" in text
-    assert "#010203" not in text
-    assert "#040506" not in text
+    assert (root.get("width"), bool(root.get("viewBox"))) == ("100%", True)
+    assert "currentColor" in text and not re.search("#010203|#040506", text)
 
 
-def test_names_are_text_and_escaped() -> None:
+def test_names_are_text_escaped_and_shortened_in_the_middle_of_a_narrow_figure() -> None:
     text = as_svg(FIGURES["ranking"], 7.5, name="ranking")
-    assert "&lt;b&gt;&amp;co" in text
-    assert "<b>" not in text
+    assert "&lt;b&gt;&amp;co" in text and "<b>" not in text
     written = "".join(ElementTree.fromstring(text).itertext())
     assert all(name in written for name in NAMES)
+    long = Bar(name="a" * 60 + "_the_end", error=about(3.0), verdict="leader", is_final=True)
+    text = as_svg(partial(ranking, [long, *BARS]), 3.7, name="narrow")
+    assert "a" * 60 not in text and "…the_end" in text
 
 
-def test_ids_of_two_figures_differ_and_every_reference_has_its_id() -> None:
-    first, second = (as_svg(FIGURES["ranking"], 7.5, name=name) for name in ("one", "two"))
+def test_ids_of_two_figures_differ_and_the_same_figure_is_the_same_bytes() -> None:
+    first, second, again = (as_svg(FIGURES["ranking"], 7.5, name=name) for name in ("one", "two", "one"))
     ids = [set(re.findall(r' id="([^"]+)"', text)) for text in (first, second)]
-    assert ids[0]
-    assert not ids[0] & ids[1]
+    assert ids[0] and not ids[0] & ids[1]
     assert set(re.findall(r"#([\w-]+)[\")]", first)) - ids[0] <= set(re.findall(r"#([0-9a-fA-F]{6})", first))
-
-
-def test_the_same_figure_is_the_same_bytes() -> None:
-    assert as_svg(FIGURES["cost"], 7.5, name="cost") == as_svg(FIGURES["cost"], 7.5, name="cost")
+    assert first == again
 
 
 def test_the_front_has_whom_none_beats_in_both() -> None:
@@ -105,20 +86,15 @@ def test_the_front_has_whom_none_beats_in_both() -> None:
     assert pareto([(1.0, 1.0), (1.0, 1.0)], more_is_better=True) == {0, 1}
 
 
-def test_a_long_name_is_shortened_in_the_middle_of_a_narrow_figure() -> None:
-    long = Bar(name="a" * 60 + "_the_end", error=about(3.0), verdict="leader", is_final=True)
-    text = as_svg(partial(ranking, [long, *BARS]), 3.7, name="narrow")
-    assert "a" * 60 not in text
-    assert "…the_end" in text
-
-
-@pytest.mark.parametrize("width", [3.7, 8.8])
+@for_each([3.7, 8.8])
 def test_names_of_the_front_stay_within_the_figure(width: float) -> None:
-    points = [
-        Point(name=f"pocket_simclr_rn_shapes_{place}", error=about(9.0 - place), cost=cost, verdict="tie")
-        for place, cost in enumerate((22_300.0, 30_000.0, 43_700.0))
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    bars = [
+        Bar(name=f"pocket_simclr_rn_shapes_{place}", error=about(9.0 - place), verdict="tie", is_final=True)
+        for place in range(3)
     ]
-    drawing = against_cost(points, width, label="parameters", more_is_better=False)
+    drawing = against_cost(bars, (22_300.0, 30_000.0, 43_700.0), width, label="parameters", more_is_better=False)
     canvas = FigureCanvasAgg(drawing)
     canvas.draw()  # type: ignore[no-untyped-call]
     boxes = [text.get_window_extent() for text in drawing.axes[0].texts]

@@ -1,16 +1,19 @@
-"""Cheap scores against refitting, and the probe of a race against that of `zoo evaluate`."""
+"""The ridge score against refitting, and the probe of a race against that of `zoo evaluate`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
 
+from tests.each import for_each
 from tests.evaluation.test_evaluating import clouds
-from zoo.choosing.judging import SCORES, Chunk, logistic_probe
-from zoo.choosing.visiting import Task
+from zoo.choosing.judging import Chunk, Predict, Probe, Task, cached, logistic_probe, ridge_score, schedule
+from zoo.errors import DataError
 from zoo.evaluation.evaluating import probe_maker
 from zoo.evaluation.measuring import label_setting, measure
 from zoo.evaluation.protocols import PROTOCOLS
@@ -35,9 +38,10 @@ def chunk_of(n: int, dim: int, *, of_group: int = 1, seed: int = 0) -> Chunk:
     )
 
 
-@pytest.mark.parametrize(("n", "dim"), [(45, 8), (24, 60)])  # more images than dimensions, and fewer
-@pytest.mark.parametrize("of_group", [1, 5])
+@for_each([(45, 8, 1), (24, 60, 1), (45, 8, 5), (24, 60, 5)], arguments=3)  # more images than dimensions, and fewer
 def test_ridge_is_that_of_refitting_without_each_image_or_group(n: int, dim: int, of_group: int) -> None:
+    from sklearn.linear_model import Ridge
+
     chunk = chunk_of(n, dim, of_group=of_group)
     x, y = chunk.x_train.astype(np.float64), np.eye(3)[chunk.y_train]
     total = float(np.square(x - x.mean(axis=0)).sum())
@@ -50,49 +54,23 @@ def test_ridge_is_that_of_refitting_without_each_image_or_group(n: int, dim: int
         on_test = Ridge(alpha=penalty, solver="svd").fit(x, y).predict(chunk.x_test.astype(np.float64))
         found.append((np.square(y - left_out).sum(), left_out, on_test))
     squares, by_left_out, by_test = min(found, key=lambda one: one[0])
-    judged = SCORES["ridge"](chunk)
-    assert np.array_equal(judged.left_out, by_left_out.argmax(axis=1) != chunk.y_train)
-    assert np.array_equal(judged.on_test, by_test.argmax(axis=1) != chunk.y_test)
-    assert 0 < judged.left_out.sum() < n
+    is_wrong, is_wrong_on_test, value = ridge_score(chunk)
+    assert np.array_equal(is_wrong, by_left_out.argmax(axis=1) != chunk.y_train)
+    assert np.array_equal(is_wrong_on_test, by_test.argmax(axis=1) != chunk.y_test)
+    assert 0 < is_wrong.sum() < n
     of_test = np.square(np.eye(3)[chunk.y_test] - by_test).sum()
-    assert judged.value == pytest.approx((squares + of_test) / (n + len(chunk.y_test)), rel=1e-6)
+    assert value == pytest.approx((squares + of_test) / (n + len(chunk.y_test)), rel=1e-6)
 
 
-def test_the_other_ridge_scores_are_its_parts() -> None:
-    chunk = chunk_of(30, 5)
-    whole, errors, left_out, on_test = (
-        SCORES[name](chunk) for name in ("ridge", "ridge-errors", "ridge-left-out", "ridge-test")
-    )
-    assert np.array_equal(left_out.left_out, whole.left_out)
-    assert np.array_equal(on_test.on_test, whole.on_test)
-    assert (len(left_out.on_test), len(on_test.left_out)) == (0, 0)
-    assert whole.value == pytest.approx((30 * left_out.value + 40 * on_test.value) / 70)
-    assert errors.value == pytest.approx((whole.left_out.sum() + whole.on_test.sum()) / 70)
-
-
-def test_classes_that_a_chunk_lacks_are_wrong_on_test_images() -> None:
+def test_missing_classes_are_wrong_equal_features_are_chance_and_one_group_has_no_left_out_images() -> None:
     chunk = chunk_of(30, 5)
     some = chunk.y_train != 1
-    fewer = Chunk(
-        x_train=chunk.x_train[some],
-        y_train=chunk.y_train[some],
-        x_test=chunk.x_test,
-        y_test=chunk.y_test,
-        groups=None,
-    )
-    assert SCORES["ridge"](fewer).on_test[chunk.y_test == 1].all()
-
-
-def test_equal_features_of_all_images_make_a_score_of_chance_and_no_error() -> None:
-    chunk = chunk_of(30, 5)
-    same = Chunk(
-        x_train=np.ones_like(chunk.x_train),
-        y_train=chunk.y_train,
-        x_test=np.ones_like(chunk.x_test),
-        y_test=chunk.y_test,
-        groups=None,
-    )
-    assert SCORES["ridge"](same).on_test.mean() > 0.5
+    fewer = replace(chunk, x_train=chunk.x_train[some], y_train=chunk.y_train[some])
+    assert ridge_score(fewer)[1][chunk.y_test == 1].all()
+    same = replace(chunk, x_train=np.ones_like(chunk.x_train), x_test=np.ones_like(chunk.x_test))
+    assert ridge_score(same)[1].mean() > 0.5
+    left_out, on_test, _ = ridge_score(chunk_of(30, 5, of_group=30))
+    assert (len(left_out), len(on_test)) == (0, 40)
 
 
 def test_on_all_labels_the_probe_is_that_of_zoo_evaluate() -> None:
@@ -104,9 +82,127 @@ def test_on_all_labels_the_probe_is_that_of_zoo_evaluate() -> None:
     assert 0 < run.correct.mean() < 1
 
 
-def test_the_probe_chooses_on_whole_groups() -> None:
+def test_the_probe_tunes_on_whole_groups() -> None:
     train, test = clouds("train", 40, seed=0), clouds("val", 30, seed=1)
     groups = (np.arange(len(train.y)) // 4).astype(np.uint64)
     task = Task(y_train=train.y, y_test=test.y, groups_train=groups)
     predict = logistic_probe(task)("any", np.arange(len(train.y)), train.x, train.y)
     assert (predict(test.x, np.arange(len(test.y))) == test.y).mean() > 0.5
+
+
+def task_of(y: np.ndarray, *, n_test: int = 900, groups: np.ndarray | None = None) -> Task:
+    return Task(y_train=y, y_test=np.resize(np.unique(y), n_test), groups_train=groups, classes=("ant", "bee", "cow"))
+
+
+def test_every_beginning_has_the_classes_in_their_proportions() -> None:
+    y = np.repeat(np.arange(3), [2_000, 900, 100]).astype(np.int64)
+    found = schedule(task_of(y), first_images=256, seed=3)
+    assert np.array_equal(np.sort(found.train), np.arange(3_000))
+    for n, _ in found.sizes:
+        counts = np.bincount(y[found.train[:n]], minlength=3)
+        assert np.abs(counts - n * np.array([2_000, 900, 100]) / 3_000).max() <= 1  # less than one image a class
+
+
+@for_each(
+    [
+        (3_000, 3, ((128, 128), (256, 256), (512, 512), (1_024, 900), (2_048, 900), (3_000, 900))),
+        (60, 3, ((60, 128), (60, 256), (60, 512), (60, 900))),  # few labels: all from the first rung on
+        (3_000, 500, ((1_000, 128), (2_000, 256), (3_000, 512), (3_000, 900))),  # two images a class
+    ],
+    arguments=3,
+)
+def test_rungs_double_and_end_with_all_images(n: int, n_classes: int, sizes: tuple[tuple[int, int], ...]) -> None:
+    y = (np.arange(n) % n_classes).astype(np.int64)
+    found = schedule(task_of(y), first_images=256, seed=0)
+    assert found.sizes == sizes
+    assert np.bincount(y[found.train[: sizes[0][0]]]).min() >= 2
+
+
+def test_the_seed_decides_the_order() -> None:
+    y = (np.arange(600) % 3).astype(np.int64)
+    one, again, other = (schedule(task_of(y), first_images=64, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(one.train, again.train)
+    assert np.array_equal(one.test, again.test)
+    assert not np.array_equal(one.train, other.train)
+    assert not np.array_equal(one.test, other.test)
+
+
+def test_images_of_a_group_come_together_and_never_on_both_sides_of_a_step() -> None:
+    random = np.random.default_rng(0)
+    groups = random.integers(0, 120, 2_000).astype(np.uint64)
+    y = (groups % 3).astype(np.int64)
+    found = schedule(task_of(y, groups=groups), first_images=256, seed=5)
+    for n, _ in found.sizes:
+        inside, outside = set(groups[found.train[:n]].tolist()), set(groups[found.train[n:]].tolist())
+        assert not inside & outside
+    assert set(y[found.train[: found.sizes[0][0]]].tolist()) == {0, 1, 2}
+
+
+@for_each(
+    [
+        ([1, 1, 1, 1], [1], "All 4 training images have the label 'bee'"),
+        ([0, 1, 2], [0], "one training image"),
+        ([0, 0, 1, 1], [0, 2, 2], "2 test images have the label 'cow', which no training image has"),
+        ([0, 0, 1], [], "empty"),
+    ],
+    arguments=3,
+)
+def test_images_that_no_probe_can_be_trained_or_tested_on_are_refused(
+    train: list[int], test: list[int], match: str
+) -> None:
+    with pytest.raises(DataError, match=match):
+        Task(y_train=np.array(train), y_test=np.array(test, np.int64), classes=("ant", "bee", "cow"))
+
+
+N_TEST = 12
+X = np.arange(N_TEST, dtype=np.float32)[:, None]
+
+
+class Counted:
+    """A probe that says how often it was trained, and on which images it was asked."""
+
+    def __init__(self) -> None:
+        self.trained = 0
+        self.asked: list[int] = []
+
+    def __call__(self, name: str, rows: Any, x: Any, y: Any) -> Predict:
+        self.trained += 1
+
+        def predict(x_test: Any, rows_test: Any) -> Any:
+            self.asked += rows_test.tolist()
+            return x_test[:, 0].astype(np.int64) % 3
+
+        return predict
+
+
+def kept_in(folder: Path, probe: Counted, **facts: Any) -> Probe:
+    return cached(probe, n_test=N_TEST, facts=lambda name: (folder, {"name": name, **facts}))
+
+
+def ask(probe: Probe, rows_test: list[int], *, train: int = 5) -> list[int]:
+    rows = np.arange(train)
+    some = np.array(rows_test)
+    found: list[int] = probe("a", rows, X[:train], rows % 2)(X[some], some).tolist()
+    return found
+
+
+def test_a_probe_is_trained_for_what_is_missing_alone(tmp_path: Path) -> None:
+    counted = Counted()
+    probe = kept_in(tmp_path, counted)
+    assert ask(probe, [3, 1, 4]) == [0, 1, 1]
+    assert ask(probe, [1, 4, 3]) == [1, 1, 0]
+    assert (counted.trained, counted.asked) == (1, [3, 1, 4])
+    assert ask(probe, [4, 5]) == [1, 2]
+    assert (counted.trained, counted.asked) == (2, [3, 1, 4, 5])
+    (path,) = tmp_path.glob("*.npy")
+    path.write_bytes(path.read_bytes()[:20])  # damaged
+    assert ask(probe, [0]) == [0]
+    ask(probe, [0], train=6)
+    ask(kept_in(tmp_path, counted, seed=1), [0])
+    assert counted.trained == 5
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(DataError, match="taken"):
+        ask(kept_in(tmp_path / "taken" / "below", Counted()), [0])

@@ -12,7 +12,6 @@ import pytest
 
 from zoo.choosing import wording
 from zoo.choosing.choosing import Choice, choose
-from zoo.choosing.page import html_page, require_page, write_page
 from zoo.datasets import open_images
 from zoo.errors import QueryError, StoreError
 from zoo.evaluation.bootstrap import Interval
@@ -30,15 +29,19 @@ def choice(tmp_path_factory: pytest.TempPathFactory) -> Choice:
 class Reader(HTMLParser):
     """The text of a page, its tags, and whether they are closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.tags: set[str] = set()
-        self.text: list[str] = []
+        self.text = ""
         self.labels: list[str] = []
+        self.feed(page)
+        self.close()
+        assert not self.open
+        self.text = " ".join(self.text.split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
+        self.handle_startendtag(tag, attrs)
         self.labels += [value for name, value in attrs if name == "aria-label" and value]
         if tag not in ("meta", "br", "img", "hr"):
             self.open.append(tag)
@@ -50,21 +53,13 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-def read(text: str) -> Reader:
-    reader = Reader()
-    reader.feed(text)
-    reader.close()
-    assert not reader.open
-    return reader
+        self.text += f" {data}"
 
 
 def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choice) -> None:
-    source = html_page(choice)
-    page = read(source)
-    text = " ".join(" ".join(page.text).split())
+    source = wording.html_page(choice)
+    page = Reader(source)
+    text = page.text
     assert not page.tags & {"script", "link", "iframe", "img", "object"}
     assert not set(re.findall(r"(?:src|href)=\"(?!#)([^\"]*)\"", source)) and "@import" not in source
     assert "prefers-color-scheme: dark" in source
@@ -72,7 +67,7 @@ def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choic
     assert all(name in page.labels[0] for name in ENCODERS)
     assert "probe generalization" in page.labels[-1]
     for row in wording.ranked_rows(choice):
-        assert all(cell in text for cell in row.cells)
+        assert all(cell in text for cell in row)
     for line in wording.answer(choice):
         assert line in text
     assert choice.commands["load"] in text
@@ -83,19 +78,19 @@ def test_the_page_is_whole_and_has_every_standing_with_its_numbers(choice: Choic
 def test_text_is_escaped(choice: Choice) -> None:
     bad = "<script>alert('x')</script> & \"co\""
     data = dataclasses.replace(choice.data, name=bad, spelled=bad)
-    text = html_page(dataclasses.replace(choice, data=data, notes=(bad,)))
+    text = wording.html_page(dataclasses.replace(choice, data=data, notes=(bad,)))
     assert "<script" not in text
-    assert bad in " ".join(read(text).text)
+    assert bad in Reader(text).text
 
 
 def test_the_page_is_written_whole_and_refused_before_any_work(choice: Choice, tmp_path: Path) -> None:
-    path = write_page(choice, tmp_path / "choice.html")
+    path = wording.write_page(choice, tmp_path / "choice.html")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [one.name for one in tmp_path.iterdir()] == ["choice.html"]
     with pytest.raises(QueryError, match=r"ends in \.html"):
-        require_page(tmp_path / "choice.txt")
+        wording.require_page(tmp_path / "choice.txt")
     with pytest.raises(StoreError, match="a folder that is there"):
-        require_page(tmp_path / "nowhere" / "choice.html")
+        wording.require_page(tmp_path / "nowhere" / "choice.html")
 
 
 def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
@@ -125,8 +120,8 @@ def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:
     assert "up to 20.0 points worse" in " ".join(wording.answer(apart))
     assert "fastest" not in " ".join(wording.answer(apart))
     rows = wording.ranked_rows(planted)
-    assert [row.cells[0] for row in rows] == ["1-2", "1-2", "3"]
-    assert [row.cells[6] for row in rows] == ["best", "tie", "dropped"]
+    assert [row[0] for row in rows] == ["1-2", "1-2", "3"]
+    assert [row[6] for row in rows] == ["best", "tie", "dropped"]
 
 
 def test_what_more_labels_buy_is_said_or_why_it_cannot_be(choice: Choice) -> None:

@@ -92,7 +92,7 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence() -> None:
         ("--dry-run --decompose", "--decompose has no effect"),
         ("--encoders init_rn50", "'untrained' removes all 1"),
         ("--max-parameters 1k", "the nearest: pocket_"),
-        ('--offline --where card_family=="dinov2"', "Offline, these can be loaded here"),
+        ('--offline --where card_family=="dinov2"', "can be tried here"),
     ):
         result = run("choose", SHAPES, *options.split(), code=2)
         assert words in " ".join(result.output.split())

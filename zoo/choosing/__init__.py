@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .choosing import choose as choose
     from .choosing import plan_choice as plan_choice
     from .constraints import Constraints as Constraints
+    from .judging import Task as Task
     from .racing import Contender as Contender
     from .racing import Plan as Plan
     from .racing import Race as Race
     from .racing import race as race
-    from .visiting import Task as Task
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
@@ -27,6 +27,6 @@ else:
             "choosing": ["Choice", "ChoicePlan", "choose", "plan_choice"],
             "constraints": ["Constraints"],
             "racing": ["Contender", "Plan", "Race", "race"],
-            "visiting": ["Task"],
+            "judging": ["Task"],
         },
     )

@@ -1,9 +1,7 @@
-"""Encoders ranked by the error to expect with a number of labels of ImageNet, and words on how sure that is.
+"""Encoders ranked by the expected linear-probe error with a number of labels of ImageNet, and how certain that is.
 
-The rank is by the error of a linear probe: as measured, interpolated between the settings measured on either side, or
-continued to fewer labels (:mod:`zoo.analysis.label_budget`). Lower is better. Every error comes with an interval, every
-encoder with a range of ranks and the probability to be the best; encoders that may be as good as the first are ties.
-``zoo recommend`` and the site's page of choices rank by :func:`answered`, and by nothing else.
+Errors are measured, interpolated between settings or extrapolated (:mod:`zoo.analysis.label_budget`); lower is better.
+``zoo recommend`` and the site's page of choices rank by :func:`answered`.
 """
 
 from __future__ import annotations
@@ -39,13 +37,8 @@ NO_CANDIDATES = ("supervised", "initialized")
 FEWEST_MEASURED = min(setting.n_labels for setting in SETTINGS)
 SETTING_OF = {setting.n_labels: setting.name for setting in SETTINGS}
 """Names of the measured settings by number of labels."""
-WRONG_REASON = "measured wrongly, see --include-wrong"
 
 _FEWEST_SETTINGS = 3
-_IMPOSSIBLE = "measured with an error of 0"
-_TOO_FEW = f"measured in fewer than {_FEWEST_SETTINGS} settings"
-_ENDS_BEFORE = "not measured with as many labels"
-_N_NAMED = 3  # encoders that a sentence names
 _TIE = (1 - LEVEL) / 2  # probability to be better up to which an encoder counts as worse
 
 Measured: TypeAlias = tuple[EncoderCard, Summary]
@@ -144,20 +137,14 @@ def measured_encoders() -> list[Measured]:
 def is_right(encoders: Iterable[str]) -> Filter:
     """Keeps the encoders with these ids, whose measurements no erratum excludes."""
     right = set(encoders)
-    return Filter(WRONG_REASON, lambda one: one.card.id in right)
+    return Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right)
 
 
 def candidates(n_labels: int, among: Iterable[Measured] | None = None) -> tuple[list[Curve], list[Candidate], LeftOut]:
-    """All believable error curves, the self-supervised encoders whose curve predicts an error, and the others by
-    reason.
+    """All believable error curves, the self-supervised encoders whose curve predicts an error, others by reason.
 
-    A curve through fewer than three settings counts only where it was measured. ``among`` are all encoders that were
-    measured, unless given.
-
-    Raises
-    ------
-    QueryError
-        Below 1,000 labels, or above 1,281,167.
+    A curve through fewer than three settings counts only where it was measured. ``among`` are all measured encoders,
+    unless given. QueryError below 1,000 labels, or above 1,281,167.
     """
     curves: list[Curve] = []
     found = []
@@ -168,25 +155,19 @@ def candidates(n_labels: int, among: Iterable[Measured] | None = None) -> tuple[
         curve = {
             setting.n_labels: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors
         }
-        reason = _why_unusable(curve, n_labels)
-        if reason is not None:
-            left_out.setdefault(reason, []).append(card.id)
-            continue
-        curves.append(curve)
-        predicted = predict_error(curve, n_labels)
+        predicted, reason = None, "not measured with as many labels"
+        if any(error <= 0 for error in curve.values()):
+            reason = "measured with an error of 0"
+        elif len(curve) < _FEWEST_SETTINGS and n_labels not in curve:
+            reason = f"measured in fewer than {_FEWEST_SETTINGS} settings"
+        else:
+            curves.append(curve)
+            predicted = predict_error(curve, n_labels)
         if predicted is None:
-            left_out.setdefault(_ENDS_BEFORE, []).append(card.id)
+            left_out.setdefault(reason, []).append(card.id)
         else:
             found.append(Candidate(card, curve, predicted, summary.errata))
     return curves, found, left_out
-
-
-def _why_unusable(curve: Curve, n_labels: int) -> str | None:
-    if any(error <= 0 for error in curve.values()):
-        return _IMPOSSIBLE
-    if len(curve) < _FEWEST_SETTINGS and n_labels not in curve:
-        return _TOO_FEW
-    return None
 
 
 def noises(curves: Sequence[Curve], found: Sequence[Candidate], usual: HeldOutError | None) -> list[Noise | None]:
@@ -217,12 +198,8 @@ def usual_prediction(found: Iterable[Candidate]) -> PredictedError:
 def answered(n_labels: int, filters: Sequence[Filter], among: Iterable[Measured] | None = None) -> Answer:
     """The ranking with ``n_labels`` labels of ImageNet, of the candidates that pass the filters.
 
-    Misses of predictions are those of all candidates, whatever the filters; ranks are among those that pass.
-
-    Raises
-    ------
-    QueryError
-        Below 1,000 labels, or above 1,281,167.
+    Prediction errors are those of all candidates, whatever the filters; ranks are among those that pass. QueryError
+    below 1,000 labels, or above 1,281,167.
     """
     curves, everyone, without = candidates(n_labels, among)
     kept, left_out, why_nobody = filtered(everyone, filters, without)
@@ -244,10 +221,9 @@ def _ranked(curves: Sequence[Curve], kept: Sequence[Candidate], uncertainty: Hel
 
 
 def is_worse(one: Ranked, other: Ranked) -> bool:
-    """Whether ``one`` is worse than ``other`` beyond a tie, by the rule that tells ties with the first.
+    """Whether ``one`` would have a lower error than ``other`` in at most one of twenty draws; both errors are normal.
 
-    That is, whether it would have the lower error in at most one of twenty draws. Between two encoders the probability
-    has a closed form, for both errors are normal and share the factor of the law. False where a noise is unknown.
+    False where a noise is unknown.
     """
     if one.noise is None or other.noise is None:
         return False
@@ -259,9 +235,7 @@ def is_worse(one: Ranked, other: Ranked) -> bool:
 
 
 def first_networks(ranked: Iterable[Ranked], n: int) -> list[str]:
-    """Ids of the first ``n`` encoders with weights of their own: other features of the same weights are no other
-    choice.
-    """
+    """Ids of the first ``n`` encoders with different weights."""
     first: dict[str, str] = {}
     for one in ranked:
         first.setdefault(weights_of(one.candidate.card), one.candidate.card.id)
@@ -277,12 +251,11 @@ def weights_of(card: EncoderCard) -> str:
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def how_sure(answer: Answer, n_shown: int) -> list[str]:
-    """Sentences on where the numbers come from and how far to trust them, beside a table of the first ``n_shown``."""
+def how_sure(answer: Answer) -> list[str]:
+    """Sentences on where the numbers come from and how far to trust them."""
     ranked = answer.ranked
     lines = origin_words(answer.usual, [one.noise for one in ranked], answer.uncertainty) + ties_words(ranked)
     if answer.usual.kind == "extrapolated":
-        lines += _three_shot(ranked, n_shown)
         lines.append(EXTRAPOLATION)
     return lines
 
@@ -370,19 +343,6 @@ def wider_gaps(shown: Sequence[Ranked], usual: Sequence[int]) -> list[str]:
         for one in shown
         for n in usual
         if n not in one.candidate.curve
-    ]
-
-
-def _three_shot(ranked: Sequence[Ranked], n_shown: int) -> list[str]:
-    """A sentence on the order with the fewest labels that were measured, beside an extrapolation below them."""
-    known = [one.candidate for one in ranked if FEWEST_MEASURED in one.candidate.curve]
-    first = [one.card.id for one in sorted(known, key=lambda one: one.curve[FEWEST_MEASURED])[:n_shown]]
-    shown = {one.candidate.card.id for one in ranked[:n_shown]}
-    if not first:
-        return []
-    return [
-        f"With {FEWEST_MEASURED:,} labels, the fewest measured, the first are {', '.join(first[:_N_NAMED])}; "
-        f"{len(shown & set(first))} of the {len(shown)} shown are among its first {len(first)}."
     ]
 
 

@@ -1,13 +1,12 @@
-"""Which encoder for labelled images: the race on the images themselves, what more labels would buy, and what it costs.
+"""Which encoder for labelled images: a shortlist (:mod:`.shortlist`) or named encoders race on them (:mod:`.racing`).
 
-A shortlist by what is known (:mod:`.shortlist`), or encoders that were named, race on the images (:mod:`.racing`).
-Features and measured speeds are kept below the folder of ``zoo evaluate``, so that a choice that was stopped goes on,
-and one with other constraints computes what is new alone. An encoder that cannot be loaded, that the images are too
-small for or that does not fit into the memory of the device leaves the race by name; the others go on.
+Features and measured speeds are kept below the folder of ``zoo evaluate``, so that a choice that was stopped goes on.
+An encoder that fails (its weights, the size of its images, the memory of the device) leaves the race by name.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import time
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
-from ..datasets import ImageData, ImageSet, open_images
+from ..datasets import ImageData, open_images
 from ..datasets.imagefiles import notes_on
 from ..datasets.images import copies_of, digest, shared_groups
 from ..datasets.labels import class_notes
@@ -27,21 +26,18 @@ from ..evaluation.evaluating import Request, decomposed, evaluations_folder, run
 from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress, Silent
-from .constraints import DEVICES, Constraints
+from .comparing import LabelCurve, label_curve, label_parts
+from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
-from .judging import PROTOCOL, cached, logistic_probe
-from .more_labels import LabelCurve, label_curve, label_parts
-from .racing import SCORE, NoneLeft, Plan, Race, race, rehearsal
-from .shortlist import Entry, shortlist, weights_here
-from .visiting import Task
+from .judging import PROTOCOL, Probe, Task, cached, clusters_of, logistic_probe
+from .racing import NoneLeft, Plan, Race, Standing, Tell, race, rehearsal
+from .shortlist import Entry, offline_advice, shortlist
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
     import torch
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..evaluation.risk import RiskReport
 
 N_ENCODERS = 12
@@ -51,9 +47,7 @@ LEAST_S = 60.0  # of featurising, below which nothing is saved
 FIRST_SHARE = 0.4  # of the time, for the first rung of a shortlist
 RACE_SHARE = 0.8  # of the time, for the race; the rest is for what comes after it
 _BYTES_A_NUMBER = 4  # features are float32
-_N_NAMED = 5  # encoders of an error
 _N_SIZES = 16  # images whose size is looked at
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,71 +146,25 @@ class Choice:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""
-        fields: dict[str, Any] = {
-            "winner": self.winner,
-            "ties": list(self.ties),
-            "data": asdict(self.data),
-            "plan": self.plan.as_dict(),
-            "race": asdict(self.race) | {"share": self.race.share},
-            "costs": [asdict(one) for one in self.costs],
-            "label_curves": [asdict(one) for one in self.curves],
-            "risk": None,
-            "failed": self.failed,
-            "notes": list(self.notes),
-            "seconds": self.seconds,
-            "commands": self.commands,
-        }
+        found = asdict(replace(self, risk=None))
+        found["label_curves"] = found.pop("curves")
+        found["race"]["share"] = self.race.share
         if self.risk is not None:
-            fields["risk"] = {
+            found["risk"] = {
                 "encoder": self.risk.encoder,
-                "parts": {name: asdict(found) for name, found in self.risk.intervals.items()},
+                "parts": {name: asdict(part) for name, part in self.risk.intervals.items()},
                 "warning": self.risk.warning,
             }
-        return fields
+        return {"winner": self.winner, "ties": list(self.ties), **found}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Prepared:
-    """What is known before the race."""
+def plan_choice(images: str | os.PathLike[str] | ImageData, **options: Any) -> ChoicePlan:
+    """What :func:`choose` would do: which encoders and why, bytes to fetch, and seconds.
 
-    plan: ChoicePlan
-    task: Task
-    ground: Ground
-    contenders: list[ImageContender]
-
-
-def plan_choice(
-    images: str | os.PathLike[str] | ImageData,
-    *,
-    constraints: Constraints | None = None,
-    encoders: int | Sequence[str] = N_ENCODERS,
-    time_s: float | None = TIME_S,
-    share: float | None = None,
-    device: str | None = None,
-    seed: int = 0,
-    batch_size: int = 64,
-    n_workers: int = 0,
-    root: str | os.PathLike[str] | None = None,
-    offline: bool = False,
-    score: str = SCORE,
-    spelled: str | None = None,
-) -> ChoicePlan:
-    """What :func:`choose` would do with the same arguments: which encoders and why, bytes to fetch, and seconds.
-
-    Nothing is fetched and no feature is computed. Parameters and errors are those of :func:`choose`.
+    Nothing is fetched and no feature is computed. Options and errors are those of :func:`choose`; ``decompose`` and
+    ``tell`` are none of a plan.
     """
-    return _prepared(
-        _opened(images),
-        constraints,
-        encoders,
-        _plan(seed=seed, time_s=time_s, share=share, score=score),
-        time_s,
-        Featurising(batch_size=batch_size, n_workers=n_workers, device=device),
-        root,
-        offline,
-        _spelled(images, spelled),
-        is_rehearsal=True,
-    ).plan
+    return _prepared(images, is_rehearsal=True, **options)[0]
 
 
 def choose(
@@ -225,7 +173,6 @@ def choose(
     constraints: Constraints | None = None,
     encoders: int | Sequence[str] = N_ENCODERS,
     time_s: float | None = TIME_S,
-    share: float | None = None,
     device: str | None = None,
     seed: int = 0,
     batch_size: int = 64,
@@ -233,11 +180,10 @@ def choose(
     root: str | os.PathLike[str] | None = None,
     decompose: bool = False,
     offline: bool = False,
-    score: str = SCORE,
     spelled: str | None = None,
     load: Load | None = None,
-    progress: Callable[[str], Progress] | None = None,
-    tell: Tell | None = None,
+    progress: Callable[[str], Progress] = lambda part: Silent(),
+    tell: Tell = lambda text: None,
 ) -> Choice:
     """The encoder for one's own labelled images.
 
@@ -252,9 +198,6 @@ def choose(
         How many to try, or which.
     time_s : float or None
         Seconds that the choice may take, an hour by default; None: as long as it needs.
-    share : float, optional
-        Of the cost of measuring everything that it may spend beside that, but no less than a minute of featurising.
-        Without it nobody is dropped before the time presses, but those that are worse beyond doubt.
     device : str, optional
         A GPU where there is one.
     seed : int
@@ -264,11 +207,9 @@ def choose(
     root : path, optional
         Folder of features, speeds and probes; that of ``zoo evaluate`` by default.
     decompose : bool
-        Also where the winner's error comes from; its features of all images are then computed.
+        Also the components of the winner's error; its features of all images are then computed.
     offline : bool
         Only encoders whose weights are on this machine.
-    score : str
-        Judges before all labels are there: a name of :data:`zoo.choosing.judging.SCORES`.
     spelled : str, optional
         How the next command names the images; by default as they were given.
     load : callable, optional
@@ -292,118 +233,122 @@ def choose(
         If there is no encoder or image set of that name.
     """
     started = time.monotonic()
-    say = tell or (lambda text: None)
-    prepared = _prepared(
-        _opened(images),
-        constraints,
-        encoders,
-        _plan(seed=seed, time_s=time_s, share=share, score=score),
-        time_s,
-        Featurising(batch_size=batch_size, n_workers=n_workers, device=device),
-        root,
-        offline,
-        _spelled(images, spelled),
+    plan, task, contenders = _prepared(
+        images,
+        constraints=constraints,
+        encoders=encoders,
+        time_s=time_s,
+        device=device,
+        seed=seed,
+        batch_size=batch_size,
+        n_workers=n_workers,
+        root=root,
+        offline=offline,
+        spelled=spelled,
         load=load,
         progress=progress,
-        tell=say,
+        tell=tell,
     )
-    task, ground, plan = prepared.task, prepared.ground, prepared.plan.plan
-    say(f"{_n(len(prepared.contenders), 'encoder')} on {prepared.plan.data.name}: {', '.join(_names(prepared))}")
-    by_name = {contender.name: contender for contender in prepared.contenders}
+    by_name = {contender.name: contender for contender in contenders}
+    ground = contenders[0].ground
+    groups = None if task.groups_train is None else digest([task.groups_train])
+    tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
     probe = cached(
         logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device),
         n_test=task.n_test,
         facts=lambda name: (
-            runs_folder(ground.root, by_name[name].name),
-            {"features": by_name[name].facts, "protocol": PROTOCOL, "seed": seed, "groups": _hash(task.groups_train)},
+            runs_folder(ground.root, name),
+            {"features": by_name[name].facts, "protocol": PROTOCOL, "seed": seed, "groups": groups},
         ),
     )
     try:
-        found = race(prepared.contenders, task, plan, probe=probe, tell=say)
+        found = race(contenders, task, plan.plan, probe=probe, tell=tell)
     except NoneLeft as error:
         raise _none_left(error) from error
-    curves, curve_notes = _curves(found, task, ground, by_name, seed, time_s, started, say, probe)
-    risk, notes = None, [*found.notes, *curve_notes]
+    leader = by_name[found.leader.name]
+    probed = [by_name[one.name] for one in found.standings if one.status == "probed"][:N_CURVES]
+    ends = math.inf if time_s is None else started + time_s
+    curves = _curves(probed, found.leader, task, probe, seed=seed, ends=ends, tell=tell)
+    risk, notes = None, list(found.notes)
+    if len(curves) < len(probed):
+        notes.append(f"There was no time for the label curves of {len(probed) - len(curves)} of the best.")
     if decompose:
+        tell(f"{leader.name}: features of all images, for the decomposition")
         try:
-            risk = _decomposed(by_name[found.leader.name], ground, seed, device, say)
+            risk = decomposed(
+                leader.part("train"),
+                leader.part("val"),
+                Request(seed=seed, device=device, decompose=True),
+                card=catalogue()[leader.name],
+                cache=runs_folder(ground.root, leader.name),
+                tell=tell,
+            )
         except DataError as error:  # the ranking stands without it
-            notes.append(f"The error of {found.leader.name} could not be decomposed: {error}")
-    notes += [note for contender in prepared.contenders for note in contender.notes]
-    failed = {one.name: one.reason for one in found.standings if one.status == "failed"}
-    data = prepared.plan.data
+            notes.append(f"The error of {leader.name} could not be decomposed: {error}")
     return Choice(
-        data=data,
-        plan=prepared.plan,
+        data=plan.data,
+        plan=plan,
         race=found,
         costs=tuple(_costs(by_name[one.name], task, found) for one in found.standings if by_name[one.name].dim),
-        curves=curves,
+        curves=tuple(curves),
         risk=risk,
-        failed=failed,
-        notes=tuple(notes),
+        failed={one.name: one.reason for one in found.standings if one.status == "failed"},
+        notes=(*notes, *(note for contender in contenders for note in contender.notes)),
         seconds=time.monotonic() - started,
         commands={
-            "load": f'encoder, preprocess = zoo.load("{found.leader.name}")',
-            "evaluate": f"zoo evaluate {shlex.quote(found.leader.name)} {data.spelled} --save DIR",
+            "load": f'encoder, preprocess = zoo.load("{leader.name}")',
+            "evaluate": f"zoo evaluate {shlex.quote(leader.name)} {plan.data.spelled} --save DIR",
         },
     )
 
 
 def _none_left(error: NoneLeft) -> DataError:
-    """One sentence on why no encoder could be used, and what is possible without a network if that is the reason."""
+    """Why no encoder could be used, and what is possible without a network if that is the reason."""
     name, reason = next(iter(error.failed.items()))
-    text = f"None of the {_n(len(error.failed), 'encoder')} could be used; the first one, {name}: {reason}"
+    text = f"None of the {counted(len(error.failed), 'encoder')} could be used; the first one, {name}: {reason}"
     if any(isinstance(one, WeightsUnavailable) for one in error.failed.values()):
-        cards = catalogue()
-        here = weights_here(cards[name] for name in cards)
-        there = [name for name, where in here.items() if where and not cards[name].is_untrained]
-        names = sorted(there, key=lambda name: here[name] == "shipped")  # the tiny ones last
-        if names:
-            more = f" and {len(names) - _N_NAMED} more" if len(names) > _N_NAMED else ""
-            text += f" Without a network these can be tried here: {', '.join(names[:_N_NAMED])}{more}."
-        else:
-            text += " Without a network none can be tried here: fetch weights with 'zoo get NAME' where there is one."
+        text += offline_advice()
     return DataError(text)
 
 
-def _opened(images: str | os.PathLike[str] | ImageData) -> ImageData:
-    return images if isinstance(images, ImageData) else open_images(images)
-
-
-def _spelled(images: str | os.PathLike[str] | ImageData, spelled: str | None) -> str:
-    if spelled is not None:
-        return spelled
-    return "IMAGES" if isinstance(images, ImageData) else shlex.quote(os.fspath(images))
-
-
-def _plan(*, seed: int, time_s: float | None, share: float | None, score: str) -> Plan:
+def _prepared(
+    images: str | os.PathLike[str] | ImageData,
+    *,
+    constraints: Constraints | None = None,
+    encoders: int | Sequence[str] = N_ENCODERS,
+    time_s: float | None = TIME_S,
+    device: str | None = None,
+    seed: int = 0,
+    batch_size: int = 64,
+    n_workers: int = 0,
+    root: str | os.PathLike[str] | None = None,
+    offline: bool = False,
+    spelled: str | None = None,
+    load: Load | None = None,
+    progress: Callable[[str], Progress] = lambda part: Silent(),
+    tell: Tell = lambda text: None,
+    is_rehearsal: bool = False,
+) -> tuple[ChoicePlan, Task, list[ImageContender]]:
+    """What is known before the race."""
     if time_s is not None and not time_s > 0:
         raise QueryError(f"A choice was asked for within {time_s:g} seconds; expected more than 0.")
-    budget_s = None if time_s is None else RACE_SHARE * time_s
-    return Plan(seed=seed, share=share, least_s=LEAST_S, score=score, budget_s=budget_s)
-
-
-def _prepared(
-    data: ImageData,
-    constraints: Constraints | None,
-    encoders: int | Sequence[str],
-    plan: Plan,
-    time_s: float | None,
-    how: Featurising,
-    root: str | os.PathLike[str] | None,
-    offline: bool,
-    spelled: str,
-    *,
-    is_rehearsal: bool = False,
-    load: Load | None = None,
-    progress: Callable[[str], Progress] | None = None,
-    tell: Tell | None = None,
-) -> _Prepared:
-    facts, task = _facts(data, spelled), _task(data)
+    plan = Plan(seed=seed, share=None, least_s=LEAST_S, budget_s=None if time_s is None else RACE_SHARE * time_s)
+    if spelled is None:
+        spelled = "IMAGES" if isinstance(images, ImageData) else shlex.quote(os.fspath(images))
+    data = images if isinstance(images, ImageData) else open_images(images)
+    facts, together = _facts(data, spelled), data.val.together
+    task = Task(
+        y_train=data.train.labels,
+        y_test=data.val.labels,
+        groups_train=data.train.groups,
+        groups_test=None if together is None or len(np.unique(together)) == len(together) else together,
+        classes=data.train.classes,
+    )
     limits = constraints or Constraints()
-    if limits.device is None and (known := _device(how)) in DEVICES:
-        limits = replace(limits, device=known)
-    first = plan.schedule(task)
+    kind = (device or ("cuda" if torch.cuda.is_available() else "cpu")).partition(":")[0]
+    if limits.device is None and kind in DEVICES:
+        limits = replace(limits, device=kind)
+    schedule = plan.schedule(task)
     listing = partial(
         shortlist,
         encoders,
@@ -412,62 +357,47 @@ def _prepared(
         image_px=facts.image_px,
         dataset=data.name,
         offline=offline,
-        seed=plan.seed,
+        seed=seed,
     )
-    listed, slowest = listing(limits), None
+    listed = listing(limits)
+    notes = list(facts.notes)
     if time_s is not None and isinstance(encoders, int):
-        slowest = len(listed.chosen) * sum(first.sizes[0]) / (FIRST_SHARE * time_s)
+        slowest = len(listed.chosen) * sum(schedule.sizes[0]) / (FIRST_SHARE * time_s)
         listed = listing(replace(limits, min_images_per_second=max(slowest, limits.min_images_per_second or 0.0)))
+        notes.append(
+            f"Within the time {counted(len(listed.chosen), 'encoder')} can be tried only if each makes features of "
+            f"about {slowest:.2g} images a second or more, so that slower ones are not on the list."
+        )
     ground = Ground(
         data=data,
-        schedule=first,
+        schedule=schedule,
         root=evaluations_folder() if root is None else Path(root),
-        how=how,
+        how=Featurising(batch_size=batch_size, n_workers=n_workers, device=device),
         load=load,
         least_images_per_second=limits.min_images_per_second,
-        progress=progress or (lambda part: Silent()),
-        tell=tell or (lambda text: None),
+        progress=progress,
+        tell=tell,
     )
-    contenders, planned = [], []
-    for entry in listed.chosen:
-        contender = ImageContender(entry.name, ground, expects=is_rehearsal or plan.share is not None)
-        contenders.append(contender)
-        planned.append(_planned(entry, contender))
-    notes = [*facts.notes, *listed.notes]
-    if slowest is not None:
-        notes.append(
-            f"Within the time {_n(len(listed.chosen), 'encoder')} can be tried only if each makes features of about "
-            f"{slowest:.2g} images a second or more, so that slower ones are not on the list."
-        )
+    contenders = [ImageContender(entry.name, ground, expects=is_rehearsal) for entry in listed.chosen]
+    planned = tuple(_planned(entry, one) for entry, one in zip(listed.chosen, contenders, strict=True))
     seconds = full_seconds = None
     if all(one.seconds_per_image is not None for one in planned):
         seconds, full_seconds = rehearsal(contenders, task, plan)
-    return _Prepared(
-        plan=ChoicePlan(
-            data=facts,
-            device=ground.device_name,
-            encoders=tuple(planned),
-            left_out=listed.left_out,
-            n_passed=listed.n_passed,
-            fetch_bytes=listed.fetch_bytes,
-            sizes=ground.schedule.sizes,
-            seconds=seconds,
-            full_seconds=full_seconds,
-            time_s=time_s,
-            plan=plan,
-            notes=tuple(notes),
-        ),
-        task=task,
-        ground=ground,
-        contenders=contenders,
+    found = ChoicePlan(
+        data=facts,
+        device=ground.device_name,
+        encoders=planned,
+        left_out=listed.left_out,
+        n_passed=listed.n_passed,
+        fetch_bytes=listed.fetch_bytes,
+        sizes=schedule.sizes,
+        seconds=seconds,
+        full_seconds=full_seconds,
+        time_s=time_s,
+        plan=plan,
+        notes=(*notes, *listed.notes),
     )
-
-
-def _device(how: Featurising) -> str:
-    """The kind of device that will compute."""
-    if how.device is not None:
-        return how.device.partition(":")[0]
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    return found, task, contenders
 
 
 def _planned(entry: Entry, contender: ImageContender) -> Planned:
@@ -498,15 +428,15 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
     copies = copies_of(train.contents, train.labels, test.contents, test.labels)
     shared = shared_groups(train.groups, test.groups)
     notes += (copies.notes() if copies else []) + (shared.notes() if shared else [])
-    if names := [data.train.classes[i] for i in np.flatnonzero(counts == 1)]:
-        few = ", ".join(map(repr, names[:3])) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    if names := [repr(train.classes[i]) for i in np.flatnonzero(counts == 1)]:
         notes.append(
-            f"{_n(len(names), 'class', 'es')} ({few}) with one training image alone, so that none is left to choose a "
-            "probe's settings on"
+            f"{counted(len(names), 'class', 'es')} ({named(names, 3)}) with one training image alone, so that none is "
+            "left to choose a probe's settings on"
         )
     groups = None
     if train.groups is not None and test.groups is not None:
         groups = len(np.unique(train.groups)), len(np.unique(test.groups))
+    some = np.unique(np.linspace(0, len(train) - 1, _N_SIZES).astype(int)).tolist()
     return DataFacts(
         name=data.name,
         spelled=spelled,
@@ -515,78 +445,38 @@ def _facts(data: ImageData, spelled: str) -> DataFacts:
         classes=train.classes,
         labels_a_class=(int(present.min()), int(present.max())),
         n_groups=groups,
-        image_px=_usual_side(train),
+        image_px=int(np.median([min(train.images[place].size) for place in some])),
         fingerprints=(train.fingerprint, test.fingerprint),
         notes=tuple(notes),
     )
 
 
-def _usual_side(images: ImageSet) -> int:
-    places = np.unique(np.linspace(0, len(images) - 1, _N_SIZES).astype(int))
-    return int(np.median([min(images.images[place].size) for place in places.tolist()]))
-
-
-def _task(data: ImageData) -> Task:
-    return Task(
-        y_train=data.train.labels,
-        y_test=data.val.labels,
-        groups_train=data.train.groups,
-        groups_test=_several(data.val.together),
-        classes=data.train.classes,
-    )
-
-
-def _several(numbers: NDArray[np.uint64] | None) -> NDArray[np.uint64] | None:
-    """Groups of images; None where each image is one."""
-    return None if numbers is None or len(np.unique(numbers)) == len(numbers) else numbers
-
-
-def _hash(groups: NDArray[np.uint64] | None) -> str | None:
-    return None if groups is None else digest([groups])
-
-
-def _names(prepared: _Prepared) -> list[str]:
-    return [contender.name for contender in prepared.contenders]
-
-
-def _n(n: int, what: str, plural: str = "s") -> str:
-    return f"{n:,} {what}{'' if n == 1 else plural}"
-
-
 def _curves(
-    found: Race,
+    probed: Sequence[ImageContender],
+    leader: Standing,
     task: Task,
-    ground: Ground,
-    by_name: dict[str, ImageContender],
+    probe: Probe,
+    *,
     seed: int,
-    time_s: float | None,
-    started: float,
-    say: Tell,
-    probe: Any,
-) -> tuple[tuple[LabelCurve, ...], list[str]]:
+    ends: float,
+    tell: Tell,
+) -> list[LabelCurve]:
     """The label curves of the best on the images that they have, as many as the time allows."""
-    probed = [one for one in found.standings if one.status == "probed"][:N_CURVES]
-    order = ground.schedule.train[: probed[0].n_train]
-    test = ground.schedule.test[: probed[0].n_test]
+    schedule = probed[0].ground.schedule
+    order, test = schedule.train[: leader.n_train], schedule.test[: leader.n_test]
     rows = np.sort(order)
-    place = np.full(task.n_train, -1)
-    place[rows] = np.arange(len(rows))
     groups = None if task.groups_train is None else task.groups_train[rows]
-    parts = label_parts(task.y_train[rows], place[order], groups)
-    clusters = None
-    if task.groups_test is not None:
-        clusters = np.unique(task.groups_test[test], return_inverse=True)[1].reshape(-1)
+    parts = label_parts(task.y_train[rows], np.searchsorted(rows, order), groups)
     curves: list[LabelCurve] = []
     seconds = 0.0
-    for standing in probed:
-        if time_s is not None and curves and time.monotonic() - started + seconds > time_s:
+    for contender in probed:
+        started = time.monotonic()
+        if curves and started + seconds > ends:
             break
-        before = time.monotonic()
-        say(f"{standing.name}: errors with parts of the labels")
-        contender = by_name[standing.name]
+        tell(f"{contender.name}: errors with parts of the labels")
         curves.append(
             label_curve(
-                standing.name,
+                contender.name,
                 parts,
                 contender.features("train", rows),
                 task.y_train[rows],
@@ -594,27 +484,12 @@ def _curves(
                 test,
                 task.y_test[test],
                 probe=lambda name, some, x, y: probe(name, rows[some], x, y),
-                clusters=clusters,
+                clusters=clusters_of(task.groups_test, test),
                 seed=seed,
             )
         )
-        seconds = time.monotonic() - before
-    notes = []
-    if len(curves) < len(probed):
-        notes.append(f"There was no time for the label curves of {len(probed) - len(curves)} of the best.")
-    return tuple(curves), notes
-
-
-def _decomposed(contender: ImageContender, ground: Ground, seed: int, device: str | None, say: Tell) -> RiskReport:
-    say(f"{contender.name}: features of all images, for the decomposition")
-    return decomposed(
-        contender.part("train"),
-        contender.part("val"),
-        Request(seed=seed, device=device, decompose=True),
-        card=catalogue()[contender.name],
-        cache=runs_folder(ground.root, contender.name),
-        tell=say,
-    )
+        seconds = time.monotonic() - started
+    return curves
 
 
 def _costs(contender: ImageContender, task: Task, found: Race) -> Costs:

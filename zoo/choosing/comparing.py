@@ -1,4 +1,12 @@
-"""Comparing contenders on the same images: paired differences from a leader, tests, and simultaneous intervals."""
+"""Errors on the same images: paired differences from a leader with simultaneous intervals, and label curves.
+
+For a label curve, probes are trained on eighths, quarters, halves and all of the labels, up to three of a size that
+share no image, each within one of the next size. A power law with a floor, ``floor + scale * n^-exponent``,
+extrapolates the errors. Four sizes do not determine its three numbers, so that every law counts by how well it fits:
+the floor is uniform between 0 and the error with all labels, the exponent between 0.05 and 1.5, and the interval holds
+95 % of the posterior. It covers the choice of test images and of labels and the form of the law; nothing is expected
+where the error does not fall significantly, or where the interval is wider than the error.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..evaluation.bootstrap import N_DRAWS, Interval, error_draws, interval, outcomes_of
 from ..optional import requires_extra
+from .judging import Probe
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
@@ -17,9 +26,20 @@ with requires_extra("evaluate", needed_for="Choosing an encoder"):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Array = NDArray[Any]
+    Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
 
 _WEIGHTS_AT_A_TIME = 2_000_000
+SHARES = (8, 4, 2, 1)  # the labels over these
+FACTORS = (2.0, 4.0)  # times the labels that errors are expected for
+MOST_DRAWS = 3  # probes of a size
+FEWEST_SIZES = 3
+FALLS = 0.975  # probability with which the error must fall from the fewest labels to all
+WIDEST = 1.0  # width of the widest interval, as a share of the error with all labels
+_EXPONENTS = 0.05, 1.5
+_N_LAWS = 20_000
+_ROUNDING = 0.05  # points, so that errors of few images are not taken for exact
 
 
 @dataclass(slots=True, eq=False)
@@ -71,20 +91,13 @@ class Look:
         return float(stdtr(freedom, -(value - margin) / error))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """Errors of several contenders on the same images, with how certain they are."""
+def compared(
+    look: Look, names: Sequence[str], *, level: float, seed: int
+) -> tuple[dict[str, Interval], dict[str, Interval], float]:
+    """Contenders, the leader first, on the images of a look: errors, points behind the leader, optimism of its error.
 
-    errors: dict[str, Interval]  # percent, each with its own 95 % interval
-    behind: dict[str, Interval]  # points behind the first one, with simultaneous intervals; the others alone
-    optimism: float  # points by which the error of the best is too low, as the lowest of several
-
-
-def compared(look: Look, names: Sequence[str], *, level: float, seed: int) -> Compared:
-    """Contenders, the leader first, on the images of a look.
-
-    The intervals of differences hold together with the probability ``level`` whichever of them leads: the one critical
-    value is that of the largest of all pairs.
+    Errors in percent have 95 % intervals of their own. The intervals of differences are simultaneous, with one critical
+    value, that of the largest of all pairs. Optimism is the selection bias of the lowest of several errors, in points.
     """
     wrong = np.stack([look.wrong[name] for name in names], axis=1)  # (n, k)
     draws = error_percent_draws(wrong, look.clusters, seed=seed)  # (n_draws, k)
@@ -96,19 +109,15 @@ def compared(look: Look, names: Sequence[str], *, level: float, seed: int) -> Co
         apart = np.abs(moved[:, i + 1 :] - moved[:, [i]]) / spread[i, i + 1 :]
         largest = np.maximum(largest, apart.max(axis=1))
     width = float(np.quantile(largest, level)) * spread[0]
-    behind = {
-        name: Interval(value=value, ci_low=value - float(width[i]), ci_high=value + float(width[i]))
-        for i, name in enumerate(names)
-        if i and (value := float(errors[i] - errors[0])) is not None
-    }
+    behind = {}
+    for name, error, half in zip(names[1:], errors[1:], width[1:], strict=True):
+        value = float(error - errors[0])
+        behind[name] = Interval(value=value, ci_low=value - float(half), ci_high=value + float(half))
     resampled = errors + moved
     chosen = resampled.argmin(axis=1)
     optimism = float((errors[chosen] - resampled[np.arange(len(resampled)), chosen]).mean())
-    return Compared(
-        errors={name: interval(float(errors[i]), draws[:, i]) for i, name in enumerate(names)},
-        behind=behind,
-        optimism=max(0.0, optimism) if len(names) > 1 else 0.0,
-    )
+    own = {name: interval(float(errors[i]), draws[:, i]) for i, name in enumerate(names)}
+    return own, behind, max(0.0, optimism) if len(names) > 1 else 0.0
 
 
 def error_of(look: Look, name: str, *, seed: int) -> Interval:
@@ -144,3 +153,201 @@ def error_percent_draws(wrong: Any, clusters: Any, *, seed: int) -> Any:
         weights = random.standard_exponential((rows.stop - rows.start, n_groups))
         drawn[rows] = (weights @ above + added[0, rows]) / ((weights @ size)[:, None] + added[:, rows].sum(axis=0))
     return 100.0 * drawn
+
+
+# --- label curves -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPoint:
+    """The error with so many labels, percent."""
+
+    n_labels: int
+    error: Interval  # over test images and draws of the labels
+    n_draws: int  # probes; 0 of an expected one
+    gain: Interval | None = None  # of an expected one: points less than with all labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelCurve:
+    """The errors of an encoder by labels, and what is expected of more."""
+
+    encoder: str
+    points: tuple[LabelPoint, ...]  # fewest labels first; the last one has all
+    expected: tuple[LabelPoint, ...]  # with FACTORS times the labels; empty where nothing can be said
+    exponent: Interval | None  # of the power law
+    floor: Interval | None  # percent
+    refusal: str  # why nothing is expected, "" otherwise
+
+
+def label_parts(y: Rows, order: Rows, groups: Array | None) -> list[tuple[Rows, ...]]:
+    """Parts of the labels by size, fewest first: up to three a size, disjoint, each within one of the next size.
+
+    ``order`` are the images in the order of visits. Without groups the parts of a size have the classes alike. Sizes at
+    which a class has no image, or with fewer than two a class on average, are left out.
+    """
+    n_classes = len(np.unique(y))
+    turn = np.empty(len(y), np.int64)
+    if groups is None:
+        for label in np.unique(y):
+            mine = order[y[order] == label]
+            turn[mine] = np.arange(len(mine))
+    else:
+        _, first = np.unique(groups[order], return_index=True)
+        numbers = {int(groups[order[at]]): i for i, at in enumerate(np.sort(first))}
+        turn[order] = [numbers[int(group)] for group in groups[order]]
+    found = []
+    for share in SHARES:
+        parts = tuple(
+            part
+            for block in range(min(share, MOST_DRAWS))
+            if len(np.unique(y[part := np.sort(order[turn[order] % share == block])])) == n_classes
+        )
+        if share == 1 or (parts and min(map(len, parts)) >= 2 * n_classes):
+            found.append(parts or (np.sort(order),))
+    return found
+
+
+def label_curve(
+    encoder: str,
+    parts: Sequence[tuple[Rows, ...]],
+    x: Array,
+    y: Rows,
+    x_test: Array,
+    rows_test: Rows,
+    y_test: Rows,
+    *,
+    probe: Probe,
+    clusters: Array | None = None,
+    seed: int = 0,
+) -> LabelCurve:
+    """Measures the errors with parts of the labels and continues them.
+
+    ``parts`` are the training images of each probe, fewest first (:func:`label_parts`); ``x`` (n, dim) and ``y`` (n,)
+    are features and labels of all training images, ``x_test``, ``y_test`` and ``rows_test`` of the test images;
+    ``clusters`` (n_test,) numbers their groups; ``seed`` is that of the bootstrap.
+    """
+    columns: list[range] = []
+    sizes: list[int] = []
+    wrong: list[Array] = []
+    for some in parts:
+        columns.append(range(len(wrong), len(wrong) + len(some)))
+        sizes.append(round(float(np.mean([len(rows) for rows in some]))))
+        for rows in some:
+            predict = probe(encoder, rows, x[rows], y[rows])
+            wrong.append(np.asarray(predict(x_test, rows_test)) != y_test)
+    table = np.stack(wrong, axis=1)  # (n_test, n_probes)
+    draws = error_percent_draws(table, clusters, seed=seed)  # (n_draws, n_probes)
+    return continued(encoder, sizes, 100.0 * table.mean(axis=0), draws, columns, seed=seed)
+
+
+def continued(
+    encoder: str, sizes: Sequence[int], measured: Array, draws: Array, columns: Sequence[range], *, seed: int
+) -> LabelCurve:
+    """The curve of measured errors (n_probes,) with their bootstrap draws (n_draws, n_probes), percent.
+
+    ``columns`` are the probes of each size. Errors of different draws of the labels are taken to scatter by the same
+    share of the error at all sizes, beyond what the test images explain; a draw of the bootstrap has one such share.
+    """
+    random = np.random.default_rng([seed, 1])
+    means = [float(measured[list(some)].mean()) for some in columns]
+    shares = _scatter(measured, draws, columns, random) ** 0.5
+    values, drawn = [], []
+    for mean, some in zip(means, columns, strict=True):
+        moved = shares * mean * random.standard_normal(len(draws)) / len(some) ** 0.5
+        values.append(mean)
+        drawn.append(draws[:, some].mean(axis=1) + moved)
+    points = tuple(
+        LabelPoint(n_labels=n, error=interval(value, np.clip(one, 0, 100)), n_draws=len(some))
+        for n, value, one, some in zip(sizes, values, drawn, columns, strict=True)
+    )
+    table = np.stack(drawn, axis=1)
+    refusal = _why_not(sizes, values, table)
+    if refusal:
+        return LabelCurve(encoder=encoder, points=points, expected=(), exponent=None, floor=None, refusal=refusal)
+    floor, scale, exponent, weights = _laws(
+        np.array(sizes, np.float64), np.array(values), np.cov(table, rowvar=False), random
+    )
+    expected, known = [], []
+    for factor in FACTORS:
+        then = floor + scale * factor**-exponent
+        error, gain = _interval(then, weights), _interval(floor + scale - then, weights)
+        expected.append(LabelPoint(n_labels=round(factor * sizes[-1]), error=error, n_draws=0, gain=gain))
+        if (error.ci_high or 0.0) - (error.ci_low or 0.0) <= WIDEST * max(values[-1], _ROUNDING):
+            known.append(expected[-1])
+    if not known:
+        refusal = (
+            f"the laws that fit leave the error with {expected[0].n_labels:,} labels between "
+            f"{expected[0].error.ci_low:.1f} and {expected[0].error.ci_high:.1f} %"
+        )
+    return LabelCurve(
+        encoder=encoder,
+        points=points,
+        expected=tuple(known),
+        exponent=_interval(exponent, weights) if known else None,
+        floor=_interval(floor, weights) if known else None,
+        refusal=refusal,
+    )
+
+
+def _scatter(measured: Array, draws: Array, columns: Sequence[range], random: np.random.Generator) -> Array:
+    """Variances (n_draws,) of the errors of one size by the draw of the labels, as shares of the squared error.
+
+    As in :mod:`zoo.evaluation.bootstrap`, but of all sizes together, for three probes determine next to nothing.
+    """
+    squares, by_images, n_free = 0.0, 0.0, 0
+    for some in columns:
+        mean = float(measured[list(some)].mean())
+        if len(some) > 1 and mean > 0:
+            covariance = np.cov(draws[:, some] / mean, rowvar=False)
+            squares += float(np.square(measured[list(some)] / mean - 1).sum())
+            by_images += float(np.trace(covariance) - covariance.sum() / len(some))
+            n_free += len(some) - 1
+    if not n_free:
+        return np.zeros(len(draws))
+    return np.maximum(0.0, squares / random.chisquare(n_free, len(draws)) - by_images / n_free)
+
+
+def _why_not(sizes: Sequence[int], values: Sequence[float], table: Array) -> str:
+    if len(sizes) < FEWEST_SIZES:
+        return (
+            f"errors with {len(sizes)} numbers of labels say nothing of more, at least {FEWEST_SIZES} are needed: too "
+            "few labels to train on parts of them"
+        )
+    if values[-1] == 0:
+        return (
+            f"with {sizes[-1]:,} labels no test image is wrong, so that these images cannot show what more would bring"
+        )
+    if (table[:, 0] > table[:, -1]).mean() < FALLS:
+        return (
+            f"from {sizes[0]:,} to {sizes[-1]:,} labels the error does not fall by more than chance explains "
+            f"({values[0]:.1f} to {values[-1]:.1f} %)"
+        )
+    return ""
+
+
+def _interval(values: Array, weights: Array) -> Interval:
+    """The weighted median and the interval of 95 %."""
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    places = np.minimum(np.searchsorted(below, np.array([0.025, 0.5, 0.975]) * below[-1]), len(order) - 1)
+    low, middle, high = values[order[places]].tolist()
+    return Interval(value=middle, ci_low=low, ci_high=high)
+
+
+def _laws(
+    sizes: Array, values: Array, covariance: Array, random: np.random.Generator
+) -> tuple[Array, Array, Array, Array]:
+    """Floors, scales and exponents of power laws in multiples of all labels, and their weights, each (n_laws,)."""
+    precision = np.linalg.inv(covariance + _ROUNDING**2 * np.eye(len(values)))
+    floor = random.uniform(0.0, values[-1], _N_LAWS)
+    exponent = random.uniform(*_EXPONENTS, _N_LAWS)
+    shape = (sizes / sizes[-1]) ** -exponent[:, None]  # (n_laws, m)
+    above = values - floor[:, None]
+    information = np.einsum("li,ij,lj->l", shape, precision, shape)
+    best = np.einsum("li,ij,lj->l", shape, precision, above) / information
+    missed = above - best[:, None] * shape
+    log_weights = -0.5 * np.einsum("li,ij,lj->l", missed, precision, missed) - 0.5 * np.log(information)
+    scale = best + random.standard_normal(_N_LAWS) / np.sqrt(information)
+    weights = np.where(scale > 0, np.exp(log_weights - log_weights.max()), 0.0)
+    return floor, scale, exponent, weights

@@ -1,9 +1,7 @@
 """What an encoder must satisfy: licence, access, sizes, memory, speed and a condition, as filters over candidates.
 
-``zoo recommend`` and ``zoo choose`` read the same constraints. Each becomes one :class:`Filter`; :func:`filtered` lets
-candidates through them one after the other and says which one removed whom, and :func:`nearest` which encoders miss by
-least. Memory is computed from the network (:mod:`zoo.cards.costs`); the expected speed needs torch, and is asked for
-only where a constraint names it.
+``zoo recommend`` and ``zoo choose`` read the same constraints; each becomes one :class:`Filter`. Expected speeds need
+torch, which is imported only where a constraint asks for them.
 """
 
 from __future__ import annotations
@@ -16,13 +14,12 @@ from typing import Protocol, TypeVar
 from ..cards.catalogue import catalogue
 from ..cards.costs import BATCH_SIZE, Cost, cost_of, largest_batch_size, memory_bytes, why_unknown
 from ..cards.licences import LICENCE_WORDS, PERMISSIVE
-from ..cards.schema import EncoderCard, Missing
+from ..cards.schema import EncoderCard, Missing, fact_text
 from ..errors import MissingExtra, QueryError, UnknownName
 from ..results.facts import parsed_condition, satisfying, short_number, subjects
 
 ACCESS_WORDS = ("any", "open")
 DEVICES = ("cuda", "cpu")
-_N_NEAREST = 3
 
 
 class HasCard(Protocol):
@@ -54,14 +51,8 @@ class Constraints:
             raise QueryError(f"Found access {self.access!r}, expected {' or '.join(map(repr, ACCESS_WORDS))}.")
         if self.device is not None and self.device.partition(":")[0] not in DEVICES:
             raise QueryError(f"Found device {self.device!r}, expected {' or '.join(map(repr, DEVICES))}.")
-        numbers = {
-            "max_parameters": self.max_parameters,
-            "max_dim": self.max_dim,
-            "max_memory": self.max_memory,
-            "min_images_per_second": self.min_images_per_second,
-            "batch_size": self.batch_size,
-        }
-        for name, number in numbers.items():
+        for name in ("max_parameters", "max_dim", "max_memory", "min_images_per_second", "batch_size"):
+            number = getattr(self, name)
             if number is not None and not 0 < number < math.inf:
                 raise QueryError(f"Found {name} {number!r}, expected a number above 0.")
 
@@ -105,49 +96,28 @@ LeftOut = dict[str, list[str]]
 NOT_GONE = Filter("weights gone, see --include-gone", lambda one: one.card.weights.availability != "gone")
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """A limit that an encoder misses."""
-
-    limit: str  # "--max-memory 8GB"
-    value: str  # "9.1GB"; "" where the constraint is no number
-
-
-@dataclass(frozen=True, slots=True)
-class Nearest:
-    """An encoder that passes nearly all filters."""
-
-    encoder: str
-    misses: tuple[Miss, ...]
-
-    def __str__(self) -> str:
-        """Its name and what it misses by, as in a sentence."""
-        return f"{self.encoder} ({', '.join(miss.value or f'not {miss.limit}' for miss in self.misses)})"
-
-
-SpeedOf = Callable[[EncoderCard], float | None]
-"""Images a second of an encoder; None if that is not known."""
-
-
-def filters(constraints: Constraints, *, speed_of: SpeedOf | None = None) -> list[Filter]:
+def filters(constraints: Constraints) -> list[Filter]:
     """The filters of constraints, in the order of their fields; UnknownName if no encoder has that licence.
 
-    ``speed_of`` gives measured speeds, say; by default they are what :mod:`zoo.encoders.costs` expects of the device,
-    for which it runs two small networks there for two seconds.
+    Speeds are what :mod:`zoo.encoders.costs` expects of the device, on which it times two small networks.
     """
     found = _of_licence(constraints.licence)
     if constraints.access == "open":
-        found.append(Filter("--access open", lambda one: one.card.weights.availability == "open", _access))
-    if constraints.max_parameters is not None:
         found.append(
-            _at_most("--max-parameters", constraints.max_parameters, lambda card: card.architecture.n_parameters)
+            Filter(
+                "--access open",
+                lambda one: one.card.weights.availability == "open",
+                lambda card: f"access {fact_text(card.weights.availability)}",
+            )
         )
+    if (most := constraints.max_parameters) is not None:
+        found.append(_at_most("--max-parameters", most, lambda card: card.architecture.n_parameters, short_number))
     if constraints.max_dim is not None:
-        found.append(_at_most("--max-dim", constraints.max_dim, lambda card: card.representation.dim, plain=True))
+        found.append(_at_most("--max-dim", constraints.max_dim, lambda card: card.representation.dim, str))
     if constraints.max_memory is not None:
         found += _of_memory(constraints, constraints.max_memory)
     if constraints.min_images_per_second is not None:
-        found += _of_speed(constraints.min_images_per_second, speed_of or _expected_speed(constraints.device))
+        found += _of_speed(constraints.min_images_per_second, constraints.device)
     if constraints.where is not None:
         found.append(_of_condition(constraints.where))
     return found
@@ -171,7 +141,7 @@ def filtered(
             gone[one.reason] = [candidate.card.id for candidate in kept if not one.keeps(candidate)]
         if not after:
             which = f"that pass {' and '.join(passed)}" if passed else "there are"
-            near = ", ".join(map(str, nearest(everyone, filters)))
+            near = ", ".join(nearest(everyone, filters))
             advice = f"; the nearest: {near}" if near else ""
             return [], gone, f"No encoder is left: '{one.reason}' removes all {len(kept)} {which}{advice}."
         passed += [f"'{one.reason}'"] * one.is_asked
@@ -179,21 +149,19 @@ def filtered(
     return kept, gone, ""
 
 
-def nearest(everyone: Sequence[HasCard], filters: Sequence[Filter], *, n: int = _N_NEAREST) -> list[Nearest]:
-    """The ``n`` candidates that miss by least: those that fail the fewest filters, then by the smallest factor.
+def nearest(everyone: Sequence[HasCard], filters: Sequence[Filter], *, n: int = 3) -> list[str]:
+    """The ``n`` that miss by least, as "NAME (what it misses)": the fewest filters, then the smallest factor.
 
-    A filter without a number, such as a licence, counts as missed by more than any number; among candidates that miss
-    by the same, their order is kept.
+    A filter without a number, such as a licence, counts as missed by more than any number; ties keep their order.
     """
     found = []
     for candidate in everyone:
         card = candidate.card
         failed = [one for one in filters if not one.keeps(candidate)]
-        if not failed:
-            continue
-        factors = [math.inf if one.excess is None else one.excess(card) for one in failed]
-        misses = tuple(Miss(one.reason, "" if one.has is None else one.has(card)) for one in failed)
-        found.append((sum(map(math.isinf, factors)), len(failed), max(factors), Nearest(card.id, misses)))
+        if failed:
+            factors = [math.inf if one.excess is None else one.excess(card) for one in failed]
+            words = ", ".join(f"not {one.reason}" if one.has is None else one.has(card) for one in failed)
+            found.append((sum(map(math.isinf, factors)), len(failed), max(factors), f"{card.id} ({words})"))
     return [near for *_, near in sorted(found, key=lambda one: one[:3])[:n]]
 
 
@@ -206,12 +174,32 @@ def as_bytes(n_bytes: float) -> str:
     return f"{short_number(n_bytes)}B"
 
 
+def counted(n: int, noun: str, plural: str = "s") -> str:
+    """A number and its noun, as in "1 encoder"."""
+    return f"{n:,} {noun}{'' if n == 1 else plural}"
+
+
+def named(names: Sequence[str], most: int = 5) -> str:
+    """Names in a sentence, the first ones of many.
+
+    >>> named(["a", "b", "c"]), named(["a", "b", "c"], 2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def _of_licence(text: str) -> list[Filter]:
     wanted = [_known_licence(word.strip()) for word in text.split(",") if word.strip()] or [_known_licence("")]
     if "any" in wanted:
         return []
     reason = f"--licence {','.join(wanted)}"
-    return [Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted), _licence)]
+    return [Filter(reason, lambda one: any(_is_licensed(one.card, word) for word in wanted), _licence_words)]
+
+
+def _licence_words(card: EncoderCard) -> str:
+    return f"licence {fact_text(card.licence.weights)}"
 
 
 def _is_licensed(card: EncoderCard, word: str) -> bool:
@@ -239,18 +227,7 @@ def _known_licence(name: str) -> str:
     return known[name.casefold()]
 
 
-def _licence(card: EncoderCard) -> str:
-    licence = card.licence.weights
-    return f"licence {licence.value}" if isinstance(licence, Missing) else licence
-
-
-def _access(card: EncoderCard) -> str:
-    access = card.weights.availability
-    return f"access {access.value if isinstance(access, Missing) else access}"
-
-
-def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], *, plain: bool = False) -> Filter:
-    words: Callable[[float], str] = str if plain else short_number
+def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], words: Callable[[float], str]) -> Filter:
     unit = option.removeprefix("--max-")
     return Filter(
         f"{option} {words(limit)}",
@@ -261,7 +238,7 @@ def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], *, plain
 
 
 def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
-    cost: Callable[[EncoderCard], Cost | None] = _remembered(known_cost)
+    cost = _costs()
     device, n = constraints.memory_device, constraints.batch_size
 
     def needed(card: EncoderCard) -> float:
@@ -283,16 +260,22 @@ def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
     ]
 
 
-def _of_speed(limit: float, speed_of: SpeedOf) -> list[Filter]:
-    speed = _remembered(speed_of)
+def _of_speed(limit: float, device: str | None) -> list[Filter]:
+    from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
+
+    known = _costs()
+
+    def speed(card: EncoderCard) -> float | None:
+        cost = known(card)
+        return None if cost is None else expected_images_per_second(cost, device)
 
     def slowness(card: EncoderCard) -> float:
-        known = speed(card)
-        return math.inf if not known else limit / known
+        rate = speed(card)
+        return math.inf if not rate else limit / rate
 
     def words(card: EncoderCard) -> str:
-        known = speed(card)
-        return "speed not known" if known is None else f"{short_number(float(f'{known:.3g}'))} images a second"
+        rate = speed(card)
+        return "speed not known" if rate is None else f"{short_number(float(f'{rate:.3g}'))} images a second"
 
     reason = f"--min-images-per-second {limit:g}"
     return [
@@ -301,29 +284,16 @@ def _of_speed(limit: float, speed_of: SpeedOf) -> list[Filter]:
     ]
 
 
-def _expected_speed(device: str | None) -> SpeedOf:
-    from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
+def _costs() -> Callable[[EncoderCard], Cost | None]:
+    """:func:`known_cost`, called once an encoder; cards are not hashable."""
+    found: dict[str, Cost | None] = {}
 
-    def speed(card: EncoderCard) -> float | None:
-        cost = known_cost(card)
-        return None if cost is None else expected_images_per_second(cost, device)
+    def cost(card: EncoderCard) -> Cost | None:
+        if card.id not in found:
+            found[card.id] = known_cost(card)
+        return found[card.id]
 
-    return speed
-
-
-Value = TypeVar("Value")
-
-
-def _remembered(of: Callable[[EncoderCard], Value]) -> Callable[[EncoderCard], Value]:
-    """The same function, called once an encoder; cards are no keys, for they hold dictionaries."""
-    known: dict[str, Value] = {}
-
-    def remembered(card: EncoderCard) -> Value:
-        if card.id not in known:
-            known[card.id] = of(card)
-        return known[card.id]
-
-    return remembered
+    return cost
 
 
 def _of_condition(text: str) -> Filter:
@@ -333,7 +303,7 @@ def _of_condition(text: str) -> Filter:
 
     def keeps(one: HasCard) -> bool:
         name = one.card.id
-        if name in listed or name in everyone:
+        if name in everyone:
             return name in listed
         return bool(satisfying(parsed, subjects([name], with_risks=reads_results)))
 

@@ -2,8 +2,7 @@
 
 A chunk has the images that a rung adds, and a folder of its own among those of ``zoo evaluate``. Its images follow from
 the data set, the seed and the size of the first rung alone, so that a race that was stopped, or is run again with other
-encoders or constraints, computes only what is not there. Features of a whole part, as ``zoo features`` and ``zoo
-evaluate`` keep them, are read from there.
+encoders, computes only what is missing. Features of a whole part that are kept are read instead.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
-from ..cards.costs import Cost, cost_of, memory_bytes
+from ..cards.costs import cost_of, memory_bytes
 from ..datasets import ImageData, ImageSet
 from ..encoders.costs import expected_images_per_second
 from ..encoders.preprocess import build_preprocess
@@ -30,7 +29,7 @@ from ..features.store import preprocess_hash
 from ..files import replaced
 from ..optional import requires_extra
 from ..progress import Progress, Silent
-from .visiting import Schedule
+from .judging import Schedule
 
 with requires_extra("models", needed_for="Choosing an encoder"):
     import numpy as np
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Rows = NDArray[np.int64]
 
-PARTS = ("train", "val")
 _MOST_LOADED = 2  # encoders that are kept in memory; the last rungs go on with few
 _WARMING = 4  # images of a first forward pass, which sets things up and is not timed
 _SPEED = "speed.json"
@@ -96,23 +94,25 @@ class Ground:
     loaded: dict[str, tuple[torch.nn.Module, Any]] = field(default_factory=dict)
     _chunk_images: dict[tuple[str, int], ImageSet] = field(default_factory=dict)
 
-    def part(self, name: str) -> ImageSet:
-        images: ImageSet = getattr(self.data, name)
-        return images
+    @property
+    def parts(self) -> dict[str, ImageSet]:
+        return {"train": self.data.train, "val": self.data.val}
 
     @cached_property
     def chunks(self) -> dict[str, list[Rows]]:
         """The images of each chunk of each part, in the order of visits."""
-        orders = {"train": self.schedule.train, "val": self.schedule.test}
-        ends = {part: sorted({size[i] for size in self.schedule.sizes}) for i, part in enumerate(PARTS)}
-        return {part: np.split(orders[part], ends[part][:-1]) for part in PARTS}
+        n_train, n_test = ([*dict.fromkeys(ends)] for ends in zip(*self.schedule.sizes, strict=True))
+        return {
+            "train": np.split(self.schedule.train, n_train[:-1]),
+            "val": np.split(self.schedule.test, n_test[:-1]),
+        }
 
     @cached_property
     def chunk_of(self) -> dict[str, tuple[Rows, Rows]]:
         """For each part, the chunk of each image and its row there."""
         found = {}
         for part, chunks in self.chunks.items():
-            number = np.empty(len(self.part(part)), np.int64)
+            number = np.empty(len(self.parts[part]), np.int64)
             row = np.empty_like(number)
             for i, rows in enumerate(chunks):
                 number[rows], row[rows] = i, np.arange(len(rows))
@@ -122,7 +122,7 @@ class Ground:
     def chunk_images(self, part: str, number: int) -> ImageSet:
         """The images of a chunk; the part itself where the chunk is all of it, in its order."""
         if (part, number) not in self._chunk_images:
-            images, rows = self.part(part), self.chunks[part][number]
+            images, rows = self.parts[part], self.chunks[part][number]
             is_all = len(rows) == len(images) and np.array_equal(rows, np.arange(len(images)))
             some = images if is_all else images.subset(rows, split=f"{images.split} part {number + 1}")
             self._chunk_images[part, number] = some
@@ -130,9 +130,8 @@ class Ground:
 
     @cached_property
     def device(self) -> str:
-        wanted = self.how.device
-        if wanted is not None:
-            return wanted
+        if self.how.device is not None:
+            return self.how.device
         return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
     @cached_property
@@ -141,10 +140,6 @@ class Ground:
         if self.device.startswith("cuda"):
             return str(torch.cuda.get_device_name(self.device))
         return f"{self.device} of {platform.node() or 'this machine'}, {torch.get_num_threads()} threads"
-
-    def expected_speed(self, cost: Cost) -> float:
-        """Images a second to expect of a network here."""
-        return expected_images_per_second(cost, self.device, batch_size=self.how.batch_size)
 
     def encoder(self, name: str) -> tuple[torch.nn.Module, Any]:
         """An encoder and its preprocessing; the last ones stay in memory."""
@@ -193,7 +188,8 @@ class ImageContender:
         cost = cost_of(catalogue()[self.name]) if self.expects else None
         if cost is None:
             return None, ""
-        return 1.0 / self.ground.expected_speed(cost), "expected"
+        rate = expected_images_per_second(cost, self.ground.device, batch_size=self.ground.how.batch_size)
+        return 1.0 / rate, "expected"
 
     @property
     def memory(self) -> tuple[int | None, str]:
@@ -205,14 +201,10 @@ class ImageContender:
             return None, ""
         return memory_bytes(cost, self.batch_size, device=self.ground.device), "computed"
 
-    @cached_property
-    def _preprocess_hash_of_card(self) -> str:
-        return preprocess_hash(build_preprocess(catalogue()[self.name].preprocess))
-
     @property
     def facts(self) -> list[str]:
         """What decides its features, once some were read."""
-        images = [self.ground.part(part).fingerprint for part in PARTS]
+        images = [part.fingerprint for part in self.ground.parts.values()]
         return [self.name, self._weights_hash, self._preprocess_hash, self.ground.how.precision, *images]
 
     def features(self, part: str, rows: Rows) -> Floats:
@@ -232,31 +224,27 @@ class ImageContender:
 
     def whole(self, part: str) -> Features | None:
         """The features of a whole part where they were kept."""
-        images = self.ground.part(part)
+        images = self.ground.parts[part]
         return self._checked(load_features(self._folder(images))) if self._is_there(images) else None
 
     def part(self, part: str) -> Features:
         """The features of a whole part, computed where they are not there, and kept as ``zoo evaluate`` finds them."""
         found = self.whole(part)
-        if found is None:
-            images = self.ground.part(part)
-            x = self.features(part, np.arange(len(images)))
-            some = self.chunk(part, 0)
-            origin = replace(some.origin, split=images.split, images_hash=images.fingerprint)
-            found = Features(
-                x=x,
-                y=images.labels,
-                origin=origin,
-                names=list(images.names),
-                classes=images.classes,
-                contents=images.contents,
-                groups=images.groups,
-                tags=images.tags,
-            )
-            folder = self._folder(images)
-            found.save(folder)
-            found = load_features(folder)
-        return found
+        if found is not None:
+            return found
+        images = self.ground.parts[part]
+        origin = self.chunk(part, 0).origin
+        Features(
+            x=self.features(part, np.arange(len(images))),
+            y=images.labels,
+            origin=replace(origin, split=images.split, images_hash=images.fingerprint),
+            names=list(images.names),
+            classes=images.classes,
+            contents=images.contents,
+            groups=images.groups,
+            tags=images.tags,
+        ).save(self._folder(images))
+        return load_features(self._folder(images))
 
     def chunk(self, part: str, number: int) -> Features:
         """The features of one chunk."""
@@ -267,7 +255,7 @@ class ImageContender:
 
     def n_missing(self, part: str, rows: Rows) -> int:
         """How many of these images are in chunks that would have to be computed."""
-        if self._is_there(self.ground.part(part)):
+        if self._is_there(self.ground.parts[part]):
             return 0
         n_of_chunks = np.bincount(self.ground.chunk_of[part][0][rows]).tolist()
         missing = (n for i, n in enumerate(n_of_chunks) if n and not self._is_there(self.ground.chunk_images(part, i)))
@@ -284,7 +272,8 @@ class ImageContender:
 
     def _checked(self, found: Features) -> Features:
         """Features by the preprocessing of the card, and of the same weights as all others of this contender."""
-        if self.ground.load is None and found.origin.preprocess_hash != self._preprocess_hash_of_card:
+        of_card = preprocess_hash(build_preprocess(catalogue()[self.name].preprocess))
+        if self.ground.load is None and found.origin.preprocess_hash != of_card:
             raise DataError(
                 f"The features of {self.name} in {found.where} were made with another preprocessing than that of its "
                 "card; remove the folder to compute them again."
@@ -334,8 +323,7 @@ class ImageContender:
 
     def _timed(self, encoder: torch.nn.Module, preprocess: Any, images: ImageSet, folder: Path) -> Features:
         how = asdict(self.ground.how) | {"batch_size": self.batch_size, "skip_corrupt": False}
-        representation = self.name.partition("@")[2] or "card"
-        of_encoder: dict[str, Any] = {"name": self.name, "representation": representation}
+        of_encoder: dict[str, Any] = {"name": self.name, "representation": self.name.partition("@")[2] or "card"}
         if not self._is_warm:
             few = images.subset(np.arange(min(_WARMING, len(images))), split="first")
             featurise(encoder, preprocess, few, **of_encoder, **how)
@@ -371,18 +359,17 @@ class ImageContender:
             return None
 
     def _remember(self, seconds: float, n: int, peak: int | None) -> None:
-        """Joins a measured run with those before; of equally large batches alone."""
-        known = self.speed
-        total, n_all = seconds, n
+        """Joins a measured run with those before, of equally large batches."""
+        known, n_all = self.speed, n
         if known is not None and known.batch_size == self.batch_size:
-            total, n_all = total + known.seconds_per_image * known.n_images, n_all + known.n_images
+            seconds, n_all = seconds + known.seconds_per_image * known.n_images, n + known.n_images
             peak = max((one for one in (peak, known.peak_bytes) if one is not None), default=None)
-        self.speed = Speed(seconds_per_image=total / n_all, n_images=n_all, batch_size=self.batch_size, peak_bytes=peak)
+        self.speed = Speed(
+            seconds_per_image=seconds / n_all, n_images=n_all, batch_size=self.batch_size, peak_bytes=peak
+        )
         try:
-            everything = json.loads(self._speed_file.read_bytes())
-        except (OSError, ValueError):
-            everything = {}
-        if not isinstance(everything, dict):
+            everything = dict(json.loads(self._speed_file.read_bytes()))
+        except (OSError, ValueError, TypeError):
             everything = {}
         everything[self._speed_key] = asdict(self.speed)
         try:

@@ -1,23 +1,17 @@
-"""Which error to expect of an encoder before it has seen the user's images: measured, reported, or that of its kin.
+"""The error to expect of an encoder before it has seen the user's images: measured, reported, or that of its kin.
 
 All numbers are brought to one scale, the error of a linear probe on ImageNet-1K with as many labels a class as the user
-has, in percent, because that is where most encoders were measured. What is not measured there is translated by a
-straight line between the log odds of two errors, fitted to the encoders of which both are known; its standard deviation
-is that of a new point about the line, and is stated with it:
+has, in percent. What was not measured there is translated by a straight line between the log odds of two errors, fitted
+to the encoders of which both are known, with the standard deviation of a new point about the line:
 
 * a measurement in other settings, or with all labels alone;
-* an accuracy that somebody reported: of a linear probe directly; of nearest neighbours, zero-shot, a classifier of its
-  own or a fine-tuned network by way of those with a linear probe too. No encoder has both a linear probe and an
-  attentive one, which is therefore taken for a linear probe, with a wider margin;
+* a reported accuracy: of a linear probe directly, of other protocols by way of the encoders with a linear probe too (an
+  attentive probe is taken for a linear one, with a wider margin);
 * for an encoder of which nothing is known, the median of its family, or else of its kind of objective, moved to its
   size by the slope of its kind over the number of parameters, and no better than the best of them.
 
-An encoder that was trained with ImageNet's labels is taken for a self-supervised one with its error with all labels,
-for with fewer labels that is flattered most; :data:`FLATTERED` is added to its standard deviation. What was measured on
-the user's own images counts before all else; the mean difference of log odds to the errors expected before brings it to
-the common scale.
-
-ImageNet's order is a prior for other images, no more: the race on the images decides.
+An encoder trained with ImageNet's labels is treated as a self-supervised one with its error with all labels, and
+:data:`FLATTERED` is added to its standard deviation. Measurements on the user's own images come first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Figures of a choice: ranking, error against cost, label curve, rungs of the race, and where an error comes from.
+"""Figures of a choice, each drawn for a width, as SVG in the colours of the page around it (:func:`as_svg`).
 
-Each is drawn for a width, so that a page has one for a desk and one for a phone, and saved as SVG that takes the ink of
-the page around it (:func:`as_svg`), light or dark. Lower is better in all of them, and says so.
+Lower is better in all of them.
 """
 
 from __future__ import annotations
@@ -9,8 +8,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
     from ..evaluation.bootstrap import Interval
-    from .more_labels import LabelCurve
+    from .comparing import LabelCurve
 
 _INK, _LINE = "#010203", "#040506"  # stand for the colours of the page
 _BY_VERDICT = {"leader": "#0072B2", "tie": "#56B4E9", "not told apart": "#CC79A7", "worse": "#D55E00"}
@@ -37,7 +35,7 @@ _DECADE = 5.0  # ratio of the largest to the smallest value from which on an axi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One encoder in the ranking."""
+    """The error of one encoder."""
 
     name: str
     error: Interval  # percent
@@ -45,23 +43,12 @@ class Bar:
     is_final: bool  # probed with the others of the last rung, and so comparable with them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One encoder against what it costs."""
-
-    name: str
-    error: Interval  # percent
-    cost: float  # in the unit of the axis
-    verdict: str
-
-
 def ranking(bars: Sequence[Bar], width: float) -> Drawing:
     """Errors with their intervals, best first; hollow where an encoder was dropped before the end."""
     drawing, (axes,) = new_figure(width=width, height=0.75 + _ROW_INCHES * len(bars))
     for place, bar in enumerate(bars):
         colour = _colour(bar.verdict)
-        low, high = _ends(bar.error)
-        axes.plot([low, high], [place, place], color=colour, linewidth=3.0, alpha=0.45, solid_capstyle="butt")
+        axes.plot(_ends(bar.error), [place, place], color=colour, linewidth=3.0, alpha=0.45, solid_capstyle="butt")
         axes.plot(
             bar.error.value, place, "o", color=colour, markersize=5.5, fillstyle="full" if bar.is_final else "none"
         )
@@ -69,29 +56,46 @@ def ranking(bars: Sequence[Bar], width: float) -> Drawing:
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("error, percent (lower is better)")
-    _key(drawing, axes, [bar.verdict for bar in bars], n_columns=4 if width > _WIDE else 2)
+    _key(drawing, [bar.verdict for bar in bars], width)
     return drawing
 
 
-def against_cost(points: Sequence[Point], width: float, *, label: str, more_is_better: bool) -> Drawing:
-    """Error against a cost, with the front of those that none beats in both."""
+def against_cost(
+    bars: Sequence[Bar], costs: Sequence[float], width: float, *, label: str, more_is_better: bool
+) -> Drawing:
+    """Error against a cost, with the Pareto front."""
     drawing, (axes,) = new_figure(width=width, height=3.0)
-    _scale(axes, [one.cost for one in points])
-    front = pareto([(one.cost, one.error.value) for one in points], more_is_better=more_is_better)
-    if len(front) > 1:
-        path = sorted((points[i].cost, points[i].error.value) for i in front)
-        axes.plot(*zip(*path, strict=True), color=_INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
-    named = []
-    for i, one in enumerate(points):
-        low, high = _ends(one.error)
-        axes.plot([one.cost, one.cost], [low, high], color=_colour(one.verdict), alpha=0.45, linewidth=2.0)
-        axes.plot(one.cost, one.error.value, "o" if i in front else "s", color=_colour(one.verdict), markersize=5)
-        if i in front or one.verdict == "leader":
-            named.append(i)
+    _scale(axes, costs)
+    points = [(cost, bar.error.value) for bar, cost in zip(bars, costs, strict=True)]
+    front = pareto(points, more_is_better=more_is_better)
+    path = sorted(points[i] for i in front)
+    axes.plot(*zip(*path, strict=True), color=_INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+    for i, (bar, cost) in enumerate(zip(bars, costs, strict=True)):
+        colour = _colour(bar.verdict)
+        axes.plot([cost, cost], _ends(bar.error), color=colour, alpha=0.45, linewidth=2.0)
+        axes.plot(cost, bar.error.value, "o" if i in front else "s", color=colour, markersize=5)
     axes.margins(x=0.06, y=0.16)
-    _name(axes, [points[i] for i in sorted(named, key=lambda i: points[i].cost)], width)
+    axes.get_xlim()  # has the limits computed, which the transformation below needs
+    named = sorted(
+        (cost, bar.error.value, bar.name)
+        for i, (bar, cost) in enumerate(zip(bars, costs, strict=True))
+        if i in front or bar.verdict == "leader"
+    )
+    for place, (cost, error, name) in enumerate(named):  # above and below by turns, within the ends of the axis
+        across = float(axes.transAxes.inverted().transform(axes.transData.transform((cost, error)))[0])
+        side: Any = "left" if across < _NEAR_END else "right" if across > 1 - _NEAR_END else "center"
+        axes.annotate(
+            _short(name, width),
+            (cost, error),
+            (0, -9 if place % 2 else 9),
+            textcoords="offset points",
+            ha=side,
+            va="top" if place % 2 else "bottom",
+            size=6.5,
+            color=_INK,
+        )
     axes.set(xlabel=label, ylabel="error, percent (lower is better)")
-    _key(drawing, axes, [one.verdict for one in points], n_columns=4 if width > _WIDE else 2)
+    _key(drawing, [bar.verdict for bar in bars], width)
     return drawing
 
 
@@ -113,6 +117,8 @@ def pareto(points: Sequence[tuple[float, float]], *, more_is_better: bool) -> se
 
 def label_curve(curves: Sequence[LabelCurve], width: float) -> Drawing:
     """Errors with parts of the labels; what is expected of more is dashed and hollow."""
+    from matplotlib.ticker import NullLocator
+
     drawing, (axes,) = new_figure(width=width, height=3.0)
     axes.set_xscale("log")
     for place, curve in enumerate(curves):
@@ -125,42 +131,21 @@ def label_curve(curves: Sequence[LabelCurve], width: float) -> Drawing:
             beyond = [path[-1], *((point.n_labels, point.error.value) for point in curve.expected)]
             axes.plot(*zip(*beyond, strict=True), color=colour, linestyle=(0, (3, 2)))
             axes.plot(*zip(*beyond[1:], strict=True), mark, color=colour, fillstyle="none")
-    every = {point.n_labels for curve in curves for point in (*curve.points, *curve.expected)}
-    _counts(axes, sorted(every), width)
+    counts = sorted({point.n_labels for curve in curves for point in (*curve.points, *curve.expected)}, reverse=True)
+    ticks = counts[:: math.ceil(len(counts) / (8 if width > _WIDE else 4))]  # as many as can be read
+    axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set(xlabel="labelled images", ylabel="error, percent (lower is better)")
     handles, labels = axes.get_legend_handles_labels()
     drawing.legend(handles, labels, loc="outside lower center", ncols=2 if width > _WIDE else 1)
     return drawing
 
 
-def rungs(
-    n_train: Sequence[int], errors: Mapping[str, Sequence[float | None]], verdicts: Mapping[str, str], width: float
-) -> Drawing:
-    """Errors at each rung of the race, a line an encoder; a cross is where one was dropped."""
-    drawing, (axes,) = new_figure(width=width, height=3.2)
-    places = range(len(n_train))
-    for name, values in errors.items():
-        there = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
-        if not there:
-            continue
-        colour = _colour(verdicts.get(name, ""))
-        x, y = zip(*there, strict=True)
-        stays = x[-1] == len(n_train) - 1
-        axes.plot(x, y, color=colour, linewidth=1.6 if stays else 0.8, alpha=1.0 if stays else 0.7)
-        axes.plot(x[-1], y[-1], "o" if stays else "x", color=colour, markersize=5)
-    axes.set_xticks(list(places), [f"{n:,}" for n in n_train])
-    axes.margins(x=0.08)
-    axes.set(xlabel="labelled images to learn from", ylabel="error, percent (lower is better)")
-    _key(drawing, axes, [*verdicts.values()], n_columns=4 if width > _WIDE else 2)
-    return drawing
-
-
 def decomposition(parts: Mapping[str, float], width: float) -> Drawing:
     """The parts of an error, in points, as bars from zero; they add up to the error."""
     drawing, (axes,) = new_figure(width=width, height=0.7 + 0.3 * len(parts))
-    colours = [*COMPONENT_COLOURS.values()]
     for place, (name, value) in enumerate(parts.items()):
-        axes.barh(place, value, color=COMPONENT_COLOURS.get(name, colours[place % len(colours)]), height=0.6)
+        axes.barh(place, value, color=COMPONENT_COLOURS.get(name, _OTHER), height=0.6)
         axes.annotate(
             f"{value:.2f}", (max(value, 0.0), place), (4, 0), textcoords="offset points", va="center", color=_INK
         )
@@ -192,25 +177,6 @@ def _short(name: str, width: float) -> str:
     return (name if len(name) <= most else f"{name[: most - 8]}…{name[-7:]}").replace("$", r"\$")
 
 
-def _name(axes: Axes, points: Sequence[Point], width: float) -> None:
-    """Writes names beside points, above and below by turns, and never across the ends of the axis."""
-    axes.get_xlim()  # has the limits computed, which the transformation below needs
-    for place, one in enumerate(points):
-        above = place % 2 == 0
-        across = float(axes.transAxes.inverted().transform(axes.transData.transform((one.cost, one.error.value)))[0])
-        side: Any = "left" if across < _NEAR_END else "right" if across > 1 - _NEAR_END else "center"
-        axes.annotate(
-            _short(one.name, width),
-            (one.cost, one.error.value),
-            (0, 9 if above else -9),
-            textcoords="offset points",
-            ha=side,
-            va="bottom" if above else "top",
-            size=6.5,
-            color=_INK,
-        )
-
-
 def _scale(axes: Axes, values: Sequence[float]) -> None:
     """A logarithmic axis with ticks in plain numbers, or a linear one where the values are close."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -223,25 +189,14 @@ def _scale(axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _counts(axes: Axes, counts: Sequence[int], width: float) -> None:
-    """Ticks at numbers of labels, as many as can be read."""
-    from matplotlib.ticker import NullLocator
-
-    most = 8 if width > _WIDE else 4
-    step = math.ceil(len(counts) / most)
-    ticks = counts[::-1][::step][::-1]
-    axes.set_xticks(ticks, [f"{n:,}" for n in ticks])
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _key(drawing: Drawing, axes: Axes, verdicts: Sequence[str], *, n_columns: int) -> None:
+def _key(drawing: Drawing, verdicts: Sequence[str], width: float) -> None:
     """A legend of the colours that are there."""
     from matplotlib.lines import Line2D
 
     order = [verdict for verdict in (*_BY_VERDICT, "failed") if verdict in verdicts]
     handles = [Line2D([], [], color=_colour(one), marker="o", linestyle="", label=one) for one in order]
     if len(handles) > 1:
-        drawing.legend(handles=handles, loc="outside lower center", ncols=n_columns, handlelength=1.0)
+        drawing.legend(handles=handles, loc="outside lower center", ncols=4 if width > _WIDE else 2, handlelength=1.0)
 
 
 # --- SVG for a page --------------------------------------------------------------------------------------------------
@@ -259,16 +214,6 @@ _OF_PAGE = {  # the darkest colours have lighter ones on a dark page
     "#009e73": "var(--green, #009e73)",
 }
 _SIZE = re.compile(r'<svg ([^>]*?)width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
-_GROUP = re.compile(r'<g id="[^"]*">')
-
-
-@contextmanager
-def _page_style(name: str) -> Iterator[None]:
-    with style(), requires_extra("study", needed_for="A figure"):
-        import matplotlib
-
-        with matplotlib.rc_context({**_PAGE_STYLE, "svg.hashsalt": name}):
-            yield
 
 
 def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
@@ -277,14 +222,16 @@ def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
     Its text is text, which matplotlib has escaped. Its colours are those of the page: ``currentColor``, ``--line``,
     ``--blue``, ``--red`` and ``--green``.
     """
-    with _page_style(name):
-        file = io.StringIO()
+    with requires_extra("study", needed_for="A figure"):
+        import matplotlib
+    file = io.StringIO()
+    with style(), matplotlib.rc_context({**_PAGE_STYLE, "svg.hashsalt": name}):
         draw(width).savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = file.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = _SIZE.sub(r'<svg \1width="100%" style="max-width: \2pt"', text, count=1)
-    text = _GROUP.sub("<g>", text)
+    text = re.sub(r'<g id="[^"]*">', "<g>", text)
     for colour, of_page in _OF_PAGE.items():
         text = text.replace(colour, of_page)
     return text

@@ -1,17 +1,22 @@
-"""What judges contenders in a race: cheap scores with an outcome for each image, and the probe, cached on disk."""
+"""The images of a race: their labels, the order of visits, and what judges on them: ridge regression, and the probe.
+
+Training images come in a seeded random order that is stratified by class, test images in a random one, whole groups
+together. A rung has twice as many images as the one before and only adds to them, so that races over other contenders,
+or with another budget, visit the same images in the same steps.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..datasets.subsets import held_out
+from ..datasets.subsets import held_out, raw_draws
 from ..errors import DataError
 from ..evaluation.transferability.components import Labelled
 from ..evaluation.transferability.leave_one_out import ridge_of
@@ -24,8 +29,6 @@ with requires_extra("evaluate", needed_for="Choosing an encoder"):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .visiting import Task
-
     Floats = NDArray[np.float32]
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
@@ -34,11 +37,145 @@ PROTOCOL = "zoo-logistic-2"  # of the probe
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
 _FORMAT = "zoo-choice-probe-1"
 _UNKNOWN = -1  # no label is below 0
+_TRAIN_STREAM, _TEST_STREAM = 7_301, 7_302  # keep the orders apart from all other draws of a seed
+_FEWEST_A_CLASS = 2  # training images in the first rung
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Task:
+    """Labels of the training and the test images.
+
+    Attributes
+    ----------
+    y_train, y_test : int64 arrays, shapes (n_train,) and (n_test,)
+    groups_train, groups_test : uint64 arrays of these shapes, or None
+        Images with the same number (of one patient, or copies of each other) are not independent: they go together
+        into a rung and into a resample.
+    classes : tuple of str
+        Names for messages.
+
+    Raises
+    ------
+    DataError
+        If no probe can be trained or tested on them; says why.
+    """
+
+    y_train: NDArray[np.int64]
+    y_test: NDArray[np.int64]
+    groups_train: NDArray[np.uint64] | None = None
+    groups_test: NDArray[np.uint64] | None = None
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not len(self.y_train) or not len(self.y_test):
+            raise DataError("A part of the images is empty; expected training images and test images.")
+        present, counts = np.unique(self.y_train, return_counts=True)
+        if len(present) < 2:
+            raise DataError(
+                f"All {len(self.y_train):,} training images have the label {self._name(present[0])}; expected at least "
+                "two classes to tell apart."
+            )
+        if counts.max() < 2:
+            raise DataError(
+                f"Each of the {len(present):,} classes has one training image, so that none is left to choose the "
+                "settings of a probe on; expected two or more of some class."
+            )
+        unknown = np.setdiff1d(self.y_test, present)
+        if len(unknown):
+            raise DataError(
+                f"{int((self.y_test == unknown[0]).sum()):,} test images have the label {self._name(unknown[0])}, "
+                "which no training image has; expected every class among the training images."
+            )
+
+    @property
+    def n_train(self) -> int:
+        return len(self.y_train)
+
+    @property
+    def n_test(self) -> int:
+        return len(self.y_test)
+
+    def _name(self, label: Any) -> str:
+        return repr(self.classes[int(label)]) if 0 <= int(label) < len(self.classes) else str(int(label))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schedule:
+    """In which order images are visited, and how many a rung has; a race over other contenders has the same."""
+
+    train: Rows
+    test: Rows
+    sizes: tuple[tuple[int, int], ...]  # training and test images of each rung
+
+
+def schedule(task: Task, *, first_images: int, seed: int) -> Schedule:
+    """The orders of the images and the sizes of the rungs.
+
+    Every beginning of the training images has all classes alike, as far as whole images and groups allow; the first
+    rung has all classes.
+    """
+    train = _stratified(task.y_train, task.groups_train, key=(seed, _TRAIN_STREAM))
+    test = _stratified(np.zeros_like(task.y_test), task.groups_test, key=(seed, _TEST_STREAM))
+    ends_train, ends_test = _ends(train, task.groups_train), _ends(test, task.groups_test)
+    half = first_images / 2
+    fewest: float = max(half, _FEWEST_A_CLASS * len(np.unique(task.y_train)))
+    if task.n_train <= 2 * first_images:  # all labels from the start: the probe judges
+        fewest = task.n_train
+    sizes: list[tuple[int, int]] = []
+    n_train, n_test = float(fewest), half
+    while not sizes or sizes[-1] != (task.n_train, task.n_test):
+        whole = _up_to(ends_train, n_train), _up_to(ends_test, n_test)
+        if not sizes or whole != sizes[-1]:
+            sizes.append(whole)
+        n_train, n_test = 2 * n_train, 2 * n_test
+    return Schedule(train=train, test=test, sizes=tuple(sizes))
+
+
+def _stratified(y: NDArray[np.int64], groups: NDArray[np.uint64] | None, *, key: tuple[int, ...]) -> Rows:
+    """Positions in a random order of whole groups, each beginning of which has all classes alike."""
+    n = len(y)
+    number = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
+    n_groups = int(number.max()) + 1
+    ranks = raw_draws(key, n_groups)
+    size = np.bincount(number, minlength=n_groups)
+    classes, place = np.unique(y, return_inverse=True)
+    table = np.zeros((n_groups, len(classes)), np.int64)
+    np.add.at(table, (number, place.reshape(-1)), 1)
+    main = table.argmax(axis=1)  # the class of most of its images
+    order = np.lexsort((ranks, main))
+    before = np.cumsum(size[order]) - size[order]
+    n_of = np.bincount(main, weights=size, minlength=len(classes))
+    started = np.cumsum(n_of) - n_of
+    due = np.empty(n_groups)
+    due[order] = (before - started[main[order]]) / n_of[main[order]]
+    turn = np.empty(n_groups, np.int64)
+    turn[np.lexsort((ranks, due))] = np.arange(n_groups)
+    return np.lexsort((np.arange(n), turn[number])).astype(np.int64)
+
+
+def _ends(order: Rows, groups: NDArray[np.uint64] | None) -> Rows:
+    """How many images there may be in a beginning of whole groups, ascending."""
+    if groups is None:
+        return np.arange(1, len(order) + 1)
+    ordered = groups[order]
+    return np.append(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, len(order))
+
+
+def _up_to(ends: Rows, n: float) -> int:
+    return int(ends[min(int(np.searchsorted(ends, n)), len(ends) - 1)])
+
+
+def clusters_of(groups: NDArray[np.uint64] | None, order: Rows) -> Any:
+    """Numbers of groups in the order of visits; None without groups."""
+    return None if groups is None else np.unique(groups[order], return_inverse=True)[1].reshape(-1)
+
+
+# --- what judges ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """Labelled features of one rung, and test features that no score sees the labels of before it has predicted."""
+    """Labelled features of one rung."""
 
     x_train: Floats  # (n_train, dim), in the order of visits
     y_train: NDArray[np.int64]
@@ -50,50 +187,17 @@ class Chunk:
         """The same with the first quarter of the labels."""
         n = max(len(self.y_train) // 4, 1)
         groups = None if self.groups is None else self.groups[:n]
-        return Chunk(
-            x_train=self.x_train[:n], y_train=self.y_train[:n], x_test=self.x_test, y_test=self.y_test, groups=groups
-        )
+        return replace(self, x_train=self.x_train[:n], y_train=self.y_train[:n], groups=groups)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Judged:
-    """What a score says of a contender on a chunk."""
+def ridge_score(chunk: Chunk) -> tuple[Truths, Truths, float]:
+    """Ridge regression to the classes, which judges before all labels are there.
 
-    left_out: Truths  # wrong on each training image, from the others, (n_train,) or empty
-    on_test: Truths  # wrong on each test image, (n_test,) or empty
-    value: float  # what contenders are ordered by, lower is better
-
-
-def _by_ridge(chunk: Chunk) -> Judged:
-    """Ridge regression to the classes on left-out training images and on test images, ordered by its squares."""
-    wrong, squares = _ridge(chunk)
-    return Judged(left_out=wrong[0], on_test=wrong[1], value=float(np.concatenate(squares).mean()))
-
-
-def _by_ridge_errors(chunk: Chunk) -> Judged:
-    """The same, ordered by its errors."""
-    wrong, _ = _ridge(chunk)
-    return Judged(left_out=wrong[0], on_test=wrong[1], value=float(np.concatenate(wrong).mean()))
-
-
-def _by_ridge_left_out(chunk: Chunk) -> Judged:
-    """The same on left-out training images alone, ordered by its squares."""
-    wrong, squares = _ridge(chunk)
-    return Judged(left_out=wrong[0], on_test=wrong[1][:0], value=float(squares[0].mean()))
-
-
-def _by_ridge_test(chunk: Chunk) -> Judged:
-    """The same on test images alone, ordered by its squares."""
-    wrong, squares = _ridge(chunk)
-    return Judged(left_out=wrong[0][:0], on_test=wrong[1], value=float(squares[1].mean()))
-
-
-def _ridge(chunk: Chunk) -> tuple[tuple[Truths, Truths], tuple[Any, Any]]:
-    """Whether ridge regression to the classes is wrong on each left-out training image and on each test image, and the
-    squares of what it misses the class by.
-
-    Left out is one image, or its group, in closed form. The penalty has the least squares on those. Of a single group
-    there is no training image that could be judged.
+    Returns whether it is wrong on each training image (n_train,) and on each test image (n_test,), and its mean squared
+    error over both, by which contenders are ordered; lower is better. A training image is predicted from those of other
+    groups, in closed form; of a single group there is none to predict it from, and the first array is empty. The
+    penalty has the least squares on those. Squares order encoders better than errors do, and than scores of
+    transferability (``zoo study do_transferability_scores_predict``).
     """
     classes, numbers = np.unique(chunk.y_train, return_inverse=True)
     mean, z = chunk.x_train.mean(axis=0, dtype=np.float64), chunk.x_train.astype(np.float64)
@@ -105,27 +209,18 @@ def _ridge(chunk: Chunk) -> tuple[tuple[Truths, Truths], tuple[Any, Any]]:
         left_out = np.broadcast_to(targets.mean(axis=0), targets.shape)
         on_test = np.broadcast_to(targets.mean(axis=0), (len(chunk.y_test), len(classes)))
     else:
-        fit = ridge_of(
-            data,
-            None if is_one_group else groups,
-            loss=lambda outputs: float(np.square(targets - outputs).sum()),
-        )
+        others = None if is_one_group else groups
+        fit = ridge_of(data, others, loss=lambda outputs: float(np.square(targets - outputs).sum()))
         left_out, on_test = fit.left_out, fit.outputs(chunk.x_test.astype(np.float64) - mean)
     y_test = (chunk.y_test[:, None] == classes).astype(np.float64)
     n_judged = 0 if is_one_group else len(targets)
-    wrong = classes[left_out.argmax(axis=1)] != chunk.y_train, classes[on_test.argmax(axis=1)] != chunk.y_test
-    squares = np.square(targets - left_out).sum(axis=1), np.square(y_test - on_test).sum(axis=1)
-    return (wrong[0][:n_judged], wrong[1]), (squares[0][:n_judged], squares[1])
+    squares = np.square(targets - left_out).sum(axis=1)[:n_judged], np.square(y_test - on_test).sum(axis=1)
+    return (
+        classes[left_out.argmax(axis=1)][:n_judged] != chunk.y_train[:n_judged],
+        classes[on_test.argmax(axis=1)] != chunk.y_test,
+        float(np.concatenate(squares).mean()),
+    )
 
-
-SCORES: dict[str, Callable[[Chunk], Judged]] = {
-    "ridge": _by_ridge,
-    "ridge-errors": _by_ridge_errors,
-    "ridge-left-out": _by_ridge_left_out,
-    "ridge-test": _by_ridge_test,
-}
-"""Scores that judge before all labels are there. The squares of ridge order encoders better than its errors, and than
-scores of transferability (``zoo study do_transferability_scores_predict``)."""
 
 Predict = Callable[[Any, Any], Any]
 """From features (n, dim) of test images, and their rows, to labels (n,)."""
@@ -190,7 +285,14 @@ def cached(probe: Probe, *, n_test: int, facts: Callable[[str], tuple[Path, dict
                 if not trained:
                     trained.append(probe(name, rows, x, y))
                 known[rows_test[missing]] = trained[0](x_test[missing], rows_test[missing])
-                _write(path, known)
+                try:
+                    with replaced(path) as file:
+                        np.save(file, known)
+                except OSError as error:
+                    raise DataError(
+                        f"The predictions of a probe could not be kept in {path} ({error.strerror or error}); make "
+                        "room, or name another folder."
+                    ) from error
             return np.asarray(known[rows_test])
 
         return predict
@@ -199,25 +301,14 @@ def cached(probe: Probe, *, n_test: int, facts: Callable[[str], tuple[Path, dict
 
 
 def _read(path: Path, n_test: int) -> Rows:
-    """Predicted labels of all test images; a damaged file counts as none, for the probe can be trained again."""
+    """Predicted labels of all test images; a damaged file counts as none."""
     try:
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
-        found = np.empty(0, np.int64)
+        found = np.empty(0)
     if found.dtype == np.int64 and found.shape == (n_test,):
         return np.asarray(found)
     return np.full(n_test, _UNKNOWN, np.int64)
-
-
-def _write(path: Path, known: Rows) -> None:
-    try:
-        with replaced(path) as file:
-            np.save(file, known)
-    except OSError as error:
-        raise DataError(
-            f"The predictions of a probe could not be kept in {path} ({error.strerror or error}); make room, or name "
-            "another folder."
-        ) from error
 
 
 def _hash(numbers: Rows) -> str:

@@ -1,32 +1,23 @@
 """A race: many contenders featurise few images, few contenders many, until the best on all labels is known well enough.
 
-Successive halving over contenders and images. Training images are visited in a seeded random order that is stratified
-by class, test images in a random one, whole groups together; a rung has twice as many images as the one before and only
-adds to them. Measuring everything would cost all images of all contenders; the race spends ``Plan.share`` of that, or
-``Plan.budget_s`` seconds.
-
-What judges. Where a rung has all training images, the probe itself does, on the test images of the rung: with few
-labels that is so from the first rung on, and what is added are test images. Before that a cheap score does
-(:data:`SCORES`), with an outcome for each image, so that contenders are compared on the same images.
+Successive halving: a rung has twice as many images as the one before. Where it has all training images the probe
+judges; before that ridge regression does (:func:`.judging.ridge_score`), with an outcome for each image, so that
+contenders are compared on the same images.
 
 Who is dropped. A contender that is worse than the leader beyond doubt: by a test of the paired differences, clustered
 by group, at ``(1 - level) / 5`` over all rungs and contenders together (Bonferroni). And, as soon as the race could not
-end within its budget with all that are left, those with the worst scores, but for those that cost next to nothing;
-that says nothing of them, unless a test does. The budget reckons with a race that keeps the best ``Plan.keep`` at each
-doubling of the images (sequential halving, Karnin et al. 2013) until ``Plan.n_final`` have all labels, or one where
-fewer than that share could go on otherwise.
+end within its budget with all that are left, those with the worst scores, which says nothing of them. The budget
+reckons with a race that keeps the best ``Plan.keep`` at each doubling (sequential halving) until ``Plan.n_final`` have
+all labels, or one where fewer than that share could go on otherwise.
 
-Learning curves cross: a wide encoder may need more labels. So before all labels are there (1) beyond doubt means that
-the contender stays behind by more than ``Plan.margin`` points, which a cheap score may be wrong by, even if it went on
-gaining on the leader as fast as over the last two doublings of the labels, slowing as n^-0.15 does, the exponent of the
-published scaling law; and (2) one place among those that are kept is for the contender that would lead if that went on.
+Learning curves cross. Before all labels are there (1) beyond doubt means by more than ``Plan.margin`` points, even if
+the contender went on gaining on the leader as over the last two doublings of the labels, slowing as n^-0.15 does (the
+exponent of the published scaling law); and (2) one place is for the contender that would lead if that went on.
 
-How certain. Differences of the survivors from the leader have simultaneous intervals: the bootstrap over test images
-(or groups of them) of all pairs of survivors, with one critical value for the largest (max-t). They hold whichever
-contender leads, and wherever among the rungs with all labels the race ends (Bonferroni); early drops add a fifth of the
-level. The leader's own error is the lowest of several, and so too low: ``Race.optimism`` is by how much, by the
-bootstrap (what the contender that leads in a resample loses on the images themselves). Intervals are over test images;
-other training labels would move errors in addition.
+How certain. Differences of the survivors from the leader have simultaneous bootstrap intervals over test images (or
+their groups) of all pairs (max-t), which hold whichever leads and at whichever rung with all labels the race ends
+(Bonferroni). ``Race.optimism`` is the selection bias of the winner's error. Other training labels would move errors in
+addition.
 
 References
 ----------
@@ -43,12 +34,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import CorruptImage, DataError, QueryError, ZooError
+from ..errors import CorruptImage, DataError, ZooError
 from ..evaluation.bootstrap import Interval
 from ..optional import requires_extra
 from .comparing import Look, behind_alone, compared, error_of
-from .judging import SCORES, Chunk, Predict, Probe, logistic_probe
-from .visiting import Schedule, Task, clusters_of, schedule
+from .constraints import counted
+from .judging import Chunk, Predict, Probe, Schedule, Task, clusters_of, logistic_probe, ridge_score, schedule
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
@@ -70,13 +61,7 @@ Tell = Callable[[str], None]
 
 
 class NoneLeft(DataError):
-    """No contender could be used.
-
-    Attributes
-    ----------
-    failed : dict
-        The error of each by its name.
-    """
+    """No contender could be used; ``failed`` has the error of each by its name."""
 
     def __init__(self, failed: dict[str, ZooError]) -> None:
         self.failed = failed
@@ -110,7 +95,7 @@ class Plan:
 
     seed: int = 0
     level: float = 0.95  # of the intervals; early drops err in a fifth of the rest
-    score: str = SCORE  # judges before all labels are there: a name of SCORES
+    score: str = field(default=SCORE, init=False)  # judges before all labels are there
     first_images: int = 256  # of the first rung, half of them to train on
     keep: float = 0.5  # share of the contenders that the budget reckons to keep when images double
     tolerance: float = 0.5  # points of error that do not matter
@@ -120,22 +105,6 @@ class Plan:
     budget_s: float | None = None  # of the clock; None: no limit
     n_final: int = 2  # contenders that are left at the end, if they cannot be told apart
     n_report: int = 1000  # test images before which a race does not end, if there are so many and the budget allows
-
-    def __post_init__(self) -> None:
-        if self.score not in SCORES:
-            raise QueryError(f"There is no score {self.score!r}; expected one of {', '.join(SCORES)}.")
-        for what, value, low, high in (
-            ("level", self.level, 0.5, 1.0),
-            ("keep", self.keep, 0.0, 1.0),
-            ("share", 0.5 if self.share is None else self.share, 0.0, math.inf),
-            ("budget_s", 1.0 if self.budget_s is None else self.budget_s, 0.0, math.inf),
-            ("first_images", self.first_images, 3, math.inf),
-            ("n_final", self.n_final, 0, math.inf),
-        ):
-            if not low < value < high:
-                raise QueryError(
-                    f"A race was asked for with {what} {value:g}; expected above {low:g} and below {high:g}."
-                )
 
     def schedule(self, task: Task) -> Schedule:
         """The order of the images and the sizes of the rungs.
@@ -152,10 +121,10 @@ class Plan:
 class Standing:
     """How one contender ended.
 
-    ``status`` is "probed" (on the images of the last rung), "dropped" or "failed". ``error`` is in percent, with a 95 %
-    interval of its own; ``behind`` in points, paired with the leader over the same images, simultaneous over the
-    probed; both are of the contender's last rung and None if it failed in its first. ``verdict`` is "leader", "tie",
-    "worse", "not told apart" (dropped for the budget, and no test tells it from the leader), or "failed".
+    ``status`` is "probed" (on the images of the last rung), "dropped" or "failed". ``error`` is in percent, with its
+    own 95 % interval; ``behind`` in points, paired with the leader, simultaneous over the probed; both are of the
+    contender's last rung and None if it failed in its first. ``verdict`` is "leader", "tie", "worse", "not told apart"
+    (dropped for the budget, not significantly worse), or "failed".
     """
 
     name: str
@@ -166,7 +135,7 @@ class Standing:
     n_train: int
     n_test: int
     rung: int
-    score: str  # what judged it last: "probe", or a name of SCORES
+    score: str  # what judged it last: "probe" or "ridge"
     reason: str  # why it was dropped or failed; empty of the probed
 
 
@@ -177,7 +146,7 @@ class Rung:
     number: int  # from 1
     n_train: int
     n_test: int
-    score: str  # "probe", or a name of SCORES
+    score: str  # "probe" or "ridge"
     errors: dict[str, float]  # percent, of all that ran, best first
     dropped: dict[str, str]  # reasons by name
     seconds: float  # spent so far, images times seconds an image
@@ -247,7 +216,7 @@ class _Racing:
         self.rungs: list[Rung] = []
         self.notes: list[str] = []
         self.failed: dict[str, ZooError] = {}
-        self.judged_on = True, True  # training images and test images, by the cheap score
+        self.judges_train = True  # the cheap score judges training images too, unless they are of one group
         self.started = clock()
         self.clusters = {
             "train": clusters_of(task.groups_train, self.schedule.train),
@@ -284,10 +253,8 @@ class _Racing:
 
         A share is of what measuring everything costs, and counts every image; the clock those alone that are not there.
         """
-        (train, test), (new_train, new_test) = (
-            self.schedule.sizes[rung - 1] if rung else (0, 0),
-            self.schedule.sizes[rung],
-        )
+        train, test = self.schedule.sizes[rung - 1] if rung else (0, 0)
+        new_train, new_test = self.schedule.sizes[rung]
         total = 0.0
         for name in names:
             contender, n = self.runners[name].contender, new_train - train + new_test - test
@@ -322,7 +289,9 @@ class _Racing:
                 raise NoneLeft(self.failed)
             dropped = self.drop(is_last=rung == n_rungs - 1, rung=rung)
             self.report(dropped)
-            if rung == n_rungs - 1 or self.is_decided() or not self.affords(rung + 1):
+            if rung == n_rungs - 1 or self.is_decided():
+                break
+            if self.is_limited and self.step_cost(self.alive, rung + 1) > self.left():
                 break
         if self.looks[-1].score != "probe":
             self.probe_what_is_there()
@@ -335,7 +304,7 @@ class _Racing:
         score = "probe" if has_all else self.plan.score
         train, test = self.schedule.train[:n_train], self.schedule.test[:n_test]
         self.tell(
-            f"rung {rung + 1}: {_n(len(self.alive), 'encoder')} on {n_train:,} training and {n_test:,} test images"
+            f"rung {rung + 1}: {counted(len(self.alive), 'encoder')} on {n_train:,} training and {n_test:,} test images"
             + (" (all labels)" if has_all else f" (of {self.task.n_train:,} and {self.task.n_test:,})")
         )
         wrong: dict[str, Truths] = {}
@@ -361,34 +330,36 @@ class _Racing:
                 self.tell(f"{name} is out: {error}")
                 continue
             runner.n_train, runner.n_test, runner.rung = n_train, n_test, rung + 1
-        self.look(rung + 1, n_train, n_test, score, wrong, gained, values)
+        self.look(rung + 1, (n_train, n_test), wrong, score=score, gained=gained, values=values)
 
     def look(
         self,
         number: int,
-        n_train: int,
-        n_test: int,
-        score: str,
+        sizes: tuple[int, int],
         wrong: dict[str, Truths],
-        gained: dict[str, Any],
-        values: dict[str, float],
+        *,
+        score: str = "probe",
+        gained: dict[str, Any] | None = None,
+        values: dict[str, float] | None = None,
     ) -> None:
-        gained = {name: gain for name, gain in gained.items() if len(gain)}
+        """Keeps the outcomes of a rung."""
+        n_train, n_test = sizes
         clusters = None
         train, test = self.clusters["train"], self.clusters["test"]
         if train is not None or test is not None:
             of_train = np.arange(n_train) if train is None else train[:n_train]
             of_test = np.arange(n_test) if test is None else test[:n_test]
-            with_train, with_test = (False, True) if score == "probe" else self.judged_on
-            parts = [of_train] * with_train + [of_test + n_train * with_train] * with_test
-            clusters = np.unique(np.concatenate(parts), return_inverse=True)[1].reshape(-1)
+            is_on_test = score == "probe" or not self.judges_train
+            both = of_test if is_on_test else np.concatenate([of_train, of_test + n_train])
+            clusters = np.unique(both, return_inverse=True)[1].reshape(-1)
         left = math.log2(self.task.n_train / n_train)
         slowed = _SLOWING * (1 - _SLOWING**left) / (1 - _SLOWING)
-        self.looks.append(Look(number, n_train, n_test, score, wrong, gained, clusters, values, slowed))
+        self.looks.append(
+            Look(number, n_train, n_test, score, wrong, gained or {}, clusters, values or {}, n_doublings=slowed)
+        )
 
     def scored(self, runner: _Runner, train: Rows, test: Rows) -> tuple[Truths, Any, float]:
-        """Whether the cheap score is wrong on each image, what a quarter of the labels gets wrong beyond that, and what
-        it orders contenders by."""
+        """Whether ridge is wrong on each image, more often with a quarter of the labels, and its squares."""
         clusters = self.clusters["train"]
         chunk = Chunk(
             x_train=runner.contender.features("train", train),
@@ -397,11 +368,10 @@ class _Racing:
             y_test=self.task.y_test[test],
             groups=None if clusters is None else clusters[: len(train)],
         )
-        judge = SCORES[self.plan.score]
-        found, before = judge(chunk), judge(chunk.quarter())
-        self.judged_on = len(found.left_out) > 0, len(found.on_test) > 0
-        wrong = np.concatenate([found.left_out, found.on_test])
-        return wrong, before.on_test.astype(np.int8) - found.on_test, found.value
+        left_out, on_test, value = ridge_score(chunk)
+        _, before, _ = ridge_score(chunk.quarter())
+        self.judges_train = len(left_out) > 0
+        return np.concatenate([left_out, on_test]), before.astype(np.int8) - on_test, value
 
     def probed(self, runner: _Runner, train: Rows, test: Rows) -> Truths:
         """Whether the probe on these labels is wrong on each test image; trained once, then asked of new images."""
@@ -420,9 +390,9 @@ class _Racing:
         """Probes the survivors on the labels that the budget allowed."""
         last = self.looks[-1]
         train, test = self.schedule.train[: last.n_train], self.schedule.test[: last.n_test]
-        self.tell(f"probes of {_n(len(self.alive), 'encoder')} on {last.n_train:,} labels")
+        self.tell(f"probes of {counted(len(self.alive), 'encoder')} on {last.n_train:,} labels")
         wrong = {name: self.probed(self.runners[name], train, test) for name in self.alive}
-        self.look(last.number, last.n_train, last.n_test, "probe", wrong, {}, {})
+        self.look(last.number, (last.n_train, last.n_test), wrong)
 
     # --- who is dropped ----------------------------------------------------------------------------------------
 
@@ -502,10 +472,6 @@ class _Racing:
                 found.append(name)
         return found
 
-    def affords(self, rung: int) -> bool:
-        """True if the next rung is within the budget."""
-        return not self.is_limited or self.step_cost(self.alive, rung) <= self.left()
-
     @property
     def level(self) -> float:
         """Of the intervals of one look, so that they hold wherever among the last rungs the race ends."""
@@ -519,8 +485,8 @@ class _Racing:
             return False
         if len(self.alive) == 1:
             return True
-        found = compared(look, self.ranked(), level=self.level, seed=self.plan.seed)
-        if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in found.behind.values()):
+        _, behind, _ = compared(look, self.ranked(), level=self.level, seed=self.plan.seed)
+        if decided := all((one.ci_low or 0.0) > -self.plan.tolerance for one in behind.values()):
             self.notes.append(
                 f"It ended at {look.n_test:,} test images, for no other that was left can be better than the leader by "
                 f"{self.plan.tolerance:g} points."
@@ -553,13 +519,13 @@ class _Racing:
     def ended(self) -> Race:
         look = self.looks[-1]
         names = self.ranked()
-        known = compared(look, names, level=self.level, seed=self.plan.seed)
-        leader, behind = names[0], known.behind
+        errors, behind, optimism = compared(look, names, level=self.level, seed=self.plan.seed)
+        leader = names[0]
         found = [
             Standing(
                 name=name,
                 status="probed",
-                error=known.errors[name],
+                error=errors[name],
                 behind=behind.get(name, Interval(value=0.0, ci_low=None, ci_high=None)),
                 verdict="leader" if name == leader else "worse" if (behind[name].ci_low or 0.0) > 0 else "tie",
                 n_train=look.n_train,
@@ -587,7 +553,7 @@ class _Racing:
             images={name: runner.n_images for name, runner in self.runners.items()},
             seconds={name: runner.seconds for name, runner in self.runners.items()},
             full_seconds=self.full_seconds,
-            optimism=known.optimism,
+            optimism=optimism,
             is_complete=is_complete,
             notes=tuple(self.notes),
         )
@@ -595,18 +561,16 @@ class _Racing:
     def left_behind(self, runner: _Runner, leader: str) -> Standing:
         """The standing of one that was dropped or failed, against the leader of the end."""
         look = next((look for look in self.looks if look.number == runner.rung and runner.name in look.wrong), None)
-        status = "failed" if runner.failed else "dropped"
         error = behind = None
         verdict = "failed" if runner.failed else "not told apart"
         if look is not None and runner.n_images:
             error = error_of(look, runner.name, seed=self.plan.seed)
             behind = behind_alone(look, runner.name, leader, level=self.plan.level)
-            if not runner.failed:
-                known = runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)
-                verdict = "worse" if known else "not told apart"
+            if not runner.failed and (runner.hopeless or self.is_worse(look, runner.name, leader, n_looks=1)):
+                verdict = "worse"
         return Standing(
             name=runner.name,
-            status=status,
+            status="failed" if runner.failed else "dropped",
             error=error,
             behind=behind,
             verdict=verdict,
@@ -616,10 +580,6 @@ class _Racing:
             score=look.score if look else self.plan.score,
             reason=runner.reason,
         )
-
-
-def _n(n: int, what: str) -> str:
-    return f"{n:,} {what}" + ("" if n == 1 else "s")
 
 
 def race(
@@ -633,30 +593,13 @@ def race(
 ) -> Race:
     """The best of several encoders on labelled images, at a part of the cost of measuring all.
 
-    Parameters
-    ----------
-    contenders : sequence of Contender
-        With different names. Those that come first have their turn where the time is short; else the order is free.
-    task : Task
-    plan : Plan, optional
-    probe : callable, optional
-        Trains the probes; by default :func:`logistic_probe`.
-    tell : callable, optional
-        Called with a sentence on what is done next, and on who leads and who was dropped after each rung.
-    clock : callable
-        Seconds, for ``plan.budget_s``.
+    ``contenders`` have different names; those that come first have their turn where the time is short. ``probe`` trains
+    the probes, by default :func:`logistic_probe`; ``tell`` is called with a sentence on what is done next, who leads
+    and who was dropped; ``clock`` gives seconds, for ``plan.budget_s``.
 
-    Raises
-    ------
-    QueryError
-        If there is no contender, or two have one name.
-    NoneLeft
-        If none can be used; a DataError that says why of each.
+    NoneLeft, a DataError that says why of each, if none can be used.
     """
     chosen = plan or Plan()
-    names = [contender.name for contender in contenders]
-    if not names or len(set(names)) < len(names):
-        raise QueryError(f"A race needs contenders with different names, got {', '.join(names) or 'none'}.")
     made = probe or logistic_probe(task, seed=chosen.seed)
     return _Racing(contenders, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
 

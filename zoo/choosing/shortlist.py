@@ -1,17 +1,13 @@
 """A shortlist of encoders for labelled images: good by what is known, and different from each other.
 
-ImageNet's order is no order of other images, so that the best by it are not enough: a shortlist is good if its *best*
-member is. Errors on the user's images are taken to be the expected ones (:mod:`zoo.choosing.expectations`) plus effects
-that encoders share: of their family, of the data they were trained on, of their objective and of their architecture,
-each drawn from a normal distribution. One encoder after another is added, always the one that lowers the expected error
-of the best of the list most, so that a fifth network of one family on the same data adds little. There are few places:
-how uncertain an expectation is counts against it by one standard deviation, and a doubling of the parameters must be
-worth half a point. The sizes of the effects, :data:`EFFECTS`, are assumptions: no measurements on many data sets
-are here to estimate them from.
+A shortlist is good if its best member is, and ImageNet's order is not that of other images. Errors on the user's images
+are the expected ones (:mod:`zoo.choosing.expectations`) plus normal effects that encoders share (:data:`EFFECTS`,
+assumed). Greedily, the encoder is added that lowers the expected error of the best of the list most; a standard
+deviation of the expectation counts against it, and so does half a point a doubling of the parameters.
 
 Never on the list: weights that are gone or of another network, and untrained encoders. Gated weights, and encoders of
-special kinds of images such as pathology, only where the condition asks for them or nothing else passes it. Encoders of
-the pocket, which are tiny, only where there is no other. What is named is taken as it is named, but for constraints.
+special kinds of images such as pathology, only where the condition asks for them or nothing else passes it; the tiny
+ones of the pocket only where there is no other. Named encoders are taken as named, but for constraints.
 """
 
 from __future__ import annotations
@@ -19,21 +15,21 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED, domain_of
 from ..cards.schema import EncoderCard, Missing
-from ..errors import QueryError
+from ..errors import QueryError, WeightsUnavailable
 from ..optional import requires_extra
 from ..storage import is_offline
 from ..weights import care
 from ..weights.lock import known as in_lock
 from ..weights.places import is_installed, is_path, mirror_place, package_file, shipped_file, source
 from ..weights.store import REGISTERED, recorded_name
-from .constraints import Constraints, Filter, LeftOut, filtered, filters
+from .constraints import Constraints, Filter, LeftOut, filtered, filters, named
 from .expectations import Expected, expected_errors, saw_labels
 
 with requires_extra("evaluate", needed_for="A shortlist"):
@@ -59,29 +55,14 @@ _NATURAL = ("natural", "video", "humans")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One encoder of the shortlist.
-
-    Attributes
-    ----------
-    card : EncoderCard
-    why : str
-        Why it is on the list, in one sentence.
-    fetch_bytes : int or None
-        What its weights cost to download; None if they are on this machine.
-    fetch_is_exact : bool
-        False if the size is not recorded and stands for four bytes a parameter.
-    here : str
-        Where its weights are on this machine: "shipped", "package", "cache", "registered", "file"; "" if nowhere.
-    expected : Expected or None
-        The error to expect and its source; None if nothing is known.
-    """
+    """One encoder of the shortlist."""
 
     card: EncoderCard
-    why: str
-    fetch_bytes: int | None
-    fetch_is_exact: bool
-    here: str
-    expected: Expected | None
+    why: str  # in one sentence
+    fetch_bytes: int | None  # of its weights; None if they are on this machine
+    fetch_is_exact: bool  # False if the size is not recorded and stands for four bytes a parameter
+    here: str  # where its weights are: "shipped", "package", "cache", "registered", "file"; "" if nowhere
+    expected: Expected | None  # None if nothing is known
 
     @property
     def name(self) -> str:
@@ -127,25 +108,11 @@ def shortlist(
 ) -> Shortlist:
     """Encoders worth a try on labelled images, in the order of the choice.
 
-    Parameters
-    ----------
-    n : int or sequence of str
-        How many to choose; or the names of those to take, which only the constraints may remove.
-    constraints : Constraints, optional
-    n_labels, n_classes : int
-        Labelled training images and their classes: what is known is brought to as many labels a class.
-    image_px : int, optional
-        Usual side of the images, for a note on encoders that see them enlarged.
-    dataset : str, optional
-        Name under which measurements on these images are recorded.
-    offline : bool
-        Only encoders whose weights are on this machine; also with ``ZOO_OFFLINE``.
-    seed : int
-        Of the drawn effects.
-
-    Returns
-    -------
-    Shortlist
+    ``n`` is how many to choose, or the names of those to take, which only the constraints may remove. What is known is
+    brought to ``n_labels / n_classes`` labels a class; ``image_px`` is the usual side of the images, for a note on
+    those that see them enlarged; ``dataset`` the name under which measurements on these images are recorded;
+    ``offline`` (also by ``ZOO_OFFLINE``) keeps encoders whose weights are on this machine; ``seed`` is that of the
+    drawn effects.
 
     Raises
     ------
@@ -164,19 +131,16 @@ def shortlist(
     limits = constraints or Constraints()
     offline = offline or is_offline()
     cards = catalogue()
-    named = None if isinstance(n, int) else list(dict.fromkeys(cards.id_of(name) for name in n))
-    if named == [] or (isinstance(n, int) and n < 1):
+    asked = cards if isinstance(n, int) else list(dict.fromkeys(cards.id_of(name) for name in n))
+    if not asked or (isinstance(n, int) and n < 1):
         raise QueryError(f"Got {n!r} encoders to choose, expected at least one.")
-    everyone = {name: cards[name] for name in (cards if named is None else named)}
+    everyone = {name: cards[name] for name in asked}
     known = expected_errors({**{name: cards[name] for name in cards}, **everyone}, n_labels, n_classes, dataset=dataset)
     here = weights_here(everyone.values())
     candidates = [Candidate(card, known.get(name), here[name]) for name, card in everyone.items()]
-    passed, left_out = _passed(candidates, limits, offline=offline, is_named=named is not None)
-    entries: list[Entry] = []
-    if named is not None:
-        entries = [_entry(one, "you named it") for one in passed]
-    elif isinstance(n, int):
-        entries = _diverse(passed, n, seed=seed)
+    passed, left_out = _passed(candidates, limits, offline=offline, is_named=not isinstance(n, int))
+    named_ones = [_entry(one, "you named it") for one in passed]
+    entries = _diverse(passed, n, seed=seed) if isinstance(n, int) else named_ones
     return Shortlist(
         chosen=tuple(entries),
         left_out=left_out,
@@ -194,19 +158,19 @@ def _passed(
     """Candidates that pass all, those left out by reason; QueryError if none is left."""
     kept, left_out, why = filtered(candidates, [*_loadable(offline=offline), *filters(constraints)], {})
     if not kept:
-        raise QueryError(f"{why}{_offline_advice(candidates) if offline else ''}")
+        raise QueryError(f"{why}{offline_advice() if offline else ''}")
     if is_named:
         return kept, left_out
     where = constraints.where or ""
-    for one in (
-        _unless_asked(GATED_REASON, _is_gated, asked=_asks(where, "access")),
-        _unless_asked(SPECIAL_REASON, _is_special, asked=_asks(where, "domain")),
-        _unless_asked("tiny, of the pocket", _is_of_pocket, asked=_asks(where, "card_family")),
+    for reason, column, is_one in (
+        (GATED_REASON, "access", lambda card: card.weights.availability in GATED),
+        (SPECIAL_REASON, "domain", lambda card: domain_of(card) not in _NATURAL and not _is_of_pocket(card)),
+        ("tiny, of the pocket", "card_family", _is_of_pocket),
     ):
-        after = [candidate for candidate in kept if one.keeps(candidate)]
-        if after and len(after) < len(kept):
-            left_out[one.reason] = [candidate.card.id for candidate in kept if not one.keeps(candidate)]
-            kept = after
+        some = [one.card.id for one in kept if is_one(one.card)]
+        if some and len(some) < len(kept) and not re.search(rf"\b{column}\b", where):  # unless asked for
+            left_out[reason] = some
+            kept = [one for one in kept if not is_one(one.card)]
     return kept, left_out
 
 
@@ -223,25 +187,8 @@ def _loadable(*, offline: bool) -> list[Filter]:
     return found
 
 
-def _unless_asked(reason: str, is_one: Callable[[EncoderCard], bool], *, asked: bool) -> Filter:
-    return Filter(reason, lambda one: asked or not is_one(one.card))
-
-
-def _asks(where: str, column: str) -> bool:
-    """Whether a condition names a column."""
-    return re.search(rf"\b{column}\b", where) is not None
-
-
 def _is_here(one: object) -> bool:
     return isinstance(one, Candidate) and bool(one.here)
-
-
-def _is_gated(card: EncoderCard) -> bool:
-    return card.weights.availability in GATED
-
-
-def _is_special(card: EncoderCard) -> bool:
-    return domain_of(card) not in _NATURAL and not _is_of_pocket(card)
 
 
 def _is_of_pocket(card: EncoderCard) -> bool:
@@ -249,12 +196,14 @@ def _is_of_pocket(card: EncoderCard) -> bool:
     return not isinstance(url, Missing) and url.startswith(_POCKET)
 
 
-def _offline_advice(candidates: Iterable[Candidate]) -> str:
-    names = [one.card.id for one in candidates if one.here and not one.card.is_untrained]
+def offline_advice() -> str:
+    """What can be tried without a network, for the end of a message."""
+    cards = catalogue()
+    here = weights_here(cards[name] for name in cards if not cards[name].is_untrained)
+    names = sorted((name for name, where in here.items() if where), key=lambda name: here[name] == "shipped")
     if not names:
-        return " Offline nothing is possible here: fetch weights with 'zoo get NAME' where there is a network."
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f" Offline, these can be loaded here: {', '.join(names[:5])}{more}."
+        return " Without a network none can be tried here: fetch weights with 'zoo get NAME' where there is one."
+    return f" Without a network these can be tried here: {named(names)}."
 
 
 # --- what is on this machine -----------------------------------------------------------------------------------------
@@ -286,21 +235,15 @@ def _with_the_system(card: EncoderCard) -> str:
         return ""
     if is_installed(url):
         place = shipped_file if url.startswith(_POCKET) else package_file
-        return "" if _is_absent(place, url) else url.partition(":")[0].lower()
+        try:
+            place(url)
+        except WeightsUnavailable:  # the package is not installed
+            return ""
+        return url.partition(":")[0].lower()
     if is_path(url):
         path = source(url).path
         return "file" if path is not None and path.is_file() else ""
     return ""
-
-
-def _is_absent(place: Callable[[str], object], url: str) -> bool:
-    from ..errors import WeightsUnavailable
-
-    try:
-        place(url)
-    except WeightsUnavailable:  # the package is not installed
-        return True
-    return False
 
 
 def fetch_bytes(card: EncoderCard) -> tuple[int, bool]:
@@ -344,14 +287,10 @@ def _diverse(candidates: Sequence[Candidate], n: int, *, seed: int) -> list[Entr
         best = drawn[place] if best is None else np.minimum(best, drawn[place])
         chosen.append(place)
         left.remove(place)
-    entries = []
-    for position, place in enumerate(chosen):
-        before = [known[i] for i in chosen[:position]]
-        entries.append(_entry(known[place], _why(known[place], before)))
-    unknown = [one for one in candidates if one.expected is None]
-    for one in unknown[: n - len(entries)]:
-        entries.append(_entry(one, "nothing is known of its errors, and too few others pass"))
-    return entries
+    some = [known[i] for i in chosen]
+    entries = [_entry(one, _why(one, some[:position])) for position, one in enumerate(some)]
+    unknown = [one for one in candidates if one.expected is None][: n - len(entries)]
+    return entries + [_entry(one, "nothing is known of its errors, and too few others pass") for one in unknown]
 
 
 def _drawn(candidates: Sequence[Candidate], seed: int) -> NDArray[np.float32]:
@@ -440,11 +379,7 @@ def _why(one: Candidate, before: Sequence[Candidate]) -> str:
     ]
     if not new:
         return f"low though like others of the list, {error}{known}"
-    return f"adds {_joined(new)}, {error}{known}"
-
-
-def _joined(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return f"adds {named(new)}, {error}{known}"
 
 
 def _notes(entries: Sequence[Entry], left_out: Mapping[str, Sequence[str]], image_px: int | None) -> list[str]:

@@ -1,23 +1,35 @@
-"""A choice in words: the answer in sentences, the ranking as rows of a table, what to do next.
+"""A choice in words and as a page: the answer in sentences, tables, and one HTML file with figures.
 
-The command line and the page say the same, so that it is said here.
+The page has no scripts or external resources. Its figures are SVG for wide and narrow screens, light and dark; text is
+escaped by jinja2, or by matplotlib in figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import datetime
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
-from ..cards.schema import EncoderCard, Missing
+from ..cards.schema import fact_text
+from ..errors import QueryError, StoreError
+from ..files import replaced
+from ..optional import requires_extra
 from ..results.facts import short_number
-from .constraints import as_bytes
+from ..version import __version__
+from . import figures
+from .constraints import as_bytes, named
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
     from ..evaluation.bootstrap import Interval
     from .choosing import Choice, ChoicePlan
-    from .more_labels import LabelCurve
+    from .comparing import LabelCurve
     from .racing import Standing
 
 HEADERS = (
@@ -27,24 +39,13 @@ HEADERS = (
 NUMBERS = (0, 2, 3, 4, 5, 7, 8, 9, 10)
 """Columns of numbers."""
 
-_MOST_NAMED = 5
 
-
-@dataclass(frozen=True, slots=True)
-class RankedRow:
-    """One encoder as a row of :data:`HEADERS`."""
-
-    name: str
-    verdict: str
-    cells: tuple[str, ...]
-
-
-def ranked_rows(choice: Choice) -> list[RankedRow]:
-    """Every encoder of the race, best first."""
+def ranked_rows(choice: Choice) -> list[tuple[str, ...]]:
+    """Every encoder of the race as a row of :data:`HEADERS`, best first."""
     costs = {one.name: one for one in choice.costs}
     n_first = sum(one.verdict in ("leader", "tie") for one in choice.race.standings)
     cards = catalogue()
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for place, one in enumerate(choice.race.standings, start=1):
         card, cost = cards[one.name], costs.get(one.name)
         rank = "" if one.error is None else str(place)
@@ -55,28 +56,15 @@ def ranked_rows(choice: Choice) -> list[RankedRow]:
             one.name,
             *_value_and_ends(one.error),
             *(("", "") if one.verdict == "leader" else _value_and_ends(one.behind)),
-            _verdict(one),
+            "best" if one.verdict == "leader" else "dropped" if one.verdict == "not told apart" else one.verdict,
             "" if cost is None or cost.images_per_second is None else per_second(cost.images_per_second),
             "" if cost is None or cost.memory_bytes is None else as_bytes(cost.memory_bytes),
             "" if cost is None else as_bytes(cost.feature_bytes),
             short_number(card.architecture.n_parameters),
-            licence_of(card),
+            fact_text(card.licence.weights),
         )
-        rows.append(RankedRow(one.name, one.verdict, cells))
+        rows.append(cells)
     return rows
-
-
-def _verdict(one: Standing) -> str:
-    """The verdict in a word; of one that was dropped for the budget, that it was."""
-    if one.verdict == "leader":
-        return "best"
-    return "dropped" if one.verdict == "not told apart" and one.status == "dropped" else one.verdict
-
-
-def licence_of(card: EncoderCard) -> str:
-    """The licence of the weights, or why there is none."""
-    licence = card.licence.weights
-    return licence.value if isinstance(licence, Missing) else licence
 
 
 def percent(error: Interval) -> str:
@@ -86,15 +74,15 @@ def percent(error: Interval) -> str:
     >>> percent(Interval(value=4.25, ci_low=3.5, ci_high=5.0))
     '4.2 % (3.5 to 5.0)'
     """
-    ends = "" if error.ci_low is None or error.ci_high is None else f" ({error.ci_low:.1f} to {error.ci_high:.1f})"
-    return f"{error.value:.1f} %{ends}"
+    return f"{error.value:.1f} %{_ends(error, ' ({:.1f} to {:.1f})')}"
+
+
+def _ends(error: Interval, form: str) -> str:
+    return "" if error.ci_low is None or error.ci_high is None else form.format(error.ci_low, error.ci_high)
 
 
 def _value_and_ends(error: Interval | None) -> tuple[str, str]:
-    if error is None:
-        return "", ""
-    ends = "" if error.ci_low is None or error.ci_high is None else f"{error.ci_low:.1f} to {error.ci_high:.1f}"
-    return f"{error.value:.1f}", ends
+    return ("", "") if error is None else (f"{error.value:.1f}", _ends(error, "{:.1f} to {:.1f}"))
 
 
 # --- the answer ------------------------------------------------------------------------------------------------------
@@ -117,21 +105,20 @@ def answer(choice: Choice) -> list[str]:
         f"{leader.name} has the lowest error: {percent(leader.error)} of {leader.n_test:,} test images, with "
         f"{leader.n_train:,} labels."
     ]
-    ties = _of_verdict(choice, "tie")
+    ties = [one for one in choice.race.standings if one.verdict == "tie"]
     if ties:
         reach = max((one.behind.ci_high for one in ties if one.behind and one.behind.ci_high is not None), default=0.0)
         lines.append(
-            f"Statistically tied with it: {_named([one.name for one in ties])} (up to {reach:.1f} points worse)."
+            f"Statistically tied with it: {named([one.name for one in ties])} (up to {reach:.1f} points worse)."
         )
         tolerance = choice.plan.plan.tolerance
         near = [one for one in ties if one.behind is not None and one.behind.value <= tolerance]
         cheaper = _cheapest(choice, [leader, *near])
         if cheaper is not None and cheaper != leader.name:
             lines.append(f"The fastest within {tolerance:g} points of it is {cheaper}.")
-    unknown = _of_verdict(choice, "not told apart")
+    unknown = [one.name for one in choice.race.standings if one.verdict == "not told apart"]
     if unknown:
-        names = _named([one.name for one in unknown])
-        lines.append(f"Dropped for the budget, not shown to be worse: {names}.")
+        lines.append(f"Dropped for the budget, not shown to be worse: {named(unknown)}.")
     if not ties and not unknown and len(choice.race.standings) > 1:
         lines.append("It is significantly better than every other encoder of the race.")
     if choice.curves:
@@ -155,32 +142,15 @@ def more_labels(curve: LabelCurve) -> str:
     said = []
     for point in curve.expected:
         gain = point.gain
-        known = "" if gain is None else f", {_gained(gain)}"
-        said.append(f"{percent(point.error)} with {point.n_labels:,} labels{known}")
+        less = "" if gain is None else f", {gain.value:.1f} points{_ends(gain, ' ({:.1f} to {:.1f})')} less than now"
+        said.append(f"{percent(point.error)} with {point.n_labels:,} labels{less}")
     return f"More labels: expected error of {curve.encoder} {'; '.join(said)}."
-
-
-def _gained(gain: Interval) -> str:
-    low, high = gain.ci_low, gain.ci_high
-    ends = "" if low is None or high is None else f" ({low:.1f} to {high:.1f})"
-    return f"{gain.value:.1f} points{ends} less than now"
-
-
-def _of_verdict(choice: Choice, verdict: str) -> list[Standing]:
-    return [one for one in choice.race.standings if one.verdict == verdict]
 
 
 def _cheapest(choice: Choice, among: Sequence[Standing]) -> str | None:
     speeds = {one.name: one.images_per_second for one in choice.costs if one.images_per_second is not None}
     known = {one.name: speeds[one.name] for one in among if one.name in speeds}
     return max(known, key=known.__getitem__) if len(known) == len(among) else None
-
-
-def _named(names: Sequence[str]) -> str:
-    shown = list(names[:_MOST_NAMED])
-    if len(names) > _MOST_NAMED:
-        return f"{', '.join(shown)} and {len(names) - _MOST_NAMED} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def dropped(choice: Choice) -> list[str]:
@@ -229,7 +199,7 @@ def planned_rows(plan: ChoicePlan) -> list[tuple[str, ...]]:
             "" if not one.seconds_per_image else per_second(1 / one.seconds_per_image),
             "" if one.memory_bytes is None else as_bytes(one.memory_bytes),
             short_number(cards[one.name].architecture.n_parameters),
-            licence_of(cards[one.name]),
+            fact_text(cards[one.name].licence.weights),
             one.why,
         )
         for one in plan.encoders
@@ -278,3 +248,158 @@ def duration(seconds: float) -> str:
 def left_out_lines(left_out: Mapping[str, Sequence[str]]) -> list[str]:
     """How many encoders were left out, by reason."""
     return [f"{len(names):,} left out: {reason}" for reason, names in left_out.items() if names]
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+_WIDE, _NARROW = 8.8, 3.7  # inches
+_PARTS = {
+    "approximation": "approximation",
+    "usability": "usability",
+    "approximation_plus_usability": "approximation + usability",
+    "probe_generalization": "probe generalization",
+    "encoder_generalization": "encoder generalization",
+}
+
+
+_Figure = tuple[str, str, str, Callable[[float], "Drawing"]]
+"""Title, caption, what it shows for those who cannot see it, and how it is drawn of a width in inches."""
+
+
+def write_page(choice: Choice, path: str | os.PathLike[str]) -> Path:
+    """Writes the page of a choice, whole or not at all; an earlier file of that name is replaced.
+
+    QueryError if the name does not end in ``.html`` or ``.htm``, StoreError if nothing can be written there,
+    MissingExtra without matplotlib and jinja2.
+    """
+    target = require_page(path)
+    content = html_page(choice).encode()
+    try:
+        with replaced(target) as file:
+            file.write(content)
+    except OSError as error:
+        raise StoreError(f"The page cannot be written to {target} ({error.strerror or error}).") from error
+    return target
+
+
+def require_page(path: str | os.PathLike[str]) -> Path:
+    """The path of a page, before any work; QueryError or StoreError if none can be written there."""
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise QueryError(f"Got the page {str(target)!r}, expected a name that ends in .html.")
+    if target.is_dir() or not target.parent.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
+        raise StoreError(f"No page can be written to {target}; name a file in a folder that is there and writable.")
+    return target
+
+
+def html_page(choice: Choice) -> str:
+    """The page as text."""
+    with requires_extra("study", needed_for="A page"):
+        import jinja2
+        from markupsafe import Markup
+
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(files(__package__).joinpath("page.html.jinja").read_text(encoding="utf-8"))
+    drawn = []
+    for number, (title, caption, alt, draw) in enumerate(_figures(choice)):
+        svg = {
+            name: Markup(figures.as_svg(draw, width, name=f"{name}{number}"))
+            for name, width in (("wide", _WIDE), ("narrow", _NARROW))
+        }
+        drawn.append({"title": title, "caption": caption, "alt": alt, **svg})
+    headers = list(HEADERS)
+    headers[5] = "interval behind"  # the second interval of the table
+    kinds = {"best": "leader", "tie": "tie"}
+    return template.render(
+        title=title_of(choice),
+        answer=answer(choice),
+        in_python=["import zoo", choice.commands["load"]],
+        in_shell=[choice.commands["evaluate"]],
+        figures=drawn,
+        headers=headers,
+        numbers=[headers[place] for place in NUMBERS],
+        rows=[{"kind": kinds.get(row[6], "out"), "cells": row} for row in ranked_rows(choice)],
+        notes=reading(choice),
+        dropped=dropped(choice),
+        tried=[(one.name, one.why) for one in choice.plan.encoders],
+        left_out=[(reason, f"{len(names):,}") for reason, names in choice.plan.left_out.items() if names],
+        provenance=[*_provenance(choice)],
+    )
+
+
+def _figures(choice: Choice) -> Iterator[_Figure]:
+    """The figures that there is something to draw of."""
+    risk = choice.risk
+    bars = [
+        figures.Bar(name=one.name, error=one.error, verdict=one.verdict, is_final=one.status == "probed")
+        for one in choice.race.standings
+        if one.error is not None
+    ]
+    told = "; ".join(f"{one.name} {one.error.value:.1f} %, {one.verdict}" for one in bars)
+    yield (
+        "The ranking",
+        "Errors with 95 % intervals over test images. Filled: probed with the others that ended the race; hollow: "
+        "dropped before, on fewer images, where errors are higher for that alone.",
+        f"Errors, best first: {told}.",
+        partial(figures.ranking, bars),
+    )
+    yield from _against_costs(choice, bars)
+    if choice.curves:
+        yield (
+            "Errors with more labels",
+            "Errors of probes on parts of the labels; dashed and hollow: expected with more, by a power law with a "
+            "floor. Bars: 95 % intervals.",
+            more_labels(choice.curves[0]),
+            partial(figures.label_curve, choice.curves),
+        )
+    if risk is not None:
+        parts = {words: risk.intervals[name].value for name, words in _PARTS.items() if name in risk.intervals}
+        if "usability" in parts:
+            parts.pop("approximation + usability", None)
+        told = ", ".join(f"{name} {value:.2f}" for name, value in parts.items())
+        yield (
+            f"Components of the error of {risk.encoder}",
+            "Components of the error with all labels, in points; they are signed and add up to it. "
+            + (risk.warning or risk.assumption),
+            f"Components of the error in percentage points: {told}.",
+            partial(figures.decomposition, parts),
+        )
+
+
+def _against_costs(choice: Choice, bars: list[figures.Bar]) -> Iterator[_Figure]:
+    cards = catalogue()
+    speeds = {one.name: one.images_per_second for one in choice.costs}
+    sizes = {bar.name: float(cards[bar.name].architecture.n_parameters) for bar in bars}
+    for title, costs, label, more_is_better in (
+        ("Error against speed", speeds, f"images a second on {choice.plan.device}", True),
+        ("Error against size", sizes, "parameters", False),
+    ):
+        known = [(cost, bar) for bar in bars if (cost := costs.get(bar.name))]
+        if len(known) < 2:
+            continue
+        front = figures.pareto([(cost, bar.error.value) for cost, bar in known], more_is_better=more_is_better)
+        on_front = ", ".join(known[i][1].name for i in sorted(front, key=lambda i: known[i][0]))
+        some, values = [bar for _, bar in known], [cost for cost, _ in known]
+        yield (
+            title,
+            "Dashed: the Pareto front (round); the others are square.",
+            f"On the front of error and {label}: {on_front}.",
+            partial(figures.against_cost, some, values, label=label, more_is_better=more_is_better),
+        )
+
+
+def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:
+    data, plan = choice.data, choice.plan
+    yield "Made by", f"SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}"
+    yield "Images", f"{data.spelled}; fingerprints {data.fingerprints[0]} and {data.fingerprints[1]}"
+    few, many = data.labels_a_class
+    a_class = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+    yield "Labels", f"{data.n_train:,} training images, {a_class} a class; {data.n_test:,} test images"
+    if data.n_groups is not None:
+        yield "Groups", f"{data.n_groups[0]:,} of training and {data.n_groups[1]:,} of test images"
+    yield "Device", plan.device
+    yield "Seed", str(plan.plan.seed)
+    yield "Judges", f"{plan.plan.score} before all labels, then the probe zoo-logistic-2"
+    yield "Cost", f"{choice.race.share:.0%} of measuring everything; {duration(choice.seconds)} by the clock"

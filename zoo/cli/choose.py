@@ -123,7 +123,7 @@ def choose_command(
     if dry_run:
         refuse_idle(("decompose", "page"), "--dry-run measures nothing")
     if page is not None:
-        from ..choosing.page import require_page, write_page
+        from ..choosing.wording import require_page, write_page
 
         require_page(page)
     limits = constraints_of(options, device=device, batch_size=batch_size)
@@ -180,7 +180,7 @@ def _print(choice: Choice) -> None:
     from ..choosing import wording
 
     click.echo(click.style(f"\n{wording.title_of(choice)}", bold=True) + "\n")
-    print_table(wording.HEADERS, [row.cells for row in wording.ranked_rows(choice)], right=wording.NUMBERS)
+    print_table(wording.HEADERS, wording.ranked_rows(choice), right=wording.NUMBERS)
     click.echo("\n" + "\n".join(map(wrapped, wording.answer(choice))))
     if choice.risk is not None:
         print_risk(choice.risk.encoder, risk_document(choice.risk))

@@ -196,7 +196,7 @@ def _print(
         row += cost_cells(card, constraints) if shows_costs else []
         rows.append([*row, *_facts(card)])
     print_table(headers, rows, right=[0, *range(2, len(headers) - 1)])
-    sure, ties = how_sure(answer, len(shown)), ties_words(ranked)
+    sure, ties = how_sure(answer), ties_words(ranked)
     doubtful = [one.candidate.card.id for one in shown if one.candidate.errata]
     errata = [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
     notes = [*translation[:1], *ties]

@@ -103,7 +103,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         [renderer.data("budget.js", "BUDGET", budget)],
         answer=start,
         rows=_rows(start, contents),
-        words=how_sure(start, len(start.ranked)),
+        words=how_sure(start),
         left_out=[(len(names), reason) for reason, names in start.left_out.items()],
         figures=[(name, words, *_figure(start, contents, words, size)) for name, words, size in _SIZES],
         settings=[
