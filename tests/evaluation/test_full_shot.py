@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.each import for_each
 from zoo.evaluation.evaluating import SHARE_OF_MEMORY, full_shot_kind, path_bytes
 from zoo.evaluation.logistic import LogisticProbe
 from zoo.evaluation.streamed import StreamedProbe
@@ -18,28 +19,11 @@ def test_the_path_is_solved_where_it_fits_and_no_further() -> None:
     assert full_shot_kind(5000, 64, 10, memory_bytes=enough - 2)[0] == "streamed"
 
 
-def test_the_need_grows_with_every_size() -> None:
-    assert path_bytes(100, 50, 5) < min(path_bytes(101, 50, 5), path_bytes(100, 51, 5), path_bytes(100, 50, 6))
-    assert path_bytes(1_281_167, 2048, 1000) > 4 * 1_281_167 * (2048 + 1000)
-
-
-def test_the_reason_names_sizes_and_memory() -> None:
-    _, reason = full_shot_kind(1_281_167, 2048, 1000, memory_bytes=16_000_000_000)
-    assert reason.startswith("streamed: the path solver would need ")
-    assert "1281167 x 2048 features, more than 50 % of 16.0 GB" in reason
-
-
-def test_the_memory_is_that_of_the_machine_by_default() -> None:
-    assert full_shot_kind(100, 8, 2, device="cpu")[0] == "logistic"
-
-
-@pytest.mark.parametrize(
-    "probe",
+@for_each(
     [
         LogisticProbe(device="cpu"),
         StreamedProbe(n_trials=4, epochs=20, batch_size=(16,), tuning_share=0.5, device="cpu"),
-    ],
-    ids=["logistic", "streamed"],
+    ]
 )
 def test_either_probe_learns_what_there_is_to_learn(probe: Any) -> None:
     generator = np.random.default_rng(0)
