@@ -8,7 +8,7 @@ from scipy.stats import beta, binomtest
 
 from tests.each import for_each
 from zoo.errors import DataError
-from zoo.evaluation.layer_choice import choose, differences, errors, paired_p, paired_tests
+from zoo.evaluation.layer_choice import choose, differences, errors, paired_tests
 
 N_SEEDS = 60
 
@@ -52,7 +52,7 @@ def test_the_paired_test_is_the_exact_binomial_one_of_images_on_which_the_two_di
     one = np.array([True] * only_one + [False] * only_other + [True, False, False])
     other = np.array([False] * only_one + [True] * only_other + [True, False, False])
     expected = binomtest(only_one, only_one + only_other).pvalue if only_one + only_other else 1.0
-    assert paired_p(one, other) == pytest.approx(expected)
+    assert paired_tests(np.stack([other, one], axis=1), 0)[1] == pytest.approx(expected)
 
 
 def test_the_interval_of_an_error_is_that_of_jeffreys_and_holds_the_value() -> None:

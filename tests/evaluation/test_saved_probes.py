@@ -166,18 +166,6 @@ def test_a_changed_or_incomplete_folder_is_refused(folder: Path, damage: Callabl
         load_probe(folder)
 
 
-def test_numbers_that_do_not_fit_each_other_are_refused(probe: SavedProbe) -> None:
-    for wrong in (
-        {"intercepts": probe.intercepts[:2]},
-        {"coefficients": probe.coefficients.astype(np.float32)},
-        {"centre": probe.centre * np.nan},
-        {"classes": ("a", "b")},
-        {"kind": "boxes"},
-    ):
-        with pytest.raises(DataError, match=r"The .* of the probe of 'tiny'|The probe of 'tiny' has 3 'boxes'"):
-            replace(probe, **wrong)
-
-
 def test_only_an_earlier_probe_of_the_same_encoder_is_replaced(probe: SavedProbe, folder: Path) -> None:
     other = replace(probe, intercepts=probe.intercepts + 1.0)
     assert save_probe(other, folder) == folder

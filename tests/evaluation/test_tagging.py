@@ -119,7 +119,7 @@ def test_what_cannot_be_measured_is_refused(pair: tuple[Features, Features]) -> 
     for wrong, says in (
         ((train, replace(test, tags=())), "have 3 tags and the test images 0; expected the same"),
         ((train, train), "are of the same 400 images"),
-        ((replace(train, y=np.zeros(400, np.int64)), test), "None of the 3 tags of 'tagged' has 2 training images"),
+        ((replace(train, y=np.zeros(400, np.int64)), test), "All 400 training images have the label"),
         ((replace(train, x=np.full_like(train.x, np.nan)), test), "features that are not finite"),
     ):
         with pytest.raises(DataError, match=says):

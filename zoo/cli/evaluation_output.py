@@ -387,13 +387,21 @@ _MOST_COLUMNS = 12  # of a confusion matrix
 _N_CONFUSIONS = 10
 
 
-def print_kept(kept: Kept) -> None:
-    """Prints the metrics of a probe trained on all labels."""
+def print_measured(
+    found: Evaluation | TagEvaluation, document: Document, kept: Kept | None, notes: Sequence[str]
+) -> None:
+    """Prints what was measured of one encoder, the metrics of its probe with all labels, and notes on the images."""
     from ..evaluation.classification import Classification
+    from ..evaluation.tagging import TagEvaluation
 
-    assert isinstance(kept.metrics, Classification)
-    different = f"the retrained probe predicts {kept.n_different:,} images differently: two classes are as likely there"
-    print_classification(kept.metrics, "The probe with all labels", [different] * bool(kept.n_different))
+    if isinstance(found, TagEvaluation):
+        _print_tags(found, notes)
+        return
+    print_evaluation(document, notes)
+    if kept is not None:
+        assert isinstance(kept.metrics, Classification)
+        other = f"the retrained probe predicts {kept.n_different:,} images differently: two classes are as likely there"
+        print_classification(kept.metrics, "The probe with all labels", [other] * bool(kept.n_different))
 
 
 def kept_document(kept: Kept) -> dict[str, Any]:
@@ -401,8 +409,7 @@ def kept_document(kept: Kept) -> dict[str, Any]:
     return kept.metrics.as_dict() | {"n_judged_otherwise": kept.n_different}
 
 
-def print_tag_evaluation(found: TagEvaluation, notes: Sequence[str] = ()) -> None:
-    """Prints what was measured on images with tags, and what does not apply to them."""
+def _print_tags(found: TagEvaluation, notes: Sequence[str]) -> None:
     from ..evaluation.tagging import NOT_FOR_TAGS
 
     train, test = found.train, found.test

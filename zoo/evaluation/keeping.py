@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..datasets.rgb import WHITE
 from ..errors import DataError, QueryError
@@ -26,9 +26,6 @@ from .streamed import StreamedProbe
 
 with requires_extra("evaluate", needed_for="Saving a probe"):
     import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_DIFFERENT = 0.01  # share of the test images that a probe may judge otherwise when it is trained again
 
@@ -91,7 +88,7 @@ def keep_probe(
         )
     probe = probe_of(fitted, train, scale=scale, background=background, load=load)
     metrics = classification_metrics(
-        _numbers_of(test, fitted.classes_),
+        np.searchsorted(np.asarray(fitted.classes_), test.y).astype(np.int64),
         probe.predict_proba(test),
         classes=probe.classes,
         groups=test.groups,
@@ -127,8 +124,3 @@ def about(train: Features, test: Features, protocol: Protocol, run: ProbeRun) ->
         "images_hash": {"train": train.origin.images_hash, "val": test.origin.images_hash},
         "n_test": len(test.y),
     }
-
-
-def _numbers_of(test: Features, classes: Any) -> NDArray[np.int64]:
-    """Labels as numbers of the classes of a probe, which may lack a class that has no training image."""
-    return np.searchsorted(np.asarray(classes), test.y).astype(np.int64)

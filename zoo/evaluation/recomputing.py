@@ -63,6 +63,10 @@ class _PassedOverError(Exception):
     """This row cannot be measured again here; the text says why."""
 
 
+class _OtherError(Exception):
+    """What was recorded of a row is not what is found here; the text says in what."""
+
+
 def protocol_problem(row: Row, provenance: Mapping[str, Any]) -> str | None:
     """What is wrong with the settings that a row was measured by; "" if nothing is, None if nobody here can tell.
 
@@ -195,12 +199,10 @@ class _Again:
     def measured(self, one: Found) -> Recomputed:
         try:
             now = self._row(one)
-        except _PassedOverError as why:
-            return Recomputed(found=one, state="passed over", reason=str(why))
         except _OtherError as other:
             return Recomputed(found=one, state="other", reason=str(other))
-        except ZooError as error:
-            return Recomputed(found=one, state="passed over", reason=str(error))
+        except (_PassedOverError, ZooError) as why:
+            return Recomputed(found=one, state="passed over", reason=str(why))
         difference = difference_of(one.place, one.row, now)
         if difference is not None:
             return Recomputed(found=one, state="other", reason=f"{difference.change}.", row=now)
@@ -337,10 +339,6 @@ class _Again:
                 f"on {row.split!r}."
             )
         return row_of(replace(again, dataset=row.dataset, date=row.date))
-
-
-class _OtherError(Exception):
-    """What was recorded of a row is not what is found here; the text says in what."""
 
 
 def _label_setting(row: Row) -> Any:

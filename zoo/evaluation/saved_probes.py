@@ -141,22 +141,6 @@ class SavedProbe:
     background: str = WHITE
     load: Load | None = None
 
-    def __post_init__(self) -> None:
-        k, dim = len(self.classes), len(self.centre)
-        shapes = {"coefficients": (k, dim), "intercepts": (k,), "centre": (dim,)}
-        for name, shape in shapes.items():
-            array = getattr(self, name)
-            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-                raise DataError(
-                    f"The {name} of the probe of {self.encoder!r} are {array.dtype} of shape {array.shape}; expected "
-                    f"finite float64 of shape {shape} for {k} {self.kind} and {dim} dimensions."
-                )
-        if self.kind not in ("classes", "tags") or k < (2 if self.kind == "classes" else 1):
-            raise DataError(
-                f"The probe of {self.encoder!r} has {k} {self.kind!r}; expected at least two 'classes', or one of "
-                "'tags'."
-            )
-
     @property
     def dim(self) -> int:
         """Dimensions of the features."""
@@ -487,8 +471,6 @@ def require_place(folder: str | Path, encoder: str) -> None:
         return
     if not target.is_dir():
         raise QueryError(f"{folder} is no folder, expected one to save a probe in; choose another name.")
-    if target == Path.cwd():
-        raise QueryError(f"{folder} is the current folder, which cannot be replaced; name a folder below it.")
     names = {entry.name for entry in target.iterdir()}
     if others := sorted(names - _KNOWN):
         raise QueryError(

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from ..datasets.images import beside_the_first, indicators_of
 from ..datasets.rgb import WHITE
 from ..errors import DataError
-from ..features import Features, require_comparable
+from ..features import Features
 from ..optional import requires_extra
 from ..results.rows import Measurement
 from .classification import Tagging, tag_metrics
-from .evaluating import SOURCE, Request, features_digest, probe_maker
+from .evaluating import SOURCE, Request, Writing, probe_maker
 from .keeping import Kept
-from .measuring import TUNING_SHARE, check_features
+from .measuring import TUNING_SHARE, check_pair
 from .protocols import Protocol, protocol_named
 from .saved_probes import Load, SavedProbe, mean_of, origin_facts, versions
 
@@ -93,7 +93,12 @@ def evaluate_tags(
         If the features cannot be used together or are not finite, or no tag has enough images.
     """
     say = tell or (lambda text: None)
-    _check(train, test)
+    if not train.tags or train.tags != test.tags:
+        raise DataError(
+            f"The training images of {train.origin.dataset!r} have {len(train.tags)} tags and the test images "
+            f"{len(test.tags)}; expected the same tags in both."
+        )
+    check_pair(train, test)
     y, y_test = indicators_of(train), indicators_of(test)
     out = rows_held_out(train, n_test=len(test.y), seed=request.seed)
     protocol = protocol_named(PROTOCOL, **request.changed)
@@ -192,49 +197,7 @@ def rows_of_tags(
     if METRIC not in metrics.metrics or evaluation.left_out or metrics.left_out:
         return {}
     train, test, found = evaluation.train, evaluation.test, metrics.metrics[METRIC]
-    row = Measurement(
-        encoder=train.origin.encoder,
-        metric=METRIC,
-        dataset=train.origin.dataset,
-        split=SPLIT,
-        n_train=len(train.y),
-        seed=evaluation.seed,
-        value=found.value,
-        unit="percent",
-        ci_low=found.ci_low,
-        ci_high=found.ci_high,
-        protocol=evaluation.protocol.name,
-        source=source,
-        date=(day or date.today()).isoformat(),
-    )
-    return {
-        row: {
-            "weights_hash": train.origin.weights_hash,
-            "preprocess_hash": train.origin.preprocess_hash,
-            "images_hash": {"train": train.origin.images_hash, "val": test.origin.images_hash},
-            "features_hash": {"train": features_digest(train), "val": features_digest(test)},
-            "subset_hash": None,
-            "code_version": train.origin.code_version,
-            "representation": train.origin.representation,
-            "precision": train.origin.precision,
-            "settings": evaluation.protocol.as_dict(),
-            "report": {"C": evaluation.chosen, "n_tuning": evaluation.n_tuning},
-        }
-    }
-
-
-def _check(train: Features, test: Features) -> None:
-    """Refuses features that no probes of tags can be measured with."""
-    if not train.tags or train.tags != test.tags:
-        raise DataError(
-            f"The training images of {train.origin.dataset!r} have {len(train.tags)} tags and the test images "
-            f"{len(test.tags)}; expected the same tags in both."
-        )
-    require_comparable(train, test)
-    if train.origin.images_hash == test.origin.images_hash:
-        raise DataError(
-            f"The training and the test features are of the same {len(train.y):,} images of {train.origin.dataset!r}; "
-            "expected test images that no probe is trained on."
-        )
-    for features in (train, test):
-        check_features(features)
+    writing = Writing(train, test, source, day)
+    row = writing.row(METRIC, SPLIT, len(train.y), evaluation.seed, found, "percent", evaluation.protocol)
+    report = {"C": evaluation.chosen, "n_tuning": evaluation.n_tuning}
+    return {row: writing.provenance(evaluation.protocol, report=report)}
