@@ -121,6 +121,6 @@ def test_the_readme_counts_the_weights_that_can_be_had_as_the_cards_do() -> None
     trained = [catalogue()[encoder] for encoder in published if not catalogue()[encoder].is_untrained]
     n_open = sum(card.weights.availability == "open" for card in trained)
     text = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
-    assert f"{n_open} of the {len(trained)} published trained ones can still be downloaded" in text
-    assert f"{len(published)} published encoders, one TOML entry each" in text
+    assert f"{n_open} of the {len(trained)} published trained encoders can still be downloaded" in text
+    assert f"{len(published)} published encoders come from that study" in text
     assert n_open == len(trained) - 2  # "one is gone, and one file is of another network than its id"

@@ -47,9 +47,9 @@ def test_a_broken_card_is_a_problem_and_exit_code_1(own_folder: Path) -> None:
 
 
 def test_a_results_file_that_was_changed_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    from zoo.results import rows
+    from zoo.results import reading
 
-    monkeypatch.setattr(rows, "damaged_files", lambda: ["published/risks.csv"])
+    monkeypatch.setattr(reading, "damaged_files", lambda: ["published/risks.csv"])
     status, detail = found(code=1)["results intact"]
     assert status == "problem" and detail.startswith("published/risks.csv: not as the checksums say")
 

@@ -212,8 +212,6 @@ class TestNothingIsThrownAway:
         (("evaluate", ENCODER, "digits", "--no-record", "--source", "me"), "--source me"),
         (("evaluate", ENCODER, IMAGES, "--val-share", "0.5"), "--val-share 0.5"),
         (("features", ENCODER, "digits", "--label-column", "fine"), "--label-column fine"),
-        (("metric", "rankme", ENCODER, "digits", "--views", "5"), "--views 5"),
-        (("metric", "lidar", ENCODER, "digits", "--n-images", "50"), "--n-images 50"),
         (("metric", "rankme", ENCODER, "digits", "--val", "x.npy"), "--val x.npy"),
         (("metric", "rankme", "z.npy", "--views", "5"), "--views 5"),
         (("curve", ENCODER, "digits", "--task", "classification", "--regimes", "50", "--count", "3"), "--count 3"),

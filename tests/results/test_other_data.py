@@ -110,14 +110,3 @@ def test_lists_and_comparisons_are_of_another_data_set_on_request(add_rows: AddR
     assert compared["difference"]["train_test"] == 0
     assert document("compare", PUBLISHED_ID, UNMEASURED_ID)["difference"]["train_test"] is None
     assert "birds" in run("list", "--dataset", "brids", code=2).stderr
-
-
-def test_recommendations_show_what_was_measured_on_own_data_and_keep_their_rank(add_rows: AddRows) -> None:
-    add_rows(*(row | {"dataset": "birds"} for row in ROWS))
-    before = document("recommend", "--labels", "20k")
-    after = document("recommend", "--labels", "20k", "--dataset", "birds")
-    assert after["encoders"] == before["encoders"]
-    assert after["errors_on_dataset"] == {PUBLISHED_ID: 3.1, UNMEASURED_ID: 3.1}
-    result = run("recommend", "--labels", "20k", "--dataset", "birds", "--top", "3")
-    assert f"{PUBLISHED_ID} 3.1 (rank " in result.stderr
-    assert f"{UNMEASURED_ID} 3.1 (not ranked)" in result.stderr

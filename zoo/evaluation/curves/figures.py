@@ -303,8 +303,8 @@ def strip_of(
 ) -> Strip | None:
     """The first test images with what the runs of a report predicted of them; None where the task is not dense.
 
-    ``runs`` are those of :attr:`CurveReport.runs`, of which the first seed is shown for some numbers of labels, and
-    ``encoders`` the columns, in this order. ``preprocess`` is that of image and truth.
+    ``runs`` are those of :attr:`~zoo.evaluation.curves.report.CurveReport.runs`, of which the first seed is shown for
+    some numbers of labels, and ``encoders`` the columns, in this order. ``preprocess`` is that of image and truth.
     """
     if not isinstance(data.test, MapSet):
         return None
