@@ -1,8 +1,7 @@
-"""The probe with all labels, kept after it was measured: trained again as it was, compared, judged, ready to save.
+"""The probe with all labels, trained again by what its tuning chose, compared with the measured one, ready to save.
 
-A measured probe is cached as what it got right, not with its coefficients. What its tuning chose is in its report, so
-that it is trained again without tuning, at the cost of one fit. On the same machine that gives the same probe; another
-one may name another class for images that two classes are equally likely for. More than that is refused.
+A measured probe is cached without its coefficients. On another machine the probe trained again may classify an image
+otherwise, where two classes are as likely; more than that is refused.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
-"""Measures rows of other people again, from the weights and the images, and compares.
+"""Measures rows of results again, from the weights and the images, and compares.
 
-What can be measured again are errors of linear probes and of nearest neighbours with all labels, K a class or P % of
-them, and metrics of features of one data set, where the weights can be had and the images are here. Everything else
-(parts of a decomposition, learning curves, metrics that transfer to another data set, rows of protocols that this
-version does not know) is passed over, and says why. Images count as those of a row if their fingerprints are in its
-provenance, whatever they are called.
-
-A number is the same by the rules of :mod:`zoo.results.recording`, which let sums of float32 differ as processors do; an
-error of a probe counts images, so that on another processor an image may fall into another class.
+Errors of linear probes and nearest neighbours, and metrics of features of one data set, are measured again where the
+weights can be had and the images (known by their fingerprint) are here; other rows are passed over with the reason.
+Numbers are the same by the rules of :mod:`zoo.results.recording`.
 """
 
 from __future__ import annotations

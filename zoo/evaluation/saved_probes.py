@@ -1,15 +1,9 @@
 """Saved probes: a trained linear probe as a folder, its predictions on new images, and its export with its encoder.
 
-A folder has ``probe.json``, which says what the probe is, what it was trained on and how good it is, and
-``probe.safetensors`` with its numbers: ``coefficients`` (n_classes, dim), ``intercepts`` (n_classes,) and ``centre``
-(dim,), all float64. The logits of features x are ``(x - centre) @ coefficients.T + intercepts``; probabilities are
-their softmax, of tags their sigmoid. Beside them may lie figures and the exported network. Every file is checked by its
-SHA-256 when it is read, and the encoder by the hashes of its weights and preprocessing: a probe on other features than
-those that it has learnt from would be silently wrong.
-
-Linear probes can be saved: :class:`~zoo.evaluation.LogisticProbe`, :class:`~zoo.evaluation.StreamedProbe`, and what has
-``coef_``, ``intercept_`` and ``classes_`` as scikit-learn's logistic regression does. A vote of nearest neighbours
-cannot: it would have to keep all training features.
+``probe.json`` has the facts, ``probe.safetensors`` float64 ``coefficients`` (n_classes, dim), ``intercepts``
+(n_classes,) and ``centre`` (dim,). The logits of features x are ``(x - centre) @ coefficients.T + intercepts``;
+probabilities are their softmax, of tags their sigmoid. Files are checked by their SHA-256, the encoder by the hashes of
+its weights and preprocessing.
 """
 
 from __future__ import annotations

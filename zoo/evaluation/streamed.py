@@ -1,11 +1,8 @@
 """A full-shot linear probe that is tuned and trained by gradient descent, on features that need not fit in memory.
 
-The protocol of the published evaluation (Dubois et al. 2023, Appendix C.3): the learning rate, weight decay, batch
-size, batch normalisation, optimizer and schedule are tuned on a tenth of the data by 30 trials of the tree-structured
-Parzen estimator that minimise the validation error; the best settings are then used once on all data, 100 epochs each
-time. Here many candidates are trained in the same pass over the data, whose rows are shuffled through a window
-(:mod:`.streamed_training`), and proposed in rounds. The space, the sampler and the settings that are tried first are
-those of the published evaluation and its configuration. A long fit saves its state in a folder, and resumes from there.
+The protocol of the published evaluation (Dubois et al. 2023, Appendix C.3): settings are tuned on a tenth of the data
+by 30 trials of the tree-structured Parzen estimator, and the best are used once on all data, 100 epochs each time. Many
+candidates are trained in the same pass over the data (:mod:`.streamed_training`).
 """
 
 from __future__ import annotations

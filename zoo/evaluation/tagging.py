@@ -1,9 +1,7 @@
 """Measuring an encoder where an image has any number of tags: one binary probe a tag, and mean average precision.
 
-Some training images are held out at random for the choice of C, as many as the test set has and a fifth at most, with
-copies and groups on one side. Then each probe is trained again on all of them. C has the smallest log loss: of a rare
-tag the error is that of never naming it, whatever the probe has learned. A tag that too few images have, or too few
-have not, gets no probe and is named.
+C of each probe has the smallest log loss on training images held out at random (copies and groups on one side); the
+probe is then trained again on all of them. A tag that too few images have, or lack, gets no probe and is named.
 """
 
 from __future__ import annotations
