@@ -69,16 +69,6 @@ def test_on_other_data_the_exponent_is_fitted_or_the_law_extrapolated() -> None:
     assert len(result.stderr.splitlines()) <= 5 < len(run(*asked, "--verbose").stderr.splitlines())
 
 
-def test_the_single_steps_give_what_the_whole_gives(folders: dict[str, str]) -> None:
-    (whole,) = document("evaluate", ENCODER, IMAGES, *QUICK, "--decompose", "--no-record")["evaluations"]
-    probed = document("probe", folders["train"], folders["val"], *QUICK[:4])
-    assert [(error["setting"], error["value"]) for error in probed["errors"]] == [
-        (error["setting"], error["value"]) for error in whole["errors"]
-    ]
-    parts = document("decompose", folders["train"], folders["val"], "--subsets", "2")["parts"]
-    assert parts == whole["decomposition"]["parts"]
-
-
 def test_a_changed_setting_is_another_protocol(folders: dict[str, str]) -> None:
     few = ("--settings", "5-shot", "--seeds", "1", "--no-knn")
     usual = document("probe", folders["train"], folders["val"], *few)

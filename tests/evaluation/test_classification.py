@@ -169,19 +169,6 @@ def test_images_of_a_group_count_as_one() -> None:
     assert error and error.ci_low is not None and error.ci_low < error.value
 
 
-def test_a_class_without_images_is_left_out_and_named() -> None:
-    y, p = population(80, 4)
-    y = np.where(y == 2, 1, y)
-    found = classification_metrics(y, p, classes=["a", "b", "c", "d"], n_draws=100)
-    assert found.left_out == {"class that no image has": "1 of 4: 'c'"}
-    empty = found.per_class[2]
-    assert (empty.n_images, empty.error, empty.auroc, empty.average_precision) == (0, None, None, None)
-    others = [one.auroc.value for one in found.per_class if one.auroc]
-    assert len(others) == 3 and found.metrics["auroc"].value == pytest.approx(np.mean(others))
-    recalls = oracle.recall_score(y, p.argmax(axis=1), labels=[0, 1, 3], average="macro", zero_division=0)
-    assert found.metrics["balanced_error"].value == pytest.approx(100 * (1 - recalls))
-
-
 def test_the_record_is_json_with_units_and_directions() -> None:
     y, p = population(50, 3)
     found = classification_metrics(y, p, classes=["ant", "bee", "cat"], n_draws=50)

@@ -10,7 +10,7 @@ import pytest
 from tests.each import for_each
 from tests.planted_features import GridProbe, balanced_labels, features, gaussian_pair, one_hot
 from zoo.evaluation import LogisticProbe
-from zoo.evaluation.arrays import RowView, chosen_rows, not_finite
+from zoo.evaluation.arrays import not_finite
 from zoo.evaluation.measuring import ProbeCache, label_setting, measure, measure_seeds
 
 
@@ -62,17 +62,6 @@ def test_a_run_that_was_kept_is_found_again_and_another_is_not(tmp_path: Path) -
         measure_seeds(*pair, label_setting("3-shot"), probe=Unfit, n_seeds=3, cache=kept)  # one seed more
     with pytest.raises(AssertionError, match="measured again"):
         measure(*pair, label_setting("3-shot"), probe=Unfit, seed=0, cache=ProbeCache(tmp_path, protocol="grid-2"))
-
-
-def test_all_rows_in_order_are_the_features_themselves_and_others_a_view_of_what_lies_on_disk(tmp_path: Path) -> None:
-    x = np.memmap(tmp_path / "rows", dtype=np.float32, mode="w+", shape=(20, 3))
-    x[:] = np.arange(60).reshape(20, 3)
-    assert chosen_rows(x, np.arange(20)) is x
-    some = chosen_rows(x, np.array([2, 5, 7]))
-    assert isinstance(some, RowView) and some.shape == (3, 3) and some.dtype == np.float32 and len(some) == 3
-    assert np.asarray(some).tolist() == x[[2, 5, 7]].tolist()
-    assert np.asarray(some[np.array([2, 0])]).tolist() == x[[7, 2]].tolist()
-    assert [row.tolist() for row in some] == x[[2, 5, 7]].tolist()
 
 
 def test_the_first_row_that_is_not_finite_is_found_in_any_block() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -42,9 +44,7 @@ def features(kind: str) -> np.ndarray:
 KINDS = ["plain", "power-law spectrum, not centred", "tight clusters far apart", "far from the origin", "one large row"]
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("k", [1, 2, 20, 149])
+@for_each(product(KINDS, ["euclidean", "cosine"], [1, 2, 20, 149]), arguments=3)
 def test_neighbours_are_those_of_all_pairs(kind: str, metric: str, k: int) -> None:
     z = features(kind)
     distances, rows = nearest(z, k, metric=metric)
@@ -84,14 +84,6 @@ def test_copies_are_at_distance_0_and_come_in_the_order_of_rows(n_copies: int) -
     assert np.array_equal(rows, expected_rows)
     assert (distances[:, : min(5, n_copies - 1)] == 0).all()
     assert distances == pytest.approx(expected, rel=1e-12)
-
-
-def test_equally_far_rows_come_in_their_order() -> None:
-    lattice = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), axis=2).reshape(-1, 2)
-    lattice = lattice[np.random.default_rng(0).permutation(81)]
-    for k in (1, 3, 8):
-        assert np.array_equal(nearest(lattice, k)[1], by_all_pairs(lattice, k, "euclidean")[1])
-    assert nearest(np.eye(50), 3)[1][:4].tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
 
 
 @for_each(KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,7 @@ def by_double_loop(
     return votes
 
 
-@pytest.mark.parametrize("k", [1, 5, 40, 150])
-@pytest.mark.parametrize("block_bytes", [SMALL_BLOCKS, 1 << 27])
+@for_each(product([1, 5, 40, 150], [SMALL_BLOCKS, 1 << 27]), arguments=2)
 def test_votes_equal_those_of_a_double_loop(k: int, block_bytes: int) -> None:
     (x, y), (queries, _) = drawn(150, 0), drawn(60, 1)
     probe = NeighbourProbe(k=k, block_bytes=block_bytes).fit(x, y)

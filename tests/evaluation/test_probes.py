@@ -91,17 +91,6 @@ def test_scikit_learns_own_stop_gives_scikit_learns_own_fit(data: dict[str, Any]
     assert searched.report_["validation_log_loss"] == min(one["validation_log_loss"] for one in searched.path_)
 
 
-def test_two_classes_mean_the_same_c_as_scikit_learn() -> None:
-    generator = np.random.default_rng(3)
-    y = np.arange(50) % 2
-    x = generator.normal(size=(50, 4)) + y[:, None]
-    probe = LogisticProbe(C=0.3, tol=1e-9, precision="float64").fit(x, y)
-    model = LogisticRegression(C=0.3, tol=1e-10).fit(x, y)
-    np.testing.assert_allclose(probe.predict_proba(x), model.predict_proba(x), atol=1e-5)
-    np.testing.assert_allclose(probe.decision_function(x), model.decision_function(x), atol=1e-4)
-    assert probe.coef_.shape == (2, 4) and probe.intercept_.shape == (2,)
-
-
 def test_any_labels_are_given_back_and_those_not_trained_are_never_predicted(data: dict[str, Any]) -> None:
     names = np.array([-5, 3, 2**40, 7, 11, 12])
     y_val = names[data["y_val"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -124,13 +123,6 @@ def test_what_is_no_protocol_no_option_or_no_value_is_refused() -> None:
     for value in (math.nan, object()):
         with pytest.raises(QueryError, match=r"An option of a protocol is .*, expected a text, a finite number"):
             protocol_named("zoo-nearest-neighbours-1", temperature=value)
-
-
-def test_a_protocol_cannot_be_changed_and_goes_into_a_provenance() -> None:
-    protocol = PROTOCOLS["zoo-streamed-1"]
-    with pytest.raises(TypeError):
-        protocol.settings["epochs"] = 1  # type: ignore[index]
-    assert json.loads(json.dumps(protocol.as_dict()))["settings"]["epochs"] == 100
 
 
 def test_the_readme_of_the_results_has_the_table(repository: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -37,33 +38,21 @@ def parts(report: RiskReport) -> list[float]:
 CLASS_TRAIN, CLASS_TEST = one_hot(Y_TRAIN, K), one_hot(Y_TEST, K)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("probe", PROBES)
-def test_features_that_are_the_class_leave_no_risk(order: Any, probe: Any) -> None:
-    report = decompose(*planted(CLASS_TRAIN, CLASS_TEST), probe=probe, supervised=0.0, order=order)
-    assert parts(report) == [0, 0, 0, 0]
+IDS, ONES = np.eye(N_TRAIN + N_TEST), np.ones((N_TRAIN + N_TEST, 3))
+PLANTED = {  # features of training and test images, and the parts of their error
+    "the class": (CLASS_TRAIN, CLASS_TEST, [0, 0, 0, 0]),
+    "constant": (ONES[:N_TRAIN], ONES[N_TRAIN:], [0, CHANCE, 0, 0]),
+    "the image": (IDS[:N_TRAIN], IDS[N_TRAIN:], [0, 0, CHANCE, 0]),
+    "the class of training images alone": (CLASS_TRAIN, np.zeros((N_TEST, K)), [0, 0, 0, CHANCE]),
+}
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("probe", PROBES)
-def test_constant_features_lose_everything_to_usability(order: Any, probe: Any) -> None:
-    train, test = planted(np.ones((N_TRAIN, 3)), np.ones((N_TEST, 3)))
-    report = decompose(train, test, probe=probe, supervised=0.0, order=order)
-    assert parts(report) == pytest.approx([0, CHANCE, 0, 0], abs=TOLERANCE)
-
-
-@for_each(PROBES)
-def test_features_that_memorise_the_image_lose_everything_to_the_probe(probe: Any) -> None:
-    ids = np.eye(N_TRAIN + N_TEST)
-    report = decompose(*planted(ids[:N_TRAIN], ids[N_TRAIN:]), probe=probe, supervised=0.0)
-    assert parts(report) == pytest.approx([0, 0, CHANCE, 0], abs=TOLERANCE)
-
-
-@for_each(PROBES)
-def test_an_encoder_that_overfits_its_training_images_loses_everything_to_itself(probe: Any) -> None:
-    train, test = planted(CLASS_TRAIN, np.zeros((N_TEST, K)))
-    report = decompose(train, test, probe=probe, supervised=0.0)
-    assert parts(report) == pytest.approx([0, 0, 0, CHANCE], abs=TOLERANCE)
+@for_each(product(PLANTED, PROBES), arguments=2)
+def test_planted_features_have_all_their_error_in_one_part(kind: str, probe: Any) -> None:
+    x_train, x_test, expected = PLANTED[kind]
+    for order in ORDERS if kind in ("the class", "constant") else ORDERS[:1]:
+        report = decompose(*planted(x_train, x_test), probe=probe, supervised=0.0, order=order)
+        assert parts(report) == pytest.approx(expected, abs=TOLERANCE)
 
 
 @for_each(PROBES)
@@ -110,8 +99,7 @@ def test_without_a_twin_approximation_and_usability_are_merged() -> None:
     }
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("supervised", [None, 3.0])
+@for_each(product(ORDERS, [None, 3.0]), arguments=2)
 def test_the_parts_add_up_to_the_full_shot_error(order: Any, supervised: float | None) -> None:
     train, test = gaussian_pair()
     report = decompose(train, test, probe=GridProbe, supervised=supervised, order=order)

@@ -149,13 +149,6 @@ def test_stable_probes_are_said_to_disagree_as_rarely_as_is_stated() -> None:
     assert 0.003 * n_repeats <= said <= 0.02 * n_repeats, said
 
 
-def test_of_xor_it_is_said_that_the_probes_disagree_and_of_separate_classes_not() -> None:
-    unstable = [decompose(*xor_pair(seed), probe=Least, n_bootstrap=100).is_unstable for seed in range(40)]
-    stable = [decompose(*gaussian_pair(seed=seed), probe=Least, n_bootstrap=100).is_unstable for seed in range(40)]
-    assert sum(unstable) > 4 >= sum(stable)  # by chance 0.4 of 40
-    assert decompose(*gaussian_pair(), probe=Least, n_subsets=1).disagreement is None
-
-
 def test_the_command_shows_both_intervals_and_keeps_the_rows_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,7 @@ def shuffled(data: Labelled, window_rows: int, *, batch_rows: int = 16, block_ro
     )
 
 
-@pytest.mark.parametrize("window_rows", [1, 7, 40, 90, 101, 1000])
-@pytest.mark.parametrize("of_a_subset", [False, True])
+@for_each(product([1, 7, 40, 90, 101, 1000], [False, True]), arguments=2)
 def test_every_row_comes_once_an_epoch_with_its_label_whatever_the_window(window_rows: int, of_a_subset: bool) -> None:
     x = numbered_rows(101)
     data = Labelled(x, np.arange(101) * 10)

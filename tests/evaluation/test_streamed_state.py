@@ -122,16 +122,6 @@ def test_the_first_trials_are_standard_settings_and_the_space_is_covered_at_rand
     assert {one.optimizer for one in found[6:]} == {"adam", "sgd", "lars"}
 
 
-def test_trials_at_random_do_not_depend_on_how_they_are_dealt_out_to_rounds() -> None:
-    together = proposed(SPACE, range(20), [], seed=0, n_startup=20, standard_first=True)
-    apart = [
-        one
-        for numbers in (range(7), range(7, 20))
-        for one in proposed(SPACE, numbers, told(numbers.start), seed=0, n_startup=20, standard_first=True)
-    ]
-    assert together == apart
-
-
 def test_later_trials_learn_from_earlier_ones_and_differ_among_themselves() -> None:
     found = proposed(SPACE, range(20, 30), told(20), seed=0, n_startup=20, standard_first=True)
     assert len(set(found)) == 10

@@ -87,9 +87,9 @@ def test_copies_and_groups_are_held_out_together(pair: tuple[Features, Features]
 
 
 def test_it_is_saved_and_predicts_tags(pair: tuple[Features, Features], tmp_path: Path) -> None:
-    found = evaluate_tags(*pair, REQUEST, scale=(0.0, 9.0))
+    found = evaluate_tags(*pair, REQUEST)
     loaded = load_probe(save_probe(found.kept.probe, tmp_path / "tags"))
-    assert (loaded.kind, loaded.classes, loaded.scale) == ("tags", TAGS, (0.0, 9.0))
+    assert (loaded.kind, loaded.classes) == ("tags", TAGS)
     assert np.array_equal(loaded.predict_proba(pair[1]), found.kept.probe.predict_proba(pair[1]))
     assert loaded.about["chosen"] == {"C": found.chosen} and loaded.about["protocol"] == PROTOCOL
 

@@ -194,7 +194,7 @@ def evaluate_command(
     for name in ids:
         try:
             measured, kept = _measured(name, data, engine, options, request, wants_metrics=judged or saved is not None)
-            where = _saved(kept, folders[name], exports) if kept is not None and folders else None
+            where = _saved(kept, data, folders[name], exports) if kept is not None and folders else None
         except ZooError as error:
             if len(ids) == 1:
                 raise
@@ -299,10 +299,9 @@ def _measured(
         say(f"{name}: {text}")
 
     features = _featurised(name, data, engine, options)
-    train, test, reading = features["train"], features["val"], data.train.reading
-    shown: dict[str, Any] = {"scale": reading.scale, "background": reading.background}
+    train, test = features["train"], features["val"]
     if data.train.tags:
-        tagged = evaluate_tags(train, test, request, tell=tell, **shown)
+        tagged = evaluate_tags(train, test, request, tell=tell)
         return tagged, tagged.kept
     assert engine.folder is not None
     cache = runs_folder(engine.folder, name)
@@ -310,16 +309,17 @@ def _measured(
     if not wants_metrics:
         return found, None
     tell("the probe with all labels again, and its metrics")
-    return found, keep_probe(found, request, cache=cache, **shown)
+    return found, keep_probe(found, request, cache=cache)
 
 
-def _saved(kept: Kept, folder: Path, exports: tuple[str, ...]) -> Path:
+def _saved(kept: Kept, data: ImageData, folder: Path, exports: tuple[str, ...]) -> Path:
     from ..evaluation.classification import Classification, confusion_figure
     from ..evaluation.saved_probes import save_probe
 
     metrics = kept.metrics
     figures = [confusion_figure(metrics)] if isinstance(metrics, Classification) else []
-    return save_probe(kept.probe, folder, figures=figures, export=exports)
+    probe = replace(kept.probe, scale=data.train.reading.scale, background=data.train.reading.background)
+    return save_probe(probe, folder, figures=figures, export=exports)
 
 
 _PROBE_EXAMPLES = """\b

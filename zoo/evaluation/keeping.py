@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..datasets.rgb import WHITE
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..optional import requires_extra
@@ -20,7 +19,7 @@ from .evaluating import Evaluation, Request, probe_maker
 from .logistic import LogisticProbe
 from .measuring import ProbeCache, ProbeRun, label_setting, measure
 from .protocols import Protocol
-from .saved_probes import Load, SavedProbe, probe_of
+from .saved_probes import SavedProbe, probe_of
 from .streamed import StreamedProbe
 
 with requires_extra("evaluate", needed_for="Saving a probe"):
@@ -43,9 +42,6 @@ def keep_probe(
     request: Request,
     *,
     cache: Path | None = None,
-    scale: tuple[float, float] | None = None,
-    background: str = WHITE,
-    load: Load | None = None,
 ) -> Kept:
     """The linear probe of an evaluation that was trained with all labels.
 
@@ -57,12 +53,6 @@ def keep_probe(
         The one that gave it.
     cache : Path, optional
         Folder of cached probes.
-    scale : (float, float), optional
-        With which the images were opened, if with one.
-    background : str
-        With which the images were opened.
-    load : callable, optional
-        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
 
     Raises
     ------
@@ -85,7 +75,7 @@ def keep_probe(
             f"{100 * MOST_DIFFERENT:.0f} %: remove its cached runs{'' if cache is None else f' in {cache}'} and "
             "measure it again."
         )
-    probe = probe_of(fitted, train, scale=scale, background=background, load=load)
+    probe = probe_of(fitted, train)
     metrics = classification_metrics(
         np.searchsorted(np.asarray(fitted.classes_), test.y).astype(np.int64),
         probe.predict_proba(test),

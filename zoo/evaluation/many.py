@@ -109,7 +109,7 @@ def measure_one(measuring: Measuring, name: str) -> bytes:
         cache = runs_folder(root, name)
         found: Evaluation | TagEvaluation
         if data.train.tags:
-            found = evaluate_tags(train, test, measuring.request, scale=data.train.reading.scale)
+            found = evaluate_tags(train, test, measuring.request)
             rows = rows_of_tags(found, source=measuring.source, day=measuring.day)
         else:
             request = measuring.request

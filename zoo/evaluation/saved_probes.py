@@ -326,9 +326,6 @@ def probe_of(
     train: Features,
     *,
     about: Mapping[str, Any] | None = None,
-    scale: tuple[float, float] | None = None,
-    background: str = WHITE,
-    load: Load | None = None,
 ) -> SavedProbe:
     """A fitted linear probe, as it can be saved.
 
@@ -340,12 +337,6 @@ def probe_of(
         Of the images that it was trained on.
     about : mapping, optional
         Facts to keep with it, for JSON.
-    scale : (float, float), optional
-        With which the training images were opened, if with one.
-    background : str
-        With which the training images were opened.
-    load : callable, optional
-        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
 
     Raises
     ------
@@ -371,9 +362,6 @@ def probe_of(
         intercepts=intercepts + weights @ centre,
         centre=centre,
         about={**(about or {}), "versions": versions()},
-        scale=scale,
-        background=background,
-        load=load,
     )
 
 

@@ -13,7 +13,6 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import beside_the_first, indicators_of
-from ..datasets.rgb import WHITE
 from ..errors import DataError
 from ..features import Features
 from ..optional import requires_extra
@@ -23,7 +22,7 @@ from .evaluating import SOURCE, Request, Writing, probe_maker
 from .keeping import Kept
 from .measuring import TUNING_SHARE, check_pair
 from .protocols import Protocol, protocol_named
-from .saved_probes import Load, SavedProbe, mean_of, origin_facts, versions
+from .saved_probes import SavedProbe, mean_of, origin_facts, versions
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -63,9 +62,6 @@ def evaluate_tags(
     test: Features,
     request: Request,
     *,
-    scale: tuple[float, float] | None = None,
-    background: str = WHITE,
-    load: Load | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> TagEvaluation:
     """Measures an encoder by its features of images with tags.
@@ -76,12 +72,6 @@ def evaluate_tags(
         With ``tags``, of the images that probes learn from and of those that they are tested on.
     request : Request
         Its seed, device and changed settings of the probe.
-    scale : (float, float), optional
-        With which the images were opened, if with one.
-    background : str
-        With which the images were opened.
-    load : callable, optional
-        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
     tell : callable, optional
         Called with a few words on what is measured next.
 
@@ -135,9 +125,6 @@ def evaluate_tags(
         coefficients=coefficients,
         intercepts=np.array(intercepts) + coefficients @ centre,
         centre=centre,
-        scale=scale,
-        background=background,
-        load=load,
     )
     metrics = tag_metrics(
         y_test[:, learned],
