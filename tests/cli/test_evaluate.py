@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from tests.cli_runner import document, run
+from tests.each import for_each
 from zoo.analysis.label_prediction import missed_elsewhere
 from zoo.results.rows import measurements
 
@@ -195,8 +196,7 @@ class TestNothingIsThrownAway:
         assert (told["recorded"], told["now"]) == (moved["value"], row.value)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "idle"),
+@for_each(
     [
         (("evaluate", ENCODER, "digits", "--refit", "20", "--subsets", "4"), "--subsets 4 and --refit 20 have"),
         (("evaluate", ENCODER, "digits", "--no-record", "--source", "me"), "--source me"),
@@ -206,6 +206,7 @@ class TestNothingIsThrownAway:
         (("metric", "rankme", "z.npy", "--views", "5"), "--views 5"),
         (("curve", ENCODER, "digits", "--task", "classification", "--regimes", "50", "--count", "3"), "--count 3"),
     ],
+    arguments=2,
 )
 def test_an_option_that_would_do_nothing_is_refused_in_one_sentence(arguments: tuple[str, ...], idle: str) -> None:
     message = run(*arguments, code=2).stderr

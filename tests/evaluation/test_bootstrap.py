@@ -38,11 +38,6 @@ def test_errors_on_the_same_images_go_up_and_down_together() -> None:
     assert np.std(together["a"] - together["b"]) < 0.15 * np.std(apart[0] - apart[1])
 
 
-def test_outcomes_are_laid_on_the_images_of_the_set() -> None:
-    table = outcomes_of(4, [(np.array([1, 3]), np.array([True, False])), (None, np.array([False, True, True, True]))])
-    assert table.tolist() == [[-1, 1], [0, 0], [-1, 0], [1, 0]]
-
-
 def test_a_probe_without_images_is_refused() -> None:
     with pytest.raises(DataError, match="Probe 1 was evaluated on no image"):
         error_draws(np.array([[0, -1], [1, -1]], dtype=np.int8), {"error": [0]})

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge
 
 from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageData, array_images, digits_data
@@ -111,16 +110,6 @@ def test_some_blocks_of_a_residual_network_and_the_sizes_nearest_to_the_default(
     assert any("sides from 8 px, and are enlarged for 24, 32, 48 px" in note for note in found.notes)
     folder = next(tmp_path.glob(f"{RESNET}-24px/features/*-train-*"))
     assert load_features(folder).dim == 48
-
-
-def test_ridge_labels_are_those_of_scikit_learn() -> None:
-    random = np.random.default_rng(0)
-    for n, dim in ((60, 8), (20, 40)):
-        z, y, other = random.normal(size=(n, dim)) + 5, random.integers(0, 3, n), random.normal(size=(200, dim)) + 5
-        squares = float(np.square(z - z.mean(axis=0)).sum())
-        model = Ridge(alpha=0.01 * squares).fit(z, np.eye(3)[y])
-        expected = model.predict(other).argmax(axis=1)
-        assert (ridge_labels(z, y, other, share=0.01) == expected).mean() > 0.99
 
 
 def test_sizes_are_near_the_shares_asked_for() -> None:

@@ -114,26 +114,6 @@ def test_a_certificate_bounds_what_any_weights_and_intercepts_miss(kind: str, c:
                 assert found.objective == pytest.approx(best.report_["objective"], rel=1e-12)
 
 
-def test_blocks_of_images_add_up_to_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = drawn("digits")
-    _, problem = problem_of(x, y, n_classes=10, dtype=torch.float32, device=CPU)
-    logits = problem.logits(torch.randn(10, problem.z.shape[1], generator=torch.Generator().manual_seed(2)))
-    loss, residuals = problem.loss(logits)
-    exact, factor = exact_problem("digits")
-    weights = torch.randn(10, 65, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    certificate = exact.certificate(weights, factor)
-    monkeypatch.setattr("zoo.evaluation.logistic_solver._LOGITS_AT_A_TIME", 10 * 7)  # seven images, the last five
-    monkeypatch.setattr("zoo.evaluation.logistic_solver._FLOAT64_NUMBERS_AT_A_TIME", 74 * 7)
-    in_blocks, same = problem.loss(logits)
-    assert in_blocks == pytest.approx(loss, rel=1e-9)
-    torch.testing.assert_close(same, residuals)
-    torch.testing.assert_close(problem.squares(same), residuals.square().sum(dim=0))
-    expected = torch.nn.functional.cross_entropy(logits.double(), problem.y, reduction="sum")
-    assert loss == pytest.approx(float(expected), rel=1e-5)
-    in_blocks = exact.certificate(weights, factor)
-    assert (in_blocks.objective, in_blocks.gap) == pytest.approx((certificate.objective, certificate.gap), rel=1e-9)
-
-
 @for_each(product([1e-42, 1e-20, 1e20], [np.float32, np.float64]), arguments=2)
 def test_the_default_c_has_a_fit_whatever_the_size_of_features(scale: float, dtype: type) -> None:
     x, y = drawn("fewer images")
@@ -186,12 +166,6 @@ def test_turned_features_give_the_same_predictions_and_scaled_ones_do_with_c_ove
         probe = LogisticProbe(C=c, tol=1e-11, precision="float64").fit(other, y)
         logits = 4.0 * (may_differ(plain) + may_differ(probe) * math.sqrt(3.0 / c))  # of rows no longer than that
         np.testing.assert_allclose(probe.predict_proba(other), plain.predict_proba(x), atol=logits)
-
-
-def test_too_few_iterations_are_told() -> None:
-    x, y = drawn("digits")
-    probe = LogisticProbe(C=1e4, max_iter=2).fit(x, y)
-    assert not probe.report_["converged"] and probe.report_["iterations"] == 2
 
 
 @for_each(["digits", "fewer images"])

@@ -123,11 +123,6 @@ def test_a_k_beyond_the_number_of_images_is_cut_and_the_report_says_so() -> None
     assert NeighbourProbe(k=(5, 20, 100)).fit(x, y).report_["errors_percent"].keys() == {"5", "14"}
 
 
-def test_images_without_any_feature_are_similar_to_none() -> None:
-    x = np.array([[0.0, 0.0], [-1.0, 0.0], [1.0, 0.0]], dtype=np.float32)
-    assert NeighbourProbe(k=1).fit(x, [3, 4, 5]).predict([[1.0, 0.0], [0.0, 0.0]]).tolist() == [5, 3]
-
-
 def test_it_is_a_scikit_learn_classifier() -> None:
     probe = NeighbourProbe(k=5)
     assert clone(probe).get_params() == probe.get_params()

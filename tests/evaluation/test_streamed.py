@@ -92,12 +92,6 @@ def test_the_coefficients_are_the_probe_whatever_the_normalisation(train_data: A
         assert np.array_equal(probe.predict(x), probe.classes_[probe.decision_function(x).argmax(axis=1)])
 
 
-def test_the_same_seed_gives_the_same_probe_and_another_seed_another(train_data: Any, fitted: StreamedProbe) -> None:
-    one, same, other = (StreamedProbe(**{**SMALL, "seed": seed}).fit(*train_data) for seed in (3, 3, 4))
-    assert np.array_equal(one.coef_, same.coef_) and one.report_ == same.report_
-    assert not np.array_equal(one.coef_, other.coef_)
-
-
 def test_features_in_a_folder_are_read_as_those_in_memory(train_data: Any, val_data: Any, tmp_path: Path) -> None:
     origin = Origin(
         encoder="any",
