@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.cli_runner import document, run
+from tests.each import for_each
 from zoo.datasets import open_images, pixels_of
 
 ENCODER, OTHER = "pocket_simclr_rn_shapes", "pocket_sup_rn_shapes"
@@ -50,7 +51,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-@pytest.mark.parametrize("source", ["table", "arrays"])
+@for_each(["table", "arrays"])
 def test_it_is_measured_with_few_and_all_labels_and_in_no_metric_of_a_class(
     source: str, sources: dict[str, str]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from tests.cli_runner import document, run
+from tests.each import for_each
 from zoo.analysis.label_prediction import missed_elsewhere
 from zoo.results.rows import measurements
 
@@ -67,16 +68,6 @@ def test_on_other_data_the_exponent_is_fitted_or_the_law_extrapolated() -> None:
     assert "\nImageNet's law, extrapolated\n" in result.stdout and "encoder generalization" in result.stdout
     assert f"{ENCODER} was pretrained on shapes, not on {DATASET}" in result.stderr
     assert len(result.stderr.splitlines()) <= 5 < len(run(*asked, "--verbose").stderr.splitlines())
-
-
-def test_the_single_steps_give_what_the_whole_gives(folders: dict[str, str]) -> None:
-    (whole,) = document("evaluate", ENCODER, IMAGES, *QUICK, "--decompose", "--no-record")["evaluations"]
-    probed = document("probe", folders["train"], folders["val"], *QUICK[:4])
-    assert [(error["setting"], error["value"]) for error in probed["errors"]] == [
-        (error["setting"], error["value"]) for error in whole["errors"]
-    ]
-    parts = document("decompose", folders["train"], folders["val"], "--subsets", "2")["parts"]
-    assert parts == whole["decomposition"]["parts"]
 
 
 def test_a_changed_setting_is_another_protocol(folders: dict[str, str]) -> None:
@@ -205,8 +196,7 @@ class TestNothingIsThrownAway:
         assert (told["recorded"], told["now"]) == (moved["value"], row.value)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "idle"),
+@for_each(
     [
         (("evaluate", ENCODER, "digits", "--refit", "20", "--subsets", "4"), "--subsets 4 and --refit 20 have"),
         (("evaluate", ENCODER, "digits", "--no-record", "--source", "me"), "--source me"),
@@ -216,6 +206,7 @@ class TestNothingIsThrownAway:
         (("metric", "rankme", "z.npy", "--views", "5"), "--views 5"),
         (("curve", ENCODER, "digits", "--task", "classification", "--regimes", "50", "--count", "3"), "--count 3"),
     ],
+    arguments=2,
 )
 def test_an_option_that_would_do_nothing_is_refused_in_one_sentence(arguments: tuple[str, ...], idle: str) -> None:
     message = run(*arguments, code=2).stderr

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.cli_runner import document, run
+from tests.each import for_each
 from zoo.results.recording import provenances
 from zoo.results.rows import measurements
 
@@ -90,8 +91,7 @@ def test_metrics_of_several_encoders_in_this_process_and_by_workers(tmp_path: Pa
     assert by_workers["open"] == [] and by_workers["run"]["engine"] == "this process, part 1/1"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
+@for_each(
     [
         (("evaluate", NAMES[0], IMAGES, "--on", "local:2", "--save", "probe"), "keep no probe"),
         (("evaluate", NAMES[0], IMAGES, "--part", "3/2"), "3/2"),
@@ -100,6 +100,7 @@ def test_metrics_of_several_encoders_in_this_process_and_by_workers(tmp_path: Pa
         (("metric", "rankme", NAMES[0], IMAGES, "--part", "train"), "write --split train"),
         (("metric", "rankme", NAMES[0], IMAGES, "--store", "float16"), "--store float16 has no effect"),
     ],
+    arguments=2,
 )
 def test_what_workers_cannot_do_is_refused_in_one_sentence(arguments: tuple[str, ...], says: str) -> None:
     message = run(*arguments, code=2).stderr

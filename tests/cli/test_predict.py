@@ -181,10 +181,3 @@ def test_images_with_tags_have_one_probe_a_tag_whose_mean_precision_is_recorded(
         assert one["predicted"] == "|".join(named)
     text = run("predict", str(folder), str(table), "--device", "cpu").output  # tags of the probe, so tags of the table
     assert "mean average precision" in text and "Each tag" in text
-
-
-def test_the_table_of_tags_says_what_does_not_apply(table: Path) -> None:
-    text = run("evaluate", ENCODER, str(table), *TAGGED, "--no-record").output
-    assert "One probe a tag" in text and "20 groups" in text
-    refused = run("evaluate", ENCODER, str(table), *TAGGED, "--settings", "5-shot", code=2).output
-    assert "--settings 5-shot" in refused and "has tags" in refused

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from tests.each import for_each
 from zoo.errors import DataError
 from zoo.evaluation.bootstrap import Interval, error_draws, interval, outcomes_of, surplus_variances
 
@@ -23,24 +24,11 @@ def holds(found: Interval, truth: float) -> bool:
     return found.ci_low <= truth <= found.ci_high
 
 
-@pytest.mark.parametrize(("n_wrong", "n"), [(0, 40), (3, 40), (50, 200), (199, 200)])
+@for_each([(0, 40), (3, 40), (50, 200), (199, 200)], arguments=2)
 def test_a_single_error_has_the_interval_of_jeffreys(n_wrong: int, n: int) -> None:
     draws = error_draws(wrong((n_wrong, n - n_wrong)), {"error": [0]}, n_draws=200_000)["error"]
     expected = 100 * beta.ppf([0.025, 0.975], n_wrong + 0.5, n - n_wrong + 0.5)
     assert np.percentile(draws, [2.5, 97.5]) == pytest.approx(expected, abs=0.1, rel=0.02)
-
-
-def test_no_wrong_image_is_no_certainty() -> None:
-    found = interval(0.0, error_draws(wrong((0, 100)), {"error": [0]})["error"])
-    assert found.ci_low == 0 and found.ci_high is not None and 1 < found.ci_high < 4
-
-
-def test_the_order_of_the_images_does_not_matter() -> None:
-    random = np.random.default_rng(0)
-    outcomes = random.integers(-1, 2, size=(300, 3)).astype(np.int8)
-    risks = {"one": [0], "mean": [1, 2]}
-    first, mixed = (error_draws(some, risks) for some in (outcomes, random.permutation(outcomes)))
-    assert all(np.array_equal(first[name], mixed[name]) for name in risks)
 
 
 def test_errors_on_the_same_images_go_up_and_down_together() -> None:
@@ -48,24 +36,6 @@ def test_errors_on_the_same_images_go_up_and_down_together() -> None:
     together = error_draws(np.hstack([column, column]), {"a": [0], "b": [1]})
     apart = [error_draws(column, {"a": [0]}, seed=seed)["a"] for seed in (0, 1)]
     assert np.std(together["a"] - together["b"]) < 0.15 * np.std(apart[0] - apart[1])
-
-
-def test_images_that_a_probe_has_not_seen_do_not_count() -> None:
-    column = wrong((30, 70))
-    absent = np.full((500, 1), -1, dtype=np.int8)
-    few, among_many = (error_draws(some, {"a": [0]})["a"] for some in (column, np.vstack([column, absent])))
-    assert np.percentile(few, [2.5, 50, 97.5]) == pytest.approx(np.percentile(among_many, [2.5, 50, 97.5]), abs=0.8)
-
-
-def test_a_million_images_are_as_easy_as_a_hundred() -> None:
-    outcomes = np.tile(wrong((1, 3)), (250_000, 1))
-    draws = error_draws(outcomes, {"error": [0]})["error"]
-    assert draws.std() == pytest.approx(100 * (0.25 * 0.75 / 1e6) ** 0.5, rel=0.05)
-
-
-def test_outcomes_are_laid_on_the_images_of_the_set() -> None:
-    table = outcomes_of(4, [(np.array([1, 3]), np.array([True, False])), (None, np.array([False, True, True, True]))])
-    assert table.tolist() == [[-1, 1], [0, 0], [-1, 0], [1, 0]]
 
 
 def test_a_probe_without_images_is_refused() -> None:
@@ -94,7 +64,7 @@ def test_intervals_of_an_error_and_of_a_difference_hold_the_truth_as_often_as_th
     assert all(0.93 <= count / n_repeats <= 0.97 for count in held), held
 
 
-@pytest.mark.parametrize(("seed_effect", "lowest", "highest"), [(0.0, 0.94, 0.99), (0.05, 0.93, 0.98)])
+@for_each([(0.0, 0.94, 0.99), (0.05, 0.93, 0.98)], arguments=3)
 def test_intervals_over_seeds_and_subsets_hold_the_truth(seed_effect: float, lowest: float, highest: float) -> None:
     random, n_repeats, n_seeds, n_train, n_subset, held = np.random.default_rng(6), 400, 5, 800, 150, [0, 0]
     for repeat in range(n_repeats):

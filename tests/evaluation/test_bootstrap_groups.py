@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy import stats
 
+from tests.each import for_each
 from zoo.evaluation.bootstrap import design_effects, disagreement, error_draws, interval, outcomes_of
 
 N_DRAWS = 20_000
@@ -17,7 +17,7 @@ def repeated(wrong: list[int], sizes: int) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(np.array(wrong, np.int8), sizes)[:, None], groups
 
 
-@pytest.mark.parametrize("n_wrong", [0, 1, 6])
+@for_each([0, 1, 6])
 def test_where_whole_groups_are_wrong_the_draws_are_those_of_jeffreys_over_groups(n_wrong: int) -> None:
     outcomes, groups = repeated([1] * n_wrong + [0] * (20 - n_wrong), 7)
     draws = error_draws(outcomes, {"error": [0]}, n_draws=N_DRAWS, groups=groups)["error"]
@@ -25,21 +25,6 @@ def test_where_whole_groups_are_wrong_the_draws_are_those_of_jeffreys_over_group
     p_value = stats.kstest(draws / 100, exact.cdf).pvalue
     # 20 groups show a design effect of 7 * 20 / 19, which is cut to 7
     assert p_value > 1e-3
-
-
-def test_groups_of_one_image_are_images() -> None:
-    outcomes = (np.arange(50) % 5 == 0).astype(np.int8)[:, None]
-    draws = error_draws(outcomes, {"error": [0]}, n_draws=N_DRAWS, groups=np.arange(50, dtype=np.uint64))["error"]
-    np.testing.assert_allclose(design_effects(outcomes, np.arange(50, dtype=np.uint64)), 1)
-    assert stats.kstest(draws / 100, stats.beta(10.5, 40.5).cdf).pvalue > 1e-3
-
-
-def test_a_group_weighs_as_much_as_it_has_images() -> None:
-    groups = np.array([0] * 9 + [1], np.uint64)
-    outcomes = np.array([[1]] * 9 + [[0]], np.int8)
-    draws = error_draws(outcomes, {"error": [0]}, n_draws=N_DRAWS, groups=groups)["error"]
-    found = interval(90.0, draws)
-    assert found.ci_low is not None and found.ci_low < 35 and draws.mean() > 60
 
 
 def test_a_design_effect_is_between_one_and_the_mean_size_by_images() -> None:
@@ -54,7 +39,7 @@ def test_a_design_effect_is_between_one_and_the_mean_size_by_images() -> None:
     assert design_effects(np.array([[1], [0]], np.int8), np.array([4, 4], np.uint64))[0] == 2
 
 
-@pytest.mark.parametrize("alike", [0.0, 0.3, 1.0])
+@for_each([0.0, 0.3, 1.0])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(alike: float) -> None:
     rng, held, held_by_images, n = np.random.default_rng(1), 0, 0, 200
     for seed in range(n):

@@ -11,8 +11,9 @@ import pytest
 from scipy.stats import beta, norm
 from sklearn import metrics as oracle
 
-from zoo.errors import DataError, QueryError
-from zoo.evaluation import classification, classification_metrics, tag_metrics
+from tests.each import for_each
+from zoo.errors import DataError
+from zoo.evaluation import classification_metrics, tag_metrics
 from zoo.evaluation.classification import HIGHER_IS_BETTER, UNITS, Classification, confusion_figure
 from zoo.evaluation.drawing import style
 from zoo.evaluation.ranking import Ranking
@@ -36,7 +37,7 @@ def gaussian(n: int, share: float, distance: float, random: np.random.Generator)
     return y, np.stack([1 - p, p], axis=1)
 
 
-@pytest.mark.parametrize("k", [2, 5])
+@for_each([2, 5])
 def test_every_value_is_that_of_scikit_learn(k: int) -> None:
     y, p = population(300, k)
     found = classification_metrics(y, p, n_draws=0)
@@ -73,11 +74,6 @@ def test_weighted_rankings_are_those_of_scikit_learn_with_these_weights() -> Non
         assert found.average_precision[draw] == pytest.approx(expected)
     assert found.positives == pytest.approx(weights[positive].sum(axis=0))
     assert found.negatives == pytest.approx(weights[~positive].sum(axis=0))
-
-
-def test_scores_that_are_all_equal_rank_nothing() -> None:
-    found = Ranking(np.full(8, 0.5), np.arange(8) < 2).of(np.ones((8, 1)))
-    assert (found.auroc[0], found.average_precision[0]) == (0.5, 0.25)
 
 
 def test_calibration_errors_are_their_definition() -> None:
@@ -173,46 +169,6 @@ def test_images_of_a_group_count_as_one() -> None:
     assert error and error.ci_low is not None and error.ci_low < error.value
 
 
-def test_groups_of_one_image_each_are_no_groups() -> None:
-    y, p = population(40, 2)
-    assert classification_metrics(y, p, groups=np.arange(40)[::-1]).metrics == classification_metrics(y, p).metrics
-
-
-def test_a_class_without_images_is_left_out_and_named() -> None:
-    y, p = population(80, 4)
-    y = np.where(y == 2, 1, y)
-    found = classification_metrics(y, p, classes=["a", "b", "c", "d"], n_draws=100)
-    assert found.left_out == {"class that no image has": "1 of 4: 'c'"}
-    empty = found.per_class[2]
-    assert (empty.n_images, empty.error, empty.auroc, empty.average_precision) == (0, None, None, None)
-    others = [one.auroc.value for one in found.per_class if one.auroc]
-    assert len(others) == 3 and found.metrics["auroc"].value == pytest.approx(np.mean(others))
-    recalls = oracle.recall_score(y, p.argmax(axis=1), labels=[0, 1, 3], average="macro", zero_division=0)
-    assert found.metrics["balanced_error"].value == pytest.approx(100 * (1 - recalls))
-
-
-def test_of_a_single_class_only_the_error_is_told() -> None:
-    p = population(30, 3)[1]
-    found = classification_metrics(np.zeros(30, int), p, n_draws=50)
-    assert {"error", "log_loss"} <= found.metrics.keys()
-    assert not {"auroc", "average_precision", "balanced_error"} & found.metrics.keys()
-    assert found.left_out["auroc"] == "no class has images beside those of others"
-    assert found.left_out["class that all images have"] == "1 of 3: '0'"
-    assert found.left_out["balanced_error"] == "all images are of the class '0'"
-
-
-def test_more_classes_than_can_be_resampled_have_values_without_intervals_of_rankings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    y, p = population(100, 4)
-    whole = classification_metrics(y, p, n_draws=100)
-    monkeypatch.setattr(classification, "_MOST_WORK", 100 * 4 * 100 - 1)
-    found = classification_metrics(y, p, n_draws=100)
-    assert "would take minutes" in found.left_out["intervals of AUROC and average precision"]
-    assert found.metrics["auroc"].ci_low is None and found.metrics["error"] == whole.metrics["error"]
-    assert found.metrics["auroc"].value == whole.metrics["auroc"].value
-
-
 def test_the_record_is_json_with_units_and_directions() -> None:
     y, p = population(50, 3)
     found = classification_metrics(y, p, classes=["ant", "bee", "cat"], n_draws=50)
@@ -225,32 +181,7 @@ def test_the_record_is_json_with_units_and_directions() -> None:
     assert document["calibration"]["bins"][-1]["high"] == 1.0
 
 
-def test_of_very_many_classes_json_has_the_most_frequent_confusions_alone() -> None:
-    y, p = population(400, 120, signal=1.0)
-    found = classification_metrics(y, p, n_draws=0)
-    document = found.as_dict()["confusion"]
-    assert document["counts"] is None and len(document["most_frequent"]) == 100
-    first = document["most_frequent"][0]
-    off = found.confusion - np.diag(np.diag(found.confusion))
-    assert first["n"] == off.max() == off[int(first["class"]), int(first["predicted"])]
-
-
-def test_the_most_frequent_confusions_come_first() -> None:
-    y = np.array([0, 0, 0, 1, 1, 2])
-    p = np.eye(3)[[1, 1, 0, 2, 1, 2]]
-    found = classification_metrics(y, p, classes=["a", "b", "c"], n_draws=0)
-    assert found.confusions() == [("a", "b", 2), ("b", "c", 1)]
-    assert found.confusions(1) == [("a", "b", 2)]
-
-
-def test_the_same_seed_gives_the_same_intervals() -> None:
-    y, p = population(50, 3)
-    assert classification_metrics(y, p, seed=4).as_dict() == classification_metrics(y, p, seed=4).as_dict()
-    assert classification_metrics(y, p, seed=4).metrics != classification_metrics(y, p, seed=5).metrics
-
-
-@pytest.mark.parametrize(
-    ("labels", "probabilities", "more", "says"),
+@for_each(
     [
         ([0, 1], [[0.5, 0.4], [0.5, 0.5]], {}, "0.9 in the sum for row 0"),
         ([0, 1], [[1.5, -0.5], [0.5, 0.5]], {}, "The probability of row 0, column 0 is 1.5; expected numbers from 0"),
@@ -263,20 +194,13 @@ def test_the_same_seed_gives_the_same_intervals() -> None:
         ([0, 1], [[0.5, 0.5], [0.5, 0.5]], {"groups": [1]}, "expected one for each of the 2 images"),
         ([0, 1], [[0.5, 0.5], [0.5, 0.5]], {"classes": ["a"]}, "1 names of classes and probabilities of 2"),
     ],
+    arguments=4,
 )
 def test_what_is_no_prediction_is_refused_in_a_sentence(
     labels: Any, probabilities: Any, more: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(DataError, match=says):
         classification_metrics(labels, probabilities, **more)
-
-
-def test_numbers_of_draws_and_bins_are_checked() -> None:
-    y, p = population(20, 2)
-    with pytest.raises(QueryError, match="-1 draws; expected at least 0"):
-        classification_metrics(y, p, n_draws=-1)
-    with pytest.raises(QueryError, match="0 bins; expected at least 1"):
-        classification_metrics(y, p, n_bins=0)
 
 
 def tagged(n: int = 200, k: int = 3, *, seed: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -306,26 +230,6 @@ def test_metrics_of_tags_are_those_of_scikit_learn() -> None:
     assert json.loads(json.dumps(found.as_dict()))["per_tag"][1]["name"] == "b"
 
 
-def test_a_tag_that_no_image_has_is_left_out_of_the_means() -> None:
-    y, p = tagged()
-    y[:, 0] = False
-    found = tag_metrics(y, p, tags=["a", "b", "c"], n_draws=0)
-    assert found.left_out == {"tag that no image has": "1 of 3: 'a'"}
-    assert found.per_tag[0].average_precision is None and found.per_tag[0].error is not None
-    expected = oracle.average_precision_score(y[:, 1:], p[:, 1:], average="macro")
-    assert found.metrics["tag_average_precision"].value == pytest.approx(100 * expected)
-
-
-def test_intervals_of_tags_are_over_groups_where_there_are_any() -> None:
-    y, p = tagged(60)
-    alone = tag_metrics(y, p)
-    grouped = tag_metrics(np.repeat(y, 2, axis=0), np.repeat(p, 2, axis=0), groups=np.repeat(np.arange(60), 2))
-    assert grouped.n_groups == 60
-    for name, one in alone.metrics.items():
-        other = grouped.metrics[name]
-        assert (other.ci_low, other.ci_high) == pytest.approx((one.ci_low, one.ci_high), rel=1e-9)
-
-
 def test_indicators_that_are_none_are_refused() -> None:
     y, p = tagged()
     for wrong in (y[:, :2], y + 1.0, y.astype(str)):
@@ -351,10 +255,3 @@ def test_the_figure_has_a_cell_for_each_pair_and_numbers_of_its_row() -> None:
     assert axes.get_yticklabels()[0].get_text() == f"ant ({found.confusion[0].sum()})"
     assert bar.get_ylabel() == "percent of the class"
     assert "90 images" in confusion_figure(found).caption
-
-
-def test_of_many_classes_those_with_the_most_mistakes_are_drawn() -> None:
-    y, p = population(600, 40, signal=3.0)
-    found = classification_metrics(y, p, n_draws=0)
-    assert drawn(found).axes[0].images[0].get_array().shape == (25, 25)
-    assert "the 25 of 40 classes with the most mistakes" in confusion_figure(found).caption

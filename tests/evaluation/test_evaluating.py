@@ -13,7 +13,7 @@ import pytest
 from tests.planted_features import features
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.evaluating import Evaluation, Request, decomposed, evaluate, features_digest, rows_of_evaluation
-from zoo.evaluation.streamed import SavedFit
+from zoo.evaluation.streamed import Checkpoint
 from zoo.features import Features, load_features
 from zoo.results.recording import PROVENANCE_KEYS
 
@@ -49,20 +49,6 @@ def test_settings_come_from_few_labels_to_all_with_the_seeds_that_were_asked_for
     found = {result.setting.name: [run.n_train for run in result.runs] for result in evaluation.settings}
     assert found == {"5-shot": [20, 20], "10%": [24, 24], "full": [240]}
     assert list(found) == ["5-shot", "10%", "full"]
-
-
-def test_an_error_is_that_of_its_runs_and_lies_in_its_interval(evaluation: Evaluation) -> None:
-    for result in (*evaluation.settings, evaluation.neighbours):
-        assert result is not None
-        assert result.error.value == pytest.approx(np.mean([run.error_percent for run in result.runs]))
-        assert result.error.ci_low is not None and result.error.ci_high is not None
-        assert 0 <= result.error.ci_low <= result.error.value <= result.error.ci_high <= 100
-
-
-def test_the_full_shot_error_of_the_decomposition_is_that_of_the_setting(evaluation: Evaluation) -> None:
-    assert evaluation.risk is not None
-    full = evaluation.settings[-1]
-    assert evaluation.risk.decomposition.full_shot_error == pytest.approx(full.error.value)
 
 
 def test_every_number_is_one_row_with_all_that_it_was_measured_from(evaluation: Evaluation) -> None:
@@ -121,28 +107,19 @@ def test_a_run_goes_on_where_it_was_and_ends_as_if_it_had_not_been_stopped(
         assert [run.rows for run in one.runs] == [run.rows for run in other.runs]
 
 
-def test_a_kept_probe_is_not_taken_for_one_of_other_images_or_another_protocol(
-    train: Features, test: Features, tmp_path: Path
-) -> None:
-    request = Request(settings=("3-shot",), n_seeds=1, neighbours=False, n_bootstrap=200)
-    evaluate(train, test, request, cache=tmp_path)
-    evaluate(clouds("train", 70, seed=5), test, request, cache=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 2
-
-
 def test_a_long_fit_goes_on_within_a_probe_and_leaves_nothing_behind(
     train: Features, test: Features, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = {"n_trials": 4, "epochs": 3, "candidates_per_pass": 2, "n_startup_trials": 2}
     request = Request(settings=("full",), probe="streamed", changed=changed, neighbours=False, n_bootstrap=200)
     whole = evaluate(train, test, request)
-    keep = SavedFit.save_trials
+    keep = Checkpoint.save
 
-    def interrupted(self: SavedFit, trials: list[Any]) -> None:
-        keep(self, trials)
+    def interrupted(self: Checkpoint, state: Any, *, at_once: bool) -> None:
+        keep(self, state, at_once=True)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SavedFit, "save_trials", interrupted)
+    monkeypatch.setattr(Checkpoint, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
         evaluate(train, test, request, cache=tmp_path)
     monkeypatch.undo()

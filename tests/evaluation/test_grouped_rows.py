@@ -14,14 +14,6 @@ from zoo.evaluation.risk import decompose
 from zoo.evaluation.streamed_training import with_copies
 
 
-def test_neighbours_of_the_own_group_do_not_vote_where_k_is_chosen() -> None:
-    train = planted_groups(0)
-    y = np.random.default_rng(1).integers(2, size=60)[np.repeat(np.arange(60), 4)]  # of a group, and no other knows it
-    probe = NeighbourProbe(k=(1, 3)).fit(train.x, y, groups=train.groups)
-    unaware = NeighbourProbe(k=(1, 3)).fit(train.x, y)
-    assert unaware.report_["validation_error_percent"] < 5 < 25 < probe.report_["validation_error_percent"]
-
-
 def test_votes_without_the_own_group_are_those_of_all_other_rows() -> None:
     train = planted_groups(2, n=80)
     groups = train.groups

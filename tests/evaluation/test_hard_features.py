@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,10 @@ import pytest
 import torch
 
 from tests.each import for_each
-from tests.planted_features import features
 from zoo.errors import DataError
-from zoo.evaluation import LogisticProbe, decompose, eigen
+from zoo.evaluation import LogisticProbe, eigen
 from zoo.evaluation.label_free.catalogue import compute, function_of
-from zoo.evaluation.layers import ridge_labels
-from zoo.evaluation.logistic_solver import Preconditioner, problem_of
-from zoo.evaluation.transferability import ridge_predictions
+from zoo.evaluation.logistic_solver import problem_of
 from zoo.results.vocabulary import FEATURE_METRICS
 
 SIZES = (260, 128), (600, 300), (800, 400)
@@ -41,14 +37,6 @@ def halves(x: Any) -> Any:
     return y
 
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 SIXTY = [(seed, *size) for size in SIZES for seed in range(20)]
 
 
@@ -62,21 +50,6 @@ def test_the_probe_of_sixty_matrices_is_that_in_float64(seed: int, n: int, dim: 
     assert (single.predict(x) == double.predict(x)).mean() > 0.99
 
 
-@for_each(SIXTY, arguments=3)
-def test_two_threads_find_a_basis_as_well(seed: int, n: int, dim: int, two_threads: None) -> None:
-    x = mostly_dead(seed, n, dim)
-    basis = problem_of(x, halves(x), n_classes=2, dtype=torch.float32, device=torch.device("cpu"))[0]
-    assert torch.allclose(basis.axes.T @ basis.axes, torch.eye(basis.axes.shape[1]), atol=1e-5)
-
-
-def test_an_image_more_than_units_or_fewer_gives_the_same_probe() -> None:
-    x = mostly_dead(3, 301, 300)
-    y = halves(x)
-    wide = np.hstack([x, np.full((len(x), 50), 7.0, np.float32)])  # now the products are those of the images
-    one, other = (LogisticProbe(C=1.0).fit(some, y) for some in (x, wide))
-    assert np.abs(one.predict_proba(x) - other.predict_proba(wide)).max() < 0.05
-
-
 def test_units_that_never_change_have_no_weight() -> None:
     x = mostly_dead(2, 600, 300)
     y = halves(x)
@@ -85,17 +58,6 @@ def test_units_that_never_change_have_no_weight() -> None:
     assert len(dead) > 50
     assert not basis.axes[dead].any()
     assert basis.axes.shape[1] <= 300 - len(dead)
-
-
-def test_risks_and_layers_of_dead_units() -> None:
-    x = mostly_dead(2, 400, 150)
-    y = halves(x)
-    train, test = features(x[:300], y[:300], split="train"), features(x[300:], y[300:], split="val")
-    report = decompose(train, test, probe=LogisticProbe, n_subsets=1, n_bootstrap=100)
-    assert 5 < report.intervals["full_shot_error"].value < 25  # every tenth label is wrong
-    left_out = ridge_predictions(x[:300], y[:300])
-    predicted = ridge_labels(x[:300], y[:300], x[300:], share=left_out.chosen)
-    assert (predicted == y[300:]).mean() > 0.7
 
 
 def hard(n: int, dim: int) -> dict[str, Any]:
@@ -169,22 +131,3 @@ def test_where_divide_and_conquer_fails_iteration_takes_its_place(monkeypatch: p
     assert torch.allclose(eigen.svdvals(x), expected[3], rtol=1e-10)
     with pytest.raises(DataError, match="multiply them"):
         eigen.eigh(torch.full((3, 3), torch.inf, dtype=torch.float64))
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e30])
-def test_the_determinant_of_one_plus_products(scale: float) -> None:
-    lengths = scale * np.array([1.0, 0.5, 0.25])
-    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
-    products = torch.from_numpy(turn * lengths @ turn.T)
-    assert eigen.log_det_of_one_plus(products) == pytest.approx(float(np.log1p(lengths).sum()), rel=1e-12)
-
-
-def test_the_correction_of_a_class_is_left_out_where_rounding_takes_it() -> None:
-    x = np.repeat(np.random.default_rng(0).normal(size=(2, 8)).astype(np.float32), 16, axis=0)
-    y = np.repeat([0, 1], 16)
-    problem = problem_of(x, y, n_classes=2, dtype=torch.float32, device=torch.device("cpu"))[1]
-    preconditioner = Preconditioner(problem)
-    residuals = torch.zeros(32, 2)
-    residuals.view(-1)[problem.place] = -0.5  # images of a class have weight, those of the other none
-    preconditioner.renew(residuals, problem.pulled(residuals), torch.full_like(problem.spectrum, 1e-30))
-    assert preconditioner.applied(torch.ones(2, problem.z.shape[1])).isfinite().all()

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binomtest
 
+from tests.each import for_each
 from zoo.errors import DataError
-from zoo.evaluation.layer_choice import choose, difference, differences, errors, paired_p, paired_tests, signed_p
+from zoo.evaluation.layer_choice import choose, differences, errors, paired_tests
 
 N_SEEDS = 60
 
@@ -33,24 +34,6 @@ def test_among_equal_variants_the_naive_gain_is_luck_and_the_nested_one_is_none(
     assert all(one.optimism == one.nested.value - one.naive.value for one in found)
 
 
-def test_the_nested_gain_is_on_average_the_true_one_where_one_variant_is_better() -> None:
-    rates = np.full(20, 0.4)
-    rates[7] = 0.25
-    found = [
-        choose(
-            *planted(seed, n_variants=20, n_train=50, n_test=150, rates=rates),
-            default=0,
-            costs=np.ones(20),
-            n_draws=200,
-        )
-        for seed in range(N_SEEDS)
-    ]
-    surplus = np.array([one.nested.value - 100 * (rates[one.chosen] - rates[0]) for one in found])
-    assert abs(surplus.mean()) < 4 * surplus.std(ddof=1) / N_SEEDS**0.5
-    naive = np.array([one.naive.value - 100 * (rates[one.chosen] - rates[0]) for one in found])
-    assert naive.mean() < -4 * naive.std(ddof=1) / N_SEEDS**0.5  # too good, beyond chance
-
-
 def test_of_equal_errors_the_default_is_chosen_and_else_the_cheapest() -> None:
     wrong = np.zeros((10, 4), bool)
     wrong[:2] = True
@@ -62,22 +45,14 @@ def test_of_equal_errors_the_default_is_chosen_and_else_the_cheapest() -> None:
     assert found.tied == (True,) * 4
 
 
-def test_a_default_that_is_chosen_differs_from_itself_by_nothing() -> None:
-    random = np.random.default_rng(0)
-    wrong = random.random((50, 3)) < np.array([0.1, 0.5, 0.6])
-    found = choose(wrong, wrong, default=0, costs=np.ones(3))
-    assert found.chosen == 0 and found.p_value is None
-    assert (found.nested.value, found.nested.ci_low, found.nested.ci_high) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(("only_one", "only_other"), [(0, 0), (3, 3), (9, 1), (1, 12)])
+@for_each([(0, 0), (3, 3), (9, 1), (1, 12)], arguments=2)
 def test_the_paired_test_is_the_exact_binomial_one_of_images_on_which_the_two_differ(
     only_one: int, only_other: int
 ) -> None:
     one = np.array([True] * only_one + [False] * only_other + [True, False, False])
     other = np.array([False] * only_one + [True] * only_other + [True, False, False])
     expected = binomtest(only_one, only_one + only_other).pvalue if only_one + only_other else 1.0
-    assert paired_p(one, other) == pytest.approx(expected)
+    assert paired_tests(np.stack([other, one], axis=1), 0)[1] == pytest.approx(expected)
 
 
 def test_the_interval_of_an_error_is_that_of_jeffreys_and_holds_the_value() -> None:
@@ -90,18 +65,6 @@ def test_the_interval_of_an_error_is_that_of_jeffreys_and_holds_the_value() -> N
     assert some.ci_high == pytest.approx(100 * beta.ppf(0.975, 10.5, 30.5))
 
 
-def test_images_of_one_group_count_as_one() -> None:
-    random = np.random.default_rng(1)
-    wrong = random.random((60, 2)) < np.array([0.2, 0.45])
-    alone = difference(wrong, 1, 0)
-    copied = np.repeat(wrong, 9, axis=0)
-    grouped = difference(copied, 1, 0, groups=np.repeat(np.arange(60, dtype=np.uint64), 9))
-    loose = difference(copied, 1, 0)
-    assert grouped.value == pytest.approx(alone.value)
-    assert grouped.ci_high - grouped.ci_low == pytest.approx(alone.ci_high - alone.ci_low, rel=0.1)  # type: ignore[operator]
-    assert loose.ci_high - loose.ci_low < 0.5 * (grouped.ci_high - grouped.ci_low)  # type: ignore[operator]
-
-
 def test_groups_tell_variants_apart_by_the_signs_of_their_differences() -> None:
     wrong = np.zeros((40, 3), bool)
     wrong[:30, 1] = True
@@ -112,23 +75,8 @@ def test_groups_tell_variants_apart_by_the_signs_of_their_differences() -> None:
     assert low < 0 < high  # one group of twenty is no evidence
 
 
-def test_signs_of_single_images_make_the_exact_test_of_pairs() -> None:
-    for n_more, n_less in ((5, 1), (7, 7), (9, 2)):
-        differences_of = np.array([1.0] * n_more + [-1.0] * n_less + [0.0] * 5)
-        assert signed_p(differences_of) == pytest.approx(binomtest(n_more, n_more + n_less).pvalue)
-    many = np.array([1.0] * 60 + [-1.0] * 30)
-    exact = binomtest(60, 90).pvalue
-    assert signed_p(many) == pytest.approx(exact, abs=5 * (exact / 1e4) ** 0.5)  # 5 standard errors of 10,000 draws
-
-
 def test_outcomes_of_other_variants_are_refused() -> None:
     with pytest.raises(DataError, match=r"the shapes \(5, 3\) and \(4, 2\); expected images x variants"):
         choose(np.zeros((5, 3), bool), np.zeros((4, 2), bool), default=0, costs=np.ones(3))
     with pytest.raises(DataError, match="at least one image each"):
         choose(np.zeros((5, 3), bool), np.zeros((0, 3), bool), default=0, costs=np.ones(3))
-
-
-def test_differences_of_the_same_outcomes_are_known_to_be_none() -> None:
-    wrong = np.array([[True, True, False]] * 5 + [[False, False, True]] * 5)
-    same = differences(wrong, 0)[1]
-    assert (same.value, same.ci_low, same.ci_high) == (0, 0, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ from scipy.optimize import brentq
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
+from tests.each import for_each
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.logistic import LogisticProbe
-from zoo.evaluation.logistic_path import RegularisationPath, Validation
-from zoo.evaluation.logistic_solver import Exact, Memory, Problem, Solver, dot, problem_of
+from zoo.evaluation.logistic_solver import Exact, problem_of
 
 CPU = torch.device("cpu")
 
@@ -68,18 +68,13 @@ def may_differ(probe: LogisticProbe) -> float:
     return math.sqrt(2.0 * c * report["tol"] * report["objective"])
 
 
-@pytest.fixture
-def threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize("c", [1e-3, 1.0, 300.0])
-@pytest.mark.parametrize(
-    "kind",
-    ["digits", "fewer images", "few of each class", "one feature", "two classes", "outlying feature"],
+@for_each(
+    product(
+        ["digits", "fewer images", "few of each class", "one feature", "two classes", "outlying feature"],
+        [1e-3, 1.0, 300.0],
+        ["float32", "float64"],
+    ),
+    arguments=3,
 )
 def test_the_objective_is_that_of_scikit_learns_optimum(kind: str, c: float, precision: str) -> None:
     x, y = drawn(kind)
@@ -99,8 +94,7 @@ def exact_problem(kind: str) -> tuple[Exact, float]:
     return Exact(x, problem.y, n_classes=problem.n_classes, basis=basis), 1.0 / basis.scale**2
 
 
-@pytest.mark.parametrize("c", [0.01, 1.0, 100.0])
-@pytest.mark.parametrize("kind", ["digits", "few of each class", "outlying feature"])
+@for_each(product(["digits", "few of each class", "outlying feature"], [0.01, 1.0, 100.0]), arguments=2)
 def test_a_certificate_bounds_what_any_weights_and_intercepts_miss(kind: str, c: float) -> None:
     exact, factor = exact_problem(kind)
     x, y = drawn(kind)
@@ -120,45 +114,7 @@ def test_a_certificate_bounds_what_any_weights_and_intercepts_miss(kind: str, c:
                 assert found.objective == pytest.approx(best.report_["objective"], rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["digits", "outlying feature"])
-def test_products_of_a_processor_that_is_much_less_exact_end_in_fits_that_converged(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exact_logits = Problem.logits
-
-    def rounded(problem: Problem, parameters: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
-        found = exact_logits(problem, parameters, out=out)
-        return found.copy_(found.bfloat16()) if found.dtype == torch.float32 else found
-
-    x, y = drawn(kind)
-    monkeypatch.setattr(Problem, "logits", rounded)
-    for c in (1.0, 300.0):
-        probe = LogisticProbe(C=c).fit(x, y)
-        assert probe.report_["converged"] and ours(x, y, probe, c) <= theirs(x, y, c, 1e-10) * (1 + 1e-4)
-
-
-def test_blocks_of_images_add_up_to_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y = drawn("digits")
-    _, problem = problem_of(x, y, n_classes=10, dtype=torch.float32, device=CPU)
-    logits = problem.logits(torch.randn(10, problem.z.shape[1], generator=torch.Generator().manual_seed(2)))
-    loss, residuals = problem.loss(logits)
-    exact, factor = exact_problem("digits")
-    weights = torch.randn(10, 65, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    certificate = exact.certificate(weights, factor)
-    monkeypatch.setattr("zoo.evaluation.logistic_solver._LOGITS_AT_A_TIME", 10 * 7)  # seven images, the last five
-    monkeypatch.setattr("zoo.evaluation.logistic_solver._FLOAT64_NUMBERS_AT_A_TIME", 74 * 7)
-    in_blocks, same = problem.loss(logits)
-    assert in_blocks == pytest.approx(loss, rel=1e-9)
-    torch.testing.assert_close(same, residuals)
-    torch.testing.assert_close(problem.squares(same), residuals.square().sum(dim=0))
-    expected = torch.nn.functional.cross_entropy(logits.double(), problem.y, reduction="sum")
-    assert loss == pytest.approx(float(expected), rel=1e-5)
-    in_blocks = exact.certificate(weights, factor)
-    assert (in_blocks.objective, in_blocks.gap) == pytest.approx((certificate.objective, certificate.gap), rel=1e-9)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("scale", [1e-42, 1e-20, 1e20])  # the first is below the normal numbers of float32
+@for_each(product([1e-42, 1e-20, 1e20], [np.float32, np.float64]), arguments=2)
 def test_the_default_c_has_a_fit_whatever_the_size_of_features(scale: float, dtype: type) -> None:
     x, y = drawn("fewer images")
     scaled = (x * scale).astype(dtype)
@@ -180,27 +136,7 @@ def test_a_size_that_float64_cannot_square_is_refused_in_a_sentence() -> None:
         LogisticProbe(C=1e250).fit(x * 1e100, y)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_predictions_do_not_depend_on_how_rows_are_batched(dtype: type) -> None:
-    x, y = drawn("digits")
-    x = (100.0 + x).astype(dtype)
-    probe = LogisticProbe(C=100.0).fit(x, y)
-    whole = probe.decision_function(x)
-    rows = np.concatenate([probe.decision_function(x[i : i + 1]) for i in range(100)])
-    # Sums of 64 products, in any order, are off by some 64 units of rounding of the sum of their sizes.
-    size = np.abs(x[:100] - x.mean(axis=0)) @ np.abs(probe.coef_).T + np.abs(whole[:100])
-    assert (np.abs(whole[:100] - rows) <= 2 * 70 * np.finfo(dtype).eps * size).all()
-
-
-@pytest.mark.parametrize("c", [10.0, 1000.0])
-def test_the_objective_is_no_worse_than_scikit_learns_at_its_own_tolerance(c: float) -> None:
-    x, y = drawn("digits")
-    probe = LogisticProbe(C=c).fit(x, y)
-    assert ours(x, y, probe, c) <= theirs(x, y, c, 1e-4) * (1 + 1e-4)
-    assert ours(x, y, LogisticProbe(C=c, tol=1e-5).fit(x, y), c) <= theirs(x, y, c, 1e-4) * (1 + 1e-5)
-
-
-@pytest.mark.parametrize("c", [0.1, 5.0, 500.0])
+@for_each([0.1, 5.0, 500.0])
 def test_one_hot_features_have_a_closed_form(c: float) -> None:
     n_classes, copies = 6, 5
     y = np.repeat(np.arange(n_classes), copies)
@@ -232,55 +168,7 @@ def test_turned_features_give_the_same_predictions_and_scaled_ones_do_with_c_ove
         np.testing.assert_allclose(probe.predict_proba(other), plain.predict_proba(x), atol=logits)
 
 
-def test_repeated_rows_count_twice() -> None:
-    x, y = drawn("fewer images")
-    once = LogisticProbe(C=2.0, tol=1e-9, precision="float64").fit(x, y)
-    twice = LogisticProbe(C=1.0, tol=1e-9, precision="float64").fit(np.repeat(x, 2, axis=0), np.repeat(y, 2))
-    np.testing.assert_allclose(twice.coef_, once.coef_, atol=may_differ(once) + may_differ(twice))
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
-def test_features_of_any_scale_are_fitted(scale: float) -> None:
-    x, y = drawn("fewer images")
-    plain = LogisticProbe(C=1.0, tol=1e-9).fit(x, y)
-    for dtype in (np.float32, np.float64):
-        scaled = (x * scale).astype(dtype)
-        probe = LogisticProbe(C=1.0 / scale**2, tol=1e-9).fit(scaled, y)
-        apart = may_differ(plain) + may_differ(probe) * scale + 1e-5  # which rounding the features may move them by
-        np.testing.assert_allclose(probe.coef_ * scale, plain.coef_, atol=apart)
-
-
-def test_hardly_any_penalty_on_separable_classes_overflows_nothing() -> None:
-    x, y = drawn("fewer images")
-    probe = LogisticProbe(C=1e12).fit(x, y)
-    assert np.isfinite(probe.coef_).all() and probe.score(x, y) == 1.0
-    assert 0 < probe.report_["objective"] < 1e-6
-
-
-def test_one_and_two_threads_agree_and_a_repeated_fit_is_the_same(threads: None) -> None:
-    x, y = drawn("digits")
-    fitted = []
-    for number in (1, 2, 2):
-        torch.set_num_threads(number)
-        fitted.append(LogisticProbe(C=10.0, tol=1e-9).fit(x, y))
-    assert fitted[0].report_["objective"] == pytest.approx(fitted[1].report_["objective"], rel=1e-9)
-    np.testing.assert_allclose(fitted[0].coef_, fitted[1].coef_, atol=2 * may_differ(fitted[1]))
-    np.testing.assert_array_equal(fitted[1].coef_, fitted[2].coef_)
-
-
-def test_float64_takes_over_where_float32_ends() -> None:
-    x, y = drawn("digits")
-    probe = LogisticProbe(C=100.0, tol=1e-11).fit(x.astype(np.float32), y)
-    assert probe.report_["converged"] and probe.report_["gap"] <= 1e-11
-
-
-def test_too_few_iterations_are_told() -> None:
-    x, y = drawn("digits")
-    probe = LogisticProbe(C=1e4, max_iter=2).fit(x, y)
-    assert not probe.report_["converged"] and probe.report_["iterations"] == 2
-
-
-@pytest.mark.parametrize("kind", ["digits", "fewer images"])
+@for_each(["digits", "fewer images"])
 def test_the_basis_keeps_every_distance_and_residuals_are_the_derivative(kind: str) -> None:
     x, y = drawn(kind)
     basis, problem = problem_of(x, y, n_classes=int(y.max()) + 1, dtype=torch.float64, device=CPU)
@@ -294,61 +182,3 @@ def test_the_basis_keeps_every_distance_and_residuals_are_the_derivative(kind: s
     np.testing.assert_allclose(problem.pulled(residuals), parameters.grad, atol=1e-9)
     expected = torch.nn.functional.cross_entropy(problem.z @ parameters.T, problem.y, reduction="sum")
     assert loss == pytest.approx(float(expected.detach()), rel=1e-12)
-
-
-def test_what_is_remembered_of_the_curvature_holds_under_another_penalty() -> None:
-    memory = Memory(penalty=2.0)
-    step, change = torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0.5, 0.25, 0.125]])
-    memory.remember(step.clone(), change.clone())
-    memory.move(0.1)
-    expected = change + 0.1 * torch.tensor([[1.0, 2.0, 0.0]])  # the intercept has no penalty
-    torch.testing.assert_close(memory.pairs[0].change, expected)
-    assert memory.pairs[0].product == pytest.approx(dot(step, expected), rel=1e-6)
-
-
-def test_a_remembered_step_whose_curvature_is_lost_in_rounding_is_forgotten() -> None:
-    x, y = drawn("fewer images")
-    _, problem = problem_of(x, y, n_classes=4, dtype=torch.float32, device=CPU)
-    solver = Solver(problem)
-    residuals = problem.loss(problem.logits(solver.cold(0.01).parameters))[1]
-    gradient = problem.pulled(residuals)
-    ridge = torch.full_like(problem.spectrum, 0.01)
-    solver.preconditioner.renew(residuals, gradient, ridge)
-    alone = Memory(penalty=0.01).direction(gradient, solver.preconditioner)
-    memory = Memory(penalty=0.01)
-    memory.remember(gradient.clone(), gradient.clone())
-    memory.pairs[0].product = 1e-300
-    assert torch.equal(memory.direction(gradient, solver.preconditioner), alone)
-    assert not memory.pairs
-
-
-def test_the_preconditioner_solves_a_problem_of_few_own_images_in_few_steps() -> None:
-    x, y = drawn("fewer images")
-    _, problem = problem_of(x, y, n_classes=4, dtype=torch.float64, device=CPU)
-    solver = Solver(problem)
-    point = solver.minimise(solver.cold(0.01), 0.01, tol=1e-6, max_iterations=100)
-    assert point.converged and point.iterations <= 20
-    assert problem.products == 2 * point.iterations + 1
-
-
-def test_validation_images_of_no_trained_class_are_errors_without_a_log_loss() -> None:
-    judge = Validation(torch.eye(3), torch.tensor([0, 1, -1]))
-    error, loss = judge.judged(torch.tensor([[5.0, 0.0], [0.0, 5.0], [0.0, 5.0]]))
-    assert error == pytest.approx(100 / 3) and loss == pytest.approx(math.log1p(math.exp(-5.0)), rel=1e-5)
-
-
-def test_a_path_begins_each_fit_where_the_last_two_lead() -> None:
-    x, y = drawn("digits")
-    basis, problem = problem_of(x, y, n_classes=10, dtype=torch.float32, device=CPU)
-    judge = Validation(basis.coordinates(x), torch.from_numpy(y))
-    exact = Exact(x, problem.y, n_classes=10, basis=basis)
-    path = RegularisationPath(
-        basis, problem, exact, judge, select="log_loss", tol=1e-4, max_iterations=500, c_times_penalty=1.0
-    )
-    penalties = [float(problem.spectrum[0]) / 10 / 2**power for power in range(9)]
-    path.along(penalties)
-    apart = 0
-    for penalty in penalties:
-        solver = Solver(problem)
-        apart += solver.minimise(solver.cold(penalty), penalty, tol=1e-4, max_iterations=500).iterations
-    assert path.iterations < 0.7 * apart

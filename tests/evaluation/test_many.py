@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 import torch
 
 from zoo.datasets import ImageData, open_images
-from zoo.errors import DataError, QueryError, ResultsError
+from zoo.errors import DataError, QueryError
 from zoo.evaluation.evaluating import Evaluation, Request, Rows, evaluate, featurise_data, rows_of_evaluation
 from zoo.evaluation.many import (
     ManyMeasured,
@@ -187,17 +186,3 @@ def test_metrics_are_pieces_of_work_an_encoder_and_rows_are_found_again(data: Im
     assert done.measured[0].rows == first.measured[0].rows
     other = computed(Processes(0), replace(measuring, fingerprints={**setting.fingerprints, "val": "0" * 32}))
     assert not other.measured and "other images" in other.failed[NAMES[0]].text
-
-
-def test_rows_without_their_provenance_are_refused(data: ImageData, tmp_path: Path) -> None:
-    measuring = asking(tmp_path, data)
-    measured(measuring, data, names=NAMES[:1])
-    (provenance,) = (tmp_path / NAMES[0] / "rows").glob("*.jsonl")
-    lines = provenance.read_text().splitlines(keepends=True)
-    assert json.loads(lines[0])["encoder"] == NAMES[0]
-    provenance.write_text("".join(lines[1:]))
-    with pytest.raises(ResultsError, match="has no provenance"):
-        measured_before(measuring, NAMES[0], data)
-    provenance.unlink()
-    with pytest.raises(DataError, match="without its provenance"):
-        measured_before(measuring, NAMES[0], data)

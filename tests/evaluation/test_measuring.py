@@ -7,35 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.each import for_each
 from tests.planted_features import GridProbe, balanced_labels, features, gaussian_pair, one_hot
-from zoo.errors import DataError, QueryError
 from zoo.evaluation import LogisticProbe
-from zoo.evaluation.arrays import RowView, chosen_rows, not_finite
+from zoo.evaluation.arrays import not_finite
 from zoo.evaluation.measuring import ProbeCache, label_setting, measure, measure_seeds
 
 
-@pytest.mark.parametrize("name", ["full", "5-shot", "10%"])
+@for_each(["full", "5-shot", "10%"])
 def test_features_that_are_the_class_have_no_error_in_any_setting(name: str) -> None:
     y_train, y_test = balanced_labels(200, 5), balanced_labels(40, 5)
     train, test = features(one_hot(y_train, 5), y_train), features(one_hot(y_test, 5), y_test, split="val")
     run = measure(train, test, label_setting(name), seed=0, probe=GridProbe)
     assert run.error_percent == 0 and run.correct.all() and run.correct.shape == (40,)
     assert (run.n_train, run.n_tuning) == {"full": (200, 40), "5-shot": (25, 40), "10%": (20, 40)}[name]
-
-
-def test_constant_features_have_the_error_of_a_guess() -> None:
-    y_train, y_test = balanced_labels(200, 5), balanced_labels(40, 5)
-    train, test = features(np.ones((200, 2)), y_train), features(np.ones((40, 2)), y_test, split="val")
-    assert measure(train, test, label_setting("3-shot"), seed=0, probe=GridProbe).error_percent == pytest.approx(80)
-
-
-def test_a_run_keeps_what_it_was() -> None:
-    train, test = gaussian_pair()
-    run = measure(train, test, label_setting("3-shot"), seed=4, probe=GridProbe)
-    assert (run.setting, run.split, run.seed, run.n_train) == ("3-shot", "train 3-shot -> val", 4, 12)
-    assert run.error_percent == pytest.approx(100 * (1 - run.correct.mean()))
-    assert run.report["C"] > 0 and not run.refitted
-    assert set(run.rows) == {"train", "tuning", "evaluated"}
 
 
 def test_a_logistic_probe_is_trained_again_on_all_labels_at_the_chosen_c() -> None:
@@ -60,21 +45,6 @@ def test_seeds_are_averaged_and_their_interval_holds_each_ones_neighbourhood() -
     assert again.error == found.error
 
 
-def test_more_labels_help_where_classes_overlap() -> None:
-    train, test = gaussian_pair()
-    few, many = (
-        measure_seeds(train, test, label_setting(name), probe=GridProbe, n_seeds=4).error.value
-        for name in ("1-shot", "full")
-    )
-    assert few > many + 2
-
-
-def test_fewer_images_than_shots_say_which_class() -> None:
-    train, test = gaussian_pair(n_train=240, n_classes=4)
-    with pytest.raises(DataError, match="'class 0' has 60"):
-        measure(train, test, label_setting("61-shot"), seed=0, probe=GridProbe)
-
-
 def test_a_run_that_was_kept_is_found_again_and_another_is_not(tmp_path: Path) -> None:
     pair = gaussian_pair()
 
@@ -92,22 +62,6 @@ def test_a_run_that_was_kept_is_found_again_and_another_is_not(tmp_path: Path) -
         measure_seeds(*pair, label_setting("3-shot"), probe=Unfit, n_seeds=3, cache=kept)  # one seed more
     with pytest.raises(AssertionError, match="measured again"):
         measure(*pair, label_setting("3-shot"), probe=Unfit, seed=0, cache=ProbeCache(tmp_path, protocol="grid-2"))
-
-
-def test_no_seed_is_refused() -> None:
-    with pytest.raises(QueryError, match="Asked for 0 seeds"):
-        measure_seeds(*gaussian_pair(), label_setting("full"), probe=GridProbe, n_seeds=0)
-
-
-def test_all_rows_in_order_are_the_features_themselves_and_others_a_view_of_what_lies_on_disk(tmp_path: Path) -> None:
-    x = np.memmap(tmp_path / "rows", dtype=np.float32, mode="w+", shape=(20, 3))
-    x[:] = np.arange(60).reshape(20, 3)
-    assert chosen_rows(x, np.arange(20)) is x
-    some = chosen_rows(x, np.array([2, 5, 7]))
-    assert isinstance(some, RowView) and some.shape == (3, 3) and some.dtype == np.float32 and len(some) == 3
-    assert np.asarray(some).tolist() == x[[2, 5, 7]].tolist()
-    assert np.asarray(some[np.array([2, 0])]).tolist() == x[[7, 2]].tolist()
-    assert [row.tolist() for row in some] == x[[2, 5, 7]].tolist()
 
 
 def test_the_first_row_that_is_not_finite_is_found_in_any_block() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
-import torch
 
+from tests.each import for_each
 from zoo.errors import DataError, QueryError
-from zoo.evaluation.nearest import candidates, nearest, nearest_points, points_of
+from zoo.evaluation.nearest import nearest, nearest_points, points_of
 
 
 def by_all_pairs(z: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.ndarray]:
@@ -44,17 +44,7 @@ def features(kind: str) -> np.ndarray:
 KINDS = ["plain", "power-law spectrum, not centred", "tight clusters far apart", "far from the origin", "one large row"]
 
 
-@pytest.fixture
-def lower_precision() -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    yield
-    torch.set_float32_matmul_precision(before)
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("k", [1, 2, 20, 149])
+@for_each(product(KINDS, ["euclidean", "cosine"], [1, 2, 20, 149]), arguments=3)
 def test_neighbours_are_those_of_all_pairs(kind: str, metric: str, k: int) -> None:
     z = features(kind)
     distances, rows = nearest(z, k, metric=metric)
@@ -64,7 +54,7 @@ def test_neighbours_are_those_of_all_pairs(kind: str, metric: str, k: int) -> No
     assert distances == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["small numbers", "large numbers"])
+@for_each(["small numbers", "large numbers"])
 def test_numbers_whose_squares_nothing_can_hold_have_neighbours(kind: str) -> None:
     z = features(kind)
     scale = np.abs(z).max()
@@ -74,17 +64,7 @@ def test_numbers_whose_squares_nothing_can_hold_have_neighbours(kind: str) -> No
     assert distances / scale == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_size_of_tiles_changes_nothing(kind: str, metric: str) -> None:
-    z = features(kind)
-    whole = nearest(z, 4, metric=metric)
-    for tile_rows in (16, 37, 149):
-        tiled = nearest(z, 4, metric=metric, tile_rows=tile_rows)
-        assert np.array_equal(whole[0], tiled[0]) and np.array_equal(whole[1], tiled[1])
-
-
-@pytest.mark.parametrize("spread", [1e-2, 1e-7, 1e-10])  # of which float32 cannot tell the last two from 0
+@for_each([1e-2, 1e-7, 1e-10])
 def test_neighbours_too_many_and_too_near_for_float32_are_found(spread: float) -> None:
     generator = np.random.default_rng(11)
     z = np.concatenate([8 + spread * generator.standard_normal((250, 20)), generator.standard_normal((90, 20))])
@@ -95,23 +75,7 @@ def test_neighbours_too_many_and_too_near_for_float32_are_found(spread: float) -
     assert distances == pytest.approx(expected, rel=1e-12)
 
 
-def test_no_candidate_is_missed_and_few_are_no_neighbours() -> None:
-    z = np.random.default_rng(2).standard_normal((400, 64)) * np.arange(1, 65) ** -0.5 + 1
-    points, every = points_of(z, "euclidean"), np.arange(400)
-    at, rows, lost = candidates(points, every, every, 3, tile_rows=128)
-    found = set(zip(at.tolist(), rows.tolist(), strict=True))
-    expected = by_all_pairs(z, 3, "euclidean")[1]
-    assert not len(lost) and len(found) == len(at)
-    assert all((row, other) in found for row in range(400) for other in expected[row].tolist())
-    assert len(at) < 3.5 * 400
-
-
-def test_a_lower_precision_of_products_changes_nothing(lower_precision: None) -> None:
-    z = features("plain")
-    assert np.array_equal(nearest(z, 5)[1], by_all_pairs(z, 5, "euclidean")[1])
-
-
-@pytest.mark.parametrize("n_copies", [2, 3, 60])
+@for_each([2, 3, 60])
 def test_copies_are_at_distance_0_and_come_in_the_order_of_rows(n_copies: int) -> None:
     plain = features("plain")[: 120 // n_copies]
     z = np.tile(plain, (n_copies, 1))
@@ -122,22 +86,7 @@ def test_copies_are_at_distance_0_and_come_in_the_order_of_rows(n_copies: int) -
     assert distances == pytest.approx(expected, rel=1e-12)
 
 
-def test_equally_far_rows_come_in_their_order() -> None:
-    lattice = np.stack(np.meshgrid(np.arange(9.0), np.arange(9.0)), axis=2).reshape(-1, 2)
-    lattice = lattice[np.random.default_rng(0).permutation(81)]
-    for k in (1, 3, 8):
-        assert np.array_equal(nearest(lattice, k)[1], by_all_pairs(lattice, k, "euclidean")[1])
-    assert nearest(np.eye(50), 3)[1][:4].tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
-
-
-def test_rows_of_one_direction_are_at_cosine_distance_0() -> None:
-    z = np.random.default_rng(0).standard_normal((30, 7))
-    distances, rows = nearest(np.concatenate([z, 3 * z]), 1, metric="cosine")
-    assert (distances == 0).all()
-    assert rows[:, 0].tolist() == [*range(30, 60), *range(30)]
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@for_each(KINDS)
 def test_neighbours_among_other_rows_are_those_of_all_pairs(kind: str) -> None:
     z = features(kind)
     z[40] = z[3]
@@ -148,15 +97,6 @@ def test_neighbours_among_other_rows_are_those_of_all_pairs(kind: str) -> None:
     order = np.argsort(every, axis=1, kind="stable")[:, :4]
     assert np.array_equal(rows, among[order])
     assert distances == pytest.approx(np.take_along_axis(every, order, axis=1), rel=1e-12)
-
-
-def test_an_array_that_may_only_be_read_and_a_tensor_will_do() -> None:
-    z = features("plain")
-    kept = z.copy()
-    kept.flags.writeable = False
-    expected = nearest(z, 2)[1]
-    assert np.array_equal(nearest(kept, 2)[1], expected)
-    assert np.array_equal(nearest(torch.from_numpy(z), 2)[1], expected)
 
 
 def test_what_has_no_neighbours_is_refused_in_one_sentence() -> None:

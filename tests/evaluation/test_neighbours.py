@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from tests.each import for_each
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.neighbours import NeighbourProbe
 
@@ -44,8 +44,7 @@ def by_double_loop(
     return votes
 
 
-@pytest.mark.parametrize("k", [1, 5, 40, 150])
-@pytest.mark.parametrize("block_bytes", [SMALL_BLOCKS, 1 << 27])
+@for_each(product([1, 5, 40, 150], [SMALL_BLOCKS, 1 << 27]), arguments=2)
 def test_votes_equal_those_of_a_double_loop(k: int, block_bytes: int) -> None:
     (x, y), (queries, _) = drawn(150, 0), drawn(60, 1)
     probe = NeighbourProbe(k=k, block_bytes=block_bytes).fit(x, y)
@@ -55,7 +54,7 @@ def test_votes_equal_those_of_a_double_loop(k: int, block_bytes: int) -> None:
     assert np.array_equal(probe.predict(queries), shares.argmax(axis=1))
 
 
-@pytest.mark.parametrize("block_bytes", [1 << 13, SMALL_BLOCKS, 1 << 27])
+@for_each([1 << 13, SMALL_BLOCKS, 1 << 27])
 def test_of_equal_neighbours_the_first_vote_whatever_the_blocks(block_bytes: int) -> None:
     x, _ = drawn(9, 0)
     x = np.repeat(x, 40, axis=0)[np.random.default_rng(0).permutation(360)]  # each vector 40 times
@@ -68,7 +67,7 @@ def test_of_equal_neighbours_the_first_vote_whatever_the_blocks(block_bytes: int
     )
 
 
-@pytest.mark.parametrize("noise", [0.0, 1e-4, 1e-3])
+@for_each([0.0, 1e-4, 1e-3])
 def test_features_that_are_nearly_all_the_same_are_ranked_all_the_same(noise: float) -> None:
     generator = np.random.default_rng(0)
     x = (1 + noise * generator.normal(size=(300, 10))).astype(np.float32)
@@ -86,33 +85,13 @@ def test_features_that_are_nearly_all_the_same_are_ranked_all_the_same(noise: fl
     np.testing.assert_allclose(probe.predict_proba(queries)[clear], shares[clear], rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("block_bytes", [1 << 13, 1 << 27])
+@for_each([1 << 13, 1 << 27])
 def test_features_in_float64_have_the_neighbours_that_float64_says(block_bytes: int) -> None:
     order = np.random.default_rng(5).permutation(300)
     angles = 0.5 + 1e-9 * order  # of which float32 tells none from another
     x = np.stack([np.cos(angles), np.sin(angles), np.zeros(300)], axis=1)
     probe = NeighbourProbe(k=1, block_bytes=block_bytes).fit(x, order)
     assert probe.predict(np.array([[2.0, 0.0, 0.0], [0.0, 3.0, 0.0]])).tolist() == [0, 299]
-
-
-def test_votes_do_not_depend_on_how_queries_are_batched() -> None:
-    (x, y), (queries, _) = drawn(200, 0), drawn(40, 1)
-    probe = NeighbourProbe(k=30).fit(x.astype(np.float64), y)
-    whole = probe.predict_proba(queries.astype(np.float64))
-    alone = np.concatenate([probe.predict_proba(query[None].astype(np.float64)) for query in queries])
-    np.testing.assert_allclose(alone, whole, rtol=1e-9)  # of similarities of twelve digits, over 0.07
-
-
-def test_products_of_fewer_digits_elsewhere_in_the_process_change_nothing() -> None:
-    (x, y), (queries, _) = drawn(200, 0), drawn(50, 1)
-    expected = NeighbourProbe(k=10).fit(x + 30, y).predict_proba(queries + 30)
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("medium")
-    try:
-        found = NeighbourProbe(k=10).fit(x + 30, y).predict_proba(queries + 30)
-    finally:
-        torch.set_float32_matmul_precision(before)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
 
 
 def test_k_with_the_smallest_validation_error_is_chosen() -> None:
@@ -125,7 +104,7 @@ def test_k_with_the_smallest_validation_error_is_chosen() -> None:
     json.dumps(probe.report_)
 
 
-@pytest.mark.parametrize("n_left_out", [30, 1000])
+@for_each([30, 1000])
 def test_without_validation_data_each_training_image_is_classified_by_the_others(n_left_out: int) -> None:
     x, y = drawn(90, 0)
     probe = NeighbourProbe(k=(3, 12), n_left_out=n_left_out, block_bytes=SMALL_BLOCKS).fit(x, y)
@@ -144,43 +123,6 @@ def test_a_k_beyond_the_number_of_images_is_cut_and_the_report_says_so() -> None
     assert NeighbourProbe(k=(5, 20, 100)).fit(x, y).report_["errors_percent"].keys() == {"5", "14"}
 
 
-def test_a_label_that_no_training_image_has_is_an_error() -> None:
-    (x, y), (x_val, _) = drawn(100, 0), drawn(40, 1)
-    probe = NeighbourProbe(k=5).fit(x, y, x_val=x_val, y_val=np.full(40, 77))
-    assert probe.report_["validation_error_percent"] == 100
-
-
-def test_votes_do_not_change_with_the_length_or_the_rotation_of_features() -> None:
-    (x, y), (queries, _) = drawn(200, 0), drawn(50, 1)
-    rotation = np.linalg.qr(np.random.default_rng(5).normal(size=(12, 12)))[0]
-    lengths = np.exp(np.random.default_rng(6).normal(size=(200, 1)))
-    plain = NeighbourProbe(k=20).fit(x, y).predict_proba(queries)
-    moved = NeighbourProbe(k=20).fit(1e20 * lengths * (x @ rotation), y).predict_proba(1e-20 * queries @ rotation)
-    np.testing.assert_allclose(moved, plain, rtol=1e-3, atol=1e-5)
-
-
-def test_the_weight_of_a_vote_goes_by_the_temperature() -> None:
-    x = np.array([[1.0, 0.0], [0.6, 0.8], [0.6, -0.8]], dtype=np.float32)
-    shares = NeighbourProbe(k=3, temperature=0.5).fit(x, [0, 1, 1]).predict_proba([[2.0, 0.0]])
-    expected = np.array([np.exp(1 / 0.5), 2 * np.exp(0.6 / 0.5)])
-    np.testing.assert_allclose(shares[0], expected / expected.sum(), rtol=1e-6)
-    assert NeighbourProbe(k=3, temperature=1e-4).fit(x, [0, 1, 1]).predict([[2.0, 0.0]]) == 0
-
-
-def test_images_without_any_feature_are_similar_to_none() -> None:
-    x = np.array([[0.0, 0.0], [-1.0, 0.0], [1.0, 0.0]], dtype=np.float32)
-    assert NeighbourProbe(k=1).fit(x, [3, 4, 5]).predict([[1.0, 0.0], [0.0, 0.0]]).tolist() == [5, 3]
-
-
-def test_memory_mapped_features_give_the_same_votes(tmp_path: Path) -> None:
-    (x, y), (queries, _) = drawn(300, 0), drawn(50, 1)
-    np.save(tmp_path / "x.npy", x)
-    mapped = NeighbourProbe(block_bytes=SMALL_BLOCKS).fit(np.load(tmp_path / "x.npy", mmap_mode="r"), y)
-    in_memory = NeighbourProbe(block_bytes=SMALL_BLOCKS).fit(x, y)
-    assert mapped.report_ == in_memory.report_
-    assert np.array_equal(mapped.predict_proba(queries), in_memory.predict_proba(queries))
-
-
 def test_it_is_a_scikit_learn_classifier() -> None:
     probe = NeighbourProbe(k=5)
     assert clone(probe).get_params() == probe.get_params()
@@ -192,14 +134,14 @@ def test_it_is_a_scikit_learn_classifier() -> None:
     check_estimator(probe, expected_failed_checks=reasons, on_skip=None)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@for_each(
     [
         ({"k": 0}, "k is 0, expected numbers of neighbours"),
         ({"k": ()}, r"k is \(\), expected numbers of neighbours"),
         ({"temperature": 0.0}, "temperature is 0.0, expected a number above 0"),
         ({"block_bytes": 0}, "block_bytes is 0"),
     ],
+    arguments=2,
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(QueryError, match=said):

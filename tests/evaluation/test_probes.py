@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import check_estimator
 
+from tests.each import for_each
 from zoo.errors import DataError, QueryError
 from zoo.evaluation import LogisticProbe
 from zoo.evaluation.logistic_path import PathPoint
@@ -62,15 +63,6 @@ def test_the_least_validation_error_is_chosen_when_it_is_asked_for(data: dict[st
     assert by_error.report_["validation_error_percent"] <= best["validation_error_percent"] + 0.5
 
 
-def test_values_of_c_are_fitted_as_given_from_strong_to_weak_each_to_the_end(data: dict[str, Any]) -> None:
-    probe = LogisticProbe(Cs=(1.0, 0.01, 0.1)).fit(**data)
-    assert [one["C"] for one in probe.path_] == pytest.approx([0.01, 0.1, 1.0])
-    for one in probe.path_:
-        assert one["converged"] and one["gap"] <= one["tol"] == 1e-4
-        alone = LogisticProbe(C=one["C"]).fit(**data)
-        assert alone.report_["objective"] == pytest.approx(one["objective"], rel=1e-4)
-
-
 def test_of_equal_errors_the_lower_log_loss_wins_and_then_stronger_regularisation() -> None:
     x, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
     probe = LogisticProbe(Cs=[0.1, 1.0, 10.0]).fit(x, y, x_val=x, y_val=y)  # none misses an image
@@ -87,21 +79,6 @@ def test_the_search_goes_on_to_stronger_penalties_where_the_features_tell_nothin
     assert noise.report_["validation_log_loss"] == pytest.approx(math.log(4), rel=0.02)
 
 
-def test_the_search_goes_on_to_weak_penalties_where_classes_are_far_apart() -> None:
-    (x, y), (x_val, y_val) = drawn(60, 0, apart=20.0), drawn(120, 1, apart=20.0)
-    probe = LogisticProbe(select="log_loss").fit(x, y, x_val=x_val, y_val=y_val)
-    assert probe.report_["validation_error_percent"] == 0 and probe.report_["objective"] < 0.01 * len(y)
-
-
-def test_without_validation_data_c_is_chosen_on_a_part_and_all_images_are_fitted(data: dict[str, Any]) -> None:
-    probes = [LogisticProbe(seed=seed).fit(data["x"], data["y"]) for seed in (0, 0, 1)]
-    assert probes[0].report_ == probes[1].report_ and probes[0].path_ != probes[2].path_
-    report = probes[0].report_
-    assert report["held_out_from_training"] and (report["n_train"], report["n_val"]) == (72, 12)
-    fixed = LogisticProbe(C=report["C"]).fit(data["x"], data["y"])
-    np.testing.assert_allclose(probes[0].coef_, fixed.coef_, rtol=1e-9)
-
-
 def test_scikit_learns_own_stop_gives_scikit_learns_own_fit(data: dict[str, Any]) -> None:
     probe = LogisticProbe(C=5.0, stop="scikit-learn", tol=1e-4).fit(data["x"], data["y"])
     model = LogisticRegression(C=5.0, max_iter=1000).fit(data["x"], data["y"])
@@ -112,17 +89,6 @@ def test_scikit_learns_own_stop_gives_scikit_learns_own_fit(data: dict[str, Any]
     searched = LogisticProbe(stop="scikit-learn", select="log_loss", Cs=8).fit(**data)
     assert len(searched.path_) <= 8
     assert searched.report_["validation_log_loss"] == min(one["validation_log_loss"] for one in searched.path_)
-
-
-def test_two_classes_mean_the_same_c_as_scikit_learn() -> None:
-    generator = np.random.default_rng(3)
-    y = np.arange(50) % 2
-    x = generator.normal(size=(50, 4)) + y[:, None]
-    probe = LogisticProbe(C=0.3, tol=1e-9, precision="float64").fit(x, y)
-    model = LogisticRegression(C=0.3, tol=1e-10).fit(x, y)
-    np.testing.assert_allclose(probe.predict_proba(x), model.predict_proba(x), atol=1e-5)
-    np.testing.assert_allclose(probe.decision_function(x), model.decision_function(x), atol=1e-4)
-    assert probe.coef_.shape == (2, 4) and probe.intercept_.shape == (2,)
 
 
 def test_any_labels_are_given_back_and_those_not_trained_are_never_predicted(data: dict[str, Any]) -> None:
@@ -156,8 +122,7 @@ def test_it_is_a_scikit_learn_classifier() -> None:
     check_estimator(probe, expected_failed_checks=reasons, on_skip=None)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@for_each(
     [
         ({"select": "accuracy"}, "select is 'accuracy', expected one of 'error', 'log_loss'"),
         ({"stop": "early"}, "stop is 'early'"),
@@ -170,6 +135,7 @@ def test_it_is_a_scikit_learn_classifier() -> None:
         ({"tol": 0.0}, "tol is 0.0"),
         ({"max_iter": 0}, "max_iter is 0"),
     ],
+    arguments=2,
 )
 def test_an_option_without_a_meaning_is_refused(options: dict[str, Any], said: str, data: dict[str, Any]) -> None:
     with pytest.raises(QueryError, match=said):
@@ -198,19 +164,3 @@ def test_what_cannot_be_fitted_is_refused_in_one_sentence(data: dict[str, Any]) 
         probe.predict(broken)
     with pytest.raises(DataError, match="expecting 24 features"):
         probe.predict(x[:, :3])
-
-
-def test_the_search_goes_on_where_one_feature_hides_all_the_others() -> None:
-    random = np.random.default_rng(0)
-    y = np.arange(400) % 4
-    x = np.eye(4)[y] + 0.3 * random.normal(size=(400, 4))
-    hidden = np.column_stack([x, 3000.0 * random.normal(size=400)]).astype(np.float32)
-    for select in ("error", "log_loss"):
-        probe = LogisticProbe(select=select).fit(hidden[:200], y[:200], x_val=hidden[200:], y_val=y[200:])
-        assert probe.report_["validation_error_percent"] < 10
-
-
-@pytest.mark.parametrize("parameters", [{"C": "a"}, {"C": True}, {"Cs": 3.5}, {"Cs": {}}, {"max_iter": 2.5}])
-def test_a_parameter_of_another_kind_is_refused_in_a_sentence(parameters: dict[str, Any]) -> None:
-    with pytest.raises(QueryError, match=f"{next(iter(parameters))} is .*, expected"):
-        LogisticProbe(**parameters).fit(np.eye(4), np.arange(4) % 2)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import dataclasses
 import inspect
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -72,26 +69,7 @@ def test_its_rules_are_those_of_the_code_that_measures(protocol: Protocol) -> No
     assert not rules.keys() & protocol.settings.keys()
 
 
-def test_the_parts_of_an_error_are_measured_as_the_error_is() -> None:
-    for probe in ("logistic-2", "streamed-1"):
-        error, parts = PROTOCOLS[f"zoo-{probe}"], PROTOCOLS[f"zoo-risk-{probe}"]
-        assert (parts.probe, parts.settings) == (error.probe, error.settings)
-        assert error.rules.items() <= parts.rules.items()
-
-
-def test_a_digest_depends_on_all_that_defines_the_number_and_on_no_wording() -> None:
-    base = PROTOCOLS["zoo-nearest-neighbours-1"]
-    for change in (
-        {"settings": {**base.settings, "k": 20}},
-        {"rules": {**base.rules, "n_seeds": 4}},
-        {"probe": "Other"},
-    ):
-        assert dataclasses.replace(base, **change).digest != base.digest
-    assert dataclasses.replace(base, name="other", meaning="other").digest == base.digest
-
-
-@pytest.mark.parametrize(
-    ("base", "changed", "name"),
+@for_each(
     [
         ("zoo-logistic-2", {}, "zoo-logistic-2"),
         ("zoo-logistic-2", {"select": "error"}, "zoo-logistic-2"),
@@ -102,6 +80,7 @@ def test_a_digest_depends_on_all_that_defines_the_number_and_on_no_wording() -> 
         ("zoo-nearest-neighbours-1", {"k": 20}, "zoo-nearest-neighbours-1 (k=20)"),
         ("zoo-streamed-1", {"learning_rate_per_256": (0.001, 1)}, "zoo-streamed-1"),
     ],
+    arguments=3,
 )
 def test_the_name_tells_the_options_of_a_user(base: str, changed: dict[str, Any], name: str) -> None:
     found = protocol_named(base, **changed)
@@ -146,21 +125,8 @@ def test_what_is_no_protocol_no_option_or_no_value_is_refused() -> None:
             protocol_named("zoo-nearest-neighbours-1", temperature=value)
 
 
-def test_a_protocol_cannot_be_changed_and_goes_into_a_provenance() -> None:
-    protocol = PROTOCOLS["zoo-streamed-1"]
-    with pytest.raises(TypeError):
-        protocol.settings["epochs"] = 1  # type: ignore[index]
-    assert json.loads(json.dumps(protocol.as_dict()))["settings"]["epochs"] == 100
-
-
 def test_the_readme_of_the_results_has_the_table(repository: Path) -> None:
     table = protocols_table()
     readme = (repository / "results/README.md").read_text()
     assert f"<!-- protocols:begin -->\n{table}\n{protocol_row()}\n" in readme
     assert len(table.splitlines()) == len(PROTOCOLS) + 2
-
-
-def test_the_table_of_protocols_needs_no_heavy_library(repository: Path) -> None:
-    tree = ast.parse((repository / "zoo/evaluation/protocols.py").read_text())
-    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"__future__", "collections.abc", "dataclasses", "hashlib", "types", "typing", "errors"}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from zoo.datasets import open_images
 from zoo.errors import QueryError
 from zoo.evaluation.evaluating import Request, evaluate, featurise_data, rows_of_evaluation
 from zoo.evaluation.label_free.measuring import inputs_of, measure, rows_of_measured
-from zoo.evaluation.protocols import PROTOCOLS, protocol_from, protocol_named
 from zoo.evaluation.recomputing import passed_over, protocol_problem, recompute
 from zoo.files import content_folder
 from zoo.results.merging import check
@@ -73,15 +70,6 @@ def test_every_row_of_a_right_submission_is_checked_and_comes_out_the_same(submi
     assert (checked.problems, checked.unknown_protocols, len(checked.found)) == ((), {}, 5)
     done = recompute(checked.found, sample=100, images=images(submitted))
     assert [(one.state, one.reason) for one in done] == [("same", "")] * 5
-
-
-def test_a_sample_is_drawn_by_its_seed(submitted: Path) -> None:
-    found = check([submitted / "results"]).found
-    orders = [[one.found.place for one in recompute(found, sample=1, seed=seed)] for seed in (0, 0, 1, 2, 3)]
-    assert orders[0] == orders[1]
-    assert len({tuple(order) for order in orders}) > 1
-    done = recompute(found, sample=1, seed=0, images=images(submitted), root=submitted / "features")
-    assert [one.found.place for one in done] == orders[0][:1]
 
 
 def test_a_number_that_was_changed_comes_out_otherwise(submitted: Path, tampered: Tamper) -> None:
@@ -148,23 +136,6 @@ def test_rows_that_are_there_twice_or_contradict_others_are_problems(submitted: 
     assert "5 problems were found in 5 rows" in result.stderr
 
 
-def test_rows_that_were_there_stay_and_only_new_ones_are_measured_again(submitted: Path, tampered: Tamper) -> None:
-    row = next(one.row for one in check([submitted / "results"]).found if one.row.metric == "uniformity")
-    folder = tampered(row.value, str(float(row.value) * 1.001))
-    before = str(submitted / "results")
-    same = run("results", "check", before, "--base", before, "--recompute", "1")
-    assert "5 rows of 1 file, 0 of them new checked, 0 problems" in same.stderr
-    table = folder / f"{ENCODER}.csv"
-    lines = table.read_text().splitlines(keepends=True)
-    table.write_text("".join(line for line in lines if "knn_error" not in line))
-    checked = check([folder], base=[before])
-    assert sorted(one.kind for one in checked.problems) == ["contradiction", "missing"]
-    assert checked.fresh == ()
-    table.write_text(lines[0])
-    assert [one.kind for one in check([before], base=[folder]).problems] == []
-    assert len(check([before], base=[folder]).fresh) == 5
-
-
 def test_the_shipped_rows_pass_every_check_of_protocols() -> None:
     names = ("pocket_simclr_rn_shapes", "pocket_init_rn")
     checked = check(
@@ -176,21 +147,6 @@ def test_the_shipped_rows_pass_every_check_of_protocols() -> None:
     parts = [one for one in checked.found if one.row.metric == "usability"]
     (done,) = recompute(parts[:1], sample=1)
     assert (done.state, done.reason) == ("passed over", "Rows of 'usability' are not measured again.")
-
-
-def test_a_protocol_comes_back_from_what_describes_it() -> None:
-    for protocol in (*PROTOCOLS.values(), protocol_named("zoo-nearest-neighbours-1", k=(20,))):
-        assert protocol_from(json.loads(json.dumps(protocol.as_dict()))).digest == protocol.digest
-    with pytest.raises(QueryError, match="expected name, probe, settings and rules"):
-        protocol_from({"name": "zoo-logistic-2"})
-
-
-def test_a_protocol_that_nobody_here_knows_cannot_be_checked(submitted: Path) -> None:
-    found = check([submitted / "results"]).found[0]
-    row = found.row._replace(protocol="of somebody")
-    assert protocol_problem(row, found.provenance or {}) is None
-    (done,) = recompute([replace(found, row=row)], sample=1)
-    assert (done.state, done.reason) == ("passed over", "Nobody here knows the protocol 'of somebody'.")
 
 
 @pytest.mark.parametrize(

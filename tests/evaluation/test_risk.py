@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import ortho_group
 
-from tests.planted_features import GRID, GridProbe, balanced_labels, features, gaussian_pair, one_hot
+from tests.each import for_each
+from tests.planted_features import GridProbe, balanced_labels, features, gaussian_pair, one_hot
 from zoo.cards.schema import NOT_PUBLISHED
 from zoo.errors import DataError
 from zoo.evaluation import LogisticProbe
-from zoo.evaluation.measuring import ProbeCache
 from zoo.evaluation.risk import ORDERS, RiskReport, decompose
-from zoo.features import Features, load_features
+from zoo.features import Features
 
 K, N_TRAIN, N_TEST = 4, 80, 20
 CHANCE = 100 * (K - 1) / K
@@ -38,36 +38,24 @@ def parts(report: RiskReport) -> list[float]:
 CLASS_TRAIN, CLASS_TEST = one_hot(Y_TRAIN, K), one_hot(Y_TEST, K)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("probe", PROBES)
-def test_features_that_are_the_class_leave_no_risk(order: Any, probe: Any) -> None:
-    report = decompose(*planted(CLASS_TRAIN, CLASS_TEST), probe=probe, supervised=0.0, order=order)
-    assert parts(report) == [0, 0, 0, 0]
+IDS, ONES = np.eye(N_TRAIN + N_TEST), np.ones((N_TRAIN + N_TEST, 3))
+PLANTED = {  # features of training and test images, and the parts of their error
+    "the class": (CLASS_TRAIN, CLASS_TEST, [0, 0, 0, 0]),
+    "constant": (ONES[:N_TRAIN], ONES[N_TRAIN:], [0, CHANCE, 0, 0]),
+    "the image": (IDS[:N_TRAIN], IDS[N_TRAIN:], [0, 0, CHANCE, 0]),
+    "the class of training images alone": (CLASS_TRAIN, np.zeros((N_TEST, K)), [0, 0, 0, CHANCE]),
+}
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("probe", PROBES)
-def test_constant_features_lose_everything_to_usability(order: Any, probe: Any) -> None:
-    train, test = planted(np.ones((N_TRAIN, 3)), np.ones((N_TEST, 3)))
-    report = decompose(train, test, probe=probe, supervised=0.0, order=order)
-    assert parts(report) == pytest.approx([0, CHANCE, 0, 0], abs=TOLERANCE)
+@for_each(product(PLANTED, PROBES), arguments=2)
+def test_planted_features_have_all_their_error_in_one_part(kind: str, probe: Any) -> None:
+    x_train, x_test, expected = PLANTED[kind]
+    for order in ORDERS if kind in ("the class", "constant") else ORDERS[:1]:
+        report = decompose(*planted(x_train, x_test), probe=probe, supervised=0.0, order=order)
+        assert parts(report) == pytest.approx(expected, abs=TOLERANCE)
 
 
-@pytest.mark.parametrize("probe", PROBES)
-def test_features_that_memorise_the_image_lose_everything_to_the_probe(probe: Any) -> None:
-    ids = np.eye(N_TRAIN + N_TEST)
-    report = decompose(*planted(ids[:N_TRAIN], ids[N_TRAIN:]), probe=probe, supervised=0.0)
-    assert parts(report) == pytest.approx([0, 0, CHANCE, 0], abs=TOLERANCE)
-
-
-@pytest.mark.parametrize("probe", PROBES)
-def test_an_encoder_that_overfits_its_training_images_loses_everything_to_itself(probe: Any) -> None:
-    train, test = planted(CLASS_TRAIN, np.zeros((N_TEST, K)))
-    report = decompose(train, test, probe=probe, supervised=0.0)
-    assert parts(report) == pytest.approx([0, 0, 0, CHANCE], abs=TOLERANCE)
-
-
-@pytest.mark.parametrize("probe", PROBES)
+@for_each(PROBES)
 def test_label_noise_of_a_known_rate_is_usability(probe: Any) -> None:
     n, rate = 400, 0.1
     clean_train, clean_test = balanced_labels(n, K), balanced_labels(100, K)
@@ -111,8 +99,7 @@ def test_without_a_twin_approximation_and_usability_are_merged() -> None:
     }
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("supervised", [None, 3.0])
+@for_each(product(ORDERS, [None, 3.0]), arguments=2)
 def test_the_parts_add_up_to_the_full_shot_error(order: Any, supervised: float | None) -> None:
     train, test = gaussian_pair()
     report = decompose(train, test, probe=GridProbe, supervised=supervised, order=order)
@@ -146,56 +133,10 @@ def test_a_class_without_a_test_image_is_said_and_one_class_alone_has_no_alterna
         decompose(train, one, probe=GridProbe, order="alternative")
 
 
-@pytest.mark.parametrize("probe", PROBES)
+@for_each(PROBES)
 def test_rotated_features_have_the_same_risks(probe: Any) -> None:
     train, test = gaussian_pair()
     turn = ortho_group.rvs(train.dim, random_state=1)
     turned = [features(found.x @ turn, found.y, split=found.origin.split) for found in (train, test)]
     before, after = (decompose(*pair, probe=probe, supervised=1.0) for pair in ((train, test), turned))
     assert parts(after) == pytest.approx(parts(before), abs=0.5)
-
-
-def test_scaled_features_have_the_same_risks() -> None:
-    class Scaled(GridProbe):
-        grid = tuple(c / 100 for c in GRID)  # ten times larger features want a hundredth of C
-
-    train, test = gaussian_pair()
-    scaled = [features(10 * found.x, found.y, split=found.origin.split) for found in (train, test)]
-    before = decompose(train, test, probe=GridProbe, supervised=1.0)
-    after = decompose(scaled[0], scaled[1], probe=Scaled, supervised=1.0)
-    assert parts(after) == pytest.approx(parts(before), abs=0.5)
-
-
-def test_a_seed_gives_the_same_report_and_another_other_subsets() -> None:
-    train, test = gaussian_pair()
-    first, again, other = (decompose(train, test, probe=GridProbe, seed=seed) for seed in (3, 3, 9))
-    assert first.decomposition == again.decomposition and first.intervals == again.intervals
-    one, two = (report.risks["R_AS"].runs[0] for report in (first, other))
-    assert one.rows["evaluated"] != two.rows["evaluated"]
-    assert [run.seed for run in first.risks["R_AS"].runs] == [3, 4, 5]
-
-
-def test_a_decomposition_that_ended_early_goes_on_to_the_same_report(tmp_path: Path) -> None:
-    pair, kept = gaussian_pair(), ProbeCache(tmp_path, protocol="grid-1")
-    n_made = 0
-
-    class Dying(GridProbe):
-        def __init__(self) -> None:
-            nonlocal n_made
-            n_made += 1
-            if n_made == 4:  # R_US, R_AF and the first R_AS are done
-                raise KeyboardInterrupt
-            super().__init__()
-
-    with pytest.raises(KeyboardInterrupt):
-        decompose(*pair, probe=Dying, cache=kept)
-    assert len(list(tmp_path.iterdir())) == 3
-    resumed, at_once = decompose(*pair, probe=GridProbe, cache=kept), decompose(*pair, probe=GridProbe)
-    assert resumed.decomposition == at_once.decomposition and resumed.intervals == at_once.intervals
-
-
-def test_features_on_disk_have_the_same_risks_as_in_memory(tmp_path: Path) -> None:
-    pair = gaussian_pair()
-    loaded = [load_features(found.save(tmp_path / found.origin.split, shard_size=50)) for found in pair]
-    in_memory, on_disk = (decompose(*some, probe=GridProbe) for some in (pair, loaded))
-    assert in_memory.decomposition == on_disk.decomposition

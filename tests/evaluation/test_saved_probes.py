@@ -14,13 +14,14 @@ import torch
 from PIL import Image
 from sklearn.linear_model import LogisticRegression
 
+from tests.each import for_each
 from tests.feature_runs import DIM, Told, encoder, image_set, to_tensor, with_damaged
 from zoo.errors import CorruptImage, DataError, QueryError
-from zoo.evaluation import LogisticProbe, NeighbourProbe, StreamedProbe, load_probe, save_probe
+from zoo.evaluation import LogisticProbe, StreamedProbe, load_probe, save_probe
 from zoo.evaluation.classification import confusion_figure
 from zoo.evaluation.evaluating import Request, evaluate
-from zoo.evaluation.keeping import Kept, keep_probe
-from zoo.evaluation.saved_probes import DESCRIPTION, NUMBERS, SavedProbe, probe_of, require_place
+from zoo.evaluation.keeping import keep_probe
+from zoo.evaluation.saved_probes import DESCRIPTION, NUMBERS, SavedProbe, probe_of
 from zoo.features import Features, featurise
 from zoo.loading import load as load_encoder
 
@@ -48,7 +49,7 @@ def train() -> Features:
 
 @pytest.fixture(scope="module")
 def probe(train: Features) -> SavedProbe:
-    return probe_of(LogisticProbe(C=1.0).fit(train.x, train.y), train, about={"seed": 3}, load=tiny)
+    return replace(probe_of(LogisticProbe(C=1.0).fit(train.x, train.y), train, about={"seed": 3}), load=tiny)
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_what_is_loaded_is_what_was_saved(probe: SavedProbe, folder: Path, train
     assert {path.name for path in folder.iterdir()} == {DESCRIPTION, NUMBERS}
 
 
-@pytest.mark.parametrize("large", [0.0, 1000.0])
+@for_each([0.0, 1000.0])
 def test_it_predicts_what_the_fitted_probe_does(large: float) -> None:
     some = features(large=large)
     fitted = LogisticProbe(C=1.0, precision="float64").fit(some.x.astype(np.float64), some.y)
@@ -86,17 +87,6 @@ def test_probes_of_other_kinds_with_coefficients_are_saved_too(train: Features, 
     assert np.allclose(again.predict_proba(train.x), streamed.predict_proba(train.x), atol=1e-4)
 
 
-def test_a_vote_of_neighbours_cannot_be_saved(train: Features) -> None:
-    vote = NeighbourProbe(k=(3,)).fit(train.x, train.y)
-    with pytest.raises(QueryError, match="A NeighbourProbe cannot be saved, for it has no coefficients"):
-        probe_of(vote, train)
-
-
-def test_classes_without_training_images_are_not_among_those_of_the_probe(train: Features) -> None:
-    some = replace(train, classes=("a", "b", "c", "never"))
-    assert probe_of(LogisticProbe(C=1.0).fit(some.x, some.y), some).classes == ("a", "b", "c")
-
-
 def test_images_are_predicted_from_memory_files_and_sets_alike(folder: Path, tmp_path: Path) -> None:
     images = image_set(40, seed=1)
     loaded = load_probe(folder, load=tiny)
@@ -114,14 +104,6 @@ def test_images_are_predicted_from_memory_files_and_sets_alike(folder: Path, tmp
     assert np.allclose(both, of_set.probabilities[:3], atol=1e-6)
 
 
-def test_predictions_can_be_taken_a_shard_at_a_time(folder: Path) -> None:
-    loaded, parts = load_probe(folder, load=tiny), []
-    images = image_set(1500, seed=2)
-    rest = loaded.predict_images(images, batch_size=512, device="cpu", keep=parts.append)
-    assert [len(part.names) for part in parts] == [1024, 476] and not rest.names
-    assert [name for part in parts for name in part.names] == list(images.names)
-
-
 def test_images_that_cannot_be_read_are_named(folder: Path) -> None:
     loaded, images = load_probe(folder, load=tiny), with_damaged(image_set(10), 4)
     with pytest.raises(CorruptImage, match=r"class/004\.png"):
@@ -129,15 +111,6 @@ def test_images_that_cannot_be_read_are_named(folder: Path) -> None:
     found = loaded.predict_images(images, device="cpu", skip_corrupt=True)
     assert [one.image for one in found.skipped] == ["class/004.png"]
     assert len(found.names) == len(found.probabilities) == 9 and "class/004.png" not in found.names
-
-
-@pytest.mark.parametrize(
-    ("images", "says"),
-    [([], "holds no image"), ([3], "Image 0 is a int; expected a PIL image, an array or a path")],
-)
-def test_what_are_no_images_is_refused(folder: Path, images: list[Any], says: str) -> None:
-    with pytest.raises(DataError, match=says):
-        load_probe(folder, load=tiny).predict_images(images)
 
 
 def test_an_encoder_with_other_weights_or_preprocessing_is_refused(folder: Path) -> None:
@@ -184,26 +157,6 @@ def test_a_changed_or_incomplete_folder_is_refused(folder: Path, damage: Callabl
         load_probe(folder)
 
 
-def test_every_byte_of_the_numbers_counts(folder: Path) -> None:
-    content = bytearray((folder / NUMBERS).read_bytes())
-    content[-1] ^= 1
-    (folder / NUMBERS).write_bytes(content)
-    with pytest.raises(DataError, match="SHA-256"):
-        load_probe(folder)
-
-
-def test_numbers_that_do_not_fit_each_other_are_refused(probe: SavedProbe) -> None:
-    for wrong in (
-        {"intercepts": probe.intercepts[:2]},
-        {"coefficients": probe.coefficients.astype(np.float32)},
-        {"centre": probe.centre * np.nan},
-        {"classes": ("a", "b")},
-        {"kind": "boxes"},
-    ):
-        with pytest.raises(DataError, match=r"The .* of the probe of 'tiny'|The probe of 'tiny' has 3 'boxes'"):
-            replace(probe, **wrong)
-
-
 def test_only_an_earlier_probe_of_the_same_encoder_is_replaced(probe: SavedProbe, folder: Path) -> None:
     other = replace(probe, intercepts=probe.intercepts + 1.0)
     assert save_probe(other, folder) == folder
@@ -214,15 +167,6 @@ def test_only_an_earlier_probe_of_the_same_encoder_is_replaced(probe: SavedProbe
     with pytest.raises(QueryError, match=r"holds 'notes\.txt', which is of no saved probe"):
         save_probe(probe, folder)
     assert (folder / "notes.txt").read_text() == "mine" and load_probe(folder).encoder == "tiny"
-
-
-def test_a_file_and_the_current_folder_are_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(QueryError, match="is no folder"):
-        require_place(tmp_path / "file", "tiny")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(QueryError, match="is the current folder"):
-        require_place(".", "tiny")
 
 
 def test_nothing_is_left_of_a_probe_that_could_not_be_written(
@@ -276,22 +220,6 @@ def test_the_onnx_model_predicts_what_torch_does(exported: tuple[Path, SavedProb
     assert json.loads(metadata["classes"]) == ["a", "b", "c"] and metadata["encoder"] == ENCODER
 
 
-def test_tags_are_exported_with_a_sigmoid(probe: SavedProbe, tmp_path: Path) -> None:
-    tags = replace(probe, kind="tags")
-    program = torch.export.load(tags.export_torch(tmp_path / "tags.pt2"))
-    pixels = torch.stack([shown(image_set(3).images[i]) for i in range(3)])
-    with torch.inference_mode():
-        expected = tags.predict_proba(tags.network[0](pixels).numpy())
-        assert np.allclose(program.module()(pixels).numpy(), expected, atol=1e-5)
-    assert not np.allclose(expected.sum(axis=1), 1)
-
-
-def test_another_export_is_refused(probe: SavedProbe, tmp_path: Path) -> None:
-    with pytest.raises(QueryError, match="no export to 'coreml'; expected one of torch, onnx"):
-        save_probe(probe, tmp_path / "probe", export=("coreml",))
-    assert not (tmp_path / "probe").exists()
-
-
 def learnable(n: int, split: str, seed: int) -> Features:
     """Features that tell their class, of few images that are hard."""
     random = np.random.default_rng(seed)
@@ -318,7 +246,7 @@ def test_a_measured_probe_is_trained_again_without_tuning_and_is_the_same(
     first = evaluate(*pair, request, cache=tmp_path)
     again = evaluate(*pair, request, cache=tmp_path)  # from the cache
     monkeypatch.setattr(StreamedProbe, "_tuned", None)
-    kept = keep_probe(again, request, cache=tmp_path, load=tiny)
+    kept = keep_probe(again, request, cache=tmp_path)
     run = next(result.runs[0] for result in first.settings if result.setting.is_full)
     assert kept.n_different == 0
     assert kept.metrics.metrics["error"].value == pytest.approx(run.error_percent)
@@ -331,12 +259,6 @@ def test_a_measured_probe_is_trained_again_without_tuning_and_is_the_same(
     saved = save_probe(kept.probe, tmp_path / "saved", figures=[confusion_figure(kept.metrics)])  # type: ignore[arg-type]
     assert {path.name for path in saved.iterdir()} == {DESCRIPTION, NUMBERS, "confusion.png", "confusion.svg"}
     assert load_probe(saved).about == about
-
-
-def test_the_probe_with_all_labels_is_measured_if_it_was_not(pair: tuple[Features, Features]) -> None:
-    request = Request(settings=("5-shot",), n_seeds=1, neighbours=False, device="cpu")
-    kept = keep_probe(evaluate(*pair, request), request)
-    assert kept.probe.about["n_train"] == 150 and isinstance(kept, Kept)
 
 
 def test_a_probe_that_is_another_than_the_measured_one_is_refused(pair: tuple[Features, Features]) -> None:
@@ -355,17 +277,9 @@ def test_a_probe_that_is_another_than_the_measured_one_is_refused(pair: tuple[Fe
         keep_probe(judged(2), request)
 
 
-def test_metrics_are_over_the_groups_of_the_test_images(pair: tuple[Features, Features]) -> None:
-    train, test = pair
-    request = Request(settings=("full",), neighbours=False, device="cpu")
-    groups = (np.arange(90) // 3).astype(np.uint64)
-    known = replace(train, groups=np.arange(150, dtype=np.uint64) + 1000), replace(test, groups=groups)
-    assert keep_probe(evaluate(*known, request), request).metrics.n_groups == 30
-
-
 def test_16_bit_images_are_shown_as_those_of_the_training_were(train: Features, tmp_path: Path) -> None:
     fitted = LogisticProbe(C=1.0).fit(train.x, train.y)
-    scaled = probe_of(fitted, train, scale=(0.0, 1000.0), load=tiny)
+    scaled = replace(probe_of(fitted, train), scale=(0.0, 1000.0), load=tiny)
     again = load_probe(save_probe(scaled, tmp_path / "scaled"), load=tiny)
     assert again.scale == (0.0, 1000.0)
     grey = np.random.default_rng(0).integers(0, 1000, (8, 8)).astype(np.uint16)

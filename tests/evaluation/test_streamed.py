@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
+from tests.each import for_each
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.neighbours import NeighbourProbe
 from zoo.evaluation.streamed import PassProgress, StreamedProbe
@@ -60,11 +61,6 @@ def test_the_probe_is_about_as_good_as_the_best_logistic_regression(train_data: 
     assert probe.score(*val_data) >= best - 0.02
 
 
-def test_separable_classes_are_separated() -> None:
-    x, y = drawn(200, 3, spread=0.05)
-    assert StreamedProbe(**{**SMALL, "epochs": 30}).fit(x, y).score(x, y) == 1.0
-
-
 def test_one_hot_features_are_learnt_and_constant_ones_give_the_most_frequent_class() -> None:
     y = np.repeat([3, 5, 9], [40, 20, 20])
     one_hot = (y[:, None] == [3, 5, 9]).astype(np.float32)
@@ -96,33 +92,6 @@ def test_the_coefficients_are_the_probe_whatever_the_normalisation(train_data: A
         assert np.array_equal(probe.predict(x), probe.classes_[probe.decision_function(x).argmax(axis=1)])
 
 
-def test_batch_normalisation_makes_the_probe_indifferent_to_scale_and_shift(train_data: Any) -> None:
-    x, y = train_data
-    plain = StreamedProbe(**SMALL, batch_norm=(True,)).fit(x, y)
-    moved = StreamedProbe(**SMALL, batch_norm=(True,)).fit(64 * x + 128, y)
-    assert plain.report_["chosen"]["trial"] == moved.report_["chosen"]["trial"]
-    np.testing.assert_allclose(plain.predict_proba(x), moved.predict_proba(64 * x + 128), atol=2e-3)
-
-
-def test_the_same_seed_gives_the_same_probe_and_another_seed_another(train_data: Any, fitted: StreamedProbe) -> None:
-    one, same, other = (StreamedProbe(**{**SMALL, "seed": seed}).fit(*train_data) for seed in (3, 3, 4))
-    assert np.array_equal(one.coef_, same.coef_) and one.report_ == same.report_
-    assert not np.array_equal(one.coef_, other.coef_)
-
-
-def test_memory_mapped_rows_and_a_small_window_need_no_more_memory_than_the_window(
-    train_data: Any, val_data: Any, tmp_path: Path
-) -> None:
-    np.save(tmp_path / "x.npy", train_data[0])
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    options = {**SMALL, "epochs": 20, "window_bytes": 4 * DIM * 64, "block_rows": 2}
-    probe = StreamedProbe(**options).fit(mapped, train_data[1], x_val=val_data[0], y_val=val_data[1])
-    in_memory = StreamedProbe(**options).fit(*train_data, x_val=val_data[0], y_val=val_data[1])
-    assert np.array_equal(probe.coef_, in_memory.coef_)
-    whole = StreamedProbe(**{**SMALL, "epochs": 20}).fit(*train_data, x_val=val_data[0], y_val=val_data[1])
-    assert abs(probe.score(*val_data) - whole.score(*val_data)) < 0.05
-
-
 def test_features_in_a_folder_are_read_as_those_in_memory(train_data: Any, val_data: Any, tmp_path: Path) -> None:
     origin = Origin(
         encoder="any",
@@ -145,12 +114,6 @@ def test_features_in_a_folder_are_read_as_those_in_memory(train_data: Any, val_d
     assert np.array_equal(by_neighbours.predict(stored.x), NeighbourProbe(k=5).fit(*train_data).predict(stored.x))
 
 
-def test_the_data_of_the_caller_stays_as_it_is(train_data: Any, fitted: StreamedProbe) -> None:
-    before = train_data[0].copy()
-    StreamedProbe(**SMALL, batch_norm=(True,)).fit(*train_data).predict(train_data[0])
-    assert np.array_equal(before, train_data[0])
-
-
 def test_trainings_that_diverge_are_reported_and_the_best_of_the_others_is_used(train_data: Any, val_data: Any) -> None:
     options = {**SMALL, "learning_rate_per_256": (1e-2, 1e30), "standard_first": False, "n_trials": 10}
     probe = StreamedProbe(**options).fit(1e6 * train_data[0], train_data[1], x_val=1e6 * val_data[0], y_val=val_data[1])
@@ -161,27 +124,12 @@ def test_trainings_that_diverge_are_reported_and_the_best_of_the_others_is_used(
     json.dumps(probe.report_, allow_nan=False)
 
 
-def test_if_every_training_diverges_one_sentence_says_so(train_data: Any) -> None:
-    options = {**SMALL, "learning_rate_per_256": (1e29, 1e30), "standard_first": False, "batch_norm": (False,)}
-    with pytest.raises(DataError, match="trainings of all 8 trials diverged"):
-        StreamedProbe(**options).fit(1e8 * train_data[0], train_data[1])
-
-
 def test_progress_is_told_after_every_epoch(train_data: Any) -> None:
     told: list[PassProgress] = []
     StreamedProbe(**SMALL, progress=told.append).fit(*train_data)
     assert [one.epoch for one in told] == list(range(1, 7)) * 4  # rounds of 4, 2 and 2, and the final training
     assert [one.n_candidates for one in told[::6]] == [4, 2, 2, 1]
     assert {one.stage for one in told[:-6]} == {"tuning"} and {one.stage for one in told[-6:]} == {"final"}
-
-
-def test_labels_of_no_class_count_as_errors(train_data: Any, val_data: Any) -> None:
-    labels = val_data[1].copy()
-    labels[:20] = 99
-    probe = StreamedProbe(**SMALL).fit(*train_data, x_val=val_data[0], y_val=labels)
-    assert probe.report_["n_unseen_validation_labels"] == 20
-    assert probe.report_["validation_error_percent"] >= 10
-    assert 99 not in probe.predict(val_data[0])
 
 
 def test_it_is_a_scikit_learn_classifier() -> None:
@@ -204,8 +152,7 @@ def test_it_is_a_scikit_learn_classifier() -> None:
     check_estimator(probe, expected_failed_checks=reasons, on_skip=None)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
+@for_each(
     [
         ({"n_trials": 0}, "n_trials is 0, expected at least 1"),
         ({"tuning_share": 0.0}, "tuning_share is 0.0"),
@@ -214,6 +161,7 @@ def test_it_is_a_scikit_learn_classifier() -> None:
         ({"batch_size": (1,)}, "batch_size is .*2 rows or more"),
         ({"weight_decay": (0.0, 1.0)}, "weight_decay is .*0 < lowest <= highest"),
     ],
+    arguments=2,
 )
 def test_options_out_of_range_are_refused(options: dict[str, Any], said: str, train_data: Any) -> None:
     with pytest.raises(QueryError, match=said):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import torch
 
 from zoo.evaluation.streamed_training import (
-    SCHEDULES,
     Candidate,
     Labelled,
     Lars,
@@ -112,46 +110,6 @@ def test_a_candidate_does_not_depend_on_its_company(data: Labelled) -> None:
         torch.testing.assert_close(one.weight, alone.weight, rtol=1e-4, atol=1e-6)
 
 
-def test_one_and_two_threads_give_the_same_result(data: Labelled) -> None:
-    before = torch.get_num_threads()
-    try:
-        found = []
-        for n_threads in (1, 2):
-            torch.set_num_threads(n_threads)
-            found.append(trained(data, VARIED))
-    finally:
-        torch.set_num_threads(before)
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one.weight, other.weight, rtol=1e-4, atol=1e-6)
-
-
-def test_going_on_from_any_epoch_ends_bit_for_bit_as_without_a_stop(data: Labelled) -> None:
-    states: list[Any] = []
-    hopeless = replace(BASE, learning_rate_per_256=1e43)
-    candidates = [VARIED[0], hopeless, *VARIED[1:]]
-    whole = train(data, candidates, SETTING, after_epoch=lambda epoch, state: states.append(_frozen(state())))
-    assert [state["epochs"] for state in states] == [1, 2, 3]
-    for state in states:
-        resumed = train(data, candidates, SETTING, began=state, after_epoch=lambda epoch, state: None)
-        for one, other in zip(whole, resumed, strict=True):
-            assert torch.equal(one.weight.nan_to_num(), other.weight.nan_to_num())
-            assert torch.equal(one.bias.nan_to_num(), other.bias.nan_to_num())
-            assert (one.train_loss, one.diverged_at_epoch) == (other.train_loss, other.diverged_at_epoch)
-
-
-def _frozen(state: dict[str, Any]) -> dict[str, Any]:
-    members = [
-        {
-            **one,
-            "weight": one["weight"].clone(),
-            "bias": one["bias"].clone(),
-            "steps": [{name: value.clone() for name, value in part.items()} for part in one["steps"]],
-        }
-        for one in state["members"]
-    ]
-    return {**state, "members": members}
-
-
 def test_a_candidate_that_diverges_is_given_up_and_harms_no_other(data: Labelled) -> None:
     hopeless = replace(BASE, learning_rate_per_256=1e43)
     bad, good = trained(data, [hopeless, BASE])
@@ -176,21 +134,6 @@ def test_error_and_log_loss_are_those_of_the_logits(data: Labelled, monkeypatch:
         assert error == pytest.approx(100 * (logits.argmax(dim=1).numpy() != y).mean())
         expected = torch.nn.functional.cross_entropy(logits[10:], torch.from_numpy(y[10:]))
         assert loss == pytest.approx(float(expected), rel=1e-5)
-
-
-def test_bfloat16_products_stay_close_to_float32(data: Labelled) -> None:
-    half = replace(SETTING, precision="bfloat16")
-    for one, other in zip(trained(data, VARIED), trained(data, VARIED, half), strict=True):
-        assert one.train_loss is not None and other.train_loss is not None
-        assert abs(one.train_loss - other.train_loss) < 0.02 * one.train_loss
-        assert not torch.equal(one.weight, other.weight)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedules_stay_within_bounds_and_do_not_rise_after_warming_up(schedule: str) -> None:
-    course = [factor(schedule, step, 50) for step in range(50)]
-    assert min(course) > 0 and max(course) == 1
-    assert all(later <= earlier for earlier, later in pairwise(course[5:]))
 
 
 def test_lars_moves_by_its_trust_ratio() -> None:

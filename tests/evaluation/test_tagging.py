@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
 from zoo.datasets.images import indicators_of
-from zoo.errors import DataError, QueryError
+from zoo.errors import DataError
 from zoo.evaluation import load_probe, save_probe
 from zoo.evaluation.evaluating import Request
 from zoo.evaluation.tagging import METRIC, PROTOCOL, evaluate_tags, rows_held_out, rows_of_tags
@@ -86,16 +86,10 @@ def test_copies_and_groups_are_held_out_together(pair: tuple[Features, Features]
         rows_held_out(alone, n_test=80, seed=3)
 
 
-def test_intervals_are_over_groups(pair: tuple[Features, Features]) -> None:
-    train = replace(pair[0], groups=np.arange(400, dtype=np.uint64))
-    test = replace(pair[1], groups=(1000 + np.arange(200) // 4).astype(np.uint64))
-    assert evaluate_tags(train, test, REQUEST).metrics.n_groups == 50
-
-
 def test_it_is_saved_and_predicts_tags(pair: tuple[Features, Features], tmp_path: Path) -> None:
-    found = evaluate_tags(*pair, REQUEST, scale=(0.0, 9.0))
+    found = evaluate_tags(*pair, REQUEST)
     loaded = load_probe(save_probe(found.kept.probe, tmp_path / "tags"))
-    assert (loaded.kind, loaded.classes, loaded.scale) == ("tags", TAGS, (0.0, 9.0))
+    assert (loaded.kind, loaded.classes) == ("tags", TAGS)
     assert np.array_equal(loaded.predict_proba(pair[1]), found.kept.probe.predict_proba(pair[1]))
     assert loaded.about["chosen"] == {"C": found.chosen} and loaded.about["protocol"] == PROTOCOL
 
@@ -120,26 +114,12 @@ def test_a_tag_that_too_few_images_have_gets_no_probe_and_nothing_is_recorded(pa
     assert found.kept.probe.about["left_out"] == found.left_out
 
 
-def test_a_tag_that_no_test_image_has_is_not_recorded(pair: tuple[Features, Features]) -> None:
-    train, test = pair
-    without = np.array([CLASSES.index(name.replace("|owl", "").replace("owl", "")) for name in CLASSES])
-    found = evaluate_tags(train, replace(test, y=without[test.y]), REQUEST)
-    assert found.metrics.left_out == {"tag that no image has": "1 of 3: 'owl'"} and rows_of_tags(found) == {}
-
-
-def test_a_changed_setting_is_another_protocol(pair: tuple[Features, Features]) -> None:
-    found = evaluate_tags(*pair, replace(REQUEST, changed={"select": "error"}))
-    assert found.protocol.name == f"{PROTOCOL} (select=error)"
-    with pytest.raises(QueryError, match="has no option 'beauty'"):
-        evaluate_tags(*pair, replace(REQUEST, changed={"beauty": 1}))
-
-
 def test_what_cannot_be_measured_is_refused(pair: tuple[Features, Features]) -> None:
     train, test = pair
     for wrong, says in (
         ((train, replace(test, tags=())), "have 3 tags and the test images 0; expected the same"),
         ((train, train), "are of the same 400 images"),
-        ((replace(train, y=np.zeros(400, np.int64)), test), "None of the 3 tags of 'tagged' has 2 training images"),
+        ((replace(train, y=np.zeros(400, np.int64)), test), "All 400 training images have the label"),
         ((replace(train, x=np.full_like(train.x, np.nan)), test), "features that are not finite"),
     ):
         with pytest.raises(DataError, match=says):

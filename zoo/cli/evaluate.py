@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,10 +26,9 @@ from .evaluation_output import (
     document_of,
     kept_document,
     print_evaluation,
-    print_kept,
     print_many,
+    print_measured,
     print_risk,
-    print_tag_evaluation,
     risk_document,
     tag_document,
 )
@@ -189,33 +187,31 @@ def evaluate_command(
     twin: Any = as_number(supervised)
     if supervised is not None and twin is None:
         twin = _featurised(supervised, data, engine, options, parts=("train",))["train"]
-    failed: list[dict[str, str]] = []
+    request, failed = replace(request, supervised=twin), list[dict[str, str]]()
+    from ..evaluation.evaluating import rows_of_evaluation
+    from ..evaluation.tagging import TagEvaluation, rows_of_tags
+
     for name in ids:
         try:
-            measured = _Measured(
-                name,
-                data,
-                engine,
-                options,
-                replace(request, supervised=twin),
-                wants_metrics=judged or saved is not None,
-            )
-            where = measured.save(folders.get(name), exports)
+            measured, kept = _measured(name, data, engine, options, request, wants_metrics=judged or saved is not None)
+            where = _saved(kept, data, folders[name], exports) if kept is not None and folders else None
         except ZooError as error:
             if len(ids) == 1:
                 raise
             failed.append({"encoder": name, "error": str(error)})
             click.echo(f"{name}: {error}", err=True)
             continue
+        document = described(measured, kept)
         if not as_json:  # before anything can go wrong with the results
             from ..datasets.imagefiles import size_notes
 
             sizes = size_notes(data.train, encoder=name, px=catalogue()[name].preprocess.crop_px)
-            measured.print([*notes, *sizes])
+            print_measured(measured, document, kept, [*notes, *sizes])
             if where is not None:
                 click.echo(wrapped(f"Saved the probe to {where}; classify images with: zoo predict {where} IMAGES"))
             sys.stdout.flush()
-        add(measured.document() | {"saved": None if where is None else str(where)}, partial(measured.rows, source))
+        to_rows: Any = rows_of_tags if isinstance(measured, TagEvaluation) else rows_of_evaluation
+        add(document | {"saved": None if where is None else str(where)}, partial(to_rows, measured, source=source))
     if as_json:
         print_json({"evaluations": found, "failed": failed})
     require_measured(problems, len(failed), len(ids))
@@ -224,11 +220,13 @@ def evaluate_command(
 NOT_FOR_TAGS = ("settings", "neighbours", "n_seeds", "probe", "decompose")
 
 
-def described(found: Evaluation | TagEvaluation) -> dict[str, Any]:
+def described(found: Evaluation | TagEvaluation, kept: Kept | None = None) -> dict[str, Any]:
     """What was measured of an encoder as JSON."""
     from ..evaluation.tagging import TagEvaluation
 
-    return tag_document(found) if isinstance(found, TagEvaluation) else document_of(found) | {"metrics": None}
+    if isinstance(found, TagEvaluation):
+        return tag_document(found)
+    return document_of(found) | {"metrics": None if kept is None else kept_document(kept)}
 
 
 def _by_workers(
@@ -289,75 +287,39 @@ def _featurised(name: str, data: ImageData, engine: Engine, options: dict[str, A
     return featurise_data(name, data, root=engine.folder, how=how, progress=lambda part: Bar("images"), **parts)
 
 
-class _Measured:
-    """One encoder on one data set: of classes an evaluation, and the kept probe if wanted; of tags both in one."""
+def _measured(
+    name: str, data: ImageData, engine: Engine, options: dict[str, Any], request: Request, *, wants_metrics: bool
+) -> tuple[Evaluation | TagEvaluation, Kept | None]:
+    """What was measured of one encoder, and the probe with its metrics if they are wanted (of tags they always are)."""
+    from ..evaluation.evaluating import evaluate, runs_folder
+    from ..evaluation.keeping import keep_probe
+    from ..evaluation.tagging import evaluate_tags
 
-    def __init__(
-        self,
-        name: str,
-        data: ImageData,
-        engine: Engine,
-        options: dict[str, Any],
-        request: Request,
-        *,
-        wants_metrics: bool,
-    ) -> None:
-        from ..evaluation.evaluating import evaluate, runs_folder
-        from ..evaluation.keeping import keep_probe
-        from ..evaluation.tagging import evaluate_tags
+    def tell(text: str) -> None:
+        say(f"{name}: {text}")
 
-        def tell(text: str) -> None:
-            say(f"{name}: {text}")
+    features = _featurised(name, data, engine, options)
+    train, test = features["train"], features["val"]
+    if data.train.tags:
+        tagged = evaluate_tags(train, test, request, tell=tell)
+        return tagged, tagged.kept
+    assert engine.folder is not None
+    cache = runs_folder(engine.folder, name)
+    found = evaluate(train, test, request, card=catalogue()[name], cache=cache, tell=tell)
+    if not wants_metrics:
+        return found, None
+    tell("the probe with all labels again, and its metrics")
+    return found, keep_probe(found, request, cache=cache)
 
-        features = _featurised(name, data, engine, options)
-        train, test, reading = features["train"], features["val"], data.train.reading
-        shown: dict[str, Any] = {"scale": reading.scale, "background": reading.background}
-        self.kept: Kept | None = None
-        self.tagged = evaluate_tags(train, test, request, tell=tell, **shown) if data.train.tags else None
-        if self.tagged is not None:
-            self.kept = self.tagged.kept
-            return
-        assert engine.folder is not None
-        cache = runs_folder(engine.folder, name)
-        self.evaluation = evaluate(train, test, request, card=catalogue()[name], cache=cache, tell=tell)
-        if wants_metrics:
-            tell("the probe with all labels again, and its metrics")
-            self.kept = keep_probe(self.evaluation, request, cache=cache, **shown)
 
-    def save(self, folder: Path | None, exports: tuple[str, ...]) -> Path | None:
-        """Keeps the probe; returns where."""
-        if folder is None or self.kept is None:
-            return None
-        from ..evaluation.classification import Classification, confusion_figure
-        from ..evaluation.saved_probes import save_probe
+def _saved(kept: Kept, data: ImageData, folder: Path, exports: tuple[str, ...]) -> Path:
+    from ..evaluation.classification import Classification, confusion_figure
+    from ..evaluation.saved_probes import save_probe
 
-        metrics = self.kept.metrics
-        figures = [confusion_figure(metrics)] if isinstance(metrics, Classification) else []
-        return save_probe(self.kept.probe, folder, figures=figures, export=exports)
-
-    def print(self, notes: list[str]) -> None:
-        """Prints tables and notes."""
-        if self.tagged is not None:
-            print_tag_evaluation(self.tagged, notes)
-            return
-        print_evaluation(document_of(self.evaluation), notes)
-        if self.kept is not None:
-            print_kept(self.kept)
-
-    def document(self) -> dict[str, Any]:
-        """Everything as JSON."""
-        if self.tagged is not None:
-            return tag_document(self.tagged)
-        return document_of(self.evaluation) | {"metrics": None if self.kept is None else kept_document(self.kept)}
-
-    def rows(self, source: str) -> Mapping[Any, Mapping[str, Any]]:
-        """Rows of results."""
-        from ..evaluation.evaluating import rows_of_evaluation
-        from ..evaluation.tagging import rows_of_tags
-
-        if self.tagged is not None:
-            return rows_of_tags(self.tagged, source=source)
-        return rows_of_evaluation(self.evaluation, source=source)
+    metrics = kept.metrics
+    figures = [confusion_figure(metrics)] if isinstance(metrics, Classification) else []
+    probe = replace(kept.probe, scale=data.train.reading.scale, background=data.train.reading.background)
+    return save_probe(probe, folder, figures=figures, export=exports)
 
 
 _PROBE_EXAMPLES = """\b

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..evaluation.measuring import SettingResult
     from ..evaluation.risk import RiskReport
     from ..evaluation.tagging import TagEvaluation
+    from ..features import Features
 
 Document = Mapping[str, Any]
 
@@ -38,11 +39,8 @@ PARTS = {
 
 def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
     """Prints errors by label setting, the decomposition and the label law of a document; then notes on the images."""
-    click.echo(
-        click.style(f"\n{found['encoder']} on {found['dataset']}", bold=True)
-        + f": {found['n_train']:,} training and {found['n_test']:,} test images, {found['n_classes']} classes, "
-        f"{found['dim']:,} dimensions\n"
-    )
+    _print_title(found, f"{found['n_classes']} classes")
+    click.echo()
     has_law = any(one["predicted"] for one in found["errors"])
     rows = []
     for one in _results_in(found):
@@ -70,6 +68,13 @@ def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
         )
     risk = found["decomposition"]
     print_notes([*([] if risk is None else _risk_notes(risk)), *important], more)
+
+
+def _print_title(found: Document, labels: str) -> None:
+    click.echo(
+        click.style(f"\n{found['encoder']} on {found['dataset']}", bold=True)
+        + f": {found['n_train']:,} training and {found['n_test']:,} test images, {labels}, {found['dim']:,} dimensions"
+    )
 
 
 def _problems(found: Document) -> list[str]:
@@ -288,12 +293,8 @@ def document_of(evaluation: Evaluation) -> dict[str, Any]:
     train, test = evaluation.train, evaluation.test
     predicted = _predictions(evaluation)
     return {
-        "encoder": train.origin.encoder,
-        "dataset": train.origin.dataset,
-        "n_train": len(train.y),
-        "n_test": len(test.y),
+        **_of_features(train, test),
         "n_classes": len(train.classes),
-        "dim": train.dim,
         "protocol": evaluation.protocols.errors.name,
         "probe": evaluation.protocols.reason,
         "errors": [
@@ -306,8 +307,18 @@ def document_of(evaluation: Evaluation) -> dict[str, Any]:
         "copies": copies_document(evaluation.copies),
         "groups": groups_document(evaluation.groups),
         "not_kept": list(evaluation.problems),
-        "skipped": {"train": [one.image for one in train.skipped], "val": [one.image for one in test.skipped]},
         "features": {"train": train.where or None, "val": test.where or None},
+    }
+
+
+def _of_features(train: Features, test: Features) -> dict[str, Any]:
+    return {
+        "encoder": train.origin.encoder,
+        "dataset": train.origin.dataset,
+        "n_train": len(train.y),
+        "n_test": len(test.y),
+        "dim": train.dim,
+        "skipped": {"train": [one.image for one in train.skipped], "val": [one.image for one in test.skipped]},
         "origin": {"train": asdict(train.origin), "val": asdict(test.origin)},
     }
 
@@ -387,13 +398,21 @@ _MOST_COLUMNS = 12  # of a confusion matrix
 _N_CONFUSIONS = 10
 
 
-def print_kept(kept: Kept) -> None:
-    """Prints the metrics of a probe trained on all labels."""
+def print_measured(
+    found: Evaluation | TagEvaluation, document: Document, kept: Kept | None, notes: Sequence[str]
+) -> None:
+    """Prints what was measured of one encoder, the metrics of its probe with all labels, and notes on the images."""
     from ..evaluation.classification import Classification
+    from ..evaluation.tagging import TagEvaluation
 
-    assert isinstance(kept.metrics, Classification)
-    different = f"the retrained probe predicts {kept.n_different:,} images differently: two classes are as likely there"
-    print_classification(kept.metrics, "The probe with all labels", [different] * bool(kept.n_different))
+    if isinstance(found, TagEvaluation):
+        _print_tags(found, notes)
+        return
+    print_evaluation(document, notes)
+    if kept is not None:
+        assert isinstance(kept.metrics, Classification)
+        other = f"the retrained probe predicts {kept.n_different:,} images differently: two classes are as likely there"
+        print_classification(kept.metrics, "The probe with all labels", [other] * bool(kept.n_different))
 
 
 def kept_document(kept: Kept) -> dict[str, Any]:
@@ -401,40 +420,27 @@ def kept_document(kept: Kept) -> dict[str, Any]:
     return kept.metrics.as_dict() | {"n_judged_otherwise": kept.n_different}
 
 
-def print_tag_evaluation(found: TagEvaluation, notes: Sequence[str] = ()) -> None:
+def _print_tags(found: TagEvaluation, notes: Sequence[str]) -> None:
     """Prints what was measured on images with tags, and what does not apply to them."""
     from ..evaluation.tagging import NOT_FOR_TAGS
 
-    train, test = found.train, found.test
-    click.echo(
-        click.style(f"\n{train.origin.encoder} on {train.origin.dataset}", bold=True)
-        + f": {len(train.y):,} training and {len(test.y):,} test images, {len(train.tags)} tags, "
-        f"{train.dim:,} dimensions"
-    )
+    document = tag_document(found)
+    _print_title(document, f"{len(document['tags'])} tags")
     problems = [f"the tag {tag!r} has no probe: {why}" for tag, why in found.left_out.items()]
     if found.left_out or found.metrics.left_out:
         problems.append("not recorded in your results: the mean average precision is not over all tags")
-    if found.not_converged:
-        problems.append(f"{len(found.not_converged)} of {len(found.chosen)} probes did not converge")
-    skipped = skipped_notes([f"{part.origin.split}: {one.image}" for part in (train, test) for one in part.skipped])
     protocol = f"protocol {found.protocol.name}; C chosen on {found.n_tuning:,} training images"
-    print_tagging(
-        found.metrics, "One probe a tag, with all labels", [*problems, *skipped, *notes], [NOT_FOR_TAGS, protocol]
-    )
+    important = [*problems, *_problems(document), *notes]
+    print_tagging(found.metrics, "One probe a tag, with all labels", important, [NOT_FOR_TAGS, protocol])
 
 
 def tag_document(found: TagEvaluation) -> dict[str, Any]:
     """What was measured on images with tags as JSON."""
     from ..evaluation.tagging import NOT_FOR_TAGS
 
-    train, test = found.train, found.test
     return {
-        "encoder": train.origin.encoder,
-        "dataset": train.origin.dataset,
-        "n_train": len(train.y),
-        "n_test": len(test.y),
-        "tags": list(train.tags),
-        "dim": train.dim,
+        **_of_features(found.train, found.test),
+        "tags": list(found.train.tags),
         "protocol": found.protocol.name,
         "metrics": found.metrics.as_dict(),
         "chosen": {"C": found.chosen},
@@ -442,8 +448,6 @@ def tag_document(found: TagEvaluation) -> dict[str, Any]:
         "left_out": found.left_out,
         "not_applicable": NOT_FOR_TAGS,
         "not_converged": list(found.not_converged),
-        "skipped": {"train": [one.image for one in train.skipped], "val": [one.image for one in test.skipped]},
-        "origin": {"train": asdict(train.origin), "val": asdict(test.origin)},
     }
 
 
@@ -452,11 +456,7 @@ def print_classification(found: Classification, of: str, notes: Sequence[str] = 
     click.echo(f"\n{of}, on {found.n_images:,} images\n")
     _print_metrics(found.metrics)
     worst = sorted(found.per_class, key=lambda one: -one.error.value if one.error else 1.0)
-    is_cut = len(found.per_class) > _MOST_CLASSES
-    shown = worst[:_N_CONFUSIONS] if is_cut else found.per_class
-    of_all = f"The {len(shown)} of {len(found.per_class):,} classes with the largest errors"
-    click.echo(f"\n{of_all if is_cut else 'Each class'}\n")
-    _print_classes("class", shown)
+    _print_classes("class", "classes with the largest errors", found.per_class, worst, most=_N_CONFUSIONS)
     if len(found.classes) <= _MOST_COLUMNS:
         click.echo("\nConfusion matrix: rows are classes, columns what they are predicted as\n")
         rows = [
@@ -486,11 +486,7 @@ def print_tagging(found: Tagging, of: str, notes: Sequence[str] = (), more: Sequ
     click.echo(f"\n{of}, on {found.n_images:,} images\n")
     _print_metrics(found.metrics)
     worst = sorted(found.per_tag, key=lambda one: one.average_precision.value if one.average_precision else 101.0)
-    is_cut = len(found.per_tag) > _MOST_CLASSES
-    shown = worst[:_MOST_CLASSES] if is_cut else found.per_tag
-    of_all = f"The {len(shown)} of {len(found.per_tag):,} tags with the smallest average precision"
-    click.echo(f"\n{of_all if is_cut else 'Each tag'}\n")
-    _print_classes("tag", shown)
+    _print_classes("tag", "tags with the smallest average precision", found.per_tag, worst, most=_MOST_CLASSES)
     units = f"percent, a tag is predicted above a probability of a half; {_intervals(found)}"
     left_out = [f"{what}: {why}" for what, why in found.left_out.items()]
     print_notes([*notes, *left_out], [units, *more])
@@ -512,7 +508,13 @@ def _print_metrics(metrics: dict[str, Interval]) -> None:
     print_table(["metric", "value", "interval", "unit", "better"], rows, right=[1, 2])
 
 
-def _print_classes(what: str, shown: Sequence[ClassResult]) -> None:
+def _print_classes(
+    what: str, which: str, everyone: Sequence[ClassResult], worst: Sequence[ClassResult], *, most: int
+) -> None:
+    """A line for each class or tag; of many, the worst."""
+    is_cut = len(everyone) > _MOST_CLASSES
+    shown = worst[:most] if is_cut else everyone
+    click.echo(f"\nThe {len(shown)} of {len(everyone):,} {which}\n" if is_cut else f"\nEach {what}\n")
     rows = [
         [
             one.name or "(none)",

@@ -1,12 +1,8 @@
 """Measuring one encoder on one data set: features, label settings, neighbours, risk decomposition, rows of results.
 
-The order is from cheap to expensive, and each probe is cached as soon as it is measured, so that a run that ends early
-loses one probe at most. Features of both parts of a data set are cached as well. Every number becomes a row of
-``results/`` with its provenance.
-
-The linear probe is the regularisation path where the data fits in memory, else passes over it. The path has an optimum
-to converge to and needs no search over learning rates. The choice goes by the memory of the machine, not by what
-happens to be free, so that the same machine always measures by the same protocol.
+From cheap to expensive; features and each probe are cached as soon as they are there. The linear probe is the
+regularisation path where the data fits in the memory of the machine (not what happens to be free, so that a machine
+always measures by the same protocol), otherwise it is trained by passes over the data.
 """
 
 from __future__ import annotations
@@ -171,7 +167,7 @@ def evaluate(
         neighbours = measured(label_setting("full"), probe=vote, n_seeds=1, cache=voting)
     risk = None
     if request.decompose:
-        risk = _decomposed(train, test, request, choice, card=card, cache=runs, tell=say)
+        risk = decomposed(train, test, request, card=card, cache=runs, tell=say)
     return Evaluation(
         train=train,
         test=test,
@@ -194,30 +190,16 @@ def decomposed(
     request: Request,
     *,
     card: EncoderCard | None = None,
-    cache: Path | None = None,
+    cache: Path | ProbeCache | None = None,
     tell: Tell | None = None,
 ) -> RiskReport:
     """The decomposition alone; parameters and errors are those of :func:`evaluate`."""
-    check_pair(train, test)
-    choice = _chosen(train, request)
-    runs = None if cache is None else ProbeCache(cache, protocol=choice.errors.name)
-    return _decomposed(train, test, request, choice, card=card, cache=runs, tell=tell or (lambda text: None))
-
-
-def _decomposed(
-    train: Features,
-    test: Features,
-    request: Request,
-    choice: Choice,
-    *,
-    card: EncoderCard | None,
-    cache: ProbeCache | None,
-    tell: Tell,
-) -> RiskReport:
+    errors = _chosen(train, request).errors
+    runs = ProbeCache(cache, protocol=errors.name) if isinstance(cache, Path) else cache
     return decompose(
         train,
         test,
-        probe=probe_maker(choice.errors, device=request.device, seed=request.seed),
+        probe=probe_maker(errors, device=request.device, seed=request.seed),
         supervised=request.supervised,
         n_subsets=request.n_subsets,
         seed=request.seed,
@@ -225,8 +207,8 @@ def _decomposed(
         n_bootstrap=request.n_bootstrap,
         n_refits=request.n_refits,
         card=card,
-        cache=cache,
-        progress=lambda name: tell(f"risk decomposition: {name}"),
+        cache=runs,
+        progress=lambda name: None if tell is None else tell(f"risk decomposition: {name}"),
     )
 
 
@@ -363,27 +345,22 @@ Rows = dict[Measurement, dict[str, Any]]
 
 
 def rows_of_evaluation(evaluation: Evaluation, *, source: str = SOURCE, day: date | None = None) -> Rows:
-    """Measurements with their provenance: one row for each probe, and one for each part of the full-shot error.
-
-    ``source`` says who measured, ``day`` is today by default.
-    """
-    writing = _Writing(evaluation, source, (day or date.today()).isoformat())
+    """Measurements with their provenance: one row for each probe, and one for each part of the full-shot error."""
+    writing = Writing(evaluation.train, evaluation.test, source, day)
     rows: Rows = {}
     for metric, protocol, run in _runs(evaluation):
-        error = mean_error((run,), groups=groups_of_run(evaluation, run))
+        error = mean_error((run,), groups=_groups_of_run(evaluation, run))
         measured = writing.row(metric, run.split, run.n_train, run.seed, error, _PERCENT, protocol)
-        rows[measured] = writing.provenance(protocol, report=run.report | {"n_tuning": run.n_tuning}, run=run)
+        rows[measured] = writing.provenance(protocol, report=run.report | {"n_tuning": run.n_tuning}, subsets=run.rows)
     if evaluation.risk is not None:
-        rows |= _rows_of_parts(writing, evaluation.risk)
+        rows |= _rows_of_parts(writing, evaluation.risk, evaluation.protocols.parts)
     return rows
 
 
-def groups_of_run(evaluation: Evaluation, run: ProbeRun) -> np.ndarray | None:
+def _groups_of_run(evaluation: Evaluation, run: ProbeRun) -> np.ndarray | None:
     """Groups of the images that a probe was evaluated on; None where they are not known."""
     part = evaluation.train if run.split in (OWN_SPLIT, SUBSET_SPLIT) else evaluation.test
-    if part.groups is None or run.evaluated is None:
-        return part.groups
-    return part.groups[run.evaluated]
+    return part.groups if part.groups is None or run.evaluated is None else part.groups[run.evaluated]
 
 
 def _runs(evaluation: Evaluation) -> Iterator[tuple[str, Protocol, ProbeRun]]:
@@ -400,8 +377,7 @@ def _runs(evaluation: Evaluation) -> Iterator[tuple[str, Protocol, ProbeRun]]:
             yield "knn_error", evaluation.neighbours_protocol, run
 
 
-def _rows_of_parts(writing: _Writing, report: RiskReport) -> Rows:
-    protocol = writing.evaluation.protocols.parts
+def _rows_of_parts(writing: Writing, report: RiskReport, protocol: Protocol) -> Rows:
     report_fields = {
         "order": report.order,
         "n_train": report.n_train,
@@ -414,30 +390,29 @@ def _rows_of_parts(writing: _Writing, report: RiskReport) -> Rows:
         if part in report.intervals:
             found = report.intervals[part]
             measured = writing.row(part, FULL.split, report.n_train, report.seed, found, _POINTS, protocol)
-            rows[measured] = writing.provenance(protocol, report=report_fields, run=None)
+            rows[measured] = writing.provenance(protocol, report=report_fields)
     twin = report.risks.get("R_PhiF")
     if twin is not None and not twin.runs:  # its error was given, not measured
         measured = writing.row(twin.metric, twin.split, report.n_train, None, twin.error, _PERCENT, protocol)
-        rows[measured] = writing.provenance(protocol, report={"recorded_elsewhere": True}, run=None)
+        rows[measured] = writing.provenance(protocol, report={"recorded_elsewhere": True})
     return rows
 
 
-class _Writing:
-    """The fields that all rows of one evaluation share."""
+class Writing:
+    """The fields that all rows of one evaluation share; ``source`` says who measured, ``day`` is today by default."""
 
-    def __init__(self, evaluation: Evaluation, source: str, day: str) -> None:
-        self.evaluation, self.source, self.day = evaluation, source, day
-        self.parts = {"train": evaluation.train, "val": evaluation.test}
-        self.digests = {part: features_digest(features) for part, features in self.parts.items()}
+    def __init__(self, train: Features, test: Features, source: str, day: date | None) -> None:
+        self.origin, self.source, self.day = train.origin, source, (day or date.today()).isoformat()
+        self.images = {"train": train.origin.images_hash, "val": test.origin.images_hash}
+        self.digests = {"train": features_digest(train), "val": features_digest(test)}
 
     def row(
         self, metric: str, split: str, n_train: int, seed: int | None, found: Interval, unit: str, protocol: Protocol
     ) -> Measurement:
-        origin = self.evaluation.train.origin
         return Measurement(
-            encoder=origin.encoder,
+            encoder=self.origin.encoder,
             metric=metric,
-            dataset=origin.dataset,
+            dataset=self.origin.dataset,
             split=split,
             n_train=n_train,
             seed=seed,
@@ -450,17 +425,18 @@ class _Writing:
             date=self.day,
         )
 
-    def provenance(self, protocol: Protocol, *, report: dict[str, Any], run: ProbeRun | None) -> dict[str, Any]:
-        origin = self.evaluation.train.origin
+    def provenance(
+        self, protocol: Protocol, *, report: dict[str, Any], subsets: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         return {
-            "weights_hash": origin.weights_hash,
-            "preprocess_hash": origin.preprocess_hash,
-            "images_hash": {part: features.origin.images_hash for part, features in self.parts.items()},
+            "weights_hash": self.origin.weights_hash,
+            "preprocess_hash": self.origin.preprocess_hash,
+            "images_hash": self.images,
             "features_hash": self.digests,
-            "subset_hash": None if run is None else dict(run.rows),
-            "code_version": origin.code_version,
-            "representation": origin.representation,
-            "precision": origin.precision,
+            "subset_hash": None if subsets is None else dict(subsets),
+            "code_version": self.origin.code_version,
+            "representation": self.origin.representation,
+            "precision": self.origin.precision,
             "settings": protocol.as_dict(),
             "report": report,
         }

@@ -1,8 +1,7 @@
-"""The probe with all labels, kept after it was measured: trained again as it was, compared, judged, ready to save.
+"""The probe with all labels, trained again by what its tuning chose, compared with the measured one, ready to save.
 
-A measured probe is cached as what it got right, not with its coefficients. What its tuning chose is in its report, so
-that it is trained again without tuning, at the cost of one fit. On the same machine that gives the same probe; another
-one may name another class for images that two classes are equally likely for. More than that is refused.
+A measured probe is cached without its coefficients. On another machine the probe trained again may classify an image
+otherwise, where two classes are as likely; more than that is refused.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..datasets.rgb import WHITE
 from ..errors import DataError, QueryError
 from ..features import Features
 from ..optional import requires_extra
@@ -21,14 +19,11 @@ from .evaluating import Evaluation, Request, probe_maker
 from .logistic import LogisticProbe
 from .measuring import ProbeCache, ProbeRun, label_setting, measure
 from .protocols import Protocol
-from .saved_probes import Load, SavedProbe, probe_of
+from .saved_probes import SavedProbe, probe_of
 from .streamed import StreamedProbe
 
 with requires_extra("evaluate", needed_for="Saving a probe"):
     import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_DIFFERENT = 0.01  # share of the test images that a probe may judge otherwise when it is trained again
 
@@ -47,9 +42,6 @@ def keep_probe(
     request: Request,
     *,
     cache: Path | None = None,
-    scale: tuple[float, float] | None = None,
-    background: str = WHITE,
-    load: Load | None = None,
 ) -> Kept:
     """The linear probe of an evaluation that was trained with all labels.
 
@@ -61,12 +53,6 @@ def keep_probe(
         The one that gave it.
     cache : Path, optional
         Folder of cached probes.
-    scale : (float, float), optional
-        With which the images were opened, if with one.
-    background : str
-        With which the images were opened.
-    load : callable, optional
-        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
 
     Raises
     ------
@@ -89,9 +75,9 @@ def keep_probe(
             f"{100 * MOST_DIFFERENT:.0f} %: remove its cached runs{'' if cache is None else f' in {cache}'} and "
             "measure it again."
         )
-    probe = probe_of(fitted, train, scale=scale, background=background, load=load)
+    probe = probe_of(fitted, train)
     metrics = classification_metrics(
-        _numbers_of(test, fitted.classes_),
+        np.searchsorted(np.asarray(fitted.classes_), test.y).astype(np.int64),
         probe.predict_proba(test),
         classes=probe.classes,
         groups=test.groups,
@@ -127,8 +113,3 @@ def about(train: Features, test: Features, protocol: Protocol, run: ProbeRun) ->
         "images_hash": {"train": train.origin.images_hash, "val": test.origin.images_hash},
         "n_test": len(test.y),
     }
-
-
-def _numbers_of(test: Features, classes: Any) -> NDArray[np.int64]:
-    """Labels as numbers of the classes of a probe, which may lack a class that has no training image."""
-    return np.searchsorted(np.asarray(classes), test.y).astype(np.int64)

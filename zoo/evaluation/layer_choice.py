@@ -1,12 +1,8 @@
-"""Choosing one of many variants on few images, and what the choice is worth on others.
+"""Choosing one of many variants on training images, and judging the choice on test images that chose nothing.
 
-The best of many is best partly by luck: its error on the images that chose it is too low, the more so the more variants
-and the fewer images there are. So the variants are compared on the training images, each classified by a probe of all
-others, and what was chosen is judged on test images that no choice has seen. The two estimates of the same difference,
-of the chosen variant's error and of the default's, stand beside each other: naive, from the images that chose, and
-nested, from those that did not. The nested one is unbiased for the variant that was chosen.
-
-Intervals are those of :mod:`.bootstrap`, over images; where images come in groups, over groups.
+The error of the chosen variant on the images that chose it is optimistic (selection bias). So the difference to the
+default is estimated twice: naive, from the training images, and nested, from the test images, which is unbiased for the
+variant chosen. Intervals are over images, or over groups of them (:mod:`.bootstrap`).
 """
 
 from __future__ import annotations
@@ -180,11 +176,6 @@ def paired_tests(
     surplus = wrong.astype(np.int64) - wrong[:, [other]]
     sums = [np.bincount(number, weights=column).astype(np.float64) for column in surplus.T]
     return tuple(signed_p(one, seed=seed) for one in sums)
-
-
-def paired_p(one: Bools, other: Bools) -> float:
-    """The exact p-value, two-sided, that one is wrong where the other is right as often as the reverse (McNemar)."""
-    return float(_mcnemar(one[:, None], other)[0])
 
 
 def _mcnemar(wrong: Bools, other: Bools) -> Floats:

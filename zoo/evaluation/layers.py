@@ -31,7 +31,7 @@ from ..progress import Progress
 from ..storage import place_at
 from .bootstrap import Interval
 from .evaluating import evaluations_folder, features_folder, probe_maker, runs_folder
-from .layer_choice import Choice, choose, errors
+from .layer_choice import Choice, choose, difference, errors
 from .measuring import ProbeCache, check_pair, label_setting, measure
 from .protocols import PROTOCOLS
 from .transferability import ridge_predictions
@@ -256,7 +256,6 @@ def layers_of(
         one = found[number]
         say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
         runs[number] = _probed(one, features[one.px], folder, chosen_how, seed=seed)
-    notes += _alone(train)
     of_train = errors(train_wrong, groups=train_groups, seed=seed)
     of_test = errors(test_wrong, groups=test_groups, seed=seed)
     wrong_probed = np.stack(list(runs.values()), axis=1) if runs else np.empty((len(test.y), 0), bool)
@@ -390,6 +389,7 @@ def _featurised(
     say(f"{card.id}: features of {len(taps)} layers and poolings at {px} px")
     encoder, preprocess = load(card.id) if px == card.preprocess.crop_px else load(card.id, px=px)
     wide = Taps(encoder, taps)  # type: ignore[arg-type]
+    beside = "" if px == card.preprocess.crop_px else f"-{px}px"  # at the card's size, where zoo evaluate puts them
     found = {}
     for part, images in parts.items():
         places = [
@@ -397,7 +397,7 @@ def _featurised(
                 name=tap.name,
                 representation=tap.name.partition(MARK)[2] or "card",
                 columns=wide.columns[tap.name],
-                place=place_at(folder_of(root, tap.name, images, px=px, card=card, precision=how.precision)),
+                place=place_at(features_folder(root, tap.name + beside, images, precision=how.precision)),
             )
             for tap in taps
             if not tap.of
@@ -415,12 +415,6 @@ def _featurised(
     autocast = number_type(encoder, how.precision)[1]
     stops = stop_costs(encoder, sized, px=px, device=device, batch_size=how.batch_size, autocast=autocast)  # type: ignore[arg-type]
     return found, stops, str(device)
-
-
-def folder_of(root: Path, name: str, images: ImageSet, *, px: int, card: EncoderCard, precision: str) -> Path:
-    """Where features are: at the size of the card where ``zoo evaluate`` puts them, else beside that."""
-    at_px = name if px == card.preprocess.crop_px else f"{name}-{px}px"
-    return features_folder(root, at_px, images, precision=precision)
 
 
 def _of_tap(of_px: dict[str, dict[str, Features]], tap: Tap, part: str) -> Features:
@@ -500,8 +494,6 @@ def _of_probes(
     runs: dict[int, Bools], chosen: int, default: int, groups: Any, *, seed: int
 ) -> tuple[Interval | None, Interval | None]:
     """Differences of tuned probes to that of the default: of the best on test images, and of the chosen one."""
-    from .layer_choice import difference
-
     if not {chosen, default} <= runs.keys():
         return None, None
     wrong, places = np.stack(list(runs.values()), axis=1), list(runs)
@@ -509,12 +501,3 @@ def _of_probes(
     at_default = places.index(default)
     naive = difference(wrong, best, at_default, groups=groups, seed=seed)
     return naive, difference(wrong, places.index(chosen), at_default, groups=groups, seed=seed)
-
-
-def _alone(train: Features) -> list[str]:
-    """A note on classes that have one training image, which nothing else can teach."""
-    n = int((np.bincount(train.y) == 1).sum())
-    if not n:
-        return []
-    classes = "1 class has" if n == 1 else f"{n} classes have"
-    return [f"{classes} a single training image, which no probe of the others gets right: it says nothing of variants."]

@@ -1,10 +1,8 @@
-"""Measuring many encoders on workers: each as soon as its features are complete, its rows beside them.
+"""Measuring many encoders on workers: each as soon as its features are complete.
 
-What a worker measures of an encoder it writes below the place of the features, whole and only once: the rows as a
-results file, ``ENCODER/rows/HASH.csv``, their provenance beside it as everywhere in the results, and whatever else is
-to be told of it as JSON. The hash is of what the numbers follow from: the hashes of the features' shards and the
-request. So a run that was stopped measures only what is missing, any number of processes may measure the same, and
-which worker did it, in which order, changes nothing.
+A worker writes the rows below the place of the features, whole and once: ``ENCODER/rows/HASH.csv`` with its provenance
+and a JSON document. The hash is of the hashes of the features' shards and the request, so that a run that was stopped
+measures only what is missing, whatever the workers.
 """
 
 from __future__ import annotations
@@ -111,7 +109,7 @@ def measure_one(measuring: Measuring, name: str) -> bytes:
         cache = runs_folder(root, name)
         found: Evaluation | TagEvaluation
         if data.train.tags:
-            found = evaluate_tags(train, test, measuring.request, scale=data.train.reading.scale)
+            found = evaluate_tags(train, test, measuring.request)
             rows = rows_of_tags(found, source=measuring.source, day=measuring.day)
         else:
             request = measuring.request

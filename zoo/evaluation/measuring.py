@@ -1,23 +1,10 @@
-"""Errors of tuned probes in a label setting: which rows they see, how wrong they are, and how certain that is.
+"""Errors of tuned probes in a label setting: the rows they are trained and tuned on, their errors and intervals.
 
-What the settings of a probe are chosen on mirrors what it is evaluated on (C.3): training images that it is not trained
-on, as many as the test set has and no more. Three rules say which, in every setting and for every risk:
-
-* The choice never sees the images that the probe is evaluated on.
-* If enough training images lie outside the setting (few-shot), the choice is made on them, and the probe is trained on
-  its labels once. Enough are as many as the test set has, or ``TUNING_SHARE`` of the setting's labels.
-* Else (full-shot) that share of the setting's labels, at most as many as the test set has, is held out for the
-  choice; then the probe is trained again, at what was chosen, on all labels of the setting.
-
-Where images are known to be copies of each other, or of a group such as one patient, none of the tuning rows is a copy
-or of the group of a row that the choice is trained on. Intervals are then over groups of test images.
-
-A measured probe is cached in a file that is named by a hash of everything that decides its result: protocol, origins of
-the features, rows, seed. A changed protocol, other weights or other images therefore find no file.
-
-References
-----------
-Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, Appendix C.3.
+Dubois et al. 2023, Appendix C.3: the settings of a probe are chosen on training images that it is not trained on, at
+most as many as the test set has, and never on the images that it is evaluated on. Few-shot probes are tuned on images
+outside the setting, if there are as many as the test set has or ``TUNING_SHARE`` of the labels. Otherwise that share of
+the labels is held out for the choice, and the probe is then trained on all labels. Tuning rows never share a duplicate
+or a group (e.g. a patient) with the rows trained on, and intervals are over groups of test images where there are any.
 """
 
 from __future__ import annotations
@@ -33,7 +20,7 @@ from decimal import Decimal
 from hashlib import blake2b
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..datasets.images import has_copies
 from ..datasets.subsets import balanced, fraction, held_out
@@ -175,27 +162,9 @@ class TunedProbe(Protocol):
         """Labels, shape (n,)."""
 
 
-@runtime_checkable
-class Refittable(Protocol):
-    """A probe that can be trained again with the settings that its last fit chose."""
-
-    def refit(self, x: Any, y: Any) -> Any: ...
-
-
-@runtime_checkable
-class Regularised(Protocol):
-    """A probe whose one chosen setting is C, which it may also be given."""
-
-    C: Any
-
-    def get_params(self) -> dict[str, Any]: ...
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    """A probe that saves the state of a long fit in a folder, and resumes from there; None saves nothing."""
-
-    folder: Any  # None: saves nothing
+def _can_refit(probe: TunedProbe) -> bool:
+    """Whether it can be trained again with the settings that its last fit chose."""
+    return hasattr(probe, "refit") or hasattr(probe, "C")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -221,9 +190,9 @@ def run_probe(
     evaluation: Features,
     division: Division,
     *,
-    setting: str,
     split: str,
     seed: int,
+    setting: str = "full",
     evaluated: Indices | None = None,
     cache: ProbeCache | None = None,
 ) -> ProbeRun:
@@ -233,7 +202,7 @@ def run_probe(
     cannot be written to ``cache``, ``cache.problems`` has the reason.
     """
     wanted = np.arange(len(evaluation.y), dtype=np.int64) if evaluated is None else evaluated
-    chooses_alone = division.refits and not isinstance(probe, Refittable | Regularised)
+    chooses_alone = division.refits and not _can_refit(probe)
     rows = {"train": _hash(division.train), "evaluated": _hash(wanted)}
     if not chooses_alone:
         rows["tuning"] = _hash(division.tuning)
@@ -247,8 +216,8 @@ def run_probe(
         )
         if (found := cache.find(key)) is not None:
             return found
-        if isinstance(probe, Resumable) and probe.folder is None:
-            probe.folder = cache.state_folder(key)
+        if getattr(probe, "folder", "") is None:  # of a long fit, which goes on from its state
+            probe.folder = cache.state_folder(key)  # type: ignore[attr-defined]
     trained, report = _trained(probe, train, division)
     correct = np.asarray(trained.predict(chosen_rows(evaluation.x, wanted))) == evaluation.y[wanted]
     run = ProbeRun(
@@ -279,7 +248,7 @@ def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[Tu
     if not division.refits:
         probe.fit(x, y, x_val=x_val, y_val=y_val)
         return probe, dict(probe.report_)
-    if not isinstance(probe, Refittable | Regularised):
+    if not _can_refit(probe):
         joined = train.together
         if joined is not None and "groups" in signature(probe.fit).parameters:
             probe.fit(x, y, groups=joined[division.train])  # type: ignore[call-arg]
@@ -288,10 +257,10 @@ def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[Tu
         return probe, dict(probe.report_)
     probe.fit(chosen_rows(train.x, division.choice), train.y[division.choice], x_val=x_val, y_val=y_val)
     choice = dict(probe.report_)
-    if isinstance(probe, Refittable):
+    if hasattr(probe, "refit"):
         probe.refit(x, y)
         return probe, dict(probe.report_) | {"choice": choice}
-    again: TunedProbe = type(probe)(**{**probe.get_params(), "C": choice["C"]})
+    again: TunedProbe = type(probe)(**{**probe.get_params(), "C": choice["C"]})  # type: ignore[attr-defined]
     again.fit(x, y)
     return again, dict(again.report_) | {"choice": choice}
 
@@ -317,6 +286,7 @@ def measure(
     seed: int,
     probe: Callable[[], TunedProbe],
     cache: ProbeCache | None = None,
+    is_checked: bool = False,
 ) -> ProbeRun:
     """The error of one tuned probe on the test set.
 
@@ -332,14 +302,18 @@ def measure(
         Makes a new probe.
     cache : ProbeCache, optional
         Cache of finished runs.
+    is_checked : bool
+        :func:`check_pair` has accepted the features.
 
     Raises
     ------
     DataError
         If the two sets cannot be used together, a feature is not finite, or a class has too few images.
     """
-    check_pair(train, test)
-    return _measured(train, test, setting, seed=seed, probe=probe, cache=cache)
+    if not is_checked:
+        check_pair(train, test)
+    division = divide(setting, train, n_test=len(test.y), seed=seed)
+    return run_probe(probe(), train, test, division, setting=setting.name, split=setting.split, seed=seed, cache=cache)
 
 
 def measure_seeds(
@@ -373,7 +347,9 @@ def measure_seeds(
     """
     check_count(n_seeds, what="seeds")
     check_pair(train, test)
-    runs = tuple(_measured(train, test, setting, seed=seed + i, probe=probe, cache=cache) for i in range(n_seeds))
+    runs = tuple(
+        measure(train, test, setting, seed=seed + i, probe=probe, cache=cache, is_checked=True) for i in range(n_seeds)
+    )
     error = mean_error(runs, n_bootstrap=n_bootstrap, seed=seed, groups=test.groups)
     return SettingResult(setting=setting, error=error, runs=runs)
 
@@ -461,19 +437,6 @@ def named_class(features: Features, label: Any) -> str:
 def named_image(features: Features, row: Any) -> str:
     """An image for an error message: its name where it has one, else its row."""
     return repr(features.names[int(row)]) if len(features.names) else f"of row {int(row)}"
-
-
-def _measured(
-    train: Features,
-    test: Features,
-    setting: LabelSetting,
-    *,
-    seed: int,
-    probe: Callable[[], TunedProbe],
-    cache: ProbeCache | None,
-) -> ProbeRun:
-    division = divide(setting, train, n_test=len(test.y), seed=seed)
-    return run_probe(probe(), train, test, division, setting=setting.name, split=setting.split, seed=seed, cache=cache)
 
 
 _FORMAT = "zoo-probe-run-1"

@@ -1,13 +1,8 @@
-"""Measures rows of other people again, from the weights and the images, and compares.
+"""Measures rows of results again, from the weights and the images, and compares.
 
-What can be measured again are errors of linear probes and of nearest neighbours with all labels, K a class or P % of
-them, and metrics of features of one data set, where the weights can be had and the images are here. Everything else
-(parts of a decomposition, learning curves, metrics that transfer to another data set, rows of protocols that this
-version does not know) is passed over, and says why. Images count as those of a row if their fingerprints are in its
-provenance, whatever they are called.
-
-A number is the same by the rules of :mod:`zoo.results.recording`, which let sums of float32 differ as processors do; an
-error of a probe counts images, so that on another processor an image may fall into another class.
+Errors of linear probes and nearest neighbours, and metrics of features of one data set, are measured again where the
+weights can be had and the images (known by their fingerprint) are here; other rows are passed over with the reason.
+Numbers are the same by the rules of :mod:`zoo.results.recording`.
 """
 
 from __future__ import annotations
@@ -61,6 +56,10 @@ class Recomputed:
 
 class _PassedOverError(Exception):
     """This row cannot be measured again here; the text says why."""
+
+
+class _OtherError(Exception):
+    """What was recorded of a row is not what is found here; the text says in what."""
 
 
 def protocol_problem(row: Row, provenance: Mapping[str, Any]) -> str | None:
@@ -195,12 +194,10 @@ class _Again:
     def measured(self, one: Found) -> Recomputed:
         try:
             now = self._row(one)
-        except _PassedOverError as why:
-            return Recomputed(found=one, state="passed over", reason=str(why))
         except _OtherError as other:
             return Recomputed(found=one, state="other", reason=str(other))
-        except ZooError as error:
-            return Recomputed(found=one, state="passed over", reason=str(error))
+        except (_PassedOverError, ZooError) as why:
+            return Recomputed(found=one, state="passed over", reason=str(why))
         difference = difference_of(one.place, one.row, now)
         if difference is not None:
             return Recomputed(found=one, state="other", reason=f"{difference.change}.", row=now)
@@ -337,10 +334,6 @@ class _Again:
                 f"on {row.split!r}."
             )
         return row_of(replace(again, dataset=row.dataset, date=row.date))
-
-
-class _OtherError(Exception):
-    """What was recorded of a row is not what is found here; the text says in what."""
 
 
 def _label_setting(row: Row) -> Any:

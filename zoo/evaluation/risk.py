@@ -28,17 +28,11 @@ The parts are differences, signed and never clipped, in percentage points; they 
 R_UF is a worse estimate than R_AS, for a probe easily fits all of a small S_te; Eq. 5 is for comparison. Without a twin
 the first two parts are known as their sum only, ``approximation_plus_usability``.
 
-The intervals are those of :mod:`zoo.evaluation.bootstrap`: over test images, over training images, each of which
-counts the same wherever it enters (in R_AF, in R_PhiF and in R_AS), and over the seeds of S_sub. They are given these
-probes: that other training images would have given other probes is not in them. With ``n_refits`` there are others, by
-a bootstrap that is: training and test images are drawn again with replacement, and every probe is tuned and trained
-again on what was drawn. Images that were drawn several times count as copies, so that no image is on both sides of a
-part that is held out; an image of R_AF is evaluated as often as it is trained on, as in R_AF itself. Each replicate has
-other seeds for its S_sub. The interval is the value plus and minus Student's t times the standard deviation over
-replicates, and never narrower than the one given these probes. Rows of results/ have the latter.
-
-Whether the probes behind R_AS, each trained without another S_sub, differ by more than their images explain is tested:
-:func:`~zoo.evaluation.bootstrap.disagreement`, at the level ``LEVEL``.
+Intervals (:mod:`zoo.evaluation.bootstrap`) are over images and over the seeds of S_sub, given these probes: that other
+training images would have given other probes is not in them. With ``n_refits``, training and test images are resampled
+with replacement (copies are held out together) and every probe is tuned and trained again: the interval is the value
+plus and minus Student's t times the standard deviation over replicates, never narrower than the one given these probes.
+Whether the probes behind R_AS differ by more than their images explain is tested at the level ``LEVEL``.
 
 References
 ----------
@@ -255,7 +249,14 @@ def decompose(
     QueryError
         If the order, the number of seeds or the recorded error is out of range.
     """
-    _check_request(order, n_subsets=n_subsets, n_bootstrap=n_bootstrap, n_refits=n_refits, supervised=supervised)
+    if order not in ORDERS:
+        raise QueryError(f"There is no decomposition {order!r}; expected 'standard' (Eq. 1) or 'alternative' (Eq. 5).")
+    check_count(n_subsets, what="held-out subsets")
+    check_count(n_bootstrap, what="draws of the bootstrap", fewest=_FEWEST_DRAWS)
+    if n_refits:
+        check_count(n_refits, what="refits", fewest=FEWEST_REFITS)
+    if isinstance(supervised, int | float) and not 0 <= supervised <= 100:
+        raise QueryError(f"The training error of the supervised twin is {supervised}; expected 0 to 100 percent.")
     check_pair(train, test)
     if order == "standard" and len(test.y) >= len(train.y):
         raise DataError(
@@ -273,12 +274,13 @@ def decompose(
     recorded = None if supervised is None or twin is not None else float(supervised)  # type: ignore[arg-type]
     announce = progress or (lambda name: None)
 
+    def announce_refit(number: int, name: str) -> None:
+        announce(f"refit {number + 1} of {n_refits}: {name}")
+
     announce("R_US")
     division = divide(FULL, train, n_test=len(test.y), seed=seed)
     runs: dict[str, tuple[ProbeRun, ...]] = {}
-    runs["R_US"] = (
-        run_probe(probe(), train, test, division, setting="full", split=FULL.split, seed=seed, cache=cache),
-    )
+    runs["R_US"] = (run_probe(probe(), train, test, division, split=FULL.split, seed=seed, cache=cache),)
     announce("R_AF")
     runs["R_AF"] = (_on_itself(probe(), train, split=OWN_SPLIT, seed=seed, cache=cache),)
     if twin is not None:
@@ -303,14 +305,18 @@ def decompose(
     intervals = {name: interval(value, part_draws[name]) for name, value in parts.items()}
     if recorded is not None:
         intervals["approximation"] = errors["R_PhiF"]
+    risks = {}
+    for name, error in errors.items():
+        metric = "supervised_twin_error" if name == "R_PhiF" else "linear_probe_error"
+        some = runs.get(name, ())
+        risks[name] = Risk(name=name, metric=metric, split=some[0].split if some else OWN_SPLIT, error=error, runs=some)
     refit = None
     if n_refits:
         options = {"probe": probe, "supervised": supervised, "n_subsets": n_subsets, "order": order, "cache": cache}
-        replicates = [
-            _replicate(train, test, n, seed, options, partial(_announce, announce, n, n_refits))
-            for n in range(n_refits)
-        ]
+        replicates = [_replicate(train, test, n, seed, options, partial(announce_refit, n)) for n in range(n_refits)]
         refit = _refit(intervals, replicates)
+    subsets = [(run.evaluated, run.correct) for run in runs.get("R_AS", ())]
+    p_value = disagreement(outcomes_of(len(train.y), subsets), groups=train.groups) if len(subsets) > 1 else None
     known = "" if card is None else pretraining_warning(card, dataset=train.origin.dataset)
     components: dict[str, Any] = {name: parts.get(name, NOT_PUBLISHED) for name in COMPONENTS}
     return RiskReport(
@@ -319,7 +325,7 @@ def decompose(
         order=order,
         decomposition=RiskDecomposition(**components, approximation_assumed=False),
         intervals=intervals,
-        risks={name: _risk(name, error, runs.get(name, ())) for name, error in errors.items()},
+        risks=risks,
         draws=part_draws,
         n_train=len(train.y),
         n_test=len(test.y),
@@ -327,7 +333,7 @@ def decompose(
         seed=seed,
         assumption=ASSUMPTION,
         warning=" ".join(filter(None, [known, _untested(train, test)])),
-        disagreement=_disagreement(runs.get("R_AS", ()), n_train=len(train.y), groups=train.groups),
+        disagreement=p_value,
         refit=refit,
     )
 
@@ -342,16 +348,6 @@ def _untested(train: Features, test: Features) -> str:
         "Encoder generalization holds a difference of classes too, for errors on training images count "
         f"{named_class(train, absent[0])}{more}, of which there is no test image."
     )
-
-
-def _announce(announce: Callable[[str], None], number: int, n: int, name: str) -> None:
-    announce(f"refit {number + 1} of {n}: {name}")
-
-
-def _disagreement(runs: Sequence[ProbeRun], *, n_train: int, groups: NDArray[np.uint64] | None) -> float | None:
-    if len(runs) < 2:
-        return None
-    return disagreement(outcomes_of(n_train, [(run.evaluated, run.correct) for run in runs]), groups=groups)
 
 
 def _replicate(
@@ -454,7 +450,7 @@ def _parts(risks: Mapping[str, Number], *, order: Order) -> dict[str, Number]:
 def _on_itself(probe: TunedProbe, features: Features, *, split: str, seed: int, cache: ProbeCache | None) -> ProbeRun:
     everything = np.arange(len(features.y), dtype=np.int64)
     division = Division(train=everything, tuning=everything, refits=False)
-    return run_probe(probe, features, features, division, setting="full", split=split, seed=seed, cache=cache)
+    return run_probe(probe, features, features, division, split=split, seed=seed, cache=cache)
 
 
 def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, cache: ProbeCache | None) -> ProbeRun:
@@ -462,9 +458,7 @@ def _on_held_out(probe: TunedProbe, train: Features, *, n: int, seed: int, cache
     subset = rows_held_out(train, everything, n=n, seed=seed)
     rest = np.setdiff1d(everything, subset, assume_unique=True)
     division = divide_own(train, rest, n_test=n, seed=seed)
-    return run_probe(
-        probe, train, train, division, setting="full", split=SUBSET_SPLIT, seed=seed, evaluated=subset, cache=cache
-    )
+    return run_probe(probe, train, train, division, split=SUBSET_SPLIT, seed=seed, evaluated=subset, cache=cache)
 
 
 def _draws(
@@ -481,24 +475,6 @@ def _draws(
         outcomes = outcomes_of(len(part.y), evaluated)
         found |= error_draws(outcomes, columns, n_draws=n_draws, seed=[seed, stream], groups=part.groups)
     return found
-
-
-def _risk(name: str, error: Interval, runs: tuple[ProbeRun, ...]) -> Risk:
-    metric = "supervised_twin_error" if name == "R_PhiF" else "linear_probe_error"
-    return Risk(name=name, metric=metric, split=runs[0].split if runs else OWN_SPLIT, error=error, runs=runs)
-
-
-def _check_request(
-    order: str, *, n_subsets: int, n_bootstrap: int, n_refits: int, supervised: Features | float | None
-) -> None:
-    if order not in ORDERS:
-        raise QueryError(f"There is no decomposition {order!r}; expected 'standard' (Eq. 1) or 'alternative' (Eq. 5).")
-    check_count(n_subsets, what="held-out subsets")
-    check_count(n_bootstrap, what="draws of the bootstrap", fewest=_FEWEST_DRAWS)
-    if n_refits:
-        check_count(n_refits, what="refits", fewest=FEWEST_REFITS)
-    if isinstance(supervised, int | float) and not 0 <= supervised <= 100:
-        raise QueryError(f"The training error of the supervised twin is {supervised}; expected 0 to 100 percent.")
 
 
 def _check_twin(twin: Features, train: Features) -> None:

@@ -1,15 +1,9 @@
 """Saved probes: a trained linear probe as a folder, its predictions on new images, and its export with its encoder.
 
-A folder has ``probe.json``, which says what the probe is, what it was trained on and how good it is, and
-``probe.safetensors`` with its numbers: ``coefficients`` (n_classes, dim), ``intercepts`` (n_classes,) and ``centre``
-(dim,), all float64. The logits of features x are ``(x - centre) @ coefficients.T + intercepts``; probabilities are
-their softmax, of tags their sigmoid. Beside them may lie figures and the exported network. Every file is checked by its
-SHA-256 when it is read, and the encoder by the hashes of its weights and preprocessing: a probe on other features than
-those that it has learnt from would be silently wrong.
-
-Linear probes can be saved: :class:`~zoo.evaluation.LogisticProbe`, :class:`~zoo.evaluation.StreamedProbe`, and what has
-``coef_``, ``intercept_`` and ``classes_`` as scikit-learn's logistic regression does. A vote of nearest neighbours
-cannot: it would have to keep all training features.
+``probe.json`` has the facts, ``probe.safetensors`` float64 ``coefficients`` (n_classes, dim), ``intercepts``
+(n_classes,) and ``centre`` (dim,). The logits of features x are ``(x - centre) @ coefficients.T + intercepts``;
+probabilities are their softmax, of tags their sigmoid. Files are checked by their SHA-256, the encoder by the hashes of
+its weights and preprocessing.
 """
 
 from __future__ import annotations
@@ -140,22 +134,6 @@ class SavedProbe:
     scale: tuple[float, float] | None = None
     background: str = WHITE
     load: Load | None = None
-
-    def __post_init__(self) -> None:
-        k, dim = len(self.classes), len(self.centre)
-        shapes = {"coefficients": (k, dim), "intercepts": (k,), "centre": (dim,)}
-        for name, shape in shapes.items():
-            array = getattr(self, name)
-            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-                raise DataError(
-                    f"The {name} of the probe of {self.encoder!r} are {array.dtype} of shape {array.shape}; expected "
-                    f"finite float64 of shape {shape} for {k} {self.kind} and {dim} dimensions."
-                )
-        if self.kind not in ("classes", "tags") or k < (2 if self.kind == "classes" else 1):
-            raise DataError(
-                f"The probe of {self.encoder!r} has {k} {self.kind!r}; expected at least two 'classes', or one of "
-                "'tags'."
-            )
 
     @property
     def dim(self) -> int:
@@ -348,9 +326,6 @@ def probe_of(
     train: Features,
     *,
     about: Mapping[str, Any] | None = None,
-    scale: tuple[float, float] | None = None,
-    background: str = WHITE,
-    load: Load | None = None,
 ) -> SavedProbe:
     """A fitted linear probe, as it can be saved.
 
@@ -362,12 +337,6 @@ def probe_of(
         Of the images that it was trained on.
     about : mapping, optional
         Facts to keep with it, for JSON.
-    scale : (float, float), optional
-        With which the training images were opened, if with one.
-    background : str
-        With which the training images were opened.
-    load : callable, optional
-        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
 
     Raises
     ------
@@ -393,9 +362,6 @@ def probe_of(
         intercepts=intercepts + weights @ centre,
         centre=centre,
         about={**(about or {}), "versions": versions()},
-        scale=scale,
-        background=background,
-        load=load,
     )
 
 
@@ -487,8 +453,6 @@ def require_place(folder: str | Path, encoder: str) -> None:
         return
     if not target.is_dir():
         raise QueryError(f"{folder} is no folder, expected one to save a probe in; choose another name.")
-    if target == Path.cwd():
-        raise QueryError(f"{folder} is the current folder, which cannot be replaced; name a folder below it.")
     names = {entry.name for entry in target.iterdir()}
     if others := sorted(names - _KNOWN):
         raise QueryError(

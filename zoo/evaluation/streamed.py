@@ -1,11 +1,8 @@
 """A full-shot linear probe that is tuned and trained by gradient descent, on features that need not fit in memory.
 
-The protocol of the published evaluation (Dubois et al. 2023, Appendix C.3): the learning rate, weight decay, batch
-size, batch normalisation, optimizer and schedule are tuned on a tenth of the data by 30 trials of the tree-structured
-Parzen estimator that minimise the validation error; the best settings are then used once on all data, 100 epochs each
-time. Here many candidates are trained in the same pass over the data, whose rows are shuffled through a window
-(:mod:`.streamed_training`), and proposed in rounds. The space, the sampler and the settings that are tried first are
-those of the published evaluation and its configuration. A long fit saves its state in a folder, and resumes from there.
+The protocol of the published evaluation (Dubois et al. 2023, Appendix C.3): settings are tuned on a tenth of the data
+by 30 trials of the tree-structured Parzen estimator, and the best are used once on all data, 100 epochs each time. Many
+candidates are trained in the same pass over the data (:mod:`.streamed_training`).
 """
 
 from __future__ import annotations
@@ -208,97 +205,64 @@ def _quiet() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-class SavedFit:
-    """The folder of a fit: its identity, the finished trials, and the state of the training that is under way.
+class Checkpoint:
+    """The file with the finished trials of a fit and the training under way; without a path nothing is saved."""
 
-    ``identity`` is all that the result depends on; a folder with another one is refused. ``every_s`` are the seconds
-    between two copies of a training, 0 for one after every epoch. None as folder saves nothing.
-    """
-
-    def __init__(self, folder: Path | None, identity: dict[str, Any], *, every_s: float) -> None:
-        self._folder, self._every_s, self._last = folder, every_s, time.monotonic()
-        if folder is None:
+    def __init__(self, path: Path | None, identity: str, *, every_s: float) -> None:
+        self._path, self._identity, self._every_s, self._last = path, identity, every_s, time.monotonic()
+        self._content: dict[str, Any] = {"identity": identity, "trials": [], "name": "", "training": None}
+        if path is None or not path.exists():
             return
-        identity = json.loads(json.dumps(identity))
-        found = self._read_json("fit.json")
-        if found is None:
-            self._write_json("fit.json", identity)
-        elif found != identity:
-            differing = sorted(key for key in found.keys() | identity if found.get(key) != identity.get(key))
+        try:
+            found = torch.load(path, map_location="cpu", weights_only=True)
+            known, self._content = found["identity"], self._content | found
+        except (OSError, RuntimeError, ValueError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
             raise StoreError(
-                f"The folder {folder} has the state of another fit (it differs in {', '.join(differing)}); "
-                "give this fit another folder, or remove that one."
+                f"The state of the fit in {path} cannot be read ({error}); remove it to begin again."
+            ) from error
+        if known != identity:
+            raise StoreError(
+                f"{path} has the state of another fit, of other options or data; give this fit another folder, or "
+                "remove that file."
             )
 
+    @property
     def trials(self) -> list[Trial]:
-        found = self._read_json("trials.json")
-        return [] if found is None else list(found)
+        return list(self._content["trials"])
 
-    def save_trials(self, trials: list[Trial]) -> None:
-        self._write_json("trials.json", trials)
-
-    def training(self, name: str) -> dict[str, Any] | None:
+    def training(self, name: str) -> State | None:
         """The saved state of the training of that name, if any."""
-        if self._folder is None or not (self._folder / "training.pt").exists():
-            return None
-        path = self._folder / "training.pt"
-        try:
-            found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        except (OSError, RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-            raise StoreError(
-                f"The state of a training in {path} is damaged ({error}); remove the file to repeat that training."
-            ) from error
-        return found["state"] if found["name"] == name else None
+        return self._content["training"] if self._content["name"] == name else None
 
-    def save_training(self, name: str, state: Callable[[], dict[str, Any]], *, at_once: bool = False) -> None:
-        """Saves a state, if the last one is old enough or ``at_once``."""
-        if self._folder is None or (not at_once and time.monotonic() - self._last < self._every_s):
+    def save(self, state: Callable[[], dict[str, Any]], *, at_once: bool) -> None:
+        """Saves what is new, if the file is old enough or ``at_once``."""
+        if self._path is None or (not at_once and time.monotonic() - self._last < self._every_s):
             return
+        self._content |= state()
         content = io.BytesIO()  # torch raises no OSError if the disk is full
-        torch.save({"name": name, "state": state()}, content)
-        self._write("training.pt", content.getbuffer())
-        self._last = time.monotonic()
-
-    def _read_json(self, name: str) -> Any:
-        if self._folder is None:
-            return None
-        path = self._folder / name
+        torch.save(self._content, content)
         try:
-            return json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{path} cannot be read ({error}); remove the folder to begin the fit again.") from error
-
-    def _write_json(self, name: str, content: Any) -> None:
-        self._write(name, json.dumps(content, indent=1).encode())
-
-    def _write(self, name: str, content: bytes | memoryview) -> None:
-        if self._folder is None:
-            return
-        try:
-            with replaced(self._folder / name) as file:
-                file.write(content)
+            with replaced(self._path) as file:
+                file.write(content.getbuffer())
         except OSError as error:
             raise StoreError(
-                f"The state of the fit could not be written to {self._folder} ({error}); the state before is "
-                "whole, and a fit with that folder goes on from there."
+                f"The state of the fit could not be written to {self._path} ({error}); make room and fit again, which "
+                "goes on from the last state."
             ) from error
+        self._last = time.monotonic()
 
 
-def identity_of(settings: dict[str, Any], data: Labelled, validation: Labelled | None) -> dict[str, Any]:
-    """All that a fit depends on; of the features the shape, the labels and rows spread over the whole."""
-    described = dict(settings)
-    for name, part in (("x", data), ("x_val", validation)):
+def identity_of(settings: dict[str, Any], data: Labelled, validation: Labelled | None) -> str:
+    """Hash of all that a fit depends on; of the features the shape, the labels and rows spread over the whole."""
+    digest = blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=16)
+    for part in (data, validation):
         if part is None:
-            described[name] = None
             continue
-        digest = blake2b(digest_size=16)
+        digest.update(json.dumps([len(part), part.dim]).encode())
         digest.update(np.ascontiguousarray(part.y).tobytes())
         for row in sorted({int(row) for row in np.linspace(0, len(part) - 1, _N_SAMPLED_ROWS)}):
             digest.update(part.read(slice(row, row + 1)).tobytes())
-        described[name] = [len(part), part.dim, digest.hexdigest()]
-    return described
+    return digest.hexdigest()
 
 
 def candidate_of(trial: Trial) -> Candidate:
@@ -439,7 +403,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         QueryError
             If an option is out of its range.
         StoreError
-            If ``folder`` has the state of another fit, or cannot be written.
+            If ``folder`` has the state of another fit, or cannot be read or written.
         """
         space = self._checked_space()
         self.classes_, data, given = labelled_sets(x, y, x_val, y_val)
@@ -475,7 +439,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._checked_space()
         self.classes_, data, _ = labelled_sets(x, y, None, None)
         self.n_features_in_ = data.dim
-        chosen, trained = self._final(SavedFit(None, {}, every_s=0), trials, data)
+        chosen, trained = self._final(Checkpoint(None, "", every_s=0), trials, data)
         self._adopt(trained, scanned(data))
         self.report_ = {
             "chosen": {**trials[chosen], "trial": chosen},
@@ -527,15 +491,16 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             device=torch.device(device),
         )
 
-    def _saved(self, data: Labelled, given: Labelled | None) -> SavedFit:
+    def _saved(self, data: Labelled, given: Labelled | None) -> Checkpoint:
         if self.folder is None:
-            return SavedFit(None, {}, every_s=0)
+            return Checkpoint(None, "", every_s=0)
         settings = {name: value for name, value in self.get_params().items() if name not in _NOT_RESULT}
-        return SavedFit(Path(self.folder), identity_of(settings, data, given), every_s=self.checkpoint_every_s)
+        path = Path(self.folder) / "fit.pt"
+        return Checkpoint(path, identity_of(settings, data, given), every_s=self.checkpoint_every_s)
 
-    def _tuned(self, space: Space, saved: SavedFit, data: Labelled, validation: Labelled) -> list[Trial]:
+    def _tuned(self, space: Space, saved: Checkpoint, data: Labelled, validation: Labelled) -> list[Trial]:
         """All trials, each trained on ``data`` and scored on ``validation``; saved ones are not repeated."""
-        moments, trials, setting = scanned(data), saved.trials(), self._setting(TUNING)
+        moments, trials, setting = scanned(data), saved.trials, self._setting(TUNING)
         for numbers in rounds(self.n_trials, self.n_startup_trials, self.candidates_per_pass):
             if numbers.stop <= len(trials):
                 continue
@@ -562,10 +527,10 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                         "diverged_at_epoch": diverged,
                     }
                 )
-            saved.save_trials(trials)
+            saved.save(lambda: {"trials": trials, "name": "", "training": None}, at_once=True)
         return trials
 
-    def _final(self, saved: SavedFit, trials: Sequence[Trial], data: Labelled) -> tuple[int, Trained]:
+    def _final(self, saved: Checkpoint, trials: Sequence[Trial], data: Labelled) -> tuple[int, Trained]:
         """The training on all data by the best settings that do not diverge there, and the number of their trial.
 
         Of trials with the same validation error the one with the smaller log loss is better, then the earlier one.
@@ -587,7 +552,7 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _trained(
         self,
-        saved: SavedFit,
+        saved: Checkpoint,
         name: str,
         data: Labelled,
         candidates: Sequence[Candidate],
@@ -597,7 +562,8 @@ class StreamedProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """One pass after the other over the data, each saved and reported."""
 
         def after_epoch(epoch: int, state: Callable[[], State]) -> None:
-            saved.save_training(name, state, at_once=setting.stage == FINAL and epoch == setting.epochs)
+            is_last = setting.stage == FINAL and epoch == setting.epochs
+            saved.save(lambda: {"name": name, "training": state()}, at_once=is_last)
             if self.progress is not None:
                 self.progress(
                     PassProgress(

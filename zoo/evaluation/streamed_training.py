@@ -6,14 +6,10 @@ stacked weights of m candidates (m * n_classes, dim), serves all of them, and an
 smaller batches splits what is read for the largest. The result of a candidate does not depend on the others, except for
 rounding.
 
-Gradients are written out rather than recorded; the steps are those of ``torch.optim``, fused, with an optimizer for
-each candidate. The intercept is not decayed.
+Gradients are written out rather than recorded; steps are those of ``torch.optim``, fused. The intercept is not decayed.
 
-How an epoch is shuffled: the rows are cut into blocks of a few neighbouring rows; the blocks are put into a random
-order and dealt out to windows; the rows of a window are read in the order of the disk and then shuffled among
-themselves. Each row comes once an epoch. If all rows fit into one window they are read once, and every epoch is a plain
-random permutation. Otherwise two windows of half the size take turns, one being read while the other is used. Blocks
-are small because image sets are stored class by class: with long blocks a window would hold few of the classes.
+An epoch reads blocks of a few neighbouring rows in random order, dealt out to windows that fit in memory, and shuffles
+the rows of each window. If all rows fit into one window they are read once, and every epoch is a plain permutation.
 """
 
 from __future__ import annotations

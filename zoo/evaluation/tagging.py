@@ -1,9 +1,7 @@
 """Measuring an encoder where an image has any number of tags: one binary probe a tag, and mean average precision.
 
-Some training images are held out at random for the choice of C, as many as the test set has and a fifth at most, with
-copies and groups on one side. Then each probe is trained again on all of them. C has the smallest log loss: of a rare
-tag the error is that of never naming it, whatever the probe has learned. A tag that too few images have, or too few
-have not, gets no probe and is named.
+C of each probe has the smallest log loss on training images held out at random (copies and groups on one side); the
+probe is then trained again on all of them. A tag that too few images have, or lack, gets no probe and is named.
 """
 
 from __future__ import annotations
@@ -15,17 +13,16 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import beside_the_first, indicators_of
-from ..datasets.rgb import WHITE
 from ..errors import DataError
-from ..features import Features, require_comparable
+from ..features import Features
 from ..optional import requires_extra
 from ..results.rows import Measurement
 from .classification import Tagging, tag_metrics
-from .evaluating import SOURCE, Request, features_digest, probe_maker
+from .evaluating import SOURCE, Request, Writing, probe_maker
 from .keeping import Kept
-from .measuring import TUNING_SHARE, check_features
+from .measuring import TUNING_SHARE, check_pair
 from .protocols import Protocol, protocol_named
-from .saved_probes import Load, SavedProbe, mean_of, origin_facts, versions
+from .saved_probes import SavedProbe, mean_of, origin_facts, versions
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
     import numpy as np
@@ -65,9 +62,6 @@ def evaluate_tags(
     test: Features,
     request: Request,
     *,
-    scale: tuple[float, float] | None = None,
-    background: str = WHITE,
-    load: Load | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> TagEvaluation:
     """Measures an encoder by its features of images with tags.
@@ -78,12 +72,6 @@ def evaluate_tags(
         With ``tags``, of the images that probes learn from and of those that they are tested on.
     request : Request
         Its seed, device and changed settings of the probe.
-    scale : (float, float), optional
-        With which the images were opened, if with one.
-    background : str
-        With which the images were opened.
-    load : callable, optional
-        From the id of the encoder to encoder and preprocessing, if it is not one of the zoo.
     tell : callable, optional
         Called with a few words on what is measured next.
 
@@ -93,7 +81,12 @@ def evaluate_tags(
         If the features cannot be used together or are not finite, or no tag has enough images.
     """
     say = tell or (lambda text: None)
-    _check(train, test)
+    if not train.tags or train.tags != test.tags:
+        raise DataError(
+            f"The training images of {train.origin.dataset!r} have {len(train.tags)} tags and the test images "
+            f"{len(test.tags)}; expected the same tags in both."
+        )
+    check_pair(train, test)
     y, y_test = indicators_of(train), indicators_of(test)
     out = rows_held_out(train, n_test=len(test.y), seed=request.seed)
     protocol = protocol_named(PROTOCOL, **request.changed)
@@ -132,9 +125,6 @@ def evaluate_tags(
         coefficients=coefficients,
         intercepts=np.array(intercepts) + coefficients @ centre,
         centre=centre,
-        scale=scale,
-        background=background,
-        load=load,
     )
     metrics = tag_metrics(
         y_test[:, learned],
@@ -192,49 +182,7 @@ def rows_of_tags(
     if METRIC not in metrics.metrics or evaluation.left_out or metrics.left_out:
         return {}
     train, test, found = evaluation.train, evaluation.test, metrics.metrics[METRIC]
-    row = Measurement(
-        encoder=train.origin.encoder,
-        metric=METRIC,
-        dataset=train.origin.dataset,
-        split=SPLIT,
-        n_train=len(train.y),
-        seed=evaluation.seed,
-        value=found.value,
-        unit="percent",
-        ci_low=found.ci_low,
-        ci_high=found.ci_high,
-        protocol=evaluation.protocol.name,
-        source=source,
-        date=(day or date.today()).isoformat(),
-    )
-    return {
-        row: {
-            "weights_hash": train.origin.weights_hash,
-            "preprocess_hash": train.origin.preprocess_hash,
-            "images_hash": {"train": train.origin.images_hash, "val": test.origin.images_hash},
-            "features_hash": {"train": features_digest(train), "val": features_digest(test)},
-            "subset_hash": None,
-            "code_version": train.origin.code_version,
-            "representation": train.origin.representation,
-            "precision": train.origin.precision,
-            "settings": evaluation.protocol.as_dict(),
-            "report": {"C": evaluation.chosen, "n_tuning": evaluation.n_tuning},
-        }
-    }
-
-
-def _check(train: Features, test: Features) -> None:
-    """Refuses features that no probes of tags can be measured with."""
-    if not train.tags or train.tags != test.tags:
-        raise DataError(
-            f"The training images of {train.origin.dataset!r} have {len(train.tags)} tags and the test images "
-            f"{len(test.tags)}; expected the same tags in both."
-        )
-    require_comparable(train, test)
-    if train.origin.images_hash == test.origin.images_hash:
-        raise DataError(
-            f"The training and the test features are of the same {len(train.y):,} images of {train.origin.dataset!r}; "
-            "expected test images that no probe is trained on."
-        )
-    for features in (train, test):
-        check_features(features)
+    writing = Writing(train, test, source, day)
+    row = writing.row(METRIC, SPLIT, len(train.y), evaluation.seed, found, "percent", evaluation.protocol)
+    report = {"C": evaluation.chosen, "n_tuning": evaluation.n_tuning}
+    return {row: writing.provenance(evaluation.protocol, report=report)}
