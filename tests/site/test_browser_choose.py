@@ -97,20 +97,18 @@ def test_choices_filter_are_in_the_address_and_on_the_command_line(open_page: Op
     assert "#" not in again.url
 
 
-def test_what_an_erratum_excludes_is_there_if_asked_for(open_page: OpenPage) -> None:
-    page = open_page("choose.html")
-    assert WRONG not in shown(page)
-    page.get_by_label("also measurements that an erratum").check()
-    assert WRONG in shown(page)
-    assert page.locator("#recommend").inner_text().endswith("--include-wrong")
-
-
 def test_an_address_may_hold_anything(open_page: OpenPage) -> None:
     everybody = shown(open_page("choose.html"))
     page = open_page("choose.html#labels=9e99&parameters=a&dim=-3&licence=<b>&access=x&without=nothing&order=y-z&all=7")
     assert {*shown(page)} == {*everybody}
     assert "1,281,167 in all" in page.locator("#answer").inner_text()
     assert page.get_by_label("Licence of the weights").input_value() == ""
+    assert WRONG not in shown(page)
+    page.get_by_label("also measurements that an erratum").check()
+    assert WRONG in shown(page)
+    page = open_page("choose.html#parameters=0.001")
+    assert shown(page) == [] and "Nobody is left" in page.locator("#answer").inner_text()
+    assert page.locator("#front-dim .marks path").count() == 0
 
 
 def test_the_download_has_the_errors_that_were_measured(open_page: OpenPage) -> None:
@@ -124,11 +122,3 @@ def test_the_download_has_the_errors_that_were_measured(open_page: OpenPage) -> 
         if row["id"] in known:
             assert float(row["error"]) == known[row["id"]].errors["3-shot"]
             assert float(row["interval_low"]) < float(row["error"]) < float(row["interval_high"])
-
-
-def test_nobody_left_is_said_and_empties_plots_and_table(open_page: OpenPage) -> None:
-    page = open_page("choose.html#parameters=0.001")
-    assert shown(page) == []
-    assert "Nobody is left" in page.locator("#answer").inner_text()
-    assert page.locator("#front-dim .marks path").count() == 0
-    assert page.locator("#list-dim").inner_text() == ""

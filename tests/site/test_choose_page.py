@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -16,7 +15,7 @@ from zoo.choosing import budget_ranking
 from zoo.choosing.budget_ranking import Candidate, Ranked, answered, candidates
 from zoo.choosing.constraints import NOT_GONE, Constraints, filters
 from zoo.results.values import SETTINGS
-from zoo.site.choose_page import START, STEPS, files, labels_in_words, on_front
+from zoo.site.choose_page import START, STEPS, files, on_front
 from zoo.site.contents import gather
 from zoo.site.rendering import Renderer
 
@@ -85,18 +84,6 @@ def test_the_script_gets_errors_and_noises_of_all_candidates(page: _Page) -> Non
         assert step["words"]
 
 
-def test_noises_of_the_script_are_those_of_the_command(page: _Page) -> None:
-    assert page.budget is not None
-    place = STEPS.index(2_000)
-    step, ids = page.budget["steps"][place], [row[0] for row in page.budget["rows"]]
-    for one in answered(2_000, []).ranked:
-        if one.candidate.card.id in ids:
-            at, noise = ids.index(one.candidate.card.id), one.noise
-            assert noise is not None
-            assert step["alone"][at] == pytest.approx(math.hypot(noise.images, noise.prediction), abs=1e-4)
-            assert step["law"][at] == pytest.approx(noise.law, abs=1e-3)
-
-
 def test_words_of_licence_and_access_are_those_of_the_constraints(page: _Page) -> None:
     assert page.budget is not None
     fields, cards = page.budget["fields"], catalogue()
@@ -128,11 +115,6 @@ def test_without_a_candidate_the_page_says_so() -> None:
     page = _Page("init_rn50", "dinov2_vitS14")
     assert page.budget is None
     assert "No encoder" in page.text
-
-
-def test_numbers_of_labels_are_words() -> None:
-    assert labels_in_words(1_000) == "1 label a class, 1,000 in all"
-    assert labels_in_words(1_281_167) == "1,281 labels a class, 1,281,167 in all (all of ImageNet)"
 
 
 def _ranked(errors: Sequence[float], sd: float) -> list[Ranked]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.result_rows import user_of
-from tests.site.whole import contents
+from tests.site.site_under_test import contents
 from zoo.results.facts import FACTS
 from zoo.site.compare_page import (
     MOST,

@@ -9,9 +9,8 @@ from ..analysis.label_budget import N_CLASSES
 from ..cards.wording import label_of, meanings
 from ..results.values import PUBLISHED_SOURCE, SETTINGS
 from ..version import __version__
-from .assets import ThirdParty, third_party
 from .contents import TITLE, Contents
-from .rendering import File, Renderer
+from .rendering import DATATABLES, File, Renderer, third_party
 
 PAGE = "about.html"
 BIBTEX = f"""\
@@ -79,7 +78,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         n_classes=N_CLASSES,
         published=PUBLISHED_SOURCE,
         components=COMPONENTS,
-        software=list(_software(third_party())),
+        software=[(*one, DATATABLES) for one in third_party()],
         bibtex=BIBTEX,
         made_with=_command(contents),
         facts=[*_facts()],
@@ -92,12 +91,6 @@ def _facts() -> Iterator[tuple[str, str, str]]:
         part, _, name = fact.rpartition(".")
         label, unit = label_of(name)
         yield part or "card", label, f"{meaning}, in{unit}" if unit else meaning
-
-
-def _software(found: list[ThirdParty]) -> Iterator[tuple[str, str, str, str]]:
-    """Name, version, licence and files of each piece."""
-    for one in found:
-        yield one.name, one.version, one.licence, ", ".join(one.files)
 
 
 def _command(contents: Contents) -> str:

@@ -43,8 +43,8 @@ from ..choosing.figures import pareto
 from ..results.facts import points, short_number
 from ..results.values import SETTINGS
 from .contents import Contents
+from .drawing import Axis, Point, scatter
 from .rendering import File, Renderer, encoder_page
-from .scatter import Axis, Point, scatter
 
 if TYPE_CHECKING:
     from markupsafe import Markup

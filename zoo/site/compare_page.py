@@ -22,10 +22,9 @@ from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean
 from ..results.vocabulary import METRICS
 from .contents import Contents, Entry, public
-from .drawing import Scale, element, linear_ticks, log_ticks, plain
+from .drawing import MARKS, Scale, element, linear_ticks, log_ticks, plain
 from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
 from .rendering import File, Renderer, encoder_page
-from .scatter import MARKS
 
 if TYPE_CHECKING:
     from markupsafe import Markup

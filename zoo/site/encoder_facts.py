@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
 from ..cards.licences import commercial_words
 from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text
-from ..cards.wording import described, facts_by_part, features_in_words, label_of
+from ..cards.wording import facts_by_part, features_in_words, label_of
 from ..results.facts import points, reported_mark
 from ..results.reported_values import PROTOCOLS
 from ..weights.places import ADDRESS, portable, shown, without_keys
@@ -69,11 +69,6 @@ def _joined(*parts: Text) -> Markup:
     from markupsafe import Markup, escape
 
     return Markup("").join(map(escape, parts))
-
-
-def opening(card: EncoderCard) -> str:
-    """What the encoder is, in two sentences."""
-    return without_keys(described(card))
 
 
 def relation(entry: Entry, contents: Contents) -> list[tuple[str, Markup]]:

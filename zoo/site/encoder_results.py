@@ -34,17 +34,21 @@ from .contents import Entry
 from .drawing import element, extent
 from .encoder_facts import Text, linked
 from .encoder_figures import (
+    TABLED,
+    Expected,
     Frame,
+    LabelCurves,
     Line,
     Mark,
     Part,
     chart,
+    curve_of,
     decomposition_bars,
+    drawn_at,
     key_of,
     measured_parts,
     parts_of,
 )
-from .label_curves import TABLED, Expected, LabelCurves, curve_of, drawn_at
 
 if TYPE_CHECKING:
     from markupsafe import Markup
