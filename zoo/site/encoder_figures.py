@@ -65,11 +65,6 @@ class Part:
     high: float | None = None
     note: str = ""  # beside the number: "assumed, not measured"
 
-    @property
-    def label(self) -> str:
-        """Its name."""
-        return LABELS[self.colour]
-
 
 def parts_of(decomposition: RiskDecomposition) -> list[Part]:
     """The parts of a decomposition without intervals, as the published ones are, and their sum."""
@@ -123,17 +118,15 @@ def decomposition_bars(parts: Sequence[Part], *, caption: str, is_wrong: bool = 
     heads += [("95 % interval", "n")] * with_intervals
     rows = []
     for part in parts:
+        note = [" ", element("span", {"class": "note"}, f"({part.note})")] if part.note else []
         cells = [
-            element("th", {"scope": "row", "title": MEANINGS[part.colour]}, part.label),
+            element("th", {"scope": "row", "title": MEANINGS[part.colour]}, LABELS[part.colour], *note),
             element("td", {"class": "bar"}, bar(part)),
             element("td", {"class": "n"}, points(part.value) + (" !" if is_wrong else "")),
         ]
         if with_intervals:
-            cells.append(element("td", {"class": "n"}, _interval(part)))
-        if part.note:
-            cells[0] = element(
-                "th", {"scope": "row", "title": MEANINGS[part.colour]}, part.label, " ", _note(f"({part.note})")
-            )
+            ends = "" if part.low is None or part.high is None else f"{points(part.low)} to {points(part.high)}"
+            cells.append(element("td", {"class": "n"}, ends))
         rows.append(element("tr", {"class": "sum" if part.colour == "sum" else None}, *cells))
     head = element("tr", {}, *(element("th", {"scope": "col", "class": name}, text) for text, name in heads))
     foot = [element("td", {}, ""), element("td", {"class": "bar"}, _axis()), element("td", {}, "")]
@@ -203,25 +196,12 @@ def _slant(place: float) -> Markup:
     return element("line", {"class": "cut", "x1": f"{place:.2f}%", "x2": f"{place + 1:.2f}%", "y1": 18, "y2": 2})
 
 
-def _note(text: str) -> Markup:
-    return element("span", {"class": "note"}, text)
-
-
-def _interval(part: Part) -> str:
-    return "" if part.low is None or part.high is None else f"{points(part.low)} to {points(part.high)}"
-
-
 HEIGHT = 240
 """Of the frame of a chart, in pixels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A curve of a chart."""
-
-    places: Sequence[tuple[float, float]]
-    name: str  # its class: colour and dashes
-    label: str
+Line: TypeAlias = tuple[str, Sequence[tuple[float, float]]]
+"""A curve of a chart: its class, which says colour and dashes, and its places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,20 +214,17 @@ class Mark:
     high: float | None = None
     name: str = "f1"
 
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The axes of a chart: ``x`` logarithmic in whole numbers, ``y`` linear."""
-
-    x: tuple[float, float]
-    y: tuple[float, float]
-    x_title: str
-    y_title: str
+    @classmethod
+    def of(cls, mean: SeedMean, name: str) -> Mark:
+        """An error, with its interval, at its number of labels."""
+        return cls(mean.n_train or 1, mean.value, mean.low, mean.high, name)
 
 
 def chart(
-    frame: Frame,
+    x_ends: tuple[float, float],
+    y_ends: tuple[float, float],
     *,
+    titles: tuple[str, str],
     lines: Sequence[Line] = (),
     marks: Sequence[Mark] = (),
     band: Sequence[tuple[float, float, float]] = (),
@@ -256,50 +233,50 @@ def chart(
 ) -> Markup:
     """A chart as wide as its column, with letters of one size.
 
-    ``band`` has x, low and high of an area; ``readout`` the values that a script shows under the pointer. Whatever has
-    a place beyond the frame is cut at its edge.
+    ``x`` is logarithmic in whole numbers, ``y`` linear. ``band`` has x, low and high of an area; ``readout`` the values
+    that a script shows under the pointer. What lies beyond the axes is cut at their ends.
     """
-    across = Scale(*frame.x, 0.0, 100.0, "log")
-    along = Scale(*frame.x, 0.0, 1000.0, "log")
-    up = Scale(*frame.y, float(HEIGHT), 0.0)
+    across = Scale(*x_ends, 0.0, 100.0, "log")
+    along = Scale(*x_ends, 0.0, 1000.0, "log")
+    up = Scale(*y_ends, float(HEIGHT), 0.0)
 
     def at(x: float, y: float) -> str:
-        return f"{along(x):.0f} {up(min(max(y, frame.y[0]), frame.y[1])):.1f}"
+        return f"{along(x):.0f} {up(min(max(y, y_ends[0]), y_ends[1])):.1f}"
 
     drawn: list[Markup] = []
-    for tick in linear_ticks(*frame.y, 6):
+    for tick in linear_ticks(*y_ends, 6):
         y = up(tick)
         drawn.append(element("line", {"class": "grid", "x1": 0, "x2": "100%", "y1": y, "y2": y}))
         drawn.append(element("text", {"x": -8, "y": y + 4, "text-anchor": "end"}, f"{tick:g}"))
-    for tick in log_ticks(*frame.x, 5):
+    for tick in log_ticks(*x_ends, 5):
         x = f"{across(tick):.2f}%"
         drawn.append(element("line", {"class": "axis", "x1": x, "x2": x, "y1": HEIGHT, "y2": HEIGHT + 5}))
         drawn.append(element("text", {"x": x, "y": HEIGHT + 19, "text-anchor": "middle"}, plain(tick)))
     drawn.append(element("line", {"class": "axis", "x1": 0, "x2": "100%", "y1": HEIGHT, "y2": HEIGHT}))
-    drawn.append(element("text", {"x": "50%", "y": HEIGHT + 38, "text-anchor": "middle"}, frame.x_title))
-    drawn.append(element("text", {"x": -36, "y": -10}, frame.y_title))
+    drawn.append(element("text", {"x": "50%", "y": HEIGHT + 38, "text-anchor": "middle"}, titles[0]))
+    drawn.append(element("text", {"x": -36, "y": -10}, titles[1]))
     paths = []
     if band:
         there = [at(x, high) for x, _, high in band]
         back = [at(x, low) for x, low, _ in reversed(band)]
         paths.append(element("path", {"class": "band", "d": f"M{'L'.join(there + back)}Z"}))
     paths += [
-        element("path", {"class": f"line {line.name}", "d": f"M{'L'.join(at(x, y) for x, y in line.places)}"})
-        for line in lines
-        if len(line.places) > 1
+        element("path", {"class": f"line {name}", "d": f"M{'L'.join(at(x, y) for x, y in places)}"})
+        for name, places in lines
+        if len(places) > 1
     ]
     stretched = {"width": "100%", "height": HEIGHT, "viewBox": f"0 0 1000 {HEIGHT}", "preserveAspectRatio": "none"}
     drawn.append(element("svg", stretched, *paths))
     for mark in marks:
         x = f"{across(mark.x):.2f}%"
         if mark.low is not None and mark.high is not None:
-            low, high = up(max(mark.low, frame.y[0])), up(min(mark.high, frame.y[1]))
+            low, high = up(max(mark.low, y_ends[0])), up(min(mark.high, y_ends[1]))
             drawn.append(element("line", {"class": "interval", "x1": x, "x2": x, "y1": low, "y2": high}))
         drawn.append(element("circle", {"class": mark.name, "cx": x, "cy": up(mark.y), "r": 4}))
     values = " ".join(f"{x:g}:{y:.1f}" for x, y in readout) or None
     attributes = {"class": "chart", "role": "img", "aria-label": description, "data-values": values}
     if values:
-        attributes |= {"data-low": f"{frame.x[0]:g}", "data-high": f"{frame.x[1]:g}"}
+        attributes |= {"data-low": f"{x_ends[0]:g}", "data-high": f"{x_ends[1]:g}"}
     return element("svg", attributes, *drawn)
 
 
@@ -329,8 +306,8 @@ class Expected:
     n_labels: int
     error: float  # percent, lower is better
     kind: str  # measured, interpolated, extrapolated
-    low: float | None  # 90 % interval, where it is known how far such predictions miss
-    high: float | None
+    low: float | None = None  # 90 % interval, where it is known how far such predictions miss
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,10 +324,6 @@ class LabelCurves:
 
     def __init__(self) -> None:
         self._trials: dict[tuple[int, tuple[int, ...]], HeldOutError | None] = {}
-
-    def prepare(self) -> None:
-        """Reads what the trials and the law are made from."""
-        assert self._pool is not None and self.law is not None
 
     @cached_property
     def _pool(self) -> list[Curve]:

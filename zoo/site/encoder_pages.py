@@ -126,7 +126,7 @@ def _origin(entry: Entry) -> Markup:
 
 def _citing(entry: Entry, records: Records) -> list[Code]:
     entries = [paper_entry(entry.card, address=shown, text=without_keys)]
-    if any(row.source == PUBLISHED_SOURCE for row in records.rows(entry.id)):
+    if any(row.source == PUBLISHED_SOURCE for row in records.rows[entry.id]):
         entries.append(STUDY)
     known = [one for one in entries if one]
     return [Code("BibTeX", "\n\n".join(known))] if known else []
