@@ -51,7 +51,7 @@ class Site:
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory, content_checked_once: None) -> Site:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The site under test, which the first process that needs it writes for all."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

@@ -26,7 +26,7 @@ ONLY = (
     "uni_vitL16", "hibou_vitL14", "npidpp_rn50w2",  # gated, not recorded, gone
     "aim_1B14_dfn2b", "dinov2_vitS14", "dinov2_vitg14_reg4", "capi_vitL14_in1k", "cradio_v3_vitB16",  # reported only
     "beit3_vitB16", "semisl_rn50_yfcc100m_ft1k", "barlow_rn50_official",  # neither measured nor reported
-    "hostile*",
+    "hostile*", "dino_vitS16@*",
 )  # fmt: skip
 """Patterns of the encoders of the test site."""
 

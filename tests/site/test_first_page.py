@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 
 import html5lib
@@ -11,7 +10,6 @@ import html5lib
 from zoo.results.values import SETTINGS
 from zoo.site import first_page
 from zoo.site.contents import Contents, gather
-from zoo.site.drawing import Axis, Point, scatter
 from zoo.site.first_page import FIELDS, encoder_data, in_order
 from zoo.site.rendering import Renderer
 
@@ -64,16 +62,6 @@ def test_every_cell_has_its_value_or_the_reason_why_there_is_none() -> None:
     assert by_name["init_rn50"]["released"] == by_name["init_rn50"]["licence"] == "not applicable"
 
 
-def test_an_encoder_of_the_users_is_marked_and_markup_in_its_name_is_text() -> None:
-    entry = some().entries["dino_vitS16"]
-    name = '<script>alert("1")</script>'
-    hostile = replace(entry, subject=replace(entry.subject), file="x", is_mine=True)
-    contents = replace(some(), entries={name: hostile}, title=name)
-    text, rows = table(contents)
-    assert rows[0]["encoder"].endswith(" yours") and "from your own folder" in text
-    assert "<script>alert" not in text and "&lt;script&gt;alert" in text
-
-
 def test_data_of_scripts_has_exact_errors_and_leaves_out_what_is_wrong() -> None:
     renderer = Renderer(some())
     [_] = first_page.files(some(), renderer)
@@ -97,24 +85,3 @@ def test_encoders_measured_on_other_data_alone_are_listed_by_their_errors_there(
     assert '<option value="on digits">error on digits, all labels (' in text
     row = dict(zip(FIELDS, encoder_data(contents)["rows"][0], strict=True))
     assert row["100%"] == errors[row["id"]] and row["elsewhere"]["shapes"] == row["100%"]
-
-
-POINTS = [
-    Point(id="a", label="a", href="a.html", x=10.0, y=20.0, group=1, low=18.0, high=22.0),
-    Point(id="b", label="b", href="b.html", x=100.0, y=10.0, group=8, hollow=True),
-    Point(id="c", label="c", href="c.html", x=1000.0, y=15.0, group=2),
-]
-
-
-def test_a_scatter_has_marks_intervals_a_front_and_a_legend_of_the_groups_that_occur() -> None:
-    axes = Axis("size", "log", "count", "low"), Axis("error, %", "linear", "percent", "low")
-    figure = html5lib.parseFragment(
-        str(scatter(POINTS, *axes, title="T", description="D", groups=list("ABCDEFGH"), front=True)),
-        namespaceHTMLElements=False,
-    )
-    classes = [one.get("class") for one in figure.iter() if one.get("class")]
-    assert [classes.count(one) for one in ("f1", "interval s1", "hollow s8", "front")] == [2, 1, 1, 1]
-    assert ["".join(one.itertext()) for one in figure.iter("li")] == ["A", "B", "H"]
-    [front] = (one.get("d") for one in figure.iter() if one.get("class") == "front")
-    assert front.count("H") == front.count("V") == 1  # c is beaten by b in both directions
-    assert not any(one.get("style") for one in figure.iter())

@@ -110,14 +110,6 @@ def test_what_is_kept_counts_for_the_same_study_and_content_alone(
     assert "more rows" in json.dumps(changed)
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("no folder")
-    monkeypatch.setenv("ZOO_CACHE", str(tmp_path / "file"))
-    assert len(study_pages.finished_studies([study])) == 1
-
-
 @pytest.mark.slow
 def test_processes_give_what_this_one_gives_and_are_gone_at_the_end(study: Study, tmp_path: Path) -> None:
     second = tmp_path / "analysis" / "second.py"

@@ -132,8 +132,13 @@ class Axis:
 
     label: str
     kind: Literal["linear", "log"] = "linear"
-    format: Literal["count", "percent", "number", "month"] = "number"  # month: years with a fraction
+    format: Literal["count", "percent", "number"] = "number"
     better: Literal["low", "high", ""] = ""
+
+    @property
+    def name(self) -> str:
+        """Its label, and which direction is better."""
+        return self.label + (f", {self.better}er is better" if self.better else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,14 +161,9 @@ def shown(value: float, axis: Axis) -> str:
 
     >>> shown(25_557_032, Axis("", format="count")), shown(24.561, Axis("", format="percent"))
     ('25.6M', '24.6')
-    >>> shown(2021 + 3 / 12, Axis("", format="month"))
-    '2021-04'
     """
     if axis.format == "percent":
         return in_percent(value)
-    if axis.format == "month":
-        months = round(value * 12)
-        return f"{months // 12}-{months % 12 + 1:02}"
     return plain(value) if axis.format == "count" else f"{value:.4g}"
 
 
@@ -207,7 +207,7 @@ def scatter(
         element("g", {"class": "marks"}, *marks),
     )
     used = sorted({one.group for one in points})
-    names = [element("li", None, _swatch(group), groups[group - 1]) for group in used]
+    names = [element("li", None, swatch(group), groups[group - 1]) for group in used]
     return element("figure", {"class": "plot"}, drawing, element("ul", {"class": "legend"}, *names))
 
 
@@ -242,32 +242,18 @@ def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis) -> Markup:
 def _axes(across: Scale, up: Scale, x: Axis, y: Axis) -> list[Markup]:
     floor, left, right = HEIGHT - BOTTOM, LEFT, WIDTH - RIGHT
     drawn = []
-    for value in _ticks(across, x):
+    for value in across.ticks():
         at = across(value)
         drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{TOP:g}V{floor:g}"}))
-        drawn.append(element("text", {"x": at, "y": floor + 24, "text-anchor": "middle"}, _tick(value, x)))
-    for value in _ticks(up, y):
+        drawn.append(element("text", {"x": at, "y": floor + 24, "text-anchor": "middle"}, plain(value)))
+    for value in up.ticks():
         at = up(value)
         drawn.append(element("path", {"class": "grid", "d": f"M{left:g},{at:.1f}H{right:g}"}))
-        drawn.append(element("text", {"x": left - 8, "y": at + 4, "text-anchor": "end"}, _tick(value, y)))
+        drawn.append(element("text", {"x": left - 8, "y": at + 4, "text-anchor": "end"}, plain(value)))
     drawn.append(element("path", {"class": "axis", "d": f"M{left:g},{TOP:g}V{floor:g}H{right:g}"}))
-    drawn.append(element("text", {"class": "name", "x": 2, "y": 20}, _name(y)))
-    drawn.append(element("text", {"class": "name", "x": right, "y": HEIGHT - 10, "text-anchor": "end"}, _name(x)))
+    drawn.append(element("text", {"class": "name", "x": 2, "y": 20}, y.name))
+    drawn.append(element("text", {"class": "name", "x": right, "y": HEIGHT - 10, "text-anchor": "end"}, x.name))
     return drawn
-
-
-def _ticks(scale: Scale, axis: Axis) -> list[float]:
-    """At most six, and of months whole years alone."""
-    return [value for value in scale.ticks() if axis.format != "month" or value == round(value)]
-
-
-def _tick(value: float, axis: Axis) -> str:
-    return f"{value:.0f}" if axis.format == "month" else plain(value)
-
-
-def _name(axis: Axis) -> str:
-    better = {"low": ", lower is better", "high": ", higher is better", "": ""}[axis.better]
-    return axis.label + better
 
 
 def _front(points: Sequence[Point], across: Scale, up: Scale, x: Axis, y: Axis) -> Markup:
@@ -281,6 +267,7 @@ def _front(points: Sequence[Point], across: Scale, up: Scale, x: Axis, y: Axis) 
     return element("path", {"class": "front", "d": f"M{across(best[0].x):.1f},{up(best[0].y):.1f}{steps}"})
 
 
-def _swatch(group: int) -> Markup:
+def swatch(group: int) -> Markup:
+    """Colour and shape of a group, from 1."""
     mark = element("path", {"class": f"f{group}", "d": f"M8,8{MARKS[group - 1]}"})
     return element("svg", {"class": "swatch", "viewBox": "0 0 16 16", "aria-hidden": "true"}, mark)
