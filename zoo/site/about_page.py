@@ -8,55 +8,10 @@ from collections.abc import Iterator
 from ..analysis.label_budget import N_CLASSES
 from ..cards.wording import label_of, meanings
 from ..results.values import PUBLISHED_SOURCE, SETTINGS
-from ..version import __version__
 from .contents import TITLE, Contents
 from .rendering import DATATABLES, File, Renderer, third_party
 
 PAGE = "about.html"
-BIBTEX = f"""\
-@software{{ssl_zoo,
-  title   = {{SSL Zoo}},
-  author  = {{{{SSL Zoo contributors}}}},
-  version = {{{__version__}}},
-  license = {{MIT}}
-}}
-
-@inproceedings{{dubois2023evaluating,
-  title     = {{Evaluating Self-Supervised Learning via Risk Decomposition}},
-  author    = {{Dubois, Yann and Hashimoto, Tatsu and Liang, Percy}},
-  booktitle = {{Proceedings of the 40th International Conference on Machine Learning}},
-  year      = {{2023}},
-  url       = {{https://arxiv.org/abs/2302.03068}}
-}}"""
-"""What to cite, as ``CITATION.cff`` has it."""
-
-COMPONENTS = (
-    (
-        "approximation",
-        "R_ΦF",
-        "error of a supervised network of the same architecture (its twin) on its own training images",
-        "what the architecture cannot represent",
-    ),
-    (
-        "usability",
-        "R_AF - R_ΦF",
-        "R_AF: error of the linear probe on its own training images",
-        "what a linear probe cannot get out of features that were learnt without labels",
-    ),
-    (
-        "probe generalization",
-        "R_AS - R_AF",
-        "R_AS: error of the probe on training images that were held out from it",
-        "what the probe loses because its labels are finitely many",
-    ),
-    (
-        "encoder generalization",
-        "R_US - R_AS",
-        "R_US: error of the probe on the validation images",
-        "what is lost because the encoder saw finitely many images",
-    ),
-)
-"""Name, how it is computed, what the symbols are, and what it says; together they are R_US."""
 
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
@@ -77,9 +32,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         settings=SETTINGS,
         n_classes=N_CLASSES,
         published=PUBLISHED_SOURCE,
-        components=COMPONENTS,
         software=[(*one, DATATABLES) for one in third_party()],
-        bibtex=BIBTEX,
         made_with=_command(contents),
         facts=[*_facts()],
     )

@@ -292,7 +292,6 @@ def _figure(
         marks.append(
             Point(
                 id=name,
-                label=name,
                 href=encoder_page(contents.entries[name]),
                 x=size(one),
                 y=one.error,

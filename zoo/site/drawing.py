@@ -146,7 +146,6 @@ class Point:
     """One mark."""
 
     id: str
-    label: str
     href: str  # from the page of the figure
     x: float
     y: float
@@ -192,8 +191,6 @@ def scatter(
     front : bool
         Draws the line of the points that no other one beats in both directions; both axes must say what is better.
     """
-    if not points:
-        return element("figure", {"class": "plot"}, element("p", None, "Nothing to show."))
     across = Scale(*_reach(x, [one.x for one in points]), LEFT, WIDTH - RIGHT, x.kind)
     ends = [end for one in points for end in (one.y, one.low, one.high) if end is not None]
     up = Scale(*_reach(y, ends), HEIGHT - BOTTOM, TOP, y.kind)
@@ -221,7 +218,7 @@ def _reach(axis: Axis, values: Sequence[float]) -> tuple[float, float]:
 
 def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis) -> Markup:
     at_x, at_y = across(one.x), up(one.y)
-    told = element("title", None, f"{one.label}: {shown(one.y, y)}, {shown(one.x, x)}")
+    told = element("title", None, f"{one.id}: {shown(one.y, y)}, {shown(one.x, x)}")
     shape = element(
         "path",
         {

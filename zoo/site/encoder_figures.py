@@ -310,15 +310,6 @@ class Expected:
     high: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FittedLaw:
-    """The scaling law with its two parameters."""
-
-    alpha: float
-    w: float
-    n_encoders: int  # that it was fitted to
-
-
 class LabelCurves:
     """Trials and fits that all pages share."""
 
@@ -335,14 +326,14 @@ class LabelCurves:
         return [curve for curve in found if len(curve) > 2 and min(curve.values()) > 0]
 
     @cached_property
-    def law(self) -> FittedLaw:
-        """Eq. 25, fitted to all published encoders that have the components it needs."""
+    def law(self) -> tuple[float, float, int]:
+        """Alpha and W of Eq. 25, and the number of published encoders that they were fitted to."""
         from ..analysis.scaling_law import fit_scaling_law, law_rows  # pandas and SciPy
         from ..analysis.table import study_table
 
         fitted = fit_scaling_law(law_rows(study_table(), complete_only=False), n_resamples=0)
         assert fitted.alpha.value is not None and fitted.W.value is not None
-        return FittedLaw(fitted.alpha.value, fitted.W.value, fitted.n_encoders)
+        return fitted.alpha.value, fitted.W.value, fitted.n_encoders
 
     def expected(self, curve: Curve, n_labels: Sequence[int]) -> list[Expected]:
         """What the label-budget study expects; numbers of labels about which it says nothing are left out."""
@@ -376,7 +367,7 @@ class LabelCurves:
             "probe_gen": [parts.probe_generalization] * len(n_labels),
             "enc_gen": [parts.encoder_generalization] * len(n_labels),
         }
-        return [float(error) for error in law_errors(cells, alpha=self.law.alpha, w=self.law.w)]
+        return [float(error) for error in law_errors(cells, alpha=self.law[0], w=self.law[1])]
 
 
 def curve_of(summary: Summary) -> Curve:

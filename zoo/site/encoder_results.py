@@ -234,12 +234,12 @@ def _label_drawing(
             key.append(("band", "90 % interval of a prediction"))
             note += " The label-budget study goes through an encoder's own measurements and continues them."
         if entry.right and entry.right.decomposition:
-            law = curves.law
+            alpha, w, n_encoders = curves.law
             lines.append(("s6 dotted", list(zip(at, curves.by_law(entry.right.decomposition, at), strict=True))))
             key.append(("line s6 dotted", "scaling law (Eq. 25)"))
             note += (
-                f" The scaling law predicts from the components alone, with two parameters that {law.n_encoders} "
-                f"encoders share: alpha {law.alpha:.3f}, W {law.w:.2f}."
+                f" The scaling law predicts from the components alone, with two parameters that {n_encoders} "
+                f"encoders share: alpha {alpha:.3f}, W {w:.2f}."
             )
     described = ", ".join(f"{points(error)} % with {n:,} labels" for n, error in sorted(curve.items()))
     svg = chart(

@@ -110,7 +110,6 @@ def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered, dataset:
     shown = [
         Point(
             id=entry.id,
-            label=entry.id,
             href=encoder_page(entry),
             x=float(entry.card.architecture.n_parameters),
             y=value,

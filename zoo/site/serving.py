@@ -45,7 +45,7 @@ class SiteServer:
 
     def serve(self, folder: Path) -> None:
         """Answers requests for files of a folder until it is interrupted, or :meth:`stop` is called elsewhere."""
-        self._server.RequestHandlerClass = partial(_Handler, directory=str(folder.absolute()))  # type: ignore[assignment]
+        self._server.RequestHandlerClass = partial(_Handler, directory=str(folder.absolute()))
         self._server.serve_forever(poll_interval=0.1)
 
     def stop(self) -> None:
