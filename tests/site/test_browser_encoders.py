@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from tests.site.conftest import OpenPage
 from tests.site.site_under_test import MINE, SCRIPT
-from zoo.results.derived import summaries
-from zoo.results.values import SETTINGS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -59,19 +56,6 @@ def test_comparisons_are_made_changed_and_sent_as_a_link(open_page: OpenPage) ->
     assert "6" in add(page, "simclr_rn50") and len(compared(page)) == 6
     again = open_page(f"compare.html#{urlsplit(page.url).fragment}")
     assert compared(again) == compared(page) and again.evaluate(_LINES) == page.evaluate(_LINES)
-
-
-def test_what_is_compared_has_the_values_of_the_results(open_page: OpenPage) -> None:
-    ids = ["dino_vitS16", "barlow_rn50"]
-    page = open_page(f"compare.html#e={','.join(ids)}")
-    with page.expect_download() as expected:
-        page.locator("#csv").click()
-    with open(expected.value.path(), encoding="utf-8", newline="") as file:
-        lines = {row["fact"]: row for row in csv.DictReader(file)}
-    for encoder in ids:
-        summary = summaries()[encoder]
-        for setting in SETTINGS:
-            assert float(lines[setting.column][encoder]) == summary.errors[setting.name], (encoder, setting.name)
 
 
 def test_the_script_draws_what_the_page_came_with(open_page: OpenPage) -> None:

@@ -6,6 +6,7 @@ from functools import cache
 
 from tests.site.site_under_test import contents
 from zoo.results.facts import FACTS
+from zoo.results.values import SETTINGS
 from zoo.site.compare_page import (
     MOST,
     NOT_COMPARED,
@@ -38,6 +39,13 @@ def texts(name: str, *ids: str) -> list[str]:
 def test_every_column_of_listings_is_compared() -> None:
     assert set(FACTS) - set(NOT_COMPARED) <= set(all_lines())
     assert {line.section for line in all_lines().values()} == set(SECTIONS)
+
+
+def test_errors_are_those_of_the_results() -> None:
+    for entry in contents().entries.values():
+        errors = {} if entry.summary is None else entry.summary.errors
+        found = {one.name: cells(one.column, entry.id)[0].value for one in SETTINGS}
+        assert found == {one.name: errors.get(one.name) for one in SETTINGS}, entry.id
 
 
 def test_texts_are_those_of_the_command_line() -> None:

@@ -83,7 +83,7 @@ def test_what_an_erratum_excludes_has_its_mark_and_reason_and_no_curve() -> None
 
 def test_a_pocket_encoder_has_intervals_learning_curves_and_metrics_without_labels() -> None:
     page = _shipped()["pocket_simclr_rn_shapes"]
-    assert "Nobody has measured this encoder on ImageNet-1K" in _text(_section(page, "error"))
+    assert "has not been measured on ImageNet-1K" in _text(_section(page, "error"))
     shapes = _section(page, "set-1")
     words = _text(shapes)
     assert "usability 26.2 24.6 to 27.8" in words and "linear probe 30-shot 600 62.4 60.0 to 64.0 5" in words
@@ -136,7 +136,7 @@ def test_an_own_encoder_is_marked_and_its_texts_are_text(tmp_path: Path, monkeyp
     page = _pages((MINE,), with_mine=True)[MINE]
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
     assert "secret" not in page and "word@" not in page and 'href="https://host/abs"' in page
-    assert page.count('class="mine"') >= 2 and "registered on the machine" in page
+    assert page.count('class="mine"') >= 2 and "registered only on the machine" in page
     words = _text(_section(page, "error"))
     assert "usability 10.5" in words and "Measured by 'me'" in words
     assert MINE not in gather().entries

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,16 +48,6 @@ def test_a_new_site_has_its_files_its_list_and_nothing_beside_it(tmp_path: Path)
     assert (written.n_pages, written.n_files, written.n_written, written.n_unchanged) == (3, 5, 5, 0)
     assert written.n_bytes == sum(path.stat().st_size for path in (tmp_path / "site").rglob("*") if path.is_file())
     assert alone(tmp_path / "site")
-
-
-def test_an_error_while_pages_are_made_is_passed_on_and_leaves_nothing(tmp_path: Path) -> None:
-    def made() -> Iterator[File]:
-        yield from files()
-        raise FileNotFoundError(errno.ENOENT, "of a page", "results")
-
-    with pytest.raises(FileNotFoundError, match="of a page"):
-        write_site(made(), tmp_path / "site")
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_new_version_replaces_the_earlier_one_and_says_what_changed(earlier: Path) -> None:

@@ -1,4 +1,4 @@
-"""``about.html``: whose numbers the site shows, how they were come by, and what they do not say."""
+"""``about.html``: sources of the numbers, how they were measured, and their limits."""
 
 from __future__ import annotations
 

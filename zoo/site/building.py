@@ -126,7 +126,7 @@ def require_site_folder(folder: Path) -> tuple[Path, dict[str, str]]:
 def _earlier(target: Path) -> dict[str, str]:
     """SHA-256 by path of the files of an untouched earlier site; nothing of an absent or empty folder."""
     known: dict[str, str] = {}
-    with suppress(OSError, ValueError, KeyError, TypeError):  # none, or a site.json of somebody else
+    with suppress(OSError, ValueError, KeyError, TypeError):  # none, or a site.json of another program
         document: Any = json.loads((target / MANIFEST).read_bytes())
         known = dict(document["files"]) if document["format"] == FORMAT else {}
     wrong = []
@@ -187,7 +187,7 @@ def write_site(files: Iterable[File], folder: Path, *, title: str = "") -> Writt
             sums[file.path] = hashlib.sha256(file.content).hexdigest()
         listed = {"format": FORMAT, "version": __version__, "title": title, "files": dict(sorted(sums.items()))}
         write(MANIFEST, json.dumps(listed, indent=1).encode() + b"\n")
-        _earlier(target)  # somebody may have put a file there in the meantime
+        _earlier(target)  # a file may have been put there in the meantime
         try:
             replace_folder(temporary, target)
         except OSError as error:

@@ -54,7 +54,7 @@ STEPS = (
 )  # fmt: skip
 """Labels of ImageNet at which the slider stops, from one a class to all; the measured settings are among them."""
 START = 12_811
-"""Labels with which the page begins: measured, and as many as people tend to have."""
+"""Labels with which the page begins: measured, and a usual number."""
 FRONT_GROUPS = ("on the front", "not beaten beyond a tie", "beaten")
 _LISTED = 50  # encoders of a table of one setting
 _N_NEXT = 3  # encoders that the next command measures
@@ -266,7 +266,7 @@ def _rows(answer: Answer, contents: Contents) -> list[dict[str, Any]]:
             "href": encoder_page(contents.entries[one.candidate.card.id]),
             "is_wrong": bool(one.candidate.errata),
             "is_tie": one.is_tie and answer.n_ties > 1,
-            "is_first": one.is_tie,  # shares the first place, maybe with nobody
+            "is_first": one.is_tie,  # shares the first place
             "rank": one.rank_text,
             "error": points(one.error),
             "interval": one.interval_text,

@@ -55,7 +55,7 @@ SECTIONS = {
     ),
     "reported": (
         "Reported by others",
-        "accuracies in percent, higher is better; * printed by somebody by a recipe of their own, *! and doubtful. "
+        "accuracies in percent, higher is better; * reported, by recipes of their own, *! and doubtful. "
         "Recipes differ, so that no best one is marked",
     ),
     "network": ("Network, features and cost", ""),

@@ -106,7 +106,7 @@ def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TI
 
 
 def public(fact: Fact, subject: Subject) -> Any:
-    """A fact as everybody may read it: the page of a release without keys in its address, no path of this machine."""
+    """A fact without what is private: keys in the address of a release, paths of this machine."""
     value = fact.of(subject)
     return shown(portable(value)) if fact.name == "where" and isinstance(value, str) else value
 

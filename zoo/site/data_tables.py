@@ -140,7 +140,7 @@ def _compact(value: Any) -> str:
 # --- the tables ---
 
 _ID = Field("encoder", "text", "id of the encoder")
-_MINE = Field("mine", "true or false", "it comes from the folder of whoever made the site, and not with the zoo")
+_MINE = Field("mine", "true or false", "it is the site author's own, and does not come with the zoo")
 _WRONG = Field("is_wrong", "true or false", "an erratum says to leave it out")
 _LOWER = "lower is better"
 
@@ -148,7 +148,7 @@ _LOWER = "lower is better"
 def tables(contents: Contents) -> list[Table]:
     """Every table, of the encoders of the site and what was measured of them; the vocabularies last."""
     with contents.reading():
-        known = errata()
+        known = {one: number for number, one in enumerate(errata(), start=1)}
         rows = [row for row in read_rows(with_unlisted=True) if own_id(row.encoder) in contents.entries]
         return [
             _encoders(contents),
@@ -193,13 +193,12 @@ def _encoders(contents: Contents) -> Table:
     )
     what = (
         "One row an encoder: the facts of its card, its errors and their components on ImageNet-1K without those that "
-        "an erratum says to leave out, and the accuracies that somebody reported."
+        "an erratum says to leave out, and reported accuracies."
     )
     return Table("encoders", what, tuple(columns), rows)
 
 
-def _risks(contents: Contents, known: Iterable[ResultErratum]) -> Table:
-    numbers = _numbers_of(known)
+def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> Table:
     components = ("approx", "usability", "approx_plus_usability", "probe_gen", "enc_gen")
     columns = [_ID]
     columns += [Field(_name(s.column), "number", f"{FACTS[s.column].meaning}; {_LOWER}", "percent") for s in SETTINGS]
@@ -226,7 +225,7 @@ def _risks(contents: Contents, known: Iterable[ResultErratum]) -> Table:
                 *(getattr(parts, _name(one), Missing.NOT_PUBLISHED) for one in components),
                 getattr(parts, "approximation_assumed", Missing.NOT_PUBLISHED),
                 entry.subject.is_wrong,
-                _JOINED.join(str(numbers[one]) for one in summary.errata) or None,
+                _JOINED.join(str(known[one]) for one in summary.errata) or None,
                 _risk_numbers(shipped.get(entry.id)) != _risk_numbers(summary),
             )
         )
@@ -247,10 +246,6 @@ def _name(column: str) -> str:
     return FACTS[column].other_name or column
 
 
-def _numbers_of(known: Iterable[ResultErratum]) -> dict[ResultErratum, int]:
-    return {one: number for number, one in enumerate(known, start=1)}
-
-
 _OF_ROWS = {  # column -> kind, meaning, unit, why it is empty
     "encoder": ("text", "id of the encoder, with @ and the layer where other features than the card's were measured"),
     "metric": ("text", "what was measured: the table metrics explains it"),
@@ -268,8 +263,7 @@ _OF_ROWS = {  # column -> kind, meaning, unit, why it is empty
 }  # fmt: skip
 
 
-def _results(contents: Contents, rows: Iterable[Row], known: Sequence[ResultErratum]) -> Table:
-    numbers = _numbers_of(known)
+def _results(contents: Contents, rows: Iterable[Row], known: Mapping[ResultErratum, int]) -> Table:
     columns = [Field(name, *about) for name, about in _OF_ROWS.items()]  # type: ignore[arg-type]
     columns += [
         _WRONG,
@@ -287,7 +281,7 @@ def _results(contents: Contents, rows: Iterable[Row], known: Sequence[ResultErra
             (
                 *(_of_row(row, name) for name in Row._fields),
                 any(one.exclude for one in known if one.covers(row.encoder, row.metric)),
-                _JOINED.join(str(numbers[one]) for one in about) or None,
+                _JOINED.join(str(known[one]) for one in about) or None,
                 key_of(row) not in shipped,
             )
         )
@@ -365,7 +359,7 @@ _OF_REPORTED = {  # column -> kind, meaning, why it is empty
     "split": ("text", "of imagenet-1k: what was trained and tested on", "the source's own"),
     "value": ("number", "the number with every printed digit"),
     "unit": ("text", "of the value"),
-    "protocol": ("text", "how it was come by, as far as the source tells: the table protocols explains it"),
+    "protocol": ("text", "the protocol, as far as the source states it: see the table protocols"),
     "source": ("text", "repository, site or list that prints it; card: stated by the card"),
     "date": ("text", "when the source was read", "stated by the card"),
     "resolution": ("text", "side of the images in pixels", "the source does not say"),
@@ -393,7 +387,7 @@ def _reported(contents: Contents) -> Table:
         for one in entry.reported
     )
     what = (
-        "One row a number that somebody printed of an encoder, by a recipe of their own. None was measured by a "
+        "One row a reported number of an encoder, by a recipe of its own. None was measured by a "
         "protocol of the zoo, and two of one protocol need not be comparable."
     )
     return Table("reported", what, (*columns, _MINE), rows)
@@ -449,7 +443,7 @@ def _card_errata(contents: Contents) -> Table:
     return Table("card_errata", what, columns, tuple(rows))
 
 
-def _result_errata(contents: Contents, known: Sequence[ResultErratum], rows: Sequence[Row]) -> Table:
+def _result_errata(contents: Contents, known: Mapping[ResultErratum, int], rows: Sequence[Row]) -> Table:
     columns = (
         Field("number", "whole number", "of the erratum, to which the column errata of other tables refers"),
         Field("encoder", "text", "id of the encoder, or * for all"),
@@ -462,7 +456,7 @@ def _result_errata(contents: Contents, known: Sequence[ResultErratum], rows: Seq
     )
     shipped = _shipped(errata)
     made = []
-    for number, one in enumerate(known, start=1):
+    for one, number in known.items():
         if one.encoder == "*" or own_id(one.encoder) in contents.entries:
             n_rows = sum(one.covers(row.encoder, row.metric) for row in rows)
             made.append(
@@ -532,7 +526,7 @@ _PUBLISHED = {
     "settings tuned in 30 trials on a tenth of the data; with few labels a logistic regression whose regularisation is "
     "tuned in 30 trials; settings are tuned on data like those of the evaluation. A twin is a downloaded supervised "
     "network",
-    "assumed zero": "a twin that nobody could download; its error was set to 0 on every split",
+    "assumed zero": "a twin that could not be downloaded; its error was set to 0 on every split",
     "clipped at 0": "a component as it was published, after negative ones had been set to 0",
 }
 
@@ -541,7 +535,7 @@ def _protocols(contents: Contents, rows: Iterable[Row]) -> Table:
     columns = (
         Field("protocol", "text", "its name; behind it rows have in brackets what differs, as in (k=5)"),
         Field("of", "text", "measured: of the table results; reported: of the table reported"),
-        Field("meaning", "text", "how a number is come by"),
+        Field("meaning", "text", "how a number is measured"),
         Field("options", "text", "every option that may move a number, as JSON", empty="the source tells them"),
         Field("n_rows", "whole number", "rows of the table, with any options"),
     )
@@ -562,7 +556,7 @@ def _protocols(contents: Contents, rows: Iterable[Row]) -> Table:
         for name, meaning, options in measured
     ]
     made += [(one.name, "reported", one.meaning, None, others[one.name]) for one in reported_values.PROTOCOLS.values()]
-    return Table("protocols", "One row a way in which a number was come by.", columns, tuple(made))
+    return Table("protocols", "One row a protocol.", columns, tuple(made))
 
 
 _OF_PRINTED = {  # fields of PrintedNumber -> kind, meaning, unit, why it is empty

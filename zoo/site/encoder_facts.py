@@ -183,7 +183,7 @@ _PLACES = {"url", "authors_url", "mirrors", "companions"}
 
 
 def sections(entry: Entry, contents: Contents) -> Iterator[dict[str, Any]]:
-    """Every fact of the card by part: those known, those missing by reason, and those that nobody has looked up."""
+    """Every fact of the card by part: those known, those missing by reason, and those not looked up."""
     card = entry.card
     parts = {"card": {"family": card.family, "released": card.released}} | facts_by_part(card)
     for part, facts in parts.items():
@@ -239,15 +239,15 @@ def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
             "The weights are gone from the only place that had them: pass weights='PATH' if you have the file."
         )
     elif availability == "unfit":
-        notes.append("The published file is of another network, so that it is not loaded.")
+        notes.append("The published file is of another network and is not loaded.")
     elif isinstance(availability, Missing) and not card.is_untrained:
-        notes.append(f"Whether everybody is given the weights is {availability.value}.")
+        notes.append(f"Access to the weights: {availability.value}.")
     if card.is_untrained:
         notes.append("There are no weights to fetch: the network is made with random ones, by the seed.")
     elif not isinstance(card.weights.note, Missing):
         notes.append(card.weights.note)
     if entry.is_mine:
-        notes.append("This encoder is registered on the machine of whoever made this site, and no other has it.")
+        notes.append("This encoder is registered only on the machine on which this site was made.")
     said = [linked(note) for note in notes]
     if availability in GATED and (near := advice(card, entry.subject.cards)):
         words, one, rest = near.split("'", 2)  # the id is quoted

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 _UNREPORTED = {
-    NOT_APPLICABLE: "Nobody reports numbers of such an encoder: not applicable.",
-    NOT_PUBLISHED: "Not published: somebody has looked, and its authors print none.",
-    NOT_RECORDED: "Not recorded: nobody has looked for numbers that its authors or others print.",
+    NOT_APPLICABLE: "Not applicable: no numbers are reported for such encoders.",
+    NOT_PUBLISHED: "Not published: looked up, and none is reported by its authors.",
+    NOT_RECORDED: "Not recorded: reported numbers have not been looked up.",
 }
 
 
@@ -139,24 +139,16 @@ MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A near encoder."""
-
-    entry: Entry
-    how: str  # how it differs from the one whose neighbour it is
-
-
-@dataclass(frozen=True, slots=True)
 class Near:
     """Neighbours of one kind, the nearest first."""
 
     title: str
-    found: tuple[Neighbour, ...]
+    found: list[tuple[Entry, str]]  # and how each differs from the one whose neighbour it is
     n_more: int = 0  # further ones that are not named
 
     def compared(self, entry: Entry) -> str:
         """The end of the address of ``compare.html`` that shows the encoder beside these."""
-        ids = [entry.id, *(one.entry.id for one in self.found)]
+        ids = [entry.id, *(one.id for one, _ in self.found)]
         return urlencode({"e": ",".join(ids[:MOST])})
 
 
@@ -192,13 +184,13 @@ class Neighbours:
         found = []
         for title, some, how in kinds:
             if some:
-                named = tuple(Neighbour(one, ", ".join([*how(one, entry), *_error(one)])) for one in some[:MOST])
+                named = [(one, ", ".join([*how(one, entry), *_error(one)])) for one in some[:MOST]]
                 found.append(Near(title, named, len(some) - len(named)))
         error = full_shot_error(entry)
         if error is not None:
             measured = [(other, one) for one in self._entries.values() if (other := full_shot_error(one)) is not None]
             near = sorted((abs(other - error), one.id, other) for other, one in measured if one is not entry)[:MOST]
-            nearest = tuple(Neighbour(self._entries[one], f"{_signed(other - error)} points") for _, one, other in near)
+            nearest = [(self._entries[one], f"{_signed(other - error)} points") for _, one, other in near]
             if nearest:
                 found.append(Near("Nearest in measured error (ImageNet-1K, all labels)", nearest))
         return found

@@ -440,7 +440,7 @@ def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
         )
     heads = ("how", "metric", "data set", "printed", "unit", "recipe", "by", "place", "remarks")
     caption = (
-        "As somebody printed them, by recipes of their own: measured by none of our protocols, mostly not comparable "
+        "As reported, by recipes of their own: not measured by our protocols, mostly not comparable "
         "with one another, and in no ranking beside measurements. * reported; *! reported and doubtful."
     )
     return _table(caption, heads, rows, numbers={3})
