@@ -259,7 +259,7 @@ def _of_words(entries: Sequence[Entry]) -> Iterator[Line]:
         yield Line(name, label, meaning, "", section, "", None, cells)
 
 
-def _said(value: str | Missing, words: Callable[[str], str]) -> str | Missing:
+def _said(value: Any, words: Callable[[Any], str]) -> str | Missing:
     return value if isinstance(value, Missing) else words(value)
 
 
@@ -286,8 +286,8 @@ def _elsewhere(entries: Sequence[Entry]) -> Iterator[Line]:
     for entry in entries:
         for mean in entry.means:
             if mean.metric in _PROBE_METRICS and "(" not in mean.protocol and _BY_LABELS.fullmatch(mean.split):
-                key = (mean.dataset, mean.metric, mean.split, mean.protocol, mean.source)
-                found.setdefault(key, {})[entry.id] = mean
+                quantity = (mean.dataset, mean.metric, mean.split, mean.protocol, mean.source)
+                found.setdefault(quantity, {})[entry.id] = mean
     metrics = list(_PROBE_METRICS)
 
     def order(key: tuple[str, ...]) -> tuple[Any, ...]:

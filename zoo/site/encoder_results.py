@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..analysis.label_budget import Curve
 from ..cards.schema import EncoderCard, fact_text
 from ..errors import ResultsError, warn
 from ..results.derived import campaign_of
@@ -36,7 +37,6 @@ from .drawing import element, extent
 from .encoder_facts import Text, linked
 from .encoder_figures import (
     TABLED,
-    Curve,
     Expected,
     LabelCurves,
     Line,
