@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.site.building import MAKERS
 from zoo.site.contents import gather
-from zoo.site.rendering import File, Renderer, assets_of
+from zoo.site.rendering import File, Renderer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -74,7 +74,7 @@ def timed_files(without: Sequence[str]) -> tuple[list[File], dict[str, float]]:
         start = time.perf_counter()
         files += make(contents, renderer)
         seconds[name] = time.perf_counter() - start
-    return [*files, *assets_of(renderer)], seconds
+    return [*files, *renderer.assets.values()], seconds
 
 
 def sizes(files: Sequence[File], seconds: float, folder: Path) -> dict[str, Any]:

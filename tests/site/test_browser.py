@@ -11,22 +11,19 @@ NOT_YET_SORTING = "table[data-script]:not(.dataTable)"  # it sorts once the brow
 MAIN = ("index.html", "choose.html", "compare.html", "encoders/dino_vitS16.html")
 
 
-def test_every_kind_of_page_opens_from_the_disk_and_fits_a_phone(site: Site, open_page: OpenPage) -> None:
-    page, wide = open_page(width=360, height=640), []
+def test_every_kind_of_page_opens_from_disk_and_server_and_fits_a_phone(
+    site: Site, site_server: str, open_page: OpenPage
+) -> None:
+    page, wide, served = open_page(width=360, height=640), [], open_page(address=site_server)
     for path in site.one_of_each_kind:
         page.goto(site.address + path)
         is_ready, n_headings, width = page.evaluate(f"[{IS_READY}, document.querySelectorAll('h1').length, {WIDTH}]")
         assert is_ready and n_headings == 1, path
         if width > 360:
             wide.append((path, width))
+        served.goto(site_server + path)
+        assert served.evaluate(IS_READY), path
     assert wide == []
-
-
-def test_every_kind_of_page_opens_from_a_server_below_a_path(site: Site, site_server: str, open_page: OpenPage) -> None:
-    page = open_page(address=site_server)
-    for path in site.one_of_each_kind:
-        page.goto(site_server + path)
-        assert page.evaluate(IS_READY), path
 
 
 def test_axe_finds_nothing_on_any_kind_of_page(site: Site, open_page: OpenPage) -> None:
@@ -52,18 +49,6 @@ def test_the_keyboard_comes_everywhere_and_out_again(site: Site, open_page: Open
         page.goto(site.address + path)
         page.locator(NOT_YET_SORTING).wait_for(state="detached")
         assert unreached_by_keyboard(page) == [], path
-
-
-def test_the_focus_stays_where_it_was_when_the_table_learns_to_sort(site: Site, open_page: OpenPage) -> None:
-    page = open_page("index.html")
-    page.locator(NOT_YET_SORTING).wait_for(state="detached")
-    page.add_init_script("requestIdleCallback = start => { window.startTable = start; }")
-    page.reload()
-    link = page.locator("table.encoders tbody a").first
-    link.focus()
-    page.evaluate("startTable()")
-    page.locator(NOT_YET_SORTING).wait_for(state="detached")
-    assert link.evaluate("link => link === document.activeElement")
 
 
 def test_pages_are_complete_without_scripts(site: Site, open_page: OpenPage) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Any
 
 from tests.site.conftest import OpenPage
 from zoo.analysis.label_budget import Noise, rank_odds
 from zoo.cards.catalogue import catalogue
-from zoo.results.derived import summaries
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -97,38 +94,15 @@ def test_choices_filter_are_in_the_address_and_on_the_command_line(open_page: Op
     assert "#" not in again.url
 
 
-def test_what_an_erratum_excludes_is_there_if_asked_for(open_page: OpenPage) -> None:
-    page = open_page("choose.html")
-    assert WRONG not in shown(page)
-    page.get_by_label("also measurements that an erratum").check()
-    assert WRONG in shown(page)
-    assert page.locator("#recommend").inner_text().endswith("--include-wrong")
-
-
 def test_an_address_may_hold_anything(open_page: OpenPage) -> None:
     everybody = shown(open_page("choose.html"))
     page = open_page("choose.html#labels=9e99&parameters=a&dim=-3&licence=<b>&access=x&without=nothing&order=y-z&all=7")
     assert {*shown(page)} == {*everybody}
     assert "1,281,167 in all" in page.locator("#answer").inner_text()
     assert page.get_by_label("Licence of the weights").input_value() == ""
-
-
-def test_the_download_has_the_errors_that_were_measured(open_page: OpenPage) -> None:
-    page = open_page("choose.html#labels=3000")
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Download").click()
-    rows = list(csv.DictReader(io.StringIO(download.value.path().read_text())))
-    assert [row["id"] for row in rows] == shown(page)
-    known = summaries()
-    for row in rows:
-        if row["id"] in known:
-            assert float(row["error"]) == known[row["id"]].errors["3-shot"]
-            assert float(row["interval_low"]) < float(row["error"]) < float(row["interval_high"])
-
-
-def test_nobody_left_is_said_and_empties_plots_and_table(open_page: OpenPage) -> None:
+    assert WRONG not in shown(page)
+    page.get_by_label("also measurements that an erratum").check()
+    assert WRONG in shown(page)
     page = open_page("choose.html#parameters=0.001")
-    assert shown(page) == []
-    assert "Nobody is left" in page.locator("#answer").inner_text()
+    assert shown(page) == [] and "No encoder is left" in page.locator("#answer").inner_text()
     assert page.locator("#front-dim .marks path").count() == 0
-    assert page.locator("#list-dim").inner_text() == ""

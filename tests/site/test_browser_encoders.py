@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from tests.site.conftest import OpenPage
 from tests.site.site_under_test import MINE, SCRIPT
-from zoo.results.derived import summaries
-from zoo.results.values import SETTINGS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -19,6 +16,11 @@ _LINES = """() => {
   const texts = rows.map(row => [...row.cells].map(cell => cell.firstChild?.textContent.trim() ?? ""));
   return Object.fromEntries(texts.map(([name, ...cells]) => [name, cells]));
 }"""
+_DRAWN = """() => [...document.querySelectorAll("#curves *, #compared :not(button)")].map(one => [
+  one.tagName, ...["class", "href", "d", "x", "width", "scope", "colspan"].map(name => one.getAttribute(name) || ""),
+  ...[...one.childNodes].filter(child => child.nodeType === 3 && child.data.trim()).map(child => child.data.trim()),
+].join("|"))"""
+_HEADINGS = "n => document.querySelectorAll('#compared thead th').length === n"
 
 
 def compared(page: Page) -> list[str]:
@@ -56,23 +58,15 @@ def test_comparisons_are_made_changed_and_sent_as_a_link(open_page: OpenPage) ->
     assert compared(again) == compared(page) and again.evaluate(_LINES) == page.evaluate(_LINES)
 
 
-def test_what_is_compared_has_the_values_of_the_results(open_page: OpenPage) -> None:
-    ids = ["dino_vitS16", "barlow_rn50"]
-    page = open_page(f"compare.html#e={','.join(ids)}")
-    with page.expect_download() as expected:
-        page.locator("#csv").click()
-    with open(expected.value.path(), encoding="utf-8", newline="") as file:
-        lines = {row["fact"]: row for row in csv.DictReader(file)}
-    for encoder in ids:
-        summary = summaries()[encoder]
-        for setting in SETTINGS:
-            assert float(lines[setting.column][encoder]) == summary.errors[setting.name], (encoder, setting.name)
-
-
-def test_an_address_that_asks_for_nobody_is_answered_in_words(open_page: OpenPage) -> None:
-    page = open_page(f"compare.html#e={quote(SCRIPT)},dino_vitS16")
-    assert compared(page) == ["dino_vitS16"]
-    assert SCRIPT in page.locator("#said").inner_text()
+def test_the_script_draws_what_the_page_came_with(open_page: OpenPage) -> None:
+    static, scripted = (open_page("compare.html", javascript=on).evaluate(_DRAWN) for on in (False, True))
+    assert scripted == static
+    page = open_page(f"compare.html#e={quote(SCRIPT)},dino_vitS16&all=1")
+    page.wait_for_function(_HEADINGS, arg=1)
+    assert compared(page) == ["dino_vitS16"] and SCRIPT in page.locator("#said").inner_text()
+    page.evaluate("location.hash = ''")  # as the button Back does
+    page.wait_for_function(_HEADINGS, arg=6)
+    assert page.evaluate(_DRAWN) == static
 
 
 def test_copy_buttons_copy_what_stands_beside_them(open_page: OpenPage) -> None:

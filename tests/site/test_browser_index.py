@@ -135,16 +135,3 @@ def test_the_plot_answers_hover_brush_legend_and_keys(open_page: OpenPage) -> No
     page.keyboard.press("ArrowRight")
     said = page.locator("#plot output").inner_text()
     assert said.partition(",")[0] in data
-
-
-def test_points_and_rows_lead_to_the_pages_of_encoders(open_page: OpenPage) -> None:
-    page = open_page()
-    page.locator("table.encoders").get_by_role("link", name="dino_vitS16", exact=True).click()
-    page.wait_for_url("**/encoders/dino_vitS16.html")
-    page.go_back()
-    page.locator("#plot svg[role=application]").focus()
-    page.keyboard.press("Home")
-    name = page.locator("#plot .tip strong").inner_text()
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/encoders/*.html")
-    assert page.locator("h1").inner_text().startswith(name)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
 from functools import partial
 
 import html5lib
 import pytest
 
-from zoo.analysis.label_budget import Noise, PredictedError
+from zoo.analysis.label_budget import PredictedError
 from zoo.cards.catalogue import catalogue
 from zoo.choosing import budget_ranking
-from zoo.choosing.budget_ranking import Candidate, Ranked, answered, candidates
+from zoo.choosing.budget_ranking import Candidate, answered, candidates
 from zoo.choosing.constraints import NOT_GONE, Constraints, filters
 from zoo.results.values import SETTINGS
-from zoo.site.choose_page import START, STEPS, files, labels_in_words, on_front
+from zoo.site.choose_page import START, STEPS, files
 from zoo.site.contents import gather
 from zoo.site.rendering import Renderer
 
@@ -85,18 +83,6 @@ def test_the_script_gets_errors_and_noises_of_all_candidates(page: _Page) -> Non
         assert step["words"]
 
 
-def test_noises_of_the_script_are_those_of_the_command(page: _Page) -> None:
-    assert page.budget is not None
-    place = STEPS.index(2_000)
-    step, ids = page.budget["steps"][place], [row[0] for row in page.budget["rows"]]
-    for one in answered(2_000, []).ranked:
-        if one.candidate.card.id in ids:
-            at, noise = ids.index(one.candidate.card.id), one.noise
-            assert noise is not None
-            assert step["alone"][at] == pytest.approx(math.hypot(noise.images, noise.prediction), abs=1e-4)
-            assert step["law"][at] == pytest.approx(noise.law, abs=1e-3)
-
-
 def test_words_of_licence_and_access_are_those_of_the_constraints(page: _Page) -> None:
     assert page.budget is not None
     fields, cards = page.budget["fields"], catalogue()
@@ -122,28 +108,3 @@ def test_it_says_what_has_no_rank_and_what_comes_next(page: _Page) -> None:
     assert f"zoo recommend --labels {START}" in page.text
     assert f"zoo choose IMAGES --encoders {first}," in page.text
     assert "Left out: 1 (measured wrongly, see --include-wrong)." in page.text
-
-
-def test_without_a_candidate_the_page_says_so() -> None:
-    page = _Page("init_rn50", "dinov2_vitS14")
-    assert page.budget is None
-    assert "No encoder" in page.text
-
-
-def test_numbers_of_labels_are_words() -> None:
-    assert labels_in_words(1_000) == "1 label a class, 1,000 in all"
-    assert labels_in_words(1_281_167) == "1,281 labels a class, 1,281,167 in all (all of ImageNet)"
-
-
-def _ranked(errors: Sequence[float], sd: float) -> list[Ranked]:
-    card = catalogue()["dino_vitS16"]
-    return [
-        Ranked(Candidate(card, {}, PredictedError(1_000, error, "measured", ()), ()), 1, Noise(sd), None)
-        for error in errors
-    ]
-
-
-def test_a_tie_with_the_front_is_not_beaten() -> None:
-    sizes = [10.0, 20.0, 20.0, 30.0, 5.0]
-    of = dict(zip(map(id, found := _ranked([20.0, 20.1, 30.0, 10.0, 60.0], 0.1)), sizes, strict=True))
-    assert on_front(found, lambda one: of[id(one)]) == [1, 2, 3, 1, 1]

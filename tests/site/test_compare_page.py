@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
 from functools import cache
-from pathlib import Path
 
-import pytest
-
-from tests.result_rows import user_of
-from tests.site.whole import contents
+from tests.site.site_under_test import contents
 from zoo.results.facts import FACTS
+from zoo.results.values import SETTINGS
 from zoo.site.compare_page import (
     MOST,
     NOT_COMPARED,
@@ -21,13 +15,11 @@ from zoo.site.compare_page import (
     Line,
     best_of,
     differences,
-    files,
     lines,
     picked,
     shown_sections,
 )
 from zoo.site.contents import gather
-from zoo.site.rendering import Renderer
 
 
 @cache
@@ -47,6 +39,13 @@ def texts(name: str, *ids: str) -> list[str]:
 def test_every_column_of_listings_is_compared() -> None:
     assert set(FACTS) - set(NOT_COMPARED) <= set(all_lines())
     assert {line.section for line in all_lines().values()} == set(SECTIONS)
+
+
+def test_errors_are_those_of_the_results() -> None:
+    for entry in contents().entries.values():
+        errors = {} if entry.summary is None else entry.summary.errors
+        found = {one.name: cells(one.column, entry.id)[0].value for one in SETTINGS}
+        assert found == {one.name: errors.get(one.name) for one in SETTINGS}, entry.id
 
 
 def test_texts_are_those_of_the_command_line() -> None:
@@ -90,8 +89,8 @@ def test_facts_are_shown_where_they_differ_and_measurements_where_there_are_any(
     assert {"z_dim", "z_layer", "train_test", "approx"} <= shown
     assert not {"n_parameters", "objective", "licence_words", "reported_knn"} & shown
     unmeasured = [contents().entries[one] for one in ("uni_vitL16", "hibou_vitL14")]
-    titles = [part["section"].title for part in shown_sections(list(all_lines().values()), entries, unmeasured)]
-    assert SECTIONS["errors"].title not in titles
+    titles = [part["section"] for part in shown_sections(list(all_lines().values()), entries, unmeasured)]
+    assert SECTIONS["errors"] not in titles
 
 
 def test_the_page_without_a_script_has_six_encoders_of_six_modes() -> None:
@@ -100,33 +99,3 @@ def test_the_page_without_a_script_has_six_encoders_of_six_modes() -> None:
     assert "smallest error" in how
     few, said = picked(gather(only=["uni_vitL16", "hibou*"]))
     assert "uni_vitL16" in [entry.id for entry in few] and said == f"the first {len(few)} of the site"
-
-
-def test_the_data_of_the_script_are_small_and_say_what_the_page_says() -> None:
-    renderer = Renderer(contents())
-    [page] = files(contents(), renderer)
-    script = renderer.assets["facts.js"].content
-    assert len(gzip.compress(script)) < 120_000
-    data = json.loads(re.sub(rb"^const FACTS = |;\n$", b"", script))
-    assert data["id"] == list(contents().entries)
-    place = data["id"].index("dino_vitS16")
-    for name, label, _, _, section, best, _, measured, shared, values, missing, out, reach, runs in data["lines"]:
-        line = all_lines()[name]
-        at = [value for value, n in zip(runs[::2], runs[1::2], strict=True) for _ in range(n)]
-        cell, one = line.cells[place], at[place]
-        assert (label, list(SECTIONS)[section], best, bool(measured)) == (
-            line.label, line.section, line.best, line.is_measured,
-        )  # fmt: skip
-        assert (shared[one], one in missing, one in out) == (cell.text, cell.is_missing, not cell.contends)
-        assert not values or values[one] == cell.value
-        assert ((reach and reach[one]) or None) == (cell.reach and list(cell.reach))
-        assert len(at) == len(data["id"])
-    assert set(data["curves"]) == {str(n) for n, one in enumerate(contents().entries.values()) if one.right is not None}
-    assert page.path == "compare.html" and renderer.assets["facts.js"].path.encode() in page.content
-
-
-def test_own_measurements_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    user_of(tmp_path, monkeypatch)({"dataset": "birds", "n_train": "", "value": "12.5", "ci_low": "", "ci_high": ""})
-    [entry] = gather(only=["dino_vitS16"], with_mine=True).entries.values()
-    [line] = [line for line in lines([entry]) if line.name.startswith("birds/")]
-    assert [cell.text for cell in line.cells] == ["12.5, yours"] and line.meaning.endswith("mine, me")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.card_text import VALID
-from zoo.files import content_folder
 from zoo.site import gather, site_files
 
 PRIVATE = "https://me:SECRET123@h.invalid/page?id=7&token=SECRET123"
@@ -36,20 +35,3 @@ def test_no_key_and_no_path_of_this_machine_reaches_a_page(tmp_path: Path, monke
     assert "encoders/tiny_registered.html" in files and "data/encoders.csv" in files
     assert b"https://h.invalid/page" in files["data/encoders.csv"]
     assert not [path for path, content in files.items() if b"SECRET123" in content or b"/home/" in content]
-
-
-def test_measurements_of_other_features_have_pages_with_safe_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own, features = "pocket_simclr_vit_shapes", "pocket_simclr_vit_shapes@cls:1+2"
-    head, *rows = (content_folder("results") / "measured" / f"{own}.csv").read_text().splitlines()
-    mine = [row.replace(own, features, 1) for row in rows if ",linear_probe_error,digits,train -> val," in row]
-    monkeypatch.setenv("ZOO_HOME", str(tmp_path))
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "mine.csv").write_text("\n".join([head, *mine, ""]))
-    contents = gather(only=[f"{own}*"], with_mine=True)
-    assert mine and list(contents.entries) == [own, features] and contents.entries[features].is_mine
-    files = {file.path: file.content.decode() for file in site_files(replace(contents, with_studies=False))}
-    [page] = (path for path in files if path.startswith(f"encoders/{own}-cls-1-2-"))
-    assert "the tokens or pools cls of the blocks 1, 2" in files[page] and page in files["index.html"]
-    assert list(gather(only=[f"{own}*"]).entries) == [own]

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.result_rows import AddRows, user_of
-from tests.site.whole import contents
+from tests.site.site_under_test import contents
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import Missing
 from zoo.results.facts import FACTS
@@ -23,8 +23,7 @@ from zoo.results.rows import Measurement, measurements
 from zoo.results.tables import results_df
 from zoo.results.vocabulary import METRICS
 from zoo.site.contents import gather
-from zoo.site.data_tables import REASONS, Table, csv_bytes, files, json_bytes, tables
-from zoo.site.rendering import Renderer
+from zoo.site.data_tables import REASONS, Table, csv_bytes, json_bytes, tables
 
 
 @cache
@@ -112,20 +111,6 @@ def test_every_empty_cell_has_a_reason_and_every_word_is_explained() -> None:
     assert set(METRICS) <= metrics
     used = {row["protocol"].partition(" (")[0] for name in ("results", "reported") for row in read(made()[name])}
     assert used <= protocols
-
-
-def test_the_files_are_listed_with_their_columns() -> None:
-    few = gather(only=["dino_*"])
-    found = {file.path: file.content for file in files(few, Renderer(few))}
-    page = found.pop("data/index.html").decode()
-    for path in found:
-        assert f'href="{path.removeprefix("data/")}"' in page
-    dictionary = {(row[0], row[1]) for row in json.loads(found["data/dictionary.json"])["rows"]}
-    assert {(name, column.name) for name, table in made().items() for column in table.columns} <= dictionary
-
-
-def test_the_files_of_all_encoders_are_of_a_size_that_one_can_publish() -> None:
-    assert sum(len(csv_bytes(table)) + len(json_bytes(table)) for table in made().values()) < 12_000_000
 
 
 @pytest.fixture

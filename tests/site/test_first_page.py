@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 
 import html5lib
-import pytest
 
 from zoo.results.values import SETTINGS
 from zoo.site import first_page
 from zoo.site.contents import Contents, gather
-from zoo.site.encoder_data import FIELDS, encoder_data, encoder_data_script, in_order
+from zoo.site.first_page import FIELDS, encoder_data, in_order
 from zoo.site.rendering import Renderer
-from zoo.site.scatter import MARKS, Axis, Point, scatter, shown
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 
@@ -65,33 +62,17 @@ def test_every_cell_has_its_value_or_the_reason_why_there_is_none() -> None:
     assert by_name["init_rn50"]["released"] == by_name["init_rn50"]["licence"] == "not applicable"
 
 
-def test_an_encoder_of_the_users_is_marked_and_markup_in_its_name_is_text() -> None:
-    entry = some().entries["dino_vitS16"]
-    name = '<script>alert("1")</script>'
-    hostile = replace(entry, subject=replace(entry.subject), file="x", is_mine=True)
-    contents = replace(some(), entries={name: hostile}, title=name)
-    text, rows = table(contents)
-    assert rows[0]["encoder"].endswith(" yours") and "from your own folder" in text
-    assert "<script>alert" not in text and "&lt;script&gt;alert" in text
-
-
 def test_data_of_scripts_has_exact_errors_and_leaves_out_what_is_wrong() -> None:
     renderer = Renderer(some())
-    path = encoder_data_script(some(), renderer)
-    assert encoder_data_script(some(), renderer) == path
+    [_] = first_page.files(some(), renderer)
     text = renderer.assets["encoders.js"].content.decode()
     data = json.loads(text.removeprefix("const ENCODERS = ").removesuffix(";\n"))
-    assert data == encoder_data(some()) and data["fields"] == list(FIELDS)
+    assert data["fields"] == list(FIELDS)
     rows = {row[0]: dict(zip(FIELDS, row, strict=True)) for row in data["rows"]}
     right = some().entries["dino_vitS16"].right
     assert right is not None and {s.name: rows["dino_vitS16"][s.name] for s in SETTINGS} == right.errors
     assert rows[WRONG]["wrong"] and rows[WRONG]["100%"] is None and rows[WRONG]["usability"] is None
     assert rows["dino_vitS16"]["reported"]["linear"] == "77.0*" and rows["init_rn50"]["licence"] is None
-
-
-def test_encoders_without_scores_have_a_page_without_a_plot() -> None:
-    text, rows = table(gather(only=("beit3_vitB16",)))
-    assert len(rows) == 1 and '<section aria-labelledby="score" hidden>' in text
 
 
 def test_encoders_measured_on_other_data_alone_are_listed_by_their_errors_there() -> None:
@@ -104,55 +85,3 @@ def test_encoders_measured_on_other_data_alone_are_listed_by_their_errors_there(
     assert '<option value="on digits">error on digits, all labels (' in text
     row = dict(zip(FIELDS, encoder_data(contents)["rows"][0], strict=True))
     assert row["100%"] == errors[row["id"]] and row["elsewhere"]["shapes"] == row["100%"]
-
-
-def test_reported_accuracies_are_drawn_where_nothing_is_measured() -> None:
-    text, _ = table(gather(only=("eva02_*",)))
-    assert (
-        "ImageNet-1K: reported accuracy, " in text
-        and "higher is better" in text
-        and "error with" not in text.partition("<table")[0]
-    )
-
-
-POINTS = [
-    Point(id="a", label="a", href="a.html", x=10.0, y=20.0, group=1, low=18.0, high=22.0),
-    Point(id="b", label="b", href="b.html", x=100.0, y=10.0, group=8, hollow=True),
-    Point(id="c", label="c", href="c.html", x=1000.0, y=15.0, group=2),
-]
-
-
-def test_a_scatter_has_marks_intervals_a_front_and_a_legend_of_the_groups_that_occur() -> None:
-    axes = Axis("size", "log", "count", "low"), Axis("error, %", "linear", "percent", "low")
-    figure = html5lib.parseFragment(
-        str(scatter(POINTS, *axes, title="T", description="D", groups=list("ABCDEFGH"), front=True)),
-        namespaceHTMLElements=False,
-    )
-    classes = [one.get("class") for one in figure.iter() if one.get("class")]
-    assert [classes.count(one) for one in ("f1", "interval s1", "hollow s8", "front")] == [2, 1, 1, 1]
-    assert ["".join(one.itertext()) for one in figure.iter("li")] == ["A", "B", "H"]
-    [front] = (one.get("d") for one in figure.iter() if one.get("class") == "front")
-    assert front.count("H") == front.count("V") == 1  # c is beaten by b in both directions
-    assert len(set(MARKS)) == 8
-    assert not any(one.get("style") for one in figure.iter())
-
-
-@pytest.mark.parametrize(
-    ("value", "axis", "text"),
-    [
-        (2019 + 11 / 12, Axis("", format="month"), "2019-12"),
-        (2020.0, Axis("", format="month"), "2020-01"),
-        (0.123456, Axis("", format="number"), "0.1235"),
-        (632_045_800, Axis("", format="count"), "632M"),
-        (-0.04, Axis("", format="percent"), "0.0"),
-    ],
-)
-def test_values_of_axes_as_text(value: float, axis: Axis, text: str) -> None:
-    assert shown(value, axis) == text
-
-
-def test_points_of_equal_values_have_an_axis() -> None:
-    same = [replace(one, x=5.0, y=5.0, low=None, high=None) for one in POINTS]
-    for kind in ("linear", "log"):
-        axis = Axis("value", kind)  # type: ignore[arg-type]
-        assert "NaN" not in str(scatter(same, axis, axis, title="", description="", groups=list("ABCDEFGH")))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.each import for_each
 from zoo.errors import QueryError
-from zoo.site.serving import HOST, SiteServer, open_browser
+from zoo.site.serving import HOST, SiteServer
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_files_come_with_their_type_in_utf_8_and_are_asked_for_again(port: int) 
     assert asked(port, "/", "POST")[0].status == 501
 
 
-@pytest.mark.parametrize("address", ["/../secret.html", "/%2e%2e/secret.html", "/..%2fsecret.html", "/data/", "/no"])
+@for_each(["/../secret.html", "/%2e%2e/secret.html", "/..%2fsecret.html", "/data/", "/no"])
 def test_no_address_leaves_the_folder_and_no_folder_is_listed(address: str, port: int) -> None:
     with socket.create_connection((HOST, port), timeout=10) as connection:  # as it is, which no client would send
         connection.sendall(f"GET {address} HTTP/1.0\r\n\r\n".encode())
@@ -66,12 +67,5 @@ def test_a_port_that_is_taken_is_refused() -> None:
         other.bind((HOST, 0))
         other.listen()
         taken = other.getsockname()[1]
-        with pytest.raises(QueryError, match=rf"Port {taken} of 127\.0\.0\.1 is taken, expected a free one"):
+        with pytest.raises(QueryError, match=f"Port {taken}"):
             SiteServer(taken)
-
-
-def test_without_a_screen_no_browser_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.platform", "linux")
-    for variable in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
-        monkeypatch.delenv(variable, raising=False)
-    assert not open_browser("http://127.0.0.1:1/")

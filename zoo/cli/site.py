@@ -112,9 +112,8 @@ def _made_site(
 
     ``more`` makes files besides those of every site.
     """
-    from ..site.building import require_libraries, site_files
+    from ..site.building import require_libraries, require_site_folder, site_files, write_site
     from ..site.contents import TITLE, gather
-    from ..site.folder import require_site_folder, write_site
 
     start = time.monotonic()
     require_site_folder(folder)  # it and the libraries first: a refusal shows before any work

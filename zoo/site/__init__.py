@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING
 from ..optional import lazy
 
 if TYPE_CHECKING:
+    from .building import Written as Written
     from .building import site_files as site_files
+    from .building import write_site as write_site
     from .contents import Contents as Contents
     from .contents import gather as gather
-    from .folder import Written as Written
-    from .folder import write_site as write_site
     from .rendering import File as File
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
-            "building": ["site_files"],
+            "building": ["Written", "site_files", "write_site"],
             "contents": ["Contents", "gather"],
-            "folder": ["Written", "write_site"],
             "rendering": ["File"],
         },
     )

@@ -1,4 +1,4 @@
-"""``about.html``: whose numbers the site shows, how they were come by, and what they do not say."""
+"""``about.html``: sources of the numbers, how they were measured, and their limits."""
 
 from __future__ import annotations
 
@@ -8,56 +8,10 @@ from collections.abc import Iterator
 from ..analysis.label_budget import N_CLASSES
 from ..cards.wording import label_of, meanings
 from ..results.values import PUBLISHED_SOURCE, SETTINGS
-from ..version import __version__
-from .assets import ThirdParty, third_party
 from .contents import TITLE, Contents
-from .rendering import File, Renderer
+from .rendering import DATATABLES, File, Renderer, third_party
 
 PAGE = "about.html"
-BIBTEX = f"""\
-@software{{ssl_zoo,
-  title   = {{SSL Zoo}},
-  author  = {{{{SSL Zoo contributors}}}},
-  version = {{{__version__}}},
-  license = {{MIT}}
-}}
-
-@inproceedings{{dubois2023evaluating,
-  title     = {{Evaluating Self-Supervised Learning via Risk Decomposition}},
-  author    = {{Dubois, Yann and Hashimoto, Tatsu and Liang, Percy}},
-  booktitle = {{Proceedings of the 40th International Conference on Machine Learning}},
-  year      = {{2023}},
-  url       = {{https://arxiv.org/abs/2302.03068}}
-}}"""
-"""What to cite, as ``CITATION.cff`` has it."""
-
-COMPONENTS = (
-    (
-        "approximation",
-        "R_ΦF",
-        "error of a supervised network of the same architecture (its twin) on its own training images",
-        "what the architecture cannot represent",
-    ),
-    (
-        "usability",
-        "R_AF - R_ΦF",
-        "R_AF: error of the linear probe on its own training images",
-        "what a linear probe cannot get out of features that were learnt without labels",
-    ),
-    (
-        "probe generalization",
-        "R_AS - R_AF",
-        "R_AS: error of the probe on training images that were held out from it",
-        "what the probe loses because its labels are finitely many",
-    ),
-    (
-        "encoder generalization",
-        "R_US - R_AS",
-        "R_US: error of the probe on the validation images",
-        "what is lost because the encoder saw finitely many images",
-    ),
-)
-"""Name, how it is computed, what the symbols are, and what it says; together they are R_US."""
 
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
@@ -78,9 +32,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         settings=SETTINGS,
         n_classes=N_CLASSES,
         published=PUBLISHED_SOURCE,
-        components=COMPONENTS,
-        software=list(_software(third_party())),
-        bibtex=BIBTEX,
+        software=[(*one, DATATABLES) for one in third_party()],
         made_with=_command(contents),
         facts=[*_facts()],
     )
@@ -92,12 +44,6 @@ def _facts() -> Iterator[tuple[str, str, str]]:
         part, _, name = fact.rpartition(".")
         label, unit = label_of(name)
         yield part or "card", label, f"{meaning}, in{unit}" if unit else meaning
-
-
-def _software(found: list[ThirdParty]) -> Iterator[tuple[str, str, str, str]]:
-    """Name, version, licence and files of each piece."""
-    for one in found:
-        yield one.name, one.version, one.licence, ", ".join(one.files)
 
 
 def _command(contents: Contents) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.label_budget import LEVEL, N_CLASSES, HeldOutError, Noise, PredictedError, held_out_error
+from ..analysis.label_budget import LEVEL, N_CLASSES, HeldOutError, Noise, held_out_error
 from ..cards.licences import LICENCE_WORDS
 from ..cards.schema import Missing, fact_text
 from ..choosing.budget_ranking import (
@@ -43,8 +42,8 @@ from ..choosing.figures import pareto
 from ..results.facts import points, short_number
 from ..results.values import SETTINGS
 from .contents import Contents
+from .drawing import Axis, Point, scatter
 from .rendering import File, Renderer, encoder_page
-from .scatter import Axis, Point, scatter
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -55,7 +54,7 @@ STEPS = (
 )  # fmt: skip
 """Labels of ImageNet at which the slider stops, from one a class to all; the measured settings are among them."""
 START = 12_811
-"""Labels with which the page begins: measured, and as many as people tend to have."""
+"""Labels with which the page begins: measured, and a usual number."""
 FRONT_GROUPS = ("on the front", "not beaten beyond a tie", "beaten")
 _LISTED = 50  # encoders of a table of one setting
 _N_NEXT = 3  # encoders that the next command measures
@@ -89,18 +88,21 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         if entry.summary is None and entry.card.objective.mode not in NO_CANDIDATES
     ]
     common: dict[str, Any] = {
+        "title": "Choose an encoder for your number of labels",
+        "kind": "choose",
         "n_unmeasured": len(unmeasured),
         "n_reported": sum(bool(entry.reported) for entry in unmeasured),
     }
     answers = {n: zoo.answered(n) for n in (START, *(setting.n_labels for setting in SETTINGS))}
     start = answers[START]
     if not start.ranked:
-        yield _page(renderer, [], answer=None, why=start.why_nobody, **common)
+        yield renderer.page("choose.html.jinja", "choose.html", answer=None, why=start.why_nobody, **common)
         return
     budget, sets = zoo.budget()
-    yield _page(
-        renderer,
-        [renderer.data("budget.js", "BUDGET", budget)],
+    yield renderer.page(
+        "choose.html.jinja",
+        "choose.html",
+        scripts=[renderer.data("budget.js", "BUDGET", budget)],
         answer=start,
         rows=_rows(start, contents),
         words=how_sure(start),
@@ -146,11 +148,6 @@ def on_front(ranked: Sequence[Ranked], size: Callable[[Ranked], float]) -> list[
         1 if place in front else 3 if any(size(other) <= size(one) and is_worse(one, other) for other in ranked) else 2
         for place, one in enumerate(ranked)
     ]
-
-
-def _page(renderer: Renderer, scripts: list[str], **values: Any) -> File:
-    title = "Choose an encoder for your number of labels"
-    return renderer.page("choose.html.jinja", "choose.html", title=title, kind="choose", scripts=scripts, **values)
 
 
 class _Zoo:
@@ -240,81 +237,47 @@ def _step(
     own: Sequence[Noise | None],
     trial: HeldOutError | None,
 ) -> dict[str, Any]:
-    """One stop of the slider: for each encoder its error and standard deviations in points, null where not known."""
-    of = dict(zip([one.card.id for one in here], zip(here, own, strict=True), strict=True))
-    errors: list[float | None] = []
-    alone: list[float | None] = []
-    laws: list[float] = []
-    kinds = ""
-    for name in ids:
-        one, noise = of.get(name, (None, None))
-        errors.append(None if one is None else _exact(one.predicted))
-        alone.append(None if noise is None else round(math.hypot(noise.images, noise.prediction), 4))
-        laws.append(0.0 if noise is None else round(noise.law, 3))
-        kinds += "-" if one is None else _KINDS[one.predicted.kind]
+    """One stop of the slider: for each encoder its error and standard deviations in points, null where not known.
+
+    Measured errors have every digit, as in other tables; predictions have more digits than are shown.
+    """
+    known = {one.card.id: (one.predicted, noise) for one, noise in zip(here, own, strict=True)}
+    of = [known.get(name, (None, None)) for name in ids]
+    noises = [noise for _, noise in of]
+    laws = [0.0 if one is None else round(one.law, 3) for one in noises]
     usual = usual_prediction(here) if here else None
     return {
         "labels": n_labels,
         "text": labels_in_words(n_labels),
         "kind": None if usual is None else usual.kind,
         "words": [] if usual is None else origin_words(usual, own, trial),
-        "kinds": kinds,
-        "error": errors,
-        "alone": alone,
+        "kinds": "".join("-" if one is None else _KINDS[one.kind] for one, _ in of),
+        "error": [one and (one.error if one.kind == "measured" else round(one.error, 5)) for one, _ in of],
+        "alone": [one and round(math.hypot(one.images, one.prediction), 4) for one in noises],
         "law": laws if any(laws) else None,
     }
 
 
-def _exact(predicted: PredictedError) -> float:
-    """Every digit of what was measured, as in other tables; of predictions, more digits than are shown."""
-    return predicted.error if predicted.kind == "measured" else round(predicted.error, 5)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """An encoder in a table."""
-
-    id: str
-    href: str
-    is_mine: bool
-    is_wrong: bool
-    is_first: bool  # shares the first place, maybe with nobody
-    is_tie: bool
-    rank: str
-    error: str
-    interval: str
-    best: str
-    kind: str
-    parameters: str
-    dim: int
-    licence: str
-    is_licensed: bool
-
-
-def _rows(answer: Answer, contents: Contents) -> list[_Row]:
-    rows = []
-    for one in answer.ranked:
-        card, entry = one.candidate.card, contents.entries[one.candidate.card.id]
-        rows.append(
-            _Row(
-                id=card.id,
-                href=encoder_page(entry),
-                is_mine=entry.is_mine,
-                is_wrong=bool(one.candidate.errata),
-                is_tie=one.is_tie and answer.n_ties > 1,
-                is_first=one.is_tie,
-                rank=one.rank_text,
-                error=points(one.error),
-                interval=one.interval_text,
-                best=one.best_text,
-                kind=one.candidate.predicted.kind,
-                parameters=short_number(card.architecture.n_parameters),
-                dim=card.representation.dim,
-                licence=fact_text(card.licence.weights),
-                is_licensed=not isinstance(card.licence.weights, Missing),
-            )
-        )
-    return rows
+def _rows(answer: Answer, contents: Contents) -> list[dict[str, Any]]:
+    """The encoders of a table."""
+    return [
+        {
+            "entry": contents.entries[one.candidate.card.id],
+            "href": encoder_page(contents.entries[one.candidate.card.id]),
+            "is_wrong": bool(one.candidate.errata),
+            "is_tie": one.is_tie and answer.n_ties > 1,
+            "is_first": one.is_tie,  # shares the first place
+            "rank": one.rank_text,
+            "error": points(one.error),
+            "interval": one.interval_text,
+            "best": one.best_text,
+            "kind": one.candidate.predicted.kind,
+            "parameters": short_number(one.candidate.card.architecture.n_parameters),
+            "licence": fact_text(one.candidate.card.licence.weights),
+            "is_licensed": not isinstance(one.candidate.card.licence.weights, Missing),
+        }
+        for one in answer.ranked
+    ]
 
 
 def _figure(
@@ -329,7 +292,6 @@ def _figure(
         marks.append(
             Point(
                 id=name,
-                label=name,
                 href=encoder_page(contents.entries[name]),
                 x=size(one),
                 y=one.error,

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..cards.gates import access_words
 from ..cards.licences import commercial_words, plain_words
-from ..cards.schema import COLUMNS, EncoderCard, Missing, fact_text
+from ..cards.schema import COLUMNS, Missing, fact_text
 from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean
 from ..results.vocabulary import METRICS
 from .contents import Contents, Entry, public
-from .drawing import Scale, element, linear_ticks, log_ticks, plain
+from .drawing import MARKS, Scale, element, linear_ticks, log_ticks, plain, swatch
 from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
 from .rendering import File, Renderer, encoder_page
-from .scatter import MARKS
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -40,39 +39,32 @@ NOT_COMPARED = (
 )  # fmt: skip
 """Columns of listings that another line says, in words or as marks of its numbers."""
 
-_LOW, _HIGH = "lowest", "highest"
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Lines that belong together."""
-
-    title: str
-    note: str = ""
+_LOW = "lowest"
 
 
 SECTIONS = {
-    "errors": Section("Error of a linear probe on ImageNet-1K", "percent, lower is better"),
-    "components": Section(
+    "errors": ("Error of a linear probe on ImageNet-1K", "percent, lower is better"),
+    "components": (
         "Components of the error with all labels",
         f"percentage points, signed, lower is better; bars from {LEFT:g} to {RIGHT:g}",
     ),
-    "elsewhere": Section(
+    "elsewhere": (
         "Measured beside the study",
         "by the protocol and on the data set named; with 95 % intervals, or the range over seeds, and tied where they "
         "overlap",
     ),
-    "reported": Section(
+    "reported": (
         "Reported by others",
-        "accuracies in percent, higher is better; * printed by somebody by a recipe of their own, *! and doubtful. "
+        "accuracies in percent, higher is better; * reported, by recipes of their own, *! and doubtful. "
         "Recipes differ, so that no best one is marked",
     ),
-    "network": Section("Network, features and cost"),
-    "method": Section("Method"),
-    "training": Section("Images and training"),
-    "licence": Section("Licence and access"),
-    "origin": Section("Where it comes from"),
+    "network": ("Network, features and cost", ""),
+    "method": ("Method", ""),
+    "training": ("Images and training", ""),
+    "licence": ("Licence and access", ""),
+    "origin": ("Where it comes from", ""),
 }
+"""Lines that belong together: title and note."""
 _OF_PARTS = {  # section of zoo.cards.schema.COLUMNS -> section here
     "ssl": "method",
     "model": "network",
@@ -174,7 +166,7 @@ class Line:
     meaning: str
     unit: str
     section: str  # a key of SECTIONS
-    best: str  # "lowest", "highest", or "" where neither is better
+    best: str  # "lowest", or "" where neither direction is better
     colour: Colour | None  # of bars
     cells: tuple[Cell, ...]
 
@@ -187,8 +179,7 @@ class Line:
 def lines(entries: Sequence[Entry]) -> list[Line]:
     """Every line, by section."""
     found = [_of_fact(fact, entries) for fact in FACTS.values() if fact.name not in NOT_COMPARED]
-    found += [_of_words(name, *about, entries) for name, about in _WORDS.items()]
-    found += _elsewhere(entries)
+    found += [*_of_words(entries), *_elsewhere(entries)]
     places = list(SECTIONS)
     return sorted(found, key=lambda line: places.index(line.section))
 
@@ -241,52 +232,40 @@ def _risk_cell(fact: Fact, entry: Entry) -> Cell:
     return Cell(text, float(value), contends=not (assumed or subject.is_wrong))
 
 
-def _licence_words(card: EncoderCard) -> str | Missing:
-    licence = card.licence.weights
-    return licence if isinstance(licence, Missing) else plain_words(licence)
+def _of_words(entries: Sequence[Entry]) -> Iterator[Line]:
+    """Lines that are no column of listings."""
+    told: list[tuple[str, str, str, str, Callable[[Entry], str | Missing]]] = [
+        (
+            "licence_words", "licence", "in plain words", "what that licence means; no legal advice: read its text",
+            lambda entry: _said(entry.card.licence.weights, plain_words),
+        ),
+        (
+            "commercial_words", "licence", "commercial use",
+            "whether the licence of the weights allows it: yes, no, under conditions, unknown",
+            lambda entry: _said(entry.card.commercial_use, commercial_words),
+        ),
+        (
+            "access_words", "licence", "who is given the weights", "and where to ask",
+            lambda entry: access_words(entry.card),
+        ),
+        (
+            "result_errata", "errors", "known faults",
+            f"what is wrong or doubtful about these numbers; those to leave out have a{WRONG}", _result_errata,
+        ),
+    ]  # fmt: skip
+    for name, section, label, meaning, text in told:
+        words = [text(entry) for entry in entries]
+        cells = tuple(Cell(one.value, is_missing=True) if isinstance(one, Missing) else Cell(one) for one in words)
+        yield Line(name, label, meaning, "", section, "", None, cells)
 
 
-def _commercial_words(card: EncoderCard) -> str | Missing:
-    use = card.commercial_use
-    return use if isinstance(use, Missing) else commercial_words(use)
+def _said(value: Any, words: Callable[[Any], str]) -> str | Missing:
+    return value if isinstance(value, Missing) else words(value)
 
 
 def _result_errata(entry: Entry) -> str:
     known = entry.summary.errata if entry.summary is not None else ()
     return " ".join(f"{one.kind}: {one.reason}" for one in known) or "none"
-
-
-_Words = tuple[str, str, str, Callable[[Entry], str | Missing]]
-_WORDS: dict[str, _Words] = {  # lines that are no column of listings: section, label, meaning, text
-    "licence_words": (
-        "licence", "in plain words", "what that licence means; no legal advice: read its text",
-        lambda entry: _licence_words(entry.card),
-    ),
-    "commercial_words": (
-        "licence", "commercial use", "whether the licence of the weights allows it: yes, no, under conditions, unknown",
-        lambda entry: _commercial_words(entry.card),
-    ),
-    "access_words": (
-        "licence", "who is given the weights", "and where to ask", lambda entry: access_words(entry.card),
-    ),
-    "result_errata": (
-        "errors", "known faults", f"what is wrong or doubtful about these numbers; those to leave out have a{WRONG}",
-        _result_errata,
-    ),
-}  # fmt: skip
-
-
-def _of_words(
-    name: str,
-    section: str,
-    label: str,
-    meaning: str,
-    text: Callable[[Entry], str | Missing],
-    entries: Sequence[Entry],
-) -> Line:
-    told = [text(entry) for entry in entries]
-    cells = tuple(Cell(one.value, is_missing=True) if isinstance(one, Missing) else Cell(one) for one in told)
-    return Line(name, label, meaning, "", section, "", None, cells)
 
 
 _PROBE_METRICS = {
@@ -299,42 +278,38 @@ _PROBE_METRICS = {
     "encoder_generalization": "encoder generalization",
 }
 _BY_LABELS = re.compile(r"train (?:-> val|(\S+(?:-shot|%)) -> val)")  # splits: all labels, a class, or a share
-_Quantity = tuple[str, str, str, str, str]  # data set, metric, split, protocol, source
 
 
-def _elsewhere(entries: Sequence[Entry]) -> list[Line]:
+def _elsewhere(entries: Sequence[Entry]) -> Iterator[Line]:
     """Errors of probes and their components that are not of the published study, a line a quantity."""
-    found: dict[_Quantity, dict[str, tuple[SeedMean, bool]]] = {}
+    found: dict[tuple[str, ...], dict[str, SeedMean]] = {}
     for entry in entries:
         for mean in entry.means:
             if mean.metric in _PROBE_METRICS and "(" not in mean.protocol and _BY_LABELS.fullmatch(mean.split):
-                key = (mean.dataset, mean.metric, mean.split, mean.protocol, mean.source)
-                found.setdefault(key, {})[entry.id] = (mean, mean in entry.own_means)
+                quantity = (mean.dataset, mean.metric, mean.split, mean.protocol, mean.source)
+                found.setdefault(quantity, {})[entry.id] = mean
     metrics = list(_PROBE_METRICS)
 
-    def order(key: _Quantity) -> tuple[Any, ...]:
+    def order(key: tuple[str, ...]) -> tuple[Any, ...]:
         dataset, metric, split, protocol, source = key
-        most = max(mean.n_train or 0 for mean, _ in found[key].values())
+        most = max(mean.n_train or 0 for mean in found[key].values())
         return dataset != IMAGENET, dataset, metrics.index(metric), protocol, source, -most, split
 
-    made = []
     for key in sorted(found, key=order):
         dataset, metric, split, protocol, source = key
         setting = (match := _BY_LABELS.fullmatch(split)) and match[1]
         label = f"{dataset}: {_PROBE_METRICS[metric]}" + (f", {setting}" if setting else "")
         meaning = f"{METRICS[metric].meaning}; {protocol}, {source}"
-        cells = tuple(_mean_cell(found[key].get(entry.id)) for entry in entries)
-        made.append(Line("/".join(key), label, meaning, METRICS[metric].unit, "elsewhere", _LOW, None, cells))
-    return made
+        cells = tuple(_mean_cell(entry, found[key].get(entry.id)) for entry in entries)
+        yield Line("/".join(key), label, meaning, METRICS[metric].unit, "elsewhere", _LOW, None, cells)
 
 
-def _mean_cell(found: tuple[SeedMean, bool] | None) -> Cell:
-    if found is None:
+def _mean_cell(entry: Entry, mean: SeedMean | None) -> Cell:
+    if mean is None:
         return Cell("not measured", is_missing=True)
-    mean, is_own = found
     reach = None if mean.low is None or mean.high is None else (mean.low, mean.high)
     interval = "" if reach is None else f" ({points(reach[0])} to {points(reach[1])})"
-    return Cell(points(mean.value) + interval + ", yours" * is_own, mean.value, reach=reach)
+    return Cell(points(mean.value) + interval + ", yours" * (mean in entry.own_means), mean.value, reach=reach)
 
 
 # --- what of a line is shown for some encoders; the script has the same rules ---
@@ -348,14 +323,14 @@ def is_shown(line: Line, chosen: Sequence[Cell]) -> bool:
 
 
 def best_of(line: Line, chosen: Sequence[Cell]) -> list[str]:
-    """The mark of each cell: "lowest" or "highest", with ties, and "" where there is nothing to say.
+    """The mark of each cell: "lowest", with ties, or "".
 
     Cells tie that show the same number, or whose interval overlaps that of the best one. No cell is marked if all tie.
     """
     known = [cell for cell in chosen if line.best and cell.value is not None and cell.contends]
     if not known:
         return [""] * len(chosen)
-    best = (min if line.best == _LOW else max)(known, key=lambda cell: cell.value or 0.0)
+    best = min(known, key=lambda cell: cell.value or 0.0)
     first = [cell for cell in known if cell.text == best.text or _overlap(cell.reach, best.reach)]
     if len(first) == len(known):
         return [""] * len(chosen)
@@ -392,12 +367,15 @@ def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
 _WIDTH, _HEIGHT, _TOP, _FLOOR, _SIDE = 640.0, 330.0, 48.0, 272.0, 52.0
 
 
-@dataclass(frozen=True, slots=True)
 class _Frame:
     """Where errors and labels are in the figure, for all encoders."""
 
-    across: Scale
-    up: Scale
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        errors = [error for entry in entries if entry.right is not None for error in entry.right.errors.values()]
+        labels = [setting.n_labels for setting in SETTINGS]
+        low, high = (min(errors), max(errors)) if errors else (0.0, 100.0)
+        self.across = Scale(min(labels) / 1.3, max(labels) * 1.3, _SIDE, _WIDTH - 12, "log")
+        self.up = Scale(max(0.0, low - 5), min(100.0, high + 5), _FLOOR, _TOP)
 
     def places(self, entry: Entry) -> list[str]:
         """The points of an encoder's errors, in the order of labels; those to leave out are not drawn."""
@@ -405,16 +383,6 @@ class _Frame:
             return []
         known = [(one.n_labels, entry.right.errors[one.name]) for one in SETTINGS if one.name in entry.right.errors]
         return [f"{self.across(n):.1f},{self.up(error):.1f}" for n, error in sorted(known)]
-
-
-def _frame(entries: Iterable[Entry]) -> _Frame:
-    errors = [error for entry in entries if entry.right is not None for error in entry.right.errors.values()]
-    labels = [setting.n_labels for setting in SETTINGS]
-    low, high = (min(errors), max(errors)) if errors else (0.0, 100.0)
-    return _Frame(
-        Scale(min(labels) / 1.3, max(labels) * 1.3, _SIDE, _WIDTH - 12, "log"),
-        Scale(max(0.0, low - 5), min(100.0, high + 5), _FLOOR, _TOP),
-    )
 
 
 def _curves(frame: _Frame, chosen: Sequence[Entry]) -> Markup:
@@ -447,12 +415,6 @@ def _curves(frame: _Frame, chosen: Sequence[Entry]) -> Markup:
     return element("svg", {**attributes, "aria-labelledby": "curves-caption"}, *drawn)
 
 
-def swatch(place: int) -> Markup:
-    """Colour and shape of the encoder at that place."""
-    mark = element("path", {"class": f"f{place + 1}", "d": f"M8,8{MARKS[place]}"})
-    return element("svg", {"class": "swatch", "viewBox": "0 0 16 16", "aria-hidden": "true"}, mark)
-
-
 # --- the page ---
 
 
@@ -483,14 +445,13 @@ def shown_sections(
             if line.section != key or not is_shown(line, cells):
                 continue
             marks, less = best_of(line, cells), differences(line, cells)
-            bars = [_bar(line.colour, cell) for cell in cells]
+            bars = [
+                None if line.colour is None or cell.value is None else bar(Part(line.colour, cell.value))
+                for cell in cells
+            ]
             rows.append({"line": line, "cells": list(zip(cells, marks, less, bars, strict=True))})
         if rows:
             yield {"section": section, "rows": rows}
-
-
-def _bar(colour: Colour | None, cell: Cell) -> Markup | None:
-    return None if colour is None or cell.value is None else bar(Part(colour, cell.value))
 
 
 def script_data(
@@ -519,7 +480,7 @@ def script_data(
         "file": {str(n): entry.file for n, entry in enumerate(entries) if entry.file != entry.id},
         "mine": [n for n, entry in enumerate(entries) if entry.is_mine],
         "own": [entries.index(entry) for entry in chosen],
-        "sections": [[one.title, one.note] for one in SECTIONS.values()],
+        "sections": list(SECTIONS.values()),
         "lines": shared,
         "curves": curves,
         "scale": [LEFT, RIGHT],
@@ -544,7 +505,7 @@ def _runs(values: Sequence[int]) -> list[int]:
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The page, and its data as a script."""
     entries = list(contents.entries.values())
-    made, frame = lines(entries), _frame(entries)
+    made, frame = lines(entries), _Frame(entries)
     chosen, how = picked(contents)
     data = renderer.data("facts.js", "FACTS", script_data(made, entries, frame, chosen))
     templates = [
@@ -559,7 +520,8 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         kind="compare",
         scripts=(data,),
         chosen=[
-            (entry, encoder_page(entry), swatch(place), bool(frame.places(entry))) for place, entry in enumerate(chosen)
+            (entry, encoder_page(entry), swatch(place), bool(frame.places(entry)))
+            for place, entry in enumerate(chosen, start=1)
         ],
         how=how,
         most=MOST,
@@ -568,5 +530,5 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         curves=_curves(frame, chosen),
         is_drawn=any(map(frame.places, chosen)),
         templates=templates,
-        swatches=list(map(swatch, range(MOST))),
+        swatches=[swatch(place) for place in range(1, MOST + 1)],
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 from ..cards.catalogue import catalogue
@@ -63,11 +63,6 @@ class Entry:
         """Its risks on ImageNet-1K that no erratum excludes."""
         return self.subject.summary
 
-    @property
-    def is_measured(self) -> bool:
-        """True if anything was measured of it."""
-        return self.summary is not None or bool(self.means)
-
 
 @dataclass(frozen=True, slots=True)
 class Contents:
@@ -105,14 +100,13 @@ def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TI
     """
     with shipped_only():
         shipped = set(catalogue().with_unlisted)
-        found = None if with_mine else _entries(only, shipped)
-    if found is None:
+    with nullcontext() if with_mine else shipped_only():
         found = _entries(only, shipped)
     return Contents(title, {entry.id: entry for entry in found}, with_mine, tuple(only))
 
 
 def public(fact: Fact, subject: Subject) -> Any:
-    """A fact as everybody may read it: the page of a release without keys in its address, no path of this machine."""
+    """A fact without what is private: keys in the address of a release, paths of this machine."""
     value = fact.of(subject)
     return shown(portable(value)) if fact.name == "where" and isinstance(value, str) else value
 
@@ -124,58 +118,49 @@ def _entries(only: Sequence[str], shipped: Collection[str]) -> list[Entry]:
     ids = _chosen(only, [one for one in everyone if cards.lists(one)], everyone)
     with shipped_only():
         shipped_means = set(seed_means(ids))
-    means: dict[str, list[SeedMean]] = {}
+    means: defaultdict[str, list[SeedMean]] = defaultdict(list)
     for mean in seed_means(ids):
-        means.setdefault(mean.encoder, []).append(mean)
-    reported: dict[str, list[ReportedNumber]] = {}
+        means[mean.encoder].append(mean)
+    reported: defaultdict[str, list[ReportedNumber]] = defaultdict(list)
     for number in reported_numbers():
-        reported.setdefault(number.encoder, []).append(number)
+        reported[number.encoder].append(number)
     probed = dict.fromkeys(
         mean.dataset for some in means.values() for mean in some if mean.metric == PROBE and mean.dataset != IMAGENET
     )
     elsewhere = {dataset: summaries(exclude_wrong=True, dataset=dataset, encoders=ids) for dataset in probed}
     costs = shipped_costs()
     files = file_names(ids)
-    entries = []
-    for subject in subjects(ids, with_risks=True, exclude_wrong=True):
-        one = subject.id
-        own = means.get(one, [])
-        entries.append(
-            Entry(
-                file=files[one],
-                subject=subject,
-                means=tuple(own),
-                own_means=frozenset(mean for mean in own if mean not in shipped_means),
-                reported=tuple(reported.get(one, ())),
-                cost=costs.get(one) or cost_of(subject.card),
-                is_mine=one not in shipped,
-                elsewhere={dataset: found[one] for dataset, found in elsewhere.items() if one in found},
-            )
+    return [
+        Entry(
+            file=files[subject.id],
+            subject=subject,
+            means=tuple(means[subject.id]),
+            own_means=frozenset(mean for mean in means[subject.id] if mean not in shipped_means),
+            reported=tuple(reported[subject.id]),
+            cost=costs.get(subject.id) or cost_of(subject.card),
+            is_mine=subject.id not in shipped,
+            elsewhere={dataset: some[subject.id] for dataset, some in elsewhere.items() if subject.id in some},
         )
-    return entries
+        for subject in subjects(ids, with_risks=True, exclude_wrong=True)
+    ]
 
 
 def _chosen(patterns: Sequence[str], listed: Sequence[str], everyone: Sequence[str]) -> list[str]:
-    """Ids that the patterns find, in their order; QueryError for a pattern that finds none.
-
-    Encoders of experiments are found by patterns that find no other.
-    """
+    """Ids that the patterns find, in their order; encoders of experiments by patterns that find no other."""
     if not patterns:
         return list(listed)
     found: set[str] = set()
     for pattern in patterns:
-        matching = set(_like(pattern, listed) or _like(pattern, everyone))
+        is_like = re.compile(translate(pattern.casefold())).match
+        matching = [one for one in listed if is_like(one.casefold())]
+        matching = matching or [one for one in everyone if is_like(one.casefold())]
         if not matching:
             raise QueryError(
                 f"No encoder has a name like {pattern!r}, expected an id or a glob such as 'dino_*'; run 'zoo list' to "
                 "see them all."
             )
-        found |= matching
+        found.update(matching)
     return [one for one in everyone if one in found]
-
-
-def _like(pattern: str, ids: Iterable[str]) -> list[str]:
-    return [one for one in ids if fnmatchcase(one.casefold(), pattern.casefold())]
 
 
 def file_names(ids: Iterable[str]) -> dict[str, str]:

@@ -10,9 +10,10 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 from ..cards.costs import BATCH_SIZE, Cost, memory_bytes
 from ..cards.licences import LICENCES, licence_ids
@@ -30,11 +31,12 @@ from ..results.printed import PrintedCheckpoint, PrintedNumber, clid_checkpoints
 from ..results.reported import reported_numbers
 from ..results.rows import errata, read_rows
 from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, published_rows
-from ..results.values import SETTINGS, Key, ResultErratum, Row, Summary, key_of
+from ..results.values import SETTINGS, ResultErratum, Row, Summary, key_of
 from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS
 from .contents import Contents, public
 from .rendering import File, Renderer, encoder_page
 
+T = TypeVar("T")
 REASONS = tuple(reason.value for reason in Missing)
 """What stands in a cell of a CSV file instead of a fact that has no value."""
 
@@ -138,7 +140,7 @@ def _compact(value: Any) -> str:
 # --- the tables ---
 
 _ID = Field("encoder", "text", "id of the encoder")
-_MINE = Field("mine", "true or false", "it comes from the folder of whoever made the site, and not with the zoo")
+_MINE = Field("mine", "true or false", "it is the site author's own, and does not come with the zoo")
 _WRONG = Field("is_wrong", "true or false", "an erratum says to leave it out")
 _LOWER = "lower is better"
 
@@ -146,7 +148,7 @@ _LOWER = "lower is better"
 def tables(contents: Contents) -> list[Table]:
     """Every table, of the encoders of the site and what was measured of them; the vocabularies last."""
     with contents.reading():
-        known = errata()
+        known = {one: number for number, one in enumerate(errata(), start=1)}
         rows = [row for row in read_rows(with_unlisted=True) if own_id(row.encoder) in contents.entries]
         return [
             _encoders(contents),
@@ -163,6 +165,12 @@ def tables(contents: Contents) -> list[Table]:
             _protocols(contents, rows),
             *_printed(),
         ]
+
+
+def _shipped(read: Callable[[], T]) -> T:
+    """What is read without the user's folder."""
+    with shipped_only():
+        return read()
 
 
 def direction(lower_is_better: bool | None) -> str:
@@ -185,13 +193,12 @@ def _encoders(contents: Contents) -> Table:
     )
     what = (
         "One row an encoder: the facts of its card, its errors and their components on ImageNet-1K without those that "
-        "an erratum says to leave out, and the accuracies that somebody reported."
+        "an erratum says to leave out, and reported accuracies."
     )
     return Table("encoders", what, tuple(columns), rows)
 
 
-def _risks(contents: Contents, known: Iterable[ResultErratum]) -> Table:
-    numbers = _numbers_of(known)
+def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> Table:
     components = ("approx", "usability", "approx_plus_usability", "probe_gen", "enc_gen")
     columns = [_ID]
     columns += [Field(_name(s.column), "number", f"{FACTS[s.column].meaning}; {_LOWER}", "percent") for s in SETTINGS]
@@ -205,7 +212,7 @@ def _risks(contents: Contents, known: Iterable[ResultErratum]) -> Table:
         Field("errata", "text", "numbers of the table result_errata that speak of this encoder", empty="none does"),
         _MINE,
     ]
-    shipped = _shipped_summaries() if contents.with_mine else None
+    shipped = _shipped(summaries)
     rows = []
     for entry in contents.entries.values():
         if (summary := entry.summary) is None:
@@ -218,8 +225,8 @@ def _risks(contents: Contents, known: Iterable[ResultErratum]) -> Table:
                 *(getattr(parts, _name(one), Missing.NOT_PUBLISHED) for one in components),
                 getattr(parts, "approximation_assumed", Missing.NOT_PUBLISHED),
                 entry.subject.is_wrong,
-                _JOINED.join(str(numbers[one]) for one in summary.errata) or None,
-                shipped is not None and _numbers(shipped.get(entry.id)) != _numbers(summary),
+                _JOINED.join(str(known[one]) for one in summary.errata) or None,
+                _risk_numbers(shipped.get(entry.id)) != _risk_numbers(summary),
             )
         )
     what = (
@@ -230,22 +237,13 @@ def _risks(contents: Contents, known: Iterable[ResultErratum]) -> Table:
     return Table("risks", what, tuple(columns), tuple(rows))
 
 
-def _numbers(summary: Summary | None) -> Any:
+def _risk_numbers(summary: Summary | None) -> Any:
     return summary and (summary.errors, summary.decomposition)
-
-
-def _shipped_summaries() -> Mapping[str, Summary]:
-    with shipped_only():
-        return summaries()
 
 
 def _name(column: str) -> str:
     """The clearer name of a column of risks."""
     return FACTS[column].other_name or column
-
-
-def _numbers_of(known: Iterable[ResultErratum]) -> dict[ResultErratum, int]:
-    return {one: number for number, one in enumerate(known, start=1)}
 
 
 _OF_ROWS = {  # column -> kind, meaning, unit, why it is empty
@@ -265,8 +263,7 @@ _OF_ROWS = {  # column -> kind, meaning, unit, why it is empty
 }  # fmt: skip
 
 
-def _results(contents: Contents, rows: Iterable[Row], known: Sequence[ResultErratum]) -> Table:
-    numbers = _numbers_of(known)
+def _results(contents: Contents, rows: Iterable[Row], known: Mapping[ResultErratum, int]) -> Table:
     columns = [Field(name, *about) for name, about in _OF_ROWS.items()]  # type: ignore[arg-type]
     columns += [
         _WRONG,
@@ -276,7 +273,7 @@ def _results(contents: Contents, rows: Iterable[Row], known: Sequence[ResultErra
         ),
         _MINE,
     ]  # fmt: skip
-    shipped = _shipped_keys() if contents.with_mine else None
+    shipped = set(map(key_of, _shipped(partial(read_rows, with_unlisted=True))))
     made = []
     for row in rows:
         about = [one for one in known if one.encoder != "*" and one.covers(row.encoder, row.metric)]
@@ -284,8 +281,8 @@ def _results(contents: Contents, rows: Iterable[Row], known: Sequence[ResultErra
             (
                 *(_of_row(row, name) for name in Row._fields),
                 any(one.exclude for one in known if one.covers(row.encoder, row.metric)),
-                _JOINED.join(str(numbers[one]) for one in about) or None,
-                shipped is not None and key_of(row) not in shipped,
+                _JOINED.join(str(known[one]) for one in about) or None,
+                key_of(row) not in shipped,
             )
         )
     what = (
@@ -302,11 +299,6 @@ def _of_row(row: Row, name: str) -> Any:
     if name in ("n_train", "seed"):
         return int(text)
     return Printed(text) if name in ("value", "ci_low", "ci_high") else text
-
-
-def _shipped_keys() -> Collection[Key]:
-    with shipped_only():
-        return set(map(key_of, read_rows(with_unlisted=True)))
 
 
 _DERIVED = {  # columns of the study's table that it derived from others: kind, meaning
@@ -367,7 +359,7 @@ _OF_REPORTED = {  # column -> kind, meaning, why it is empty
     "split": ("text", "of imagenet-1k: what was trained and tested on", "the source's own"),
     "value": ("number", "the number with every printed digit"),
     "unit": ("text", "of the value"),
-    "protocol": ("text", "how it was come by, as far as the source tells: the table protocols explains it"),
+    "protocol": ("text", "the protocol, as far as the source states it: see the table protocols"),
     "source": ("text", "repository, site or list that prints it; card: stated by the card"),
     "date": ("text", "when the source was read", "stated by the card"),
     "resolution": ("text", "side of the images in pixels", "the source does not say"),
@@ -385,25 +377,20 @@ def _reported(contents: Contents) -> Table:
         Field(name, kind, meaning, "see the column unit" if name == "value" else "", *empty)  # type: ignore[arg-type]
         for name, (kind, meaning, *empty) in _OF_REPORTED.items()
     ]
-    shipped = _shipped_reported() if contents.with_mine else None
+    shipped = {one.key for one in _shipped(reported_numbers)}
     rows = tuple(
         (
             *(Printed(one.printed) if name == "value" else getattr(one, name) or None for name in _OF_REPORTED),
-            shipped is not None and one.key not in shipped,
+            one.key not in shipped,
         )
         for entry in contents.entries.values()
         for one in entry.reported
     )
     what = (
-        "One row a number that somebody printed of an encoder, by a recipe of their own. None was measured by a "
+        "One row a reported number of an encoder, by a recipe of its own. None was measured by a "
         "protocol of the zoo, and two of one protocol need not be comparable."
     )
     return Table("reported", what, (*columns, _MINE), rows)
-
-
-def _shipped_reported() -> Collection[Key]:
-    with shipped_only():
-        return {one.key for one in reported_numbers()}
 
 
 _OF_COSTS = {  # field of Cost -> kind, meaning, unit
@@ -425,18 +412,17 @@ def _costs(contents: Contents) -> Table:
         Field(f"memory_{name}_bytes", "whole number", f"of {words}, for batches of {BATCH_SIZE}", "bytes")
         for name, words in (("gpu", "a GPU with CUDA's context"), ("cpu", "a CPU"))
     ]
-    rows = tuple((entry.id, *_cost_cells(entry.cost)) for entry in contents.entries.values())
+    rows: list[Sequence[Any]] = []
+    for entry in contents.entries.values():
+        if (cost := entry.cost) is None:
+            rows.append((entry.id, *[NOT_RECORDED] * len(columns)))
+        else:
+            memory = [memory_bytes(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")]
+            rows.append((entry.id, *(getattr(cost, one.name) for one in fields(Cost)), *memory))
     what = (
         "One row an encoder: what one forward pass takes in float32, computed from its network at its own image size."
     )
-    return Table("costs", what, (_ID, *columns), rows)
-
-
-def _cost_cells(cost: Cost | None) -> list[Any]:
-    if cost is None:
-        return [NOT_RECORDED] * (len(_OF_COSTS) + 2)
-    memory = [memory_bytes(cost, BATCH_SIZE, device=device) for device in ("cuda", "cpu")]
-    return [*(getattr(cost, one.name) for one in fields(Cost)), *memory]
+    return Table("costs", what, (_ID, *columns), tuple(rows))
 
 
 def _card_errata(contents: Contents) -> Table:
@@ -447,20 +433,17 @@ def _card_errata(contents: Contents) -> Table:
         Field("corrected", "text", "what the card says instead", empty="the whole part is meant"),
         Field("reason", "text", "why what was published is wrong"),
     )
-    rows = tuple(
-        (entry.id, one.field, fact_text(one.published), _corrected(entry.card.fact(one.field)), one.reason)
-        for entry in contents.entries.values()
-        for one in entry.card.errata
-    )
+    rows = []
+    for entry in contents.entries.values():
+        for one in entry.card.errata:
+            right = entry.card.fact(one.field)
+            corrected = None if is_dataclass(right) else fact_text(right)
+            rows.append((entry.id, one.field, fact_text(one.published), corrected, one.reason))
     what = "One row a published fact that is wrong; the table encoders has the corrected one."
-    return Table("card_errata", what, columns, rows)
+    return Table("card_errata", what, columns, tuple(rows))
 
 
-def _corrected(value: Any) -> str | None:
-    return None if hasattr(value, "__dataclass_fields__") else fact_text(value)
-
-
-def _result_errata(contents: Contents, known: Sequence[ResultErratum], rows: Sequence[Row]) -> Table:
+def _result_errata(contents: Contents, known: Mapping[ResultErratum, int], rows: Sequence[Row]) -> Table:
     columns = (
         Field("number", "whole number", "of the erratum, to which the column errata of other tables refers"),
         Field("encoder", "text", "id of the encoder, or * for all"),
@@ -471,9 +454,9 @@ def _result_errata(contents: Contents, known: Sequence[ResultErratum], rows: Seq
         Field("n_rows", "whole number", "rows of the table results that it covers"),
         _MINE,
     )
-    shipped = _shipped_errata() if contents.with_mine else known
+    shipped = _shipped(errata)
     made = []
-    for number, one in enumerate(known, start=1):
+    for one, number in known.items():
         if one.encoder == "*" or own_id(one.encoder) in contents.entries:
             n_rows = sum(one.covers(row.encoder, row.metric) for row in rows)
             made.append(
@@ -481,11 +464,6 @@ def _result_errata(contents: Contents, known: Sequence[ResultErratum], rows: Seq
             )
     what = "One row a measurement, or a whole table, that should not be believed; no row of results/ is ever edited."
     return Table("result_errata", what, columns, tuple(made))
-
-
-def _shipped_errata() -> Sequence[ResultErratum]:
-    with shipped_only():
-        return errata()
 
 
 def _licences(contents: Contents) -> Table:
@@ -548,7 +526,7 @@ _PUBLISHED = {
     "settings tuned in 30 trials on a tenth of the data; with few labels a logistic regression whose regularisation is "
     "tuned in 30 trials; settings are tuned on data like those of the evaluation. A twin is a downloaded supervised "
     "network",
-    "assumed zero": "a twin that nobody could download; its error was set to 0 on every split",
+    "assumed zero": "a twin that could not be downloaded; its error was set to 0 on every split",
     "clipped at 0": "a component as it was published, after negative ones had been set to 0",
 }
 
@@ -557,7 +535,7 @@ def _protocols(contents: Contents, rows: Iterable[Row]) -> Table:
     columns = (
         Field("protocol", "text", "its name; behind it rows have in brackets what differs, as in (k=5)"),
         Field("of", "text", "measured: of the table results; reported: of the table reported"),
-        Field("meaning", "text", "how a number is come by"),
+        Field("meaning", "text", "how a number is measured"),
         Field("options", "text", "every option that may move a number, as JSON", empty="the source tells them"),
         Field("n_rows", "whole number", "rows of the table, with any options"),
     )
@@ -578,7 +556,7 @@ def _protocols(contents: Contents, rows: Iterable[Row]) -> Table:
         for name, meaning, options in measured
     ]
     made += [(one.name, "reported", one.meaning, None, others[one.name]) for one in reported_values.PROTOCOLS.values()]
-    return Table("protocols", "One row a way in which a number was come by.", columns, tuple(made))
+    return Table("protocols", "One row a protocol.", columns, tuple(made))
 
 
 _OF_PRINTED = {  # fields of PrintedNumber -> kind, meaning, unit, why it is empty
@@ -651,20 +629,6 @@ def dictionary(made: Iterable[Table]) -> Table:
 # --- the page and its files ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """What the page says of a table."""
-
-    table: Table
-    csv_size: str
-    json_size: str
-
-    @property
-    def columns(self) -> list[tuple[Field, str]]:
-        """Each with why its cells may be empty, and how many are."""
-        return [(column, _absent(self.table, place)) for place, column in enumerate(self.table.columns)]
-
-
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """Two files a table, and the page."""
     found = tables(contents)
@@ -674,7 +638,8 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         as_csv, as_json = csv_bytes(table), json_bytes(table)
         yield File(f"{FOLDER}/{table.name}.csv", as_csv)
         yield File(f"{FOLDER}/{table.name}.json", as_json)
-        listed.append(Listed(table, size(len(as_csv)), size(len(as_json))))
+        columns = [(column, _absent(table, place)) for place, column in enumerate(table.columns)]
+        listed.append((table, columns, size(len(as_csv)), size(len(as_json))))
     yield renderer.page("data.html.jinja", PAGE, title="Data", kind="data", listed=listed, contents=contents)
 
 

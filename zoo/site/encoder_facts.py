@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
 from ..cards.licences import commercial_words
 from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text
-from ..cards.wording import described, facts_by_part, features_in_words, label_of
+from ..cards.wording import facts_by_part, features_in_words, label_of
 from ..results.facts import points, reported_mark
 from ..results.reported_values import PROTOCOLS
 from ..weights.places import ADDRESS, portable, shown, without_keys
@@ -30,16 +30,6 @@ class Named:
     name: str
     text: Text
     is_missing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """The facts of one part of a card."""
-
-    title: str
-    known: tuple[Named, ...]
-    missing: tuple[tuple[str, tuple[Named, ...]], ...]  # by reason
-    unrecorded: tuple[Named, ...]  # which nobody has looked up
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +59,6 @@ def _joined(*parts: Text) -> Markup:
     from markupsafe import Markup, escape
 
     return Markup("").join(map(escape, parts))
-
-
-def opening(card: EncoderCard) -> str:
-    """What the encoder is, in two sentences."""
-    return without_keys(described(card))
 
 
 def relation(entry: Entry, contents: Contents) -> list[tuple[str, Markup]]:
@@ -119,13 +104,11 @@ def main_facts(entry: Entry) -> list[Named]:
         ("Reported accuracy", _reported(entry)),
     ]
     return [
-        Named(name, value.value, is_missing=True) if isinstance(value, Missing) else Named(name, _clean(value))
+        Named(name, value.value, is_missing=True)
+        if isinstance(value, Missing)
+        else Named(name, value if hasattr(value, "__html__") else without_keys(value))
         for name, value in facts
     ]
-
-
-def _clean(text: Text) -> Text:
-    return text if hasattr(text, "__html__") else without_keys(text)
 
 
 def _training(card: EncoderCard) -> str | Missing:
@@ -199,25 +182,21 @@ def _reported(entry: Entry) -> str | Missing:
 _PLACES = {"url", "authors_url", "mirrors", "companions"}
 
 
-def sections(entry: Entry, contents: Contents) -> list[Section]:
-    """Every fact of the card, by part."""
+def sections(entry: Entry, contents: Contents) -> Iterator[dict[str, Any]]:
+    """Every fact of the card by part: those known, those missing by reason, and those not looked up."""
     card = entry.card
     parts = {"card": {"family": card.family, "released": card.released}} | facts_by_part(card)
-    return [_section(part, facts, contents) for part, facts in parts.items()]
-
-
-def _section(part: str, facts: Mapping[str, Any], contents: Contents) -> Section:
-    present: list[Named] = []
-    absent: dict[str, list[Named]] = {}
-    for name, value in facts.items():
-        label, unit = label_of(name)
-        if isinstance(value, Missing):
-            absent.setdefault(value.value, []).append(Named(label, value.value, is_missing=True))
-        else:
-            present.append(Named(label, _value(name, value, unit, contents)))
-    unrecorded = absent.pop(NOT_RECORDED.value, [])
-    missing = tuple((reason, tuple(some)) for reason, some in absent.items())
-    return Section(part.capitalize(), tuple(present), missing, tuple(unrecorded))
+    for part, facts in parts.items():
+        known: list[Named] = []
+        missing: dict[str, list[str]] = {}
+        for name, value in facts.items():
+            label, unit = label_of(name)
+            if isinstance(value, Missing):
+                missing.setdefault(value.value, []).append(label)
+            else:
+                known.append(Named(label, _value(name, value, unit, contents)))
+        unrecorded = missing.pop(NOT_RECORDED.value, [])
+        yield {"title": part.capitalize(), "known": known, "missing": missing, "unrecorded": unrecorded}
 
 
 def _value(name: str, value: Any, unit: str, contents: Contents) -> Text:
@@ -232,6 +211,7 @@ def _value(name: str, value: Any, unit: str, contents: Contents) -> Text:
 def preprocessing(card: EncoderCard) -> list[str]:
     """What happens to an image before the encoder sees it, step by step."""
     how = card.preprocess
+    mean, std = (", ".join(map(str, values)) for values in (how.mean, how.std))
     resized = (
         f"Resize it to {how.resize_px} x {how.resize_px} px, whatever its shape"
         if how.fit == "squash"
@@ -242,13 +222,8 @@ def preprocessing(card: EncoderCard) -> list[str]:
         f"{resized} ({how.interpolation}, antialiased).",
         f"Crop the centre of {how.crop_px} x {how.crop_px} px.",
         "Divide the values by 255, so that they are from 0 to 1.",
-        f"Subtract the mean of each channel, {_numbers(how.mean)}, and divide by its standard deviation, "
-        f"{_numbers(how.std)}.",
+        f"Subtract the mean of each channel, {mean}, and divide by its standard deviation, {std}.",
     ]
-
-
-def _numbers(values: tuple[float, ...]) -> str:
-    return ", ".join(map(str, values))
 
 
 def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
@@ -264,15 +239,15 @@ def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
             "The weights are gone from the only place that had them: pass weights='PATH' if you have the file."
         )
     elif availability == "unfit":
-        notes.append("The published file is of another network, so that it is not loaded.")
+        notes.append("The published file is of another network and is not loaded.")
     elif isinstance(availability, Missing) and not card.is_untrained:
-        notes.append(f"Whether everybody is given the weights is {availability.value}.")
+        notes.append(f"Access to the weights: {availability.value}.")
     if card.is_untrained:
         notes.append("There are no weights to fetch: the network is made with random ones, by the seed.")
     elif not isinstance(card.weights.note, Missing):
         notes.append(card.weights.note)
     if entry.is_mine:
-        notes.append("This encoder is registered on the machine of whoever made this site, and no other has it.")
+        notes.append("This encoder is registered only on the machine on which this site was made.")
     said = [linked(note) for note in notes]
     if availability in GATED and (near := advice(card, entry.subject.cards)):
         words, one, rest = near.split("'", 2)  # the id is quoted

@@ -1,22 +1,37 @@
 """Figures of an encoder's page: components of its error as signed bars, and its error against the number of labels.
 
 Both have one scale for all encoders, so that pages can be held beside each other, and letters of one size however wide
-the page is: lengths are percentages of the width, texts stand outside of what is stretched.
+the page is: lengths are percentages of the width, texts stand outside of what is stretched. Two laws say what error to
+expect between and below the measured numbers of labels: the interpolation of :mod:`zoo.analysis.label_budget` and the
+scaling law of :mod:`zoo.analysis.scaling_law`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from ..analysis.label_budget import (
+    FEWEST_LABELS,
+    MOST_LABELS,
+    Curve,
+    HeldOutError,
+    held_out_error,
+    noise_of,
+    predict_error,
+)
+from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
+from ..results.derived import summaries
 from ..results.facts import points
-from ..results.values import RiskDecomposition, SeedMean
+from ..results.values import SETTINGS, RiskDecomposition, SeedMean, Summary
 from .drawing import Scale, element, linear_ticks, log_ticks, plain
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
 
 LEFT, RIGHT = -10.0, 60.0
 """Ends of the bars' scale in percentage points; what lies beyond is cut, with a mark, and its number is beside it."""
@@ -49,11 +64,6 @@ class Part:
     low: float | None = None  # 95 % interval, where one was stated
     high: float | None = None
     note: str = ""  # beside the number: "assumed, not measured"
-
-    @property
-    def label(self) -> str:
-        """Its name."""
-        return LABELS[self.colour]
 
 
 def parts_of(decomposition: RiskDecomposition) -> list[Part]:
@@ -108,17 +118,15 @@ def decomposition_bars(parts: Sequence[Part], *, caption: str, is_wrong: bool = 
     heads += [("95 % interval", "n")] * with_intervals
     rows = []
     for part in parts:
+        note = [" ", element("span", {"class": "note"}, f"({part.note})")] if part.note else []
         cells = [
-            element("th", {"scope": "row", "title": MEANINGS[part.colour]}, part.label),
+            element("th", {"scope": "row", "title": MEANINGS[part.colour]}, LABELS[part.colour], *note),
             element("td", {"class": "bar"}, bar(part)),
             element("td", {"class": "n"}, points(part.value) + (" !" if is_wrong else "")),
         ]
         if with_intervals:
-            cells.append(element("td", {"class": "n"}, _interval(part)))
-        if part.note:
-            cells[0] = element(
-                "th", {"scope": "row", "title": MEANINGS[part.colour]}, part.label, " ", _note(f"({part.note})")
-            )
+            ends = "" if part.low is None or part.high is None else f"{points(part.low)} to {points(part.high)}"
+            cells.append(element("td", {"class": "n"}, ends))
         rows.append(element("tr", {"class": "sum" if part.colour == "sum" else None}, *cells))
     head = element("tr", {}, *(element("th", {"scope": "col", "class": name}, text) for text, name in heads))
     foot = [element("td", {}, ""), element("td", {"class": "bar"}, _axis()), element("td", {}, "")]
@@ -188,25 +196,12 @@ def _slant(place: float) -> Markup:
     return element("line", {"class": "cut", "x1": f"{place:.2f}%", "x2": f"{place + 1:.2f}%", "y1": 18, "y2": 2})
 
 
-def _note(text: str) -> Markup:
-    return element("span", {"class": "note"}, text)
-
-
-def _interval(part: Part) -> str:
-    return "" if part.low is None or part.high is None else f"{points(part.low)} to {points(part.high)}"
-
-
 HEIGHT = 240
 """Of the frame of a chart, in pixels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A curve of a chart."""
-
-    places: Sequence[tuple[float, float]]
-    name: str  # its class: colour and dashes
-    label: str
+Line: TypeAlias = tuple[str, Sequence[tuple[float, float]]]
+"""A curve of a chart: its class, which says colour and dashes, and its places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,20 +214,17 @@ class Mark:
     high: float | None = None
     name: str = "f1"
 
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """The axes of a chart: ``x`` logarithmic in whole numbers, ``y`` linear."""
-
-    x: tuple[float, float]
-    y: tuple[float, float]
-    x_title: str
-    y_title: str
+    @classmethod
+    def of(cls, mean: SeedMean, name: str) -> Mark:
+        """An error, with its interval, at its number of labels."""
+        return cls(mean.n_train or 1, mean.value, mean.low, mean.high, name)
 
 
 def chart(
-    frame: Frame,
+    x_ends: tuple[float, float],
+    y_ends: tuple[float, float],
     *,
+    titles: tuple[str, str],
     lines: Sequence[Line] = (),
     marks: Sequence[Mark] = (),
     band: Sequence[tuple[float, float, float]] = (),
@@ -241,50 +233,50 @@ def chart(
 ) -> Markup:
     """A chart as wide as its column, with letters of one size.
 
-    ``band`` has x, low and high of an area; ``readout`` the values that a script shows under the pointer. Whatever has
-    a place beyond the frame is cut at its edge.
+    ``x`` is logarithmic in whole numbers, ``y`` linear. ``band`` has x, low and high of an area; ``readout`` the values
+    that a script shows under the pointer. What lies beyond the axes is cut at their ends.
     """
-    across = Scale(*frame.x, 0.0, 100.0, "log")
-    along = Scale(*frame.x, 0.0, 1000.0, "log")
-    up = Scale(*frame.y, float(HEIGHT), 0.0)
+    across = Scale(*x_ends, 0.0, 100.0, "log")
+    along = Scale(*x_ends, 0.0, 1000.0, "log")
+    up = Scale(*y_ends, float(HEIGHT), 0.0)
 
     def at(x: float, y: float) -> str:
-        return f"{along(x):.0f} {up(min(max(y, frame.y[0]), frame.y[1])):.1f}"
+        return f"{along(x):.0f} {up(min(max(y, y_ends[0]), y_ends[1])):.1f}"
 
     drawn: list[Markup] = []
-    for tick in linear_ticks(*frame.y, 6):
+    for tick in linear_ticks(*y_ends, 6):
         y = up(tick)
         drawn.append(element("line", {"class": "grid", "x1": 0, "x2": "100%", "y1": y, "y2": y}))
         drawn.append(element("text", {"x": -8, "y": y + 4, "text-anchor": "end"}, f"{tick:g}"))
-    for tick in log_ticks(*frame.x, 5):
+    for tick in log_ticks(*x_ends, 5):
         x = f"{across(tick):.2f}%"
         drawn.append(element("line", {"class": "axis", "x1": x, "x2": x, "y1": HEIGHT, "y2": HEIGHT + 5}))
         drawn.append(element("text", {"x": x, "y": HEIGHT + 19, "text-anchor": "middle"}, plain(tick)))
     drawn.append(element("line", {"class": "axis", "x1": 0, "x2": "100%", "y1": HEIGHT, "y2": HEIGHT}))
-    drawn.append(element("text", {"x": "50%", "y": HEIGHT + 38, "text-anchor": "middle"}, frame.x_title))
-    drawn.append(element("text", {"x": -36, "y": -10}, frame.y_title))
+    drawn.append(element("text", {"x": "50%", "y": HEIGHT + 38, "text-anchor": "middle"}, titles[0]))
+    drawn.append(element("text", {"x": -36, "y": -10}, titles[1]))
     paths = []
     if band:
         there = [at(x, high) for x, _, high in band]
         back = [at(x, low) for x, low, _ in reversed(band)]
         paths.append(element("path", {"class": "band", "d": f"M{'L'.join(there + back)}Z"}))
     paths += [
-        element("path", {"class": f"line {line.name}", "d": f"M{'L'.join(at(x, y) for x, y in line.places)}"})
-        for line in lines
-        if len(line.places) > 1
+        element("path", {"class": f"line {name}", "d": f"M{'L'.join(at(x, y) for x, y in places)}"})
+        for name, places in lines
+        if len(places) > 1
     ]
     stretched = {"width": "100%", "height": HEIGHT, "viewBox": f"0 0 1000 {HEIGHT}", "preserveAspectRatio": "none"}
     drawn.append(element("svg", stretched, *paths))
     for mark in marks:
         x = f"{across(mark.x):.2f}%"
         if mark.low is not None and mark.high is not None:
-            low, high = up(max(mark.low, frame.y[0])), up(min(mark.high, frame.y[1]))
+            low, high = up(max(mark.low, y_ends[0])), up(min(mark.high, y_ends[1]))
             drawn.append(element("line", {"class": "interval", "x1": x, "x2": x, "y1": low, "y2": high}))
         drawn.append(element("circle", {"class": mark.name, "cx": x, "cy": up(mark.y), "r": 4}))
     values = " ".join(f"{x:g}:{y:.1f}" for x, y in readout) or None
     attributes = {"class": "chart", "role": "img", "aria-label": description, "data-values": values}
     if values:
-        attributes |= {"data-low": f"{frame.x[0]:g}", "data-high": f"{frame.x[1]:g}"}
+        attributes |= {"data-low": f"{x_ends[0]:g}", "data-high": f"{x_ends[1]:g}"}
     return element("svg", attributes, *drawn)
 
 
@@ -299,3 +291,92 @@ def key_of(items: Sequence[tuple[str, str]]) -> Markup:
         picture = element("svg", {"class": "key", "width": 26, "height": 12, "aria-hidden": "true"}, shape)
         entries.append(element("li", {}, picture, " ", words))
     return element("ul", {"class": "key"}, *entries)
+
+
+TABLED = (1_000, 2_000, 3_000, 5_000, 10_000, 12_811, 30_000, 100_000, 300_000, 1_281_167)
+"""Numbers of labels of the table beside the figure: those of the settings, and round ones between them."""
+_N_DRAWN = 33  # points of a drawn curve
+_NO_TRIAL = ("supervised", "initialized")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An error at a number of labels, measured or to be expected."""
+
+    n_labels: int
+    error: float  # percent, lower is better
+    kind: str  # measured, interpolated, extrapolated
+    low: float | None = None  # 90 % interval, where it is known how far such predictions miss
+    high: float | None = None
+
+
+class LabelCurves:
+    """Trials and fits that all pages share."""
+
+    def __init__(self) -> None:
+        self._trials: dict[tuple[int, tuple[int, ...]], HeldOutError | None] = {}
+
+    @cached_property
+    def _pool(self) -> list[Curve]:
+        """Curves of the encoders that the label-budget study ranks."""
+        cards = catalogue()
+        found = [
+            curve_of(summary) for one, summary in summaries().items() if cards[one].objective.mode not in _NO_TRIAL
+        ]
+        return [curve for curve in found if len(curve) > 2 and min(curve.values()) > 0]
+
+    @cached_property
+    def law(self) -> tuple[float, float, int]:
+        """Alpha and W of Eq. 25, and the number of published encoders that they were fitted to."""
+        from ..analysis.scaling_law import fit_scaling_law, law_rows  # pandas and SciPy
+        from ..analysis.table import study_table
+
+        fitted = fit_scaling_law(law_rows(study_table(), complete_only=False), n_resamples=0)
+        assert fitted.alpha.value is not None and fitted.W.value is not None
+        return fitted.alpha.value, fitted.W.value, fitted.n_encoders
+
+    def expected(self, curve: Curve, n_labels: Sequence[int]) -> list[Expected]:
+        """What the label-budget study expects; numbers of labels about which it says nothing are left out."""
+        if not curve or min(curve.values()) <= 0:
+            return []
+        found = []
+        for n in n_labels:
+            predicted = predict_error(curve, n)
+            if predicted is None:
+                continue
+            noise = noise_of(curve, predicted, None if n in curve else self._trial(n, tuple(sorted(curve))))
+            low, high = noise.interval(predicted.error) if noise else (None, None)
+            found.append(Expected(n, predicted.error, predicted.kind, low, high))
+        return found
+
+    def _trial(self, n_labels: int, settings: tuple[int, ...]) -> HeldOutError | None:
+        """How far such predictions missed, of encoders measured in these settings; once for all encoders with them."""
+        key = n_labels, settings
+        if key not in self._trials:
+            some = [{n: curve[n] for n in settings} for curve in self._pool if curve.keys() >= set(settings)]
+            self._trials[key] = held_out_error(some, n_labels)
+        return self._trials[key]
+
+    def by_law(self, parts: RiskDecomposition, n_labels: Sequence[int]) -> list[float]:
+        """What the scaling law predicts from the components, in percent."""
+        from ..analysis.scaling_law import law_errors
+
+        cells = {
+            "n": list(n_labels),
+            "T": [parts.approximation_plus_usability] * len(n_labels),
+            "probe_gen": [parts.probe_generalization] * len(n_labels),
+            "enc_gen": [parts.encoder_generalization] * len(n_labels),
+        }
+        return [float(error) for error in law_errors(cells, alpha=self.law[0], w=self.law[1])]
+
+
+def curve_of(summary: Summary) -> Curve:
+    """The measured errors by number of labels."""
+    return {setting.n_labels: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors}
+
+
+def drawn_at() -> list[int]:
+    """Numbers of labels at which curves are drawn, evenly spaced by ratio, with those of the settings."""
+    ratio = (MOST_LABELS / FEWEST_LABELS) ** (1 / (_N_DRAWN - 1))
+    evenly = {round(FEWEST_LABELS * ratio**step) for step in range(_N_DRAWN - 1)} | {MOST_LABELS}
+    return sorted(evenly | {setting.n_labels for setting in SETTINGS})

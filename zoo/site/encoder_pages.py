@@ -1,22 +1,29 @@
-"""The page of every encoder: what it is, what was measured and reported of it, how to load and cite it."""
+"""The page and the badge of every encoder: what it is, what was measured and reported of it, what is near it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
+from ..cards.catalogue import catalogue
+from ..cards.finding import networks
+from ..cards.representations import own_id
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Missing
-from ..cards.wording import STUDY, paper_entry
+from ..cards.wording import STUDY, described, paper_entry
+from ..results.facts import points, reported_mark, short_number
+from ..results.reported_values import PROTOCOLS
 from ..results.values import PUBLISHED_SOURCE
+from ..results.wording import PROBE
 from ..weights.places import portable, shown, without_keys
 from . import encoder_facts, encoder_results
-from .badges import badge_of, badge_path
 from .contents import Contents, Entry
+from .drawing import element
 from .encoder_facts import Code, linked
+from .encoder_figures import LabelCurves
 from .encoder_results import Records, SetResults
-from .label_curves import LabelCurves
-from .neighbours import Neighbours
 from .rendering import File, Renderer, encoder_page
 
 if TYPE_CHECKING:
@@ -24,37 +31,35 @@ if TYPE_CHECKING:
 
 
 _UNREPORTED = {
-    NOT_APPLICABLE: "Nobody reports numbers of such an encoder: not applicable.",
-    NOT_PUBLISHED: "Not published: somebody has looked, and its authors print none.",
-    NOT_RECORDED: "Not recorded: nobody has looked for numbers that its authors or others print.",
+    NOT_APPLICABLE: "Not applicable: no numbers are reported for such encoders.",
+    NOT_PUBLISHED: "Not published: looked up, and none is reported by its authors.",
+    NOT_RECORDED: "Not recorded: reported numbers have not been looked up.",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """What all pages need, made once."""
-
-    records: Records
-    curves: LabelCurves
-    neighbours: Neighbours
-
-
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
-    """The pages of all encoders of the site."""
+    """The page and the badge of every encoder of the site."""
     with contents.reading():
-        curves = LabelCurves()
-        curves.prepare()
-        shared = _Shared(Records(contents.entries), curves, Neighbours(contents))
-        pages = [_page(entry, contents, renderer, shared) for entry in contents.entries.values()]
+        records, curves, neighbours = Records(contents.entries), LabelCurves(), Neighbours(contents)
+        pages = [_page(entry, contents, renderer, records, curves, neighbours) for entry in contents.entries.values()]
     yield from pages
+    for entry in contents.entries.values():
+        kind, text = badge_of(entry, records)
+        yield File(badge_path(entry), badge_svg(kind, text, entry.id).encode() + b"\n")
 
 
-def _page(entry: Entry, contents: Contents, renderer: Renderer, shared: _Shared) -> File:
+def _page(
+    entry: Entry,
+    contents: Contents,
+    renderer: Renderer,
+    records: Records,
+    curves: LabelCurves,
+    neighbours: Neighbours,
+) -> File:
     card = entry.card
-    sets = encoder_results.others(entry, shared.records)
-    imagenet = encoder_results.imagenet(entry, shared.records, shared.curves)
+    sets = encoder_results.others(entry, records)
     card_errata = encoder_results.card_errata(card)
-    badge = badge_of(entry, shared.records)
+    badge_words = f"{NAME}: {badge_of(entry, records)[1]}"
     path = badge_path(entry)
     stated = card.reported.top1_percent
     return renderer.page(
@@ -63,12 +68,12 @@ def _page(entry: Entry, contents: Contents, renderer: Renderer, shared: _Shared)
         title=entry.id,
         kind="encoder",
         entry=entry,
-        opening=encoder_facts.opening(card),
+        opening=without_keys(described(card)),
         relations=encoder_facts.relation(entry, contents),
-        result_errata=encoder_results.result_errata(entry, shared.records),
+        result_errata=encoder_results.result_errata(entry, records),
         main_facts=encoder_facts.main_facts(entry),
         anchors=_anchors(sets, has_errata=card_errata is not None),
-        imagenet=imagenet,
+        imagenet=encoder_results.imagenet(entry, records, curves),
         sets=sets,
         reported=encoder_results.reported(entry.reported),
         why_unreported=_UNREPORTED[stated if isinstance(stated, Missing) else NOT_RECORDED],
@@ -78,14 +83,14 @@ def _page(entry: Entry, contents: Contents, renderer: Renderer, shared: _Shared)
         sections=encoder_facts.sections(entry, contents),
         card_errata=card_errata,
         origin=_origin(entry),
-        provenance=encoder_results.provenance(entry, shared.records),
-        neighbours=shared.neighbours.of(entry),
-        citing=_citing(entry, shared.records),
+        provenance=encoder_results.provenance(entry, records),
+        neighbours=neighbours.of(entry),
+        citing=_citing(entry, records),
         badge=path,
-        badge_words=badge.words,
+        badge_words=badge_words,
         badge_code=Code(
             "Badge, in Markdown (put the address of this site in)",
-            f"[![{badge.words}](https://SITE/{path})](https://SITE/{encoder_page(entry)})",
+            f"[![{badge_words}](https://SITE/{path})](https://SITE/{encoder_page(entry)})",
         ),
     )
 
@@ -121,7 +126,201 @@ def _origin(entry: Entry) -> Markup:
 
 def _citing(entry: Entry, records: Records) -> list[Code]:
     entries = [paper_entry(entry.card, address=shown, text=without_keys)]
-    if any(row.source == PUBLISHED_SOURCE for row in records.rows(entry.id)):
+    if any(row.source == PUBLISHED_SOURCE for row in records.rows[entry.id]):
         entries.append(STUDY)
     known = [one for one in entries if one]
     return [Code("BibTeX", "\n\n".join(known))] if known else []
+
+
+# --- neighbours ---
+
+MOST = 5
+"""Of each kind that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Neighbours of one kind, the nearest first."""
+
+    title: str
+    found: list[tuple[Entry, str]]  # and how each differs from the one whose neighbour it is
+    n_more: int = 0  # further ones that are not named
+
+    def compared(self, entry: Entry) -> str:
+        """The end of the address of ``compare.html`` that shows the encoder beside these."""
+        ids = [entry.id, *(one.id for one, _ in self.found)]
+        return urlencode({"e": ",".join(ids[:MOST])})
+
+
+class Neighbours:
+    """Which encoders of a site are near another: of its network, of its method, and in error."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._entries = contents.entries
+        self._variants: dict[str, list[str]] = {}
+        of_own: dict[str, list[str]] = {}  # other features are of the network of the encoder itself
+        for one in contents.entries:
+            of_own.setdefault(own_id(one), []).append(one)
+        for group in networks(catalogue(), list(of_own)):
+            variants = [one for own in group for one in of_own[own]]
+            self._variants.update(dict.fromkeys(variants, variants))
+
+    def of(self, entry: Entry) -> list[Near]:
+        """The neighbours of an encoder by kind; kinds without any are left out."""
+        architecture, method = entry.card.architecture, entry.card.objective.name
+        variants = [self._entries[one] for one in self._variants[entry.id] if one != entry.id]
+        among = {entry.id, *(one.id for one in variants)}
+        others = [one for one in self._entries.values() if one.id not in among]
+        network = _network(entry)
+        same_network = [one for one in others if _network(one) == network]
+        same_network.sort(key=lambda one: (_gap(one, entry), one.id))
+        same_method = [one for one in others if one.card.objective.name == method and not isinstance(method, Missing)]
+        same_method.sort(key=lambda one: (_size_gap(one, entry), _gap(one, entry), one.id))
+        kinds: list[tuple[str, list[Entry], Callable[[Entry, Entry], list[str]]]] = [
+            ("Variants of it: another input, training or features", variants, _variant),
+            (f"Same network ({architecture.name}), trained otherwise", same_network, _trained),
+            (f"Same method ({method}), other networks or data", same_method, _sized),
+        ]
+        found = []
+        for title, some, how in kinds:
+            if some:
+                named = [(one, ", ".join([*how(one, entry), *_error(one)])) for one in some[:MOST]]
+                found.append(Near(title, named, len(some) - len(named)))
+        error = full_shot_error(entry)
+        if error is not None:
+            measured = [(other, one) for one in self._entries.values() if (other := full_shot_error(one)) is not None]
+            near = sorted((abs(other - error), one.id, other) for other, one in measured if one is not entry)[:MOST]
+            nearest = [(self._entries[one], f"{_signed(other - error)} points") for _, one, other in near]
+            if nearest:
+                found.append(Near("Nearest in measured error (ImageNet-1K, all labels)", nearest))
+        return found
+
+
+def full_shot_error(entry: Entry) -> float | None:
+    """The error of a linear probe on ImageNet-1K with all labels, in percent; None without a valid one."""
+    return entry.right.errors.get("100%") if entry.right else None
+
+
+def _network(entry: Entry) -> tuple[Any, ...]:
+    architecture = entry.card.architecture
+    return architecture.family, architecture.name, architecture.patch_size_px
+
+
+def _gap(one: Entry, other: Entry) -> float:
+    """Difference of errors; where one is not known, more than any."""
+    errors = full_shot_error(one), full_shot_error(other)
+    if errors[0] is None:
+        return math.inf
+    return errors[0] if errors[1] is None else abs(errors[0] - errors[1])
+
+
+def _size_gap(one: Entry, other: Entry) -> float:
+    return abs(math.log(one.card.architecture.n_parameters / other.card.architecture.n_parameters))
+
+
+def _variant(one: Entry, entry: Entry) -> list[str]:
+    ours, theirs = entry.card, one.card
+    differs = [
+        (f"{theirs.preprocess.crop_px} px", theirs.preprocess.crop_px != ours.preprocess.crop_px),
+        (f"{theirs.representation.layer}", theirs.representation.layer != ours.representation.layer),
+        (f"{theirs.representation.dim} features", theirs.representation.dim != ours.representation.dim),
+        (f"{_word(theirs.pretraining.epochs)} epochs", theirs.pretraining.epochs != ours.pretraining.epochs),
+        (
+            f"then {_word(theirs.pretraining.finetuning_dataset)}",
+            theirs.pretraining.finetuning_dataset != ours.pretraining.finetuning_dataset,
+        ),
+    ]
+    return [text for text, value in differs if value and "not " not in text]
+
+
+def _trained(one: Entry, entry: Entry) -> list[str]:
+    known = [one.card.objective.name, one.card.pretraining.dataset]
+    return [text for text in known if not isinstance(text, Missing)]
+
+
+def _sized(one: Entry, entry: Entry) -> list[str]:
+    return [f"{short_number(one.card.architecture.n_parameters)} parameters"]
+
+
+def _error(one: Entry) -> list[str]:
+    error = full_shot_error(one)
+    return [] if error is None else [f"{points(error)} % error"]
+
+
+def _word(value: Any) -> str:
+    return value.value if isinstance(value, Missing) else str(value)
+
+
+def _signed(difference: float) -> str:
+    text = points(difference)
+    return text if text.startswith("-") else f"+{text}"
+
+
+# --- badges ---
+
+NAME = "SSL Zoo"
+_HEIGHT, _MARGIN = 20, 7
+_COLOURS = {"measured": "#0b5cad", "reported": "#57606a", "wrong": "#b42318", "unknown": "#57606a"}
+_NARROW, _WIDE = "fijlrt.,:;|!'()[] ", "mwMW%@"
+
+
+def badge_path(entry: Entry) -> str:
+    """Path of the badge of an encoder."""
+    return f"badges/{entry.file}.svg"
+
+
+def badge_of(entry: Entry, records: Records) -> tuple[str, str]:
+    """Kind and text of a badge: the error on ImageNet-1K or elsewhere, else a reported accuracy as such."""
+    if entry.summary is not None and "100%" in entry.summary.errors:
+        error = full_shot_error(entry)
+        if error is None:
+            return "wrong", "measured wrongly, see its errata"
+        return "measured", f"linear probe {points(error)} % error"
+    wrong = records.wrong(entry)
+    for mean in entry.means:
+        if mean not in wrong and mean.metric == PROBE and mean.split == "train -> val":
+            return "measured", f"linear probe {points(mean.value)} % error on {mean.dataset}"
+    preferred = entry.subject.reported
+    for name, protocol in PROTOCOLS.items():
+        if name in preferred:
+            doubt = ", doubtful" if reported_mark(preferred[name]).endswith("!") else ""
+            return "reported", f"reported {preferred[name].printed} % {protocol.short}{doubt}"
+    return "unknown", "not measured"
+
+
+def badge_svg(kind: str, text: str, encoder: str) -> str:
+    """The picture, with its own colours and a title for screen readers; it needs nothing beside itself."""
+    left, right = _width(NAME), _width(text)
+    whole, title = left + right, f"{encoder}, {NAME}: {text}"
+    texts = [
+        element(
+            "text",
+            {"x": start + _MARGIN, "y": 14, "textLength": width - 2 * _MARGIN, "lengthAdjust": "spacingAndGlyphs"},
+            half,
+        )
+        for start, width, half in ((0, left, NAME), (left, right, text))
+    ]
+    svg = {
+        "xmlns": "http://www.w3.org/2000/svg",
+        "width": whole,
+        "height": _HEIGHT,
+        "viewBox": f"0 0 {whole} {_HEIGHT}",
+        "role": "img",
+        "aria-label": title,
+    }
+    letters = {"fill": "#ffffff", "font-family": "Verdana, DejaVu Sans, Geneva, sans-serif", "font-size": 11}
+    drawn = element(
+        "svg",
+        svg,
+        element("title", {}, title),
+        element("rect", {"width": whole, "height": _HEIGHT, "rx": 3, "fill": _COLOURS[kind]}),
+        element("path", {"d": f"M3 0H{left}V{_HEIGHT}H3Q0 20 0 17V3Q0 0 3 0Z", "fill": "#24292f"}),
+        element("g", letters, *texts),
+    )
+    return str(drawn)
+
+
+def _width(text: str) -> int:
+    """Pixels of a half with its margins; the text is stretched to fit, so that another font does no harm."""
+    units = sum(3.9 if one in _NARROW else 10.5 if one in _WIDE else 6.9 for one in text)
+    return round(units) + 2 * _MARGIN

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..cards.schema import EncoderCard, Missing, fact_text
+from ..analysis.label_budget import Curve
+from ..cards.schema import EncoderCard, fact_text
 from ..errors import ResultsError, warn
 from ..results.derived import campaign_of
 from ..results.facts import DOUBTFUL, REPORTED, points
@@ -34,17 +36,20 @@ from .contents import Entry
 from .drawing import element, extent
 from .encoder_facts import Text, linked
 from .encoder_figures import (
-    Frame,
+    TABLED,
+    Expected,
+    LabelCurves,
     Line,
     Mark,
     Part,
     chart,
+    curve_of,
     decomposition_bars,
+    drawn_at,
     key_of,
     measured_parts,
     parts_of,
 )
-from .label_curves import TABLED, Expected, LabelCurves, curve_of, drawn_at
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -55,7 +60,6 @@ _CONTROLS = {
     "maximal": "all labels, from scratch",
 }
 _TITLES = {"linear_probe_error": "linear probe", "knn_error": "k nearest neighbours"}
-_YOURS = " (yours)"
 _WRONGLY = "Measured wrongly, as the erratum above says"
 
 
@@ -86,7 +90,7 @@ def _table(
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A chart with its key and the table of its values."""
+    """A chart with its key."""
 
     title: str
     svg: Markup
@@ -95,131 +99,59 @@ class Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageNetResults:
-    """The risks on ImageNet-1K."""
-
-    source: Markup  # who measured, by which protocol
-    is_mine: bool
-    bars: Markup | None
-    drawing: Drawing | None
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
 class SetResults:
-    """What one source measured on one other data set."""
+    """What one source measured on one data set beside the risks on ImageNet-1K."""
 
     dataset: str
     source: str
     is_mine: bool
     bars: Markup | None
-    drawings: tuple[Drawing, ...]
-    tables: tuple[Table, ...]
-    folded: tuple[Table, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Marks:
-    """Which measurements are the user's, and which an erratum excludes."""
-
-    own: frozenset[SeedMean]
-    wrong: frozenset[SeedMean]
-
-    def value(self, mean: SeedMean) -> str:
-        return shown_value(mean.value, mean) + (" !" if mean in self.wrong else "")
+    drawings: Sequence[Drawing]
+    tables: Sequence[Table]
+    folded: Sequence[Table]
 
 
 class Records:
-    """Rows with their provenance and errata, read once for all pages."""
+    """Rows with their provenance and errata by encoder, read once for all pages."""
 
     def __init__(self, encoders: Iterable[str]) -> None:
-        self._rows: dict[str, list[Measurement]] = {}
+        self.rows: defaultdict[str, list[Measurement]] = defaultdict(list)
         for row in measurements(encoders=encoders):
-            self._rows.setdefault(row.encoder, []).append(row)
-        self._errata: dict[str, list[ResultErratum]] = {}
+            self.rows[row.encoder].append(row)
+        self.errata: defaultdict[str, list[ResultErratum]] = defaultdict(list)
         for erratum in errata():
-            self._errata.setdefault(erratum.encoder, []).append(erratum)
-
-    def rows(self, encoder: str) -> list[Measurement]:
-        """Rows of an encoder."""
-        return self._rows.get(encoder, [])
-
-    def errata(self, encoder: str) -> list[ResultErratum]:
-        """Errata that name it."""
-        return self._errata.get(encoder, [])
+            self.errata[erratum.encoder].append(erratum)
 
     def wrong(self, entry: Entry) -> frozenset[SeedMean]:
         """What was measured beside its ImageNet-1K risks and an erratum excludes."""
-        known = [one for name in (entry.id, "*") for one in self._errata.get(name, ()) if one.exclude]
-        if not known:
-            return frozenset()
+        known = [one for name in (entry.id, "*") for one in self.errata[name] if one.exclude]
         return frozenset(mean for mean in entry.means if any(one.covers(entry.id, mean.metric) for one in known))
 
+    def campaign(self, entry: Entry) -> Measurement | None:
+        """A row of the campaign whose risks on ImageNet-1K the encoder's summary has."""
+        return campaign_of([row for row in self.rows[entry.id] if row.dataset == IMAGENET])
 
-def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> ImageNetResults | None:
-    """The section on ImageNet-1K; None where nothing was measured there."""
+
+def imagenet(entry: Entry, records: Records, curves: LabelCurves) -> dict[str, Any] | None:
+    """The section on ImageNet-1K: source, bars, drawing and table; None where nothing was measured there."""
     summary = entry.summary
     if summary is None:
         return None
-    campaign = _campaign(entry, records)
-    means = [] if campaign is None else [mean for mean in entry.means if mean.source == campaign.source]
+    campaign = records.campaign(entry)
+    means = [mean for mean in entry.means if campaign is not None and mean.source == campaign.source]
     means = [mean for mean in of_plain_protocols(means) if mean.dataset == IMAGENET]
     intervals = {mean.n_train: mean for mean in means if mean.metric == PROBE and is_by_labels(mean.split)}
     parts = measured_parts(means) or (parts_of(summary.decomposition) if summary.decomposition else [])
     curve = curve_of(summary)
     is_right = entry.right is not None and curve_of(entry.right) == curve
-    expected = curves.expected(curve, TABLED) if is_right else []
-    decomposition = entry.right.decomposition if entry.right and is_right else None
-    by_law = curves.by_law(decomposition, TABLED) if decomposition else []
-    mark = "" if is_right else " !"
-    known = {one.n_labels: one for one in expected} or {n: Expected(n, curve[n], "measured", None, None) for n in curve}
-    law_at = dict(zip(TABLED, by_law, strict=True)) if by_law else {}
-    rows = []
-    for n in sorted({*known, *curve}):
-        one, measured = known[n], intervals.get(n)
-        reach = "" if one.low is None or one.kind == "measured" else f"{points(one.low)} to {points(one.high or 0)}"
-        if measured is not None:
-            reach = interval(measured)
-        rows.append(
-            (
-                f"{n:,}" + _setting(n),
-                points(one.error) + mark,
-                "measured" if one.kind == "measured" else one.kind,
-                reach,
-                *([points(law_at[n])] if n in law_at else [""] * bool(by_law)),
-            )
-        )
-    heads = ("labels", "error, %", "how", "interval", *(["scaling law, %"] if by_law else []))
-    table = _table(
-        "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better)."
-        + (" Intervals of predictions hold 90 %." if len(known) > len(curve) else ""),
-        heads,
-        rows,
-        numbers={1, 3, 4},
-    )
-    return ImageNetResults(
-        source=_campaign_words(campaign, with_intervals=bool(intervals)),
-        is_mine=any(mean in entry.own_means for mean in means),
-        bars=decomposition_bars(
-            parts,
-            caption=("" if is_right else f"{_WRONGLY}. ") + _bars_caption(parts, "ImageNet-1K"),
-            is_wrong=not is_right,
-        )
-        if parts
-        else None,
-        drawing=_label_drawing(entry, curves, intervals, is_right=is_right),
-        table=table,
-    )
-
-
-def _campaign(entry: Entry, records: Records) -> Measurement | None:
-    """A row of the campaign whose risks the encoder's summary has."""
-    return campaign_of([row for row in records.rows(entry.id) if row.dataset == IMAGENET])
-
-
-def _setting(n_labels: int) -> str:
-    names = [setting.name for setting in SETTINGS if setting.n_labels == n_labels]
-    return f" ({names[0]})" if names else ""
+    caption = ("" if is_right else f"{_WRONGLY}. ") + _bars_caption(parts, "ImageNet-1K")
+    return {
+        "source": _campaign_words(campaign, with_intervals=bool(intervals)),
+        "is_mine": any(mean in entry.own_means for mean in means),
+        "bars": decomposition_bars(parts, caption=caption, is_wrong=not is_right) if parts else None,
+        "drawing": _label_drawing(entry, curve, curves, intervals, is_right=is_right) if curve else None,
+        "table": _label_table(entry, curve, curves, intervals, is_right=is_right),
+    }
 
 
 def _campaign_words(campaign: Measurement | None, *, with_intervals: bool) -> Markup:
@@ -242,58 +174,78 @@ def _bars_caption(parts: Sequence[Part], dataset: str) -> str:
     )
 
 
-def _label_drawing(
-    entry: Entry, curves: LabelCurves, intervals: dict[int | None, SeedMean], *, is_right: bool
-) -> Drawing | None:
-    summary = entry.summary
-    curve = curve_of(summary) if summary else {}
-    if not curve:
-        return None
-    marks = [
-        Mark(
-            n,
-            error,
-            *((intervals[n].low, intervals[n].high) if n in intervals else (None, None)),
-            name="f1" if is_right else "wrong",
+_Intervals: TypeAlias = dict[int | None, SeedMean]
+
+
+def _label_table(entry: Entry, curve: Curve, curves: LabelCurves, intervals: _Intervals, *, is_right: bool) -> Table:
+    """Measured errors by labels, and where they are right, what two laws expect between and below them."""
+    known = {n: Expected(n, curve[n], "measured") for n in curve}
+    law_at: dict[int, float] = {}
+    if is_right:
+        known = {one.n_labels: one for one in curves.expected(curve, TABLED)} or known
+        if entry.right and entry.right.decomposition:
+            law_at = dict(zip(TABLED, curves.by_law(entry.right.decomposition, TABLED), strict=True))
+    names = {setting.n_labels: f" ({setting.name})" for setting in SETTINGS}
+    rows = []
+    for n, one in sorted(known.items()):
+        reach = "" if one.low is None or one.kind == "measured" else f"{points(one.low)} to {points(one.high or 0)}"
+        rows.append(
+            (
+                f"{n:,}{names.get(n, '')}",
+                points(one.error) + ("" if is_right else " !"),
+                one.kind,
+                interval(intervals[n]) if n in intervals else reach,
+                points(law_at[n]) if n in law_at else "",
+            )
         )
-        for n, error in sorted(curve.items())
-    ]
+    return _table(
+        "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better)."
+        + (" Intervals of predictions hold 90 %." if len(known) > len(curve) else ""),
+        ("labels", "error, %", "how", "interval", "scaling law, %"),
+        rows,
+        numbers={1, 3, 4},
+    )
+
+
+def _label_drawing(
+    entry: Entry, curve: Curve, curves: LabelCurves, intervals: _Intervals, *, is_right: bool
+) -> Drawing:
+    name = "f1" if is_right else "wrong"
+    marks = [Mark.of(intervals[n], name) if n in intervals else Mark(n, curve[n], name=name) for n in sorted(curve)]
     key = [("f1", "measured") if is_right else ("wrong", _WRONGLY.lower())]
     lines: list[Line] = []
     band: list[tuple[float, float, float]] = []
     readout: list[tuple[float, float]] = []
     note = "The axes are the same on every page."
     if is_right:
-        drawn = curves.expected(curve, drawn_at())
+        at = drawn_at()
+        drawn = curves.expected(curve, at)
         band = [(one.n_labels, one.low, one.high) for one in drawn if one.low is not None and one.high is not None]
         readout = [(one.n_labels, one.error) for one in drawn] if len(drawn) > 1 else []
         fewest = min(curve)
-        between = [(one.n_labels, one.error) for one in drawn if one.n_labels >= fewest]
-        below = [(one.n_labels, one.error) for one in drawn if one.n_labels <= fewest]
         for places, name, words in (
-            (between, "line s1", "interpolated (label-budget study)"),
-            (below, "line s1 dashed", "extrapolated (label-budget study)"),
+            ([one for one in readout if one[0] >= fewest], "s1", "interpolated (label-budget study)"),
+            ([one for one in readout if one[0] <= fewest], "s1 dashed", "extrapolated (label-budget study)"),
         ):
             if len(places) > 1:
-                lines.append(Line(places, name.removeprefix("line "), words))
-                key.append((name, words))
+                lines.append((name, places))
+                key.append((f"line {name}", words))
         if lines:
-            key += [("band", "90 % interval of a prediction")]
+            key.append(("band", "90 % interval of a prediction"))
             note += " The label-budget study goes through an encoder's own measurements and continues them."
-        if summary and entry.right and entry.right.decomposition:
-            law = curves.law
-            at = drawn_at()
-            lines.append(
-                Line(list(zip(at, curves.by_law(entry.right.decomposition, at), strict=True)), "s6 dotted", "")
-            )
+        if entry.right and entry.right.decomposition:
+            alpha, w, n_encoders = curves.law
+            lines.append(("s6 dotted", list(zip(at, curves.by_law(entry.right.decomposition, at), strict=True))))
             key.append(("line s6 dotted", "scaling law (Eq. 25)"))
             note += (
-                f" The scaling law predicts from the components alone, with two parameters that {law.n_encoders} "
-                f"encoders share: alpha {law.alpha:.3f}, W {law.w:.2f}."
+                f" The scaling law predicts from the components alone, with two parameters that {n_encoders} "
+                f"encoders share: alpha {alpha:.3f}, W {w:.2f}."
             )
     described = ", ".join(f"{points(error)} % with {n:,} labels" for n, error in sorted(curve.items()))
     svg = chart(
-        Frame((1_000.0, 1_281_167.0), (0.0, 100.0), "labels (of 1,000 classes)", "error, %"),
+        (1_000.0, 1_281_167.0),
+        (0.0, 100.0),
+        titles=("labels (of 1,000 classes)", "error, %"),
         lines=lines,
         marks=marks,
         band=band,
@@ -305,53 +257,83 @@ def _label_drawing(
 
 def others(entry: Entry, records: Records) -> list[SetResults]:
     """A section a data set and source, of everything beside the risks on ImageNet-1K."""
-    campaign = _campaign(entry, records)
-    above = None if campaign is None else campaign.source
+    campaign = records.campaign(entry)
     wrong = records.wrong(entry)
     groups: dict[tuple[str, str], list[SeedMean]] = {}
     for mean in entry.means:
         groups.setdefault((mean.dataset, mean.source), []).append(mean)
-    return [
-        _of_set(
-            _Marks(entry.own_means, wrong), dataset, source, means, is_above=dataset == IMAGENET and source == above
-        )
-        for (dataset, source), means in groups.items()
-    ]
+    above = (IMAGENET, "" if campaign is None else campaign.source)
+    return [_of_set(entry.own_means, wrong, *key, means, is_above=key == above) for key, means in groups.items()]
 
 
-def _of_set(marks: _Marks, dataset: str, source: str, means: Sequence[SeedMean], *, is_above: bool) -> SetResults:
+def _of_set(
+    own: frozenset[SeedMean],
+    wrong: frozenset[SeedMean],
+    dataset: str,
+    source: str,
+    means: Sequence[SeedMean],
+    *,
+    is_above: bool,
+) -> SetResults:
     """With ``is_above`` errors and components stand in the section on ImageNet-1K, and here only folded away."""
     plain = of_plain_protocols(means)
-    used: set[SeedMean] = set()
-
-    def taken(chosen: Iterable[SeedMean]) -> list[SeedMean]:
-        found = list(chosen)
-        used.update(found)
-        return found
-
     is_shown = () if is_above else (PROBE, NEIGHBOURS)
-    errors = taken(mean for mean in plain if mean.metric in is_shown and is_by_labels(mean.split))
-    parts = [] if is_above else measured_parts([mean for mean in plain if mean not in marks.wrong])
+    errors = [mean for mean in plain if mean.metric in is_shown and is_by_labels(mean.split)]
+    parts = [] if is_above else measured_parts([mean for mean in plain if mean not in wrong])
     curves = [mean for mean in means if mean.split.endswith(" images -> val") or "(control=" in mean.protocol]
-    taken(curves)
-    free = taken(mean for mean in plain if mean.metric in FEATURE_METRICS and mean not in used)
-    behind = taken(mean for mean in plain if mean not in used)
-    rest = [mean for mean in means if mean not in used]
-    right = [mean for mean in errors if mean not in marks.wrong]
+    used = {*errors, *curves}
+    free = [mean for mean in plain if mean.metric in FEATURE_METRICS and mean not in used]
+    behind = [mean for mean in plain if mean not in used and mean not in free]
+    rest = [mean for mean in means if mean not in {*used, *plain}]
+
+    def value(mean: SeedMean) -> str:
+        return shown_value(mean.value, mean) + (" !" if mean in wrong else "")
+
+    def protocol(mean: SeedMean) -> str:
+        return mean.protocol + (" (yours)" if mean in own else "")
+
+    def quantities(caption: str, some: Sequence[SeedMean], setting: str = "setting", summary: str = "") -> Table:
+        rows = [
+            (
+                _meant(mean.metric),
+                setting_name(mean.split),
+                "" if mean.n_train is None else f"{mean.n_train:,}",
+                value(mean),
+                interval(mean),
+                str(mean.n_seeds),
+                protocol(mean),
+            )
+            for mean in some
+        ]
+        heads = ("what", setting, "images", "value", "interval", "seeds", "protocol")
+        return _table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
+
     tables = []
     if errors:
         errors.sort(key=lambda mean: (mean.metric == NEIGHBOURS, mean.n_train or 0))
-        caption = f"Errors on {dataset} by labels (percent, lower is better)"
-        tables.append(_quantities(caption, errors, marks, with_labels=True))
+        tables.append(quantities(f"Errors on {dataset} by labels (percent, lower is better)", errors, "labels"))
     if free:
+        better = {True: "higher is better", False: "lower is better", None: "no direction"}
+        rows = [
+            (
+                _meant(mean.metric),
+                value(mean),
+                interval(mean),
+                mean.unit,
+                better[FEATURE_METRICS[mean.metric].higher_is_better],
+                mean.split,
+                protocol(mean),
+            )
+            for mean in free
+        ]
         caption = f"Metrics of the features on {dataset}, most of which need no labels"
-        tables.append(_metric_table(caption, free, marks))
-    drawings = [
-        *([_error_drawing(right, dataset)] if len(right) > 2 else []),
-        *_curve_drawings([mean for mean in curves if mean not in marks.wrong], dataset),
-    ]
+        heads = ("metric", "value", "interval", "unit", "direction", "images", "protocol")
+        tables.append(_table(caption, heads, rows, numbers={1, 2}))
+    right = [mean for mean in errors if mean not in wrong]
+    drawings = [_error_drawing(right, dataset)] if len(right) > 2 else []
+    drawings += _curve_drawings([mean for mean in curves if mean not in wrong], dataset)
     folded = [
-        _quantities(f"{title} on {dataset}", some, marks, summary=f"{len(some):,} {words}")
+        quantities(f"{title} on {dataset}", some, summary=f"{len(some):,} {words}")
         for title, words, some in (
             ("Points of the learning curves, and their controls", "points of learning curves", curves),
             ("Components and the risks behind them", "components, and risks behind them", behind),
@@ -360,125 +342,77 @@ def _of_set(marks: _Marks, dataset: str, source: str, means: Sequence[SeedMean],
         if some
     ]
     bars = decomposition_bars(parts, caption=_bars_caption(parts, dataset)) if parts else None
-    is_mine = all(mean in marks.own for mean in means)
-    return SetResults(dataset, source, is_mine, bars, tuple(drawings), tuple(tables), tuple(folded))
-
-
-def _title(metric: str) -> str:
-    known = FEATURE_METRICS.get(metric)
-    return known.title if known else _TITLES.get(metric, metric.replace("_", " "))
+    return SetResults(dataset, source, all(mean in own for mean in means), bars, drawings, tables, folded)
 
 
 def _meant(metric: str) -> Markup:
     meaning = METRICS[metric].meaning if metric in METRICS else ""
-    return element("span", {"title": meaning or None}, _title(metric))
-
-
-def _quantities(
-    caption: str, means: Sequence[SeedMean], marks: _Marks, *, with_labels: bool = False, summary: str = ""
-) -> Table:
-    rows = [
-        (
-            _meant(mean.metric),
-            setting_name(mean.split),
-            "" if mean.n_train is None else f"{mean.n_train:,}",
-            marks.value(mean),
-            interval(mean),
-            str(mean.n_seeds),
-            mean.protocol + (_YOURS if mean in marks.own else ""),
-        )
-        for mean in means
-    ]
-    heads = ("what", "labels" if with_labels else "setting", "images", "value", "interval", "seeds", "protocol")
-    return _table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
-
-
-def _metric_table(caption: str, means: Sequence[SeedMean], marks: _Marks) -> Table:
-    rows = []
-    for mean in means:
-        metric = FEATURE_METRICS[mean.metric]
-        better = {True: "higher is better", False: "lower is better", None: "no direction"}[metric.higher_is_better]
-        rows.append(
-            (
-                _meant(mean.metric),
-                marks.value(mean),
-                interval(mean),
-                mean.unit,
-                better,
-                mean.split,
-                mean.protocol + (_YOURS if mean in marks.own else ""),
-            )
-        )
-    heads = ("metric", "value", "interval", "unit", "direction", "images", "protocol")
-    return _table(caption, heads, rows, numbers={1, 2})
+    known = FEATURE_METRICS.get(metric)
+    title = known.title if known else _TITLES.get(metric, metric.replace("_", " "))
+    return element("span", {"title": meaning or None}, title)
 
 
 def _error_drawing(errors: Sequence[SeedMean], dataset: str) -> Drawing:
     probes = [mean for mean in errors if mean.metric == PROBE and mean.n_train]
     votes = [mean for mean in errors if mean.metric == NEIGHBOURS and mean.n_train]
     key = [("f1", "linear probe"), *([("f2", "k nearest neighbours")] if votes else [])]
-    marks = [Mark(mean.n_train or 1, mean.value, mean.low, mean.high, "f1") for mean in probes]
-    marks += [Mark(mean.n_train or 1, mean.value, mean.low, mean.high, "f2") for mean in votes]
+    marks = [*(Mark.of(mean, "f1") for mean in probes), *(Mark.of(mean, "f2") for mean in votes)]
     described = ", ".join(f"{points(mean.value)} % with {mean.n_train:,} labels" for mean in probes)
-    frame = Frame(_span(mark.x for mark in marks), (0.0, 100.0), "labels", "error, %")
-    svg = chart(frame, marks=marks, description=f"Error against the number of labels on {dataset}: {described}.")
-    note = "Lines are intervals: of one seed its 95 % interval, of several the smallest and largest value. " + (
-        "No curve is drawn, for the label-budget study is about ImageNet-1K."
+    svg = chart(
+        _span(marks),
+        (0.0, 100.0),
+        titles=("labels", "error, %"),
+        marks=marks,
+        description=f"Error against the number of labels on {dataset}: {described}.",
+    )
+    note = (
+        "Lines are intervals: of one seed its 95 % interval, of several the smallest and largest value. No curve is "
+        "drawn, for the label-budget study is about ImageNet-1K."
     )
     return Drawing(f"Error against labels on {dataset}", svg, key_of(key), note)
 
 
-def _span(values: Iterable[float]) -> tuple[float, float]:
-    """Ends of a logarithmic axis around values."""
-    known = list(values)
-    low, high = min(known), max(known)
-    return low / 1.25, high * 1.25
+def _span(marks: Sequence[Mark]) -> tuple[float, float]:
+    """Ends of a logarithmic axis around marks."""
+    return min(mark.x for mark in marks) / 1.25, max(mark.x for mark in marks) * 1.25
 
 
-def _curve_drawings(means: Sequence[SeedMean], dataset: str) -> list[Drawing]:
+def _curve_drawings(means: Sequence[SeedMean], dataset: str) -> Iterator[Drawing]:
     """A chart a metric of the learning curves: the encoder, and the controls that were measured beside it."""
-    drawings = []
     for metric in dict.fromkeys(mean.metric for mean in means):
-        own = [mean for mean in means if mean.metric == metric and "(control=" not in mean.protocol]
+        by_control: defaultdict[str, list[SeedMean]] = defaultdict(list)  # "" for the encoder itself
+        for mean in means:
+            if mean.metric == metric:
+                by_control[mean.protocol.partition("(control=")[2].rstrip(")")].append(mean)
+        own, scratch = by_control[""], by_control["scratch"]
         if len(own) < 2:
             continue
-        by_control: dict[str, list[SeedMean]] = {}
-        for mean in means:
-            if mean.metric == metric and "(control=" in mean.protocol:
-                by_control.setdefault(mean.protocol.partition("(control=")[2].rstrip(")"), []).append(mean)
-        drawings.append(_curve_drawing(metric, own, by_control, dataset))
-    return drawings
-
-
-def _curve_drawing(
-    metric: str, own: Sequence[SeedMean], by_control: dict[str, list[SeedMean]], dataset: str
-) -> Drawing:
-    scratch = by_control.get("scratch", [])
-    span = _span(float(mean.n_train or 1) for mean in [*own, *scratch])
-    marks = [Mark(mean.n_train or 1, mean.value, mean.low, mean.high, "f8") for mean in scratch]
-    marks += [Mark(mean.n_train or 1, mean.value, mean.low, mean.high, "f1") for mean in own]
-    lines = [Line(_places(scratch), "s8", ""), Line(_places(own), "s1", "")]
-    key = [("f1", "this encoder"), *([("f8", _CONTROLS["scratch"])] if scratch else [])]
-    level = {"maximal": "s3 dashed", "blind": "s6 dotted"}
-    for control, name in level.items():
-        for mean in by_control.get(control, [])[:1]:
-            lines.append(Line([(span[0], mean.value), (span[1], mean.value)], name, ""))
-            key.append((f"line {name}", _CONTROLS[control]))
-    known = [mark.y for mark in marks] + [y for line in lines for _, y in line.places]
-    known += [end for mark in marks for end in (mark.low, mark.high) if end is not None]
-    low, high = extent(known)
-    title = metric.replace("_", " ")
-    unit = own[0].unit
-    lowest = 0.0 if unit == "percent" else low  # an axis of percent begins at 0, of other units where values do
-    frame = Frame(span, (lowest, high), "labelled images", title + (", %" if unit == "percent" else f", {unit}"))
-    described = ", ".join(f"{shown_value(mean.value, mean)} with {mean.n_train:,} images" for mean in own)
-    svg = chart(frame, lines=lines, marks=marks, description=f"{title} on {dataset}, lower is better: {described}.")
-    note = "Lower is better. Lines are the smallest and largest value of the seeds."
-    return Drawing(f"Learning curve on {dataset}: {title}", svg, key_of(key), note)
-
-
-def _places(means: Sequence[SeedMean]) -> list[tuple[float, float]]:
-    return [(float(mean.n_train or 1), mean.value) for mean in sorted(means, key=lambda mean: mean.n_train or 1)]
+        marks = [*(Mark.of(mean, "f8") for mean in scratch), *(Mark.of(mean, "f1") for mean in own)]
+        span = _span(marks)
+        lines: list[Line] = [
+            (name, sorted((float(mean.n_train or 1), mean.value) for mean in some))
+            for name, some in (("s8", scratch), ("s1", own))
+        ]
+        key = [("f1", "this encoder"), *([("f8", _CONTROLS["scratch"])] if scratch else [])]
+        for control, name in (("maximal", "s3 dashed"), ("blind", "s6 dotted")):
+            for mean in by_control[control][:1]:
+                lines.append((name, [(span[0], mean.value), (span[1], mean.value)]))
+                key.append((f"line {name}", _CONTROLS[control]))
+        known = [end for mark in marks for end in (mark.y, mark.low, mark.high) if end is not None]
+        low, high = extent([*known, *(y for _, places in lines for _, y in places)])
+        title, unit = metric.replace("_", " "), own[0].unit
+        lowest = 0.0 if unit == "percent" else low  # an axis of percent begins at 0, of other units where values do
+        described = ", ".join(f"{shown_value(mean.value, mean)} with {mean.n_train:,} images" for mean in own)
+        svg = chart(
+            span,
+            (lowest, high),
+            titles=("labelled images", title + (", %" if unit == "percent" else f", {unit}")),
+            lines=lines,
+            marks=marks,
+            description=f"{title} on {dataset}, lower is better: {described}.",
+        )
+        note = "Lower is better. Lines are the smallest and largest value of the seeds."
+        yield Drawing(f"Learning curve on {dataset}: {title}", svg, key_of(key), note)
 
 
 def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
@@ -506,7 +440,7 @@ def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
         )
     heads = ("how", "metric", "data set", "printed", "unit", "recipe", "by", "place", "remarks")
     caption = (
-        "As somebody printed them, by recipes of their own: measured by none of our protocols, mostly not comparable "
+        "As reported, by recipes of their own: not measured by our protocols, mostly not comparable "
         "with one another, and in no ranking beside measurements. * reported; *! reported and doubtful."
     )
     return _table(caption, heads, rows, numbers={3})
@@ -533,16 +467,13 @@ def card_errata(card: EncoderCard) -> Table | None:
 
 
 def _right_value(card: EncoderCard, field: str) -> str:
-    if "." not in field and field != "released":
-        return "see above"
-    value = card.fact(field)
-    return fact_text(value) if not isinstance(value, Missing) else value.value
+    return fact_text(card.fact(field)) if "." in field or field == "released" else "see above"
 
 
 def result_errata(entry: Entry, records: Records) -> list[tuple[ResultErratum, Markup]]:
     """Errata of its measurements, each with what it says."""
     found = []
-    for one in records.errata(entry.id):
+    for one in records.errata[entry.id]:
         metric = "All measurements" if one.metric == "*" else one.metric.replace("_", " ").capitalize()
         ends = " They count in no ranking and no recommendation." if one.exclude else ""
         found.append((one, element("span", {}, element("b", {}, f"{metric}: {one.kind}. "), linked(one.reason + ends))))
@@ -553,7 +484,7 @@ def provenance(entry: Entry, records: Records) -> Table | None:
     """One row a campaign: what was measured where, by whom, when and with what; None without measurements."""
     made = _made_with(entry) if entry.means else {}
     groups: dict[tuple[str, str, str], list[Measurement]] = {}
-    for row in records.rows(entry.id):
+    for row in records.rows[entry.id]:
         groups.setdefault((row.dataset, row.source, row.protocol.partition(" (")[0]), []).append(row)
     if not groups:
         return None
@@ -579,18 +510,14 @@ def provenance(entry: Entry, records: Records) -> Table | None:
 
 
 def _made_with(entry: Entry) -> dict[tuple[str, str, str], str]:
-    """What the files of provenance say of each campaign: code, precision, and hashes of weights and images."""
-    texts: dict[tuple[str, str, str], dict[str, None]] = {}
-    says: list[tuple[str, Callable[[str], str]]] = [
-        ("code_version", str),
-        ("precision", str),
-        ("weights_hash", lambda text: f"weights {text[:8]}"),
-    ]
+    """What the files of provenance say of each campaign: code, precision, and hash of the weights."""
+    texts: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+    says = {"code_version": "{}", "precision": "{}", "weights_hash": "weights {:.8}"}
     try:
         for row, known in provenances(entry.id):
             key = row.get("dataset", ""), row.get("source", ""), str(row.get("protocol", "")).partition(" (")[0]
-            words = [say(value) for name, say in says if isinstance(value := known.get(name), str)]
-            texts.setdefault(key, {}).update(dict.fromkeys(words))
+            words = [text.format(known[name]) for name, text in says.items() if isinstance(known.get(name), str)]
+            texts[key].update(dict.fromkeys(words))
     except ResultsError as error:
         warn([str(error)])
     return {key: ", ".join(words) for key, words in texts.items()}

@@ -1,21 +1,18 @@
-"""The first page: what the zoo is, a plot of score against size, and the table of all encoders."""
+"""The first page: a plot of score against size, the table of all encoders, and their data for scripts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..cards.schema import Missing, fact_text
-from ..results.facts import DOUBTFUL, FACTS, REPORTED, points, short_number
+from ..results.facts import DOUBTFUL, FACTS, REPORTED, points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
-from ..results.values import IMAGENET, SETTINGS
-from .assets import datatables
+from ..results.values import IMAGENET, SETTINGS, Summary
 from .contents import Contents, Entry
-from .encoder_data import encoder_data_script, error_of, in_order, main_dataset, risks_on
+from .drawing import Axis, Point, scatter
 from .rendering import File, Renderer, encoder_page
-from .scatter import Axis, Point, scatter
 
 N_GROUPS = 8  # colours and shapes that a plot has
 OTHER = "other"
@@ -29,27 +26,9 @@ _COMMERCIAL = {
 Offered: TypeAlias = dict[str, list[tuple[str, str, int]]]  # by kind: value, words and number of encoders
 NAMES = {IMAGENET: "ImageNet-1K"}
 ELSEWHERE = "on "  # begins a score that is an error on another data set
-_EXCLUDED = "excluded as wrong"
-_UNMEASURED = "not measured"
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A text of the table; soft if it says why there is no value."""
-
-    text: str
-    is_missing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One encoder of the table."""
-
-    id: str
-    href: str
-    is_mine: bool
-    cells: tuple[Cell, ...]  # behind its name, as COLUMNS
-
+Cell: TypeAlias = tuple[str, bool]  # a text of the table, and whether it says why there is no value
 
 COLUMNS = (
     ("encoder", "Encoder"), ("training", "Training"), ("network", "Network"), ("parameters", "Parameters"),
@@ -70,13 +49,13 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         "index.html",
         title=contents.title,
         kind="index",
-        scripts=(encoder_data_script(contents, renderer),),
-        datatables=datatables(renderer),
+        scripts=(renderer.data("encoders.js", "ENCODERS", encoder_data(contents)),),
+        datatables=renderer.datatables,
         plot=_plot(entries, groups, scores, dataset),
         groups=[*groups, OTHER],
         columns=COLUMNS,
         dataset=NAMES.get(dataset, dataset),
-        rows=[_row(entry, dataset) for entry in entries],
+        rows=[(entry, encoder_page(entry), _cells(entry, dataset)) for entry in entries],
         n_encoders=len(entries),
         n_measured=sum(
             any(error_of(entry, setting.name, dataset) is not None for setting in SETTINGS) for entry in entries
@@ -131,7 +110,6 @@ def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered, dataset:
     shown = [
         Point(
             id=entry.id,
-            label=entry.id,
             href=encoder_page(entry),
             x=float(entry.card.architecture.n_parameters),
             y=value,
@@ -190,45 +168,136 @@ def _choices(entries: list[Entry]) -> Offered:
     }
 
 
-def _row(entry: Entry, dataset: str) -> Row:
-    card = entry.card
-    cells = (
-        _training(entry),
-        Cell(card.architecture.exact),
-        Cell(short_number(card.architecture.n_parameters)),
-        Cell(str(card.representation.dim)),
+def _cells(entry: Entry, dataset: str) -> list[Cell]:
+    """The row of an encoder behind its name, as COLUMNS."""
+    card, objective = entry.card, entry.card.objective
+    method = [in_words(one) for one in (objective.name, objective.mode) if not isinstance(one, Missing)]
+    licence, use = _of_fact(card.licence.weights), card.commercial_use
+    if not licence[1] and not isinstance(use, Missing):  # without what says that it is none of SPDX's
+        licence = f"{licence[0].replace('LicenseRef-', '')}: {_COMMERCIAL[use]}", False
+    return [
+        (", ".join(method), False) if method else _of_fact(objective.mode),
+        (card.architecture.exact, False),
+        (short_number(card.architecture.n_parameters), False),
+        (str(card.representation.dim), False),
         _error(entry, "100%", dataset),
         _error(entry, "1%", dataset),
         _of_fact(FACTS["reported"].of(entry.subject)),
-        _licence(entry),
+        licence,
         _of_fact(card.weights.availability),
         _of_fact(card.released),
-    )
-    return Row(entry.id, encoder_page(entry), entry.is_mine, cells)
+    ]
 
 
 def _of_fact(value: object) -> Cell:
-    return Cell(fact_text(value), isinstance(value, Missing))
-
-
-def _training(entry: Entry) -> Cell:
-    """Mode, and the method that it is an instance of."""
-    objective = entry.card.objective
-    told = [in_words(str(one)) for one in (objective.name, objective.mode) if not isinstance(one, Missing)]
-    return Cell(", ".join(told)) if told else _of_fact(objective.mode)
+    return fact_text(value), isinstance(value, Missing)
 
 
 def _error(entry: Entry, setting: str, dataset: str) -> Cell:
     error = error_of(entry, setting, dataset)
     if error is not None:
-        return Cell(points(error))
+        return points(error), False
     was_measured = dataset == IMAGENET and entry.summary is not None and setting in entry.summary.errors
-    return Cell(_EXCLUDED if was_measured else _UNMEASURED, is_missing=True)
+    return ("excluded as wrong" if was_measured else "not measured"), True
 
 
-def _licence(entry: Entry) -> Cell:
-    """The id without what says that it is none of SPDX's, and what it means for commercial use."""
-    licence, use = entry.card.licence.weights, entry.card.commercial_use
-    if isinstance(licence, Missing) or isinstance(use, Missing):
-        return _of_fact(licence)
-    return Cell(f"{licence.replace('LicenseRef-', '')}: {_COMMERCIAL[use]}")
+# --- the encoders as data for scripts ---
+
+_OF_CARD = {  # field -> column of zoo.results.facts
+    "mode": "ssl_mode",
+    "method": "objective",
+    "card_family": "card_family",
+    "network": "architecture_exact",
+    "family": "family",
+    "n_parameters": "n_parameters",
+    "dim": "z_dim",
+    "gflops": "gflops",
+    "px": "img_size",
+    "released": "released",
+    "licence": "license",
+    "commercial": "commercial_use",
+    "access": "availability",
+    "domain": "domain",
+    "image_sets": "image_sets",
+}
+COMPONENTS = (
+    "approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization",
+)  # fmt: skip
+FIELDS = (
+    "id", "file", *_OF_CARD, *(setting.name for setting in SETTINGS), *COMPONENTS, "approximation_assumed", "reported",
+    "mine", "wrong", "elsewhere",
+)  # fmt: skip
+"""What a row has, in order.
+
+Facts of the card and errors in percent are null where they have no value; errors and components also where an erratum
+excludes them. ``reported`` has by the short name of a protocol the accuracy as it is printed, with ``*`` behind it, or
+``*!`` if it is doubtful. ``elsewhere`` has by data set the error with all its labels. Errors and components are
+those on :func:`main_dataset`. ``mine`` is true of a card of the user's, ``wrong`` where an erratum excludes
+measurements.
+"""
+
+
+def encoder_data(contents: Contents) -> dict[str, Any]:
+    """Names of the fields and a row an encoder."""
+    main = main_dataset(contents)
+    return {"fields": list(FIELDS), "rows": [_data_row(entry, main) for entry in in_order(contents)]}
+
+
+def in_order(contents: Contents) -> list[Entry]:
+    """First what was measured with all labels, the lowest error first; then what somebody reported an accuracy on
+    ImageNet-1K of, the newest first; then all others, the newest first; of one month by name."""
+    dataset = main_dataset(contents)
+
+    def key(entry: Entry) -> tuple[float, int, str]:
+        error = error_of(entry, "100%", dataset)
+        if error is not None:
+            return error, 0, entry.id.casefold()
+        released = entry.card.released
+        month = 0 if isinstance(released, Missing) else int(released.replace("-", ""))
+        return (1000.0 if entry.subject.reported else 2000.0), -month, entry.id.casefold()
+
+    return sorted(contents.entries.values(), key=key)
+
+
+def main_dataset(contents: Contents) -> str:
+    """The data set whose errors the first page lists: ImageNet-1K, or without any there the most frequent one."""
+    entries = contents.entries.values()
+    counts = Counter(dataset for entry in entries for dataset in entry.elsewhere)
+    if not counts or any(entry.right is not None for entry in entries):
+        return IMAGENET
+    return max(counts, key=lambda dataset: counts[dataset])
+
+
+def risks_on(entry: Entry, dataset: str) -> Summary | None:
+    """Its risks on a data set, without what an erratum excludes."""
+    return entry.right if dataset == IMAGENET else entry.elsewhere.get(dataset)
+
+
+def error_of(entry: Entry, setting: str, dataset: str = IMAGENET) -> float | None:
+    """Its error in percent in one of the five settings, unless it is unmeasured or excluded."""
+    found = risks_on(entry, dataset)
+    return None if found is None else found.errors.get(setting)
+
+
+def _data_row(entry: Entry, dataset: str) -> list[Any]:
+    subject, found = entry.subject, risks_on(entry, dataset)
+    parts = None if found is None else found.decomposition
+    components = [None if parts is None else _plain(getattr(parts, name)) for name in COMPONENTS]
+    elsewhere = {name: error for name in entry.elsewhere if (error := error_of(entry, "100%", name)) is not None}
+    reported = {PROTOCOLS[name].short: f"{one.printed}{reported_mark(one)}" for name, one in subject.reported.items()}
+    return [
+        entry.id,
+        entry.file,
+        *(_plain(FACTS[column].of(subject)) for column in _OF_CARD.values()),
+        *(error_of(entry, setting.name, dataset) for setting in SETTINGS),
+        *(None if value is None else round(value, 4) for value in components),  # more digits than any figure shows
+        parts is not None and parts.approximation_assumed,
+        reported,
+        entry.is_mine,
+        subject.is_wrong,
+        elsewhere,
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, Missing) else value

@@ -1,15 +1,21 @@
-"""From templates and values to the files of a site: pages, and assets whose names have the hash of their content."""
+"""From templates and values to the files of a site: pages, and assets whose names have the hash of their content.
+
+Third-party code is the script of DataTables, from the package ``itables``.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import metadata
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ContentError
 from ..optional import requires_extra
 from ..version import __version__
 from .contents import Contents, Entry
@@ -103,6 +109,14 @@ class Renderer:
         return self.asset("site.js", _joined("scripts", ".js"))
 
     @cached_property
+    def datatables(self) -> str:
+        """Path of the script that offers ``DataTable``, opened by the licence of itables; the others' are in it."""
+        module, version = _bundle()
+        licence = str(metadata("itables")["License"] or "MIT License").strip().replace("*/", "* /")
+        text = f"/*! The bundle of itables {version}\n{licence}\n*/\n{as_classic(module)}"
+        return self.asset(DATATABLES, text.encode())
+
+    @cached_property
     def icon(self) -> str:
         """Path of the icon, without which browsers ask for one outside the folder of the site."""
         return self.asset("icon.svg", files(__package__).joinpath("icon.svg").read_bytes())
@@ -122,6 +136,57 @@ def _joined(folder: str, suffix: str) -> bytes:
     return b"\n".join(one.read_bytes().strip() + b"\n" for one in parts)
 
 
-def assets_of(renderer: Renderer) -> Iterator[File]:
-    """The assets that pages have named."""
-    yield from renderer.assets.values()
+# --- third-party code ---
+#
+# itables ships DataTables with its extensions and jQuery as one ES module. Browsers refuse modules from file://, so
+# that it becomes a classic script that leaves one global, DataTable. Its style sheet is left out: it has images that
+# the site's Content-Security-Policy blocks; styles/20-table.css has the few rules that a sorted table needs.
+
+DATATABLES = "datatables.js"
+_LISTED = re.compile(r"^(\S+):\n\s*\(\*!(.*?)\*\)", re.MULTILINE | re.DOTALL)
+_VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+)\b")
+_INSIDE = (  # what the texts of others name: name, text, licence
+    ("pako", re.compile(r"\bpako\b"), "MIT"),
+    ("FileSaver.js", re.compile(r"FileSaver\.js \((?P<version>[\d.]+)\)"), "MIT"),
+    ("Lucide", re.compile(r"\bLucide\b"), "ISC"),
+)
+
+
+def third_party() -> list[tuple[str, str, str]]:
+    """Name, version ("" where its notice has none) and licence of all that is in the script of DataTables."""
+    text, version = _bundle()
+    found = {"itables": (version, "MIT")}
+    for place, notice in _LISTED.findall(text[text.rindex("/*!") :]):
+        name = re.sub(r"-dt$", "", place.partition("/")[0])  # NAME-dt is the styling of NAME
+        stated = _VERSION.search(notice.strip().split("\n\n")[0])
+        if name not in found or (stated and not found[name][0]):
+            found[name] = (stated[1] if stated else "", "MIT or GPL-3.0" if "GPL" in notice else "MIT")
+        for inside, pattern, licence in _INSIDE:
+            if seen := pattern.search(notice):
+                found[inside] = (seen.groupdict().get("version", ""), licence)
+    return [(name, *about) for name, about in found.items()]
+
+
+@cache
+def _bundle() -> tuple[str, str]:
+    """The module as itables ships it, and the version of itables."""
+    with requires_extra("site", needed_for="The table of a site"):
+        import itables
+    return files(itables).joinpath("html", "dt_bundle.js").read_text(encoding="utf-8"), itables.__version__
+
+
+def as_classic(module: str) -> str:
+    """A bundled ES module as a classic script that assigns its default export to ``DataTable``.
+
+    ContentError if it has no such export.
+
+    >>> as_classic("var a=1;export{a as default};")
+    '"use strict";(()=>{var a=1;window.DataTable=a;})();\\n'
+    """
+    export = re.search(r"\bexport\s*\{[^{}]*?([\w$]+) as default\b[^{}]*\};?", module)
+    if export is None:
+        raise ContentError(
+            "The bundle of DataTables in the installed itables has no default export; install an itables of 2.9."
+        )
+    before, after = module[: export.start()], module[export.end() :]
+    return f'"use strict";(()=>{{{before}window.DataTable={export[1]};{after}}})();\n'

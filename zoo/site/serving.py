@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import threading
@@ -10,15 +9,12 @@ import webbrowser
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from socketserver import TCPServer
-from types import TracebackType
 from typing import Any
 
 from ..errors import QueryError
 
 HOST = "127.0.0.1"
 _TEXTS = ("text/html", "text/css", "text/javascript", "application/json", "text/csv", "image/svg+xml", "text/plain")
-_NO_ROOM = {errno.EADDRINUSE: "is taken", errno.EACCES: "may not be used"}
 
 
 class SiteServer:
@@ -31,11 +27,9 @@ class SiteServer:
         try:
             self._server = _Server((HOST, port), _Handler)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
-                raise
             raise QueryError(
-                f"Port {port} of {HOST} {_NO_ROOM[error.errno]}, expected a free one; name another port, or none for "
-                "any that is free."
+                f"Port {port} of {HOST} cannot be used ({error.strerror}), expected a free one; name another port, or "
+                "none for any that is free."
             ) from error
 
     @property
@@ -46,9 +40,7 @@ class SiteServer:
     def __enter__(self) -> SiteServer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._server.server_close()
 
     def serve(self, folder: Path) -> None:
@@ -62,12 +54,6 @@ class SiteServer:
 
 
 class _Server(ThreadingHTTPServer):
-    RequestHandlerClass: Any
-
-    def server_bind(self) -> None:
-        """Without asking for the name of this machine, perhaps in the network, as HTTPServer does."""
-        TCPServer.server_bind(self)
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing of a browser that has gone before it had its answer."""
         if not isinstance(sys.exception(), ConnectionError):
@@ -78,7 +64,7 @@ class _Handler(SimpleHTTPRequestHandler):
     timeout = 30  # seconds for a browser to say what it wants
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """The address is printed once, and nothing of each request."""
+        """Says nothing of each request."""
 
     def list_directory(self, path: str | os.PathLike[str]) -> None:
         """No folder is listed."""

@@ -1,15 +1,41 @@
-"""``studies/``: the questions with their verdicts, a page for each study, and its figures and numbers as files."""
+"""``studies/``: the questions with their verdicts, a page for each study, and its figures and numbers as files.
+
+Studies are run in several processes, each on the table as published and on the corrected one. What they found is kept
+as one JSON file a study, below ``studies/`` of the cache folder, under a key of everything that decides it.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
+import json
+import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from ..studies.report import ESTIMATE_HEADERS, VERDICTS, shown
-from ..studies.running import Study, studies
+from ..analysis.table import StudyTable, study_table
+from ..analysis.trees import number_of_workers
+from ..evaluation.drawing import style
+from ..execution.executor import Resources
+from ..execution.processes import Processes
+from ..files import cache_folder, content_folder, replaced, shipped_only
+from ..studies.figure_svg import size_of, svg_of
+from ..studies.report import (
+    ESTIMATE_HEADERS,
+    VERDICTS,
+    csv_text,
+    document_of,
+    figure_file,
+    other_side,
+    shown,
+    with_other,
+)
+from ..studies.running import LIBRARIES, Study, StudyOptions, StudyRun, findings_of, studies
+from ..version import __version__
 from .contents import Contents
 from .rendering import File, Renderer
 
@@ -22,95 +48,76 @@ _COMMAND = re.compile(r"\n*Command: .*\Z", re.DOTALL)  # the end of an introduct
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The index, a page a study, figures as SVG, and data of figures, tables and estimates as CSV."""
     chosen = list(studies().values())
-    if not contents.with_studies:
-        yield _page_without(renderer, chosen)
+    page, index = renderer.page, f"{FOLDER}/index.html"
+    if not contents.with_studies:  # their questions, and how to run them
+        yield page("study_none.html.jinja", index, title="Studies", kind="studies", questions=chosen)
         return
-    from .study_cache import finished_studies  # imports the libraries of studies
-
     finished = finished_studies(chosen, tell=renderer.tell)
-    document = _joined([one.document for one in finished])
-    content = shown(document)
-    pages = {one.study.name: f"{FOLDER}/{one.study.name}.html" for one in finished}
+    documents = [one["document"] for one in finished]
+    verdicts = {verdict: sum(document["verdicts"][verdict] for document in documents) for verdict in VERDICTS}
+    every = [study for document in documents for study in document["studies"]]
+    content = shown({**documents[0], "verdicts": verdicts, "studies": every})
     values: dict[str, Any] = {
         "left_out": bool(contents.only or contents.with_mine),
         "with_mine": contents.with_mine,
+        "verdict_names": VERDICTS,
+        "classes": {verdict: f"verdict-{verdict.replace(' ', '-')}" for verdict in VERDICTS},
     }
-    yield renderer.page(
+    yield page(
         "study_index.html.jinja",
-        f"{FOLDER}/index.html",
+        index,
         title="Studies",
         kind="studies",
-        pages_of=pages,
-        verdict_names=VERDICTS,
-        classes=_classes(),
+        pages_of={study.name: f"{FOLDER}/{study.name}.html" for study in chosen},
         **{name: value for name, value in content.items() if name != "version"},
         **values,
     )
-    for one, study in zip(finished, content["studies"], strict=True):
-        yield from _study(renderer, one, study, content, values)
+    for study, kept, said in zip(chosen, finished, content["studies"], strict=True):
+        yield from _study(renderer, study, kept["figures"], said, values | {"table": content["table"]})
 
 
 def _study(
-    renderer: Renderer, one: Any, study: Mapping[str, Any], content: Mapping[str, Any], values: Mapping[str, Any]
+    renderer: Renderer,
+    study: Study,
+    drawn: Mapping[str, Mapping[str, str]],
+    said: Mapping[str, Any],
+    values: Mapping[str, Any],
 ) -> Iterator[File]:
-    from ..studies.figure_svg import size_of
-
     figures = []
-    for figure in study["figures"]:
-        drawn = one.figures[figure["file"]]
-        width, height = (round(_ENLARGED * one) for one in size_of(drawn.svg))
-        figures.append({**figure, "width": width, "height": height, "n_rows": drawn.csv.count("\n") - 1})
-        yield File(f"{FOLDER}/{figure['file']}.svg", drawn.svg.encode())
-        if drawn.csv:
-            yield File(f"{FOLDER}/{figure['file']}.csv", drawn.csv.encode())
+    for figure in said["figures"]:
+        svg, data = (drawn[figure["file"]][kind] for kind in ("svg", "csv"))
+        width, height = (round(_ENLARGED * one) for one in size_of(svg))
+        figures.append({**figure, "width": width, "height": height, "n_rows": data.count("\n") - 1})
+        yield File(f"{FOLDER}/{figure['file']}.svg", svg.encode())
+        if data:
+            yield File(f"{FOLDER}/{figure['file']}.csv", data.encode())
     tables = []
-    for number, table in enumerate(study["tables"], start=1):
-        file = f"data/{study['name']}-table{number}.csv"
-        yield File(f"{FOLDER}/{file}", _csv(table["headers"], table["rows"]))
+    for number, table in enumerate(said["tables"], start=1):
+        file = f"data/{study.name}-table{number}.csv"
+        yield File(f"{FOLDER}/{file}", csv_text([table["headers"], *table["rows"]]).encode())
         tables.append({**table, "file": file, "n_rows": len(table["rows"]), "rows": table["rows"][:_FEW_ROWS]})
-    file = f"data/{study['name']}-estimates.csv"
-    if study["estimates"]:
-        headers = list(study["estimates"][0])
-        yield File(f"{FOLDER}/{file}", _csv(headers, [list(record.values()) for record in study["estimates"]]))
+    file = f"data/{study.name}-estimates.csv"
+    if said["estimates"]:
+        rows = [list(said["estimates"][0]), *(list(record.values()) for record in said["estimates"])]
+        yield File(f"{FOLDER}/{file}", csv_text(rows).encode())
     yield renderer.page(
         "study.html.jinja",
-        f"{FOLDER}/{study['name']}.html",
-        title=study["question"],
+        f"{FOLDER}/{study.name}.html",
+        title=said["question"],
         kind="study",
-        study=study,
-        introduction=_paragraphs(one.study.introduction),
+        study=said,
+        introduction=_paragraphs(study.introduction),
         figures=figures,
         tables=tables,
         estimates={
             "file": file,
             "headers": ESTIMATE_HEADERS,
-            "n_rows": len(study["estimate_rows"]),
-            "rows": study["estimate_rows"][:_FEW_ROWS],
+            "n_rows": len(said["estimate_rows"]),
+            "rows": said["estimate_rows"][:_FEW_ROWS],
         },
         few=_FEW_ROWS,
-        verdict_names=VERDICTS,
-        classes=_classes(),
-        table=content["table"],
         **values,
     )
-
-
-def _page_without(renderer: Renderer, chosen: Sequence[Study]) -> File:
-    """What stands in the place of studies that were left out: their questions and how to run them."""
-    return renderer.page(
-        "study_none.html.jinja", f"{FOLDER}/index.html", title="Studies", kind="studies", questions=chosen
-    )
-
-
-def _joined(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One document of many studies from one of each."""
-    every = [study for document in documents for study in document["studies"]]
-    counts = {verdict: sum(document["verdicts"][verdict] for document in documents) for verdict in VERDICTS}
-    return {**documents[0], "verdicts": counts, "studies": every}
-
-
-def _classes() -> dict[str, str]:
-    return {verdict: f"verdict-{verdict.replace(' ', '-')}" for verdict in VERDICTS}
 
 
 def _paragraphs(introduction: str) -> list[str]:
@@ -123,9 +130,122 @@ def _paragraphs(introduction: str) -> list[str]:
     return [re.sub(r"\s+", " ", part).strip() for part in text.split("\n\n") if part.strip()]
 
 
-def _csv(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(headers)
-    writer.writerows(rows)
-    return file.getvalue().encode()
+# --- running and keeping ---
+
+_FORMAT = "zoo-site-study-3"
+_OTHER = "corrected"  # the second table of every study
+_MOST_PROCESSES = 4  # each has the libraries and the tables in memory, some 400 MB
+_N_KEPT = 3  # of each study: as many states of the zoo may take turns without running it again
+_PACKAGE = Path(__file__).resolve().parents[1]
+_NO_PART = ("site", "cli", "_content", "__pycache__")  # folders of the package that no study can import
+Kept: TypeAlias = dict[str, Any]
+"""What a study found, as JSON: ``document`` of :mod:`zoo.studies.report`, and ``figures`` as SVG and CSV by file."""
+
+
+def finished_studies(
+    chosen: Sequence[Study], *, tell: Callable[[str], None] = lambda what: None, n_processes: int = 0
+) -> list[Kept]:
+    """Every study on the shipped encoders: from the cache, or run now and kept there.
+
+    ``n_processes`` is 0 for one a core, at most four. ``tell`` is called with what is done.
+    """
+    folder = cache_folder() / "studies"
+    places = {study.name: folder / f"{study.name}-{_key(study)}.json" for study in chosen}
+    found: dict[str, Kept] = {}
+    for name, place in places.items():
+        with suppress(OSError, ValueError):
+            found[name] = json.loads(place.read_bytes())
+    missing = [study for study in chosen if study.name not in found]
+    if missing:
+        tell(f"running {len(missing)} of {len(chosen)}, which takes a minute or two")
+    for number, (name, one) in enumerate(_run(missing, n_processes), start=1):
+        tell(f"{name}, {number} of {len(missing)}")
+        found[name] = one
+        with suppress(OSError):  # a cache that cannot be written is done without
+            with replaced(places[name]) as file:
+                file.write(json.dumps(one, allow_nan=False).encode())
+            states = sorted(folder.glob(f"{name}-{'?' * 32}.json"), key=lambda path: path.stat().st_mtime)
+            for path in states[:-_N_KEPT]:
+                path.unlink()
+    return [found[study.name] for study in chosen]
+
+
+def _run(chosen: Sequence[Study], n_processes: int) -> Iterator[tuple[str, Kept]]:
+    """Name and findings of each study, as soon as it was run on both tables."""
+    n_processes = n_processes or min(number_of_workers(0), _MOST_PROCESSES)
+    is_alone = n_processes == 1 or len(chosen) < 2
+    halves = [(study, corrected, 0 if is_alone else 1) for study in chosen for corrected in (False, True)]
+    done: dict[str, dict[bool, Any]] = {study.name: {} for study in chosen}
+    with closing(Processes(0 if is_alone else n_processes)) as processes:
+        for outcome in processes.map_unordered(_half, halves, Resources()):
+            if outcome.value is None:
+                raise outcome.failures[-1].error()
+            study, corrected, _ = outcome.work
+            done[study.name][corrected] = outcome.value
+            if len(done[study.name]) == 2:
+                found, other = done[study.name][False], done[study.name][True]
+                [content] = found["document"]["studies"]
+                found["document"]["studies"] = [with_other(content, _OTHER, other)]
+                yield study.name, json.loads(json.dumps(found))  # the same whether it was run or read
+
+
+def _half(work: tuple[Study, bool, int]) -> dict[str, Any]:
+    """A study on one table: the published one with figures as texts, or what the corrected one says otherwise."""
+    study, corrected, n_workers = work
+    with shipped_only():
+        table = _table(corrected=corrected)
+        findings = findings_of(study, table, StudyOptions(n_workers=n_workers))
+        if corrected:
+            return other_side(findings)
+        figures = {}
+        with style():
+            for figure in findings.figures:
+                file = figure_file(study.name, figure.name)
+                data = "" if figure.data is None else csv_text(figure.data())
+                figures[file] = {"svg": svg_of(figure.draw(), name=file), "csv": data}
+        document = document_of([StudyRun(study=study, table=table, findings=findings)])
+    return {"document": document, "figures": figures}
+
+
+@cache
+def _table(*, corrected: bool) -> StudyTable:
+    return study_table(corrected=corrected)
+
+
+def _key(study: Study) -> str:
+    """A hash of everything that decides what a study says, but for the processor."""
+    own = _files(study.path) if study.path.is_dir() else [study.path]
+    decisive = [_FORMAT, study.name, _surroundings(), _hash(own, study.path.parent)]
+    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:32]
+
+
+@cache
+def _surroundings() -> str:
+    """What all studies have in common: cards, results, the package, and the versions of libraries."""
+    with shipped_only():
+        content = [_hash(_files(content_folder(name)), content_folder(name)) for name in ("metadata", "results")]
+    analysis = content_folder("analysis")
+    beside = [path for path in sorted(analysis.iterdir()) if path.is_file() and path.suffix != ".py"]
+    package = [path for path in _files(_PACKAGE) if path.relative_to(_PACKAGE).parts[0] not in _NO_PART]
+    libraries = []
+    for name in (*LIBRARIES, "contourpy", "pyarrow", "scikit-learn"):
+        with suppress(PackageNotFoundError):
+            libraries.append([name, version(name)])
+    here = [__version__, platform.python_version(), platform.machine(), libraries]
+    return json.dumps([content, _hash(beside, analysis), _hash(package, _PACKAGE), here])
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")
+    )
+
+
+def _hash(files: Iterable[Path], folder: Path) -> str:
+    found = hashlib.sha256()
+    for path in files:
+        found.update(f"{path.relative_to(folder).as_posix()}\0".encode())
+        found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()

@@ -1,7 +1,7 @@
-/* --- plot: takes over a figure of scatter.py; hover, arrow keys, zoom by brushing, a legend that filters ---
+/* --- plot: takes over a figure of drawing.py; hover, arrow keys, zoom by brushing, a legend that filters ---
  * Zoo.plot(figure, { points: [{id, label, href, x, y, group (1 to 8), low, high, hollow, note}], x and y: {label, kind, format, better},
  *   groups: [names], off: [groups], zoom: [x0, x1, y0, y1] or null, selected: [ids], front: bool,
- *   onChange({off, zoom}) }) returns { update(changes) }; axes are as in scatter.py */
+ *   onChange({off, zoom}) }) returns { update(changes) }; axes are as in drawing.py */
 Zoo.ticks = (low, high, kind, most) => {
   const places = (step, first = Math.ceil(low / step), n = Math.floor(high / step) - first + 1) => n > most ? [] : Array.from({ length: n }, (_, place) => +((first + place) * step).toPrecision(9));
   const powers = Array.from({ length: 30 }, (_, place) => 10 ** (Math.floor(Math.log10(kind === "log" ? low : high - low)) - 2 + place));

@@ -1,5 +1,5 @@
 /* --- the page of choices: Python computes errors and noises (BUDGET); here candidates are filtered and ranked --- */
-/* Normal numbers, the same for everybody (Marsaglia's xorshift, Box and Muller); their number is prime, so that no draw repeats another. */
+/* Normal numbers, the same on every machine (Marsaglia's xorshift, Box and Muller); their number is prime, so that no draw repeats another. */
 Zoo.normals = (state = 2463534242) => {
   const uniform = () => { state ^= state << 13; state ^= state >>> 17; state ^= state << 5; return ((state >>> 0) + .5) / 2 ** 32; };
   return Float64Array.from({ length: 65521 }, () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform()));
@@ -74,7 +74,7 @@ Zoo.pages.choose = () => {
       cell(points(one.error)), cell(one.tie == null ? "?" : `${points(one.interval_low)}-${points(one.interval_high)}`),
       cell(one.tie == null ? "?" : one.best && one.best < .005 ? "<1%" : `${Math.round(one.best * 100)}%`), cell(one.kind, ""), cell(Zoo.count(one.parameters)), cell(one.dim), cell(one.licence, !one.licensed && "missing"));
   };
-  /* Sorts and shows the table; returns everybody in its order. */
+  /* Sorts and shows the table; returns all encoders in its order. */
   function list() {
     const [name, way] = (choices.order || usual).split("-"), sign = way === "desc" ? -1 : 1, of = one => name === "id" ? one.id.toLowerCase() : one[name];
     const sorted = [...kept].sort((a, b) => of(a) === of(b) ? 0 : of(a) < of(b) ? -sign : sign), shown = choices.all ? sorted : sorted.slice(0, 300);
@@ -96,7 +96,7 @@ Zoo.pages.choose = () => {
   function draw() {
     const { left, options } = rank(), n = kept.length, words = [...step.words, ties > 1 ? BUDGET.ties.replace("{}", ties) : ties ? BUDGET.first : "", step.law ? BUDGET.extrapolation : ""];
     form.step.setAttribute("aria-valuetext", at("labels-text").textContent = `${step.text}: ${step.kind}`);
-    at("answer").replaceChildren(element("strong", {}, `${n} encoder${n === 1 ? "" : "s"} with ${step.text}.`), left.length ? ` Left out: ${left.join(", ")}.` : "", n ? "" : " Nobody is left: allow more.");
+    at("answer").replaceChildren(element("strong", {}, `${n} encoder${n === 1 ? "" : "s"} with ${step.text}.`), left.length ? ` Left out: ${left.join(", ")}.` : "", n ? "" : " No encoder is left: relax the constraints.");
     at("words").replaceChildren(...words.filter(Boolean).map(line => element("p", {}, line)));
     drawFront("parameters", "parameters", "count"); drawFront("dim", "feature dimension", "number");
     list();
