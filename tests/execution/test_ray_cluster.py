@@ -86,9 +86,7 @@ def test_a_worker_with_other_versions_is_refused_or_marked(
     strict.close()
 
 
-def test_every_piece_is_done_and_tried_again(
-    ray: Ray, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_every_piece_is_done_and_tried_again(ray: Ray, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     seen: dict[str, Outcome[str, str]] = {}
 
     def work() -> Iterator[Any]:
