@@ -151,7 +151,7 @@ def register(
             merged["weights"]["note"] += f" {reading}"
             card = _written(_card(name, model.family, merged), merged)
         except ZooError:
-            if stored.is_new:
+            if stored.is_new and name not in catalogue():  # it is there if only making its name lasting has failed
                 discard(stored)
             raise
         try:
