@@ -280,10 +280,8 @@ class Killer:
 
 def _pids(executor: Executor) -> list[int]:
     """Processes of the workers of an executor."""
-    if isinstance(executor, Processes):
-        return [worker.process.pid for worker in executor._workers if worker.is_ready]
-    assert isinstance(executor, Ray)
-    return [int(slot.name.rpartition("-")[2]) for slot in executor._slots if slot.name]
+    assert isinstance(executor, Processes | Ray)
+    return [int(worker.name.rpartition("-")[2]) for worker in executor.workers if worker.piece and worker.name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,14 +14,14 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-from .errors import ContentError, StoreError
+from .errors import ContentError, StoreError, ZooError
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 
@@ -84,6 +84,26 @@ def content_files(name: str, suffix: str) -> list[Path]:
     user = user_folder()
     added = _files_below(user / name, suffix) if _is_folder(user) and _is_folder(user / name) else []
     return shipped + added + _mirrored(name, suffix, {path.relative_to(user / name) for path in added})
+
+
+def read_contents(paths: Iterable[Path], name: str, error: type[ZooError], left_out: list[str]) -> dict[Path, bytes]:
+    """Content by file of a content folder; what cannot be read raises ``error``, or is noted if it is the user's."""
+    contents = {}
+    for path in paths:
+        try:
+            contents[path] = path.read_bytes()
+        except OSError as reason:
+            kind = {"metadata": "card"}.get(name, name)
+            sentence = f"The {kind} file {path} cannot be read ({reason.strerror}); make it readable or remove it."
+            if not is_of_user(path, name):
+                raise error(sentence) from reason
+            left_out.append(f"{sentence.removesuffix('.')}, for it is left out.")
+    return contents
+
+
+def is_of_user(path: Path, name: str) -> bool:
+    """True for a file of the user's, in which something wrong is left out and stops nothing else."""
+    return not path.is_relative_to(content_folder(name))
 
 
 def _mirrored(name: str, suffix: str, known: set[Path]) -> list[Path]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CardError, QueryError, UnknownName, note, warn
-from ..files import content_files, content_folder, shipped_only
+from ..files import content_files, content_folder, read_contents, shipped_only
 from .compiled import Parts, Stamp, compiled, stamp
 from .finding import Finder, names_of
 from .representations import MARK, are_features, derived, own_id
@@ -271,7 +271,7 @@ def own_card(card: EncoderCard) -> EncoderCard:
 
 def read_card_files() -> dict[Path, bytes]:
     """Content of every card file, the shipped ones first, without those of the user's that cannot be read."""
-    return _contents(content_files("metadata", ".toml"), [])
+    return read_contents(content_files("metadata", ".toml"), "metadata", CardError, [])
 
 
 @lru_cache(maxsize=4)
@@ -285,7 +285,7 @@ def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
     unreadable: list[str] = []
 
     def read() -> dict[Path, bytes]:
-        return _contents(own, unreadable)
+        return read_contents(own, "metadata", CardError, unreadable)
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
         facts, left_out = parse_beside_shipped(sources)
@@ -301,7 +301,9 @@ def _shipped(stamps: tuple[Stamp, ...]) -> Parts:
 
         return _as_parts(*parse_cards(sources))
 
-    return compiled("cards", stamps, RULES, lambda: _contents((path for path, *_ in stamps), []), make)
+    return compiled(
+        "cards", stamps, RULES, lambda: read_contents((path for path, *_ in stamps), "metadata", CardError, []), make
+    )
 
 
 def parse_beside_shipped(sources: Mapping[Path, bytes]) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -346,24 +348,6 @@ def _without_unrecorded(facts: Mapping[str, Any]) -> dict[str, Any]:
         part: {name: value for name, value in facts[part].items() if value != NOT_RECORDED.value} for part in _PARTS
     }
     return {**facts, **parts}
-
-
-def _contents(paths: Iterable[Path], unreadable: list[str]) -> dict[Path, bytes]:
-    """Content by file; a sentence for each of the user's that cannot be read is added to ``unreadable``."""
-    contents = {}
-    for path in paths:
-        try:
-            contents[path] = path.read_bytes()
-        except OSError as error:
-            sentence = f"The card file {path} cannot be read ({error.strerror}); make it readable or remove it."
-            if not _is_of_user(path):
-                raise CardError(sentence) from error
-            unreadable.append(f"{sentence.removesuffix('.')}, for it is left out.")
-    return contents
-
-
-def _is_of_user(path: Path) -> bool:
-    return not path.is_relative_to(content_folder("metadata"))
 
 
 def build_card(facts: Mapping[str, Any]) -> EncoderCard:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 from ..cards.catalogue import Catalogue
 from ..cards.compiled import Parts
 from ..errors import ResultsError, nearest_names, warn
-from ..files import content_files, content_folder
+from ..files import content_files, content_folder, is_of_user, read_contents
 from .reported_values import COLUMNS as REPORTED_COLUMNS
 from .reported_values import FULL, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
 from .reported_values import METRICS as REPORTED_METRICS
@@ -202,21 +202,7 @@ def read_files(suffix: str) -> dict[Path, bytes]:
 
 def contents_of(paths: Iterable[Path], left_out: list[str]) -> dict[Path, bytes]:
     """Content by file; a sentence for each of the user's that cannot be read is added to ``left_out``."""
-    contents = {}
-    for path in paths:
-        try:
-            contents[path] = path.read_bytes()
-        except OSError as error:
-            sentence = f"The results file {path} cannot be read ({error.strerror}); make it readable or remove it."
-            if not is_of_user(path):
-                raise ResultsError(sentence) from error
-            left_out.append(f"{sentence.removesuffix('.')}, for it is left out.")
-    return contents
-
-
-def is_of_user(path: Path) -> bool:
-    """True for a file of the user's, in which something wrong is left out and stops nothing else."""
-    return not path.is_relative_to(content_folder("results"))
+    return read_contents(paths, "results", ResultsError, left_out)
 
 
 def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str], left_out: list[str]) -> list[Row]:
@@ -225,7 +211,7 @@ def rows_of(path: Path, content: bytes, cards: Catalogue, seen: dict[Key, str], 
     ``seen`` maps :func:`key_of` each row of earlier files to its place, and is added to.
     """
     wrong: list[ResultsError] = []
-    refuse = wrong.append if is_of_user(path) else raised
+    refuse = wrong.append if is_of_user(path, "results") else raised
     rows = checked_rows(lambda line: f"{path}, line {line}", table_lines(path, content, refuse), cards, seen, refuse)
     if wrong:
         others = f" and {len(wrong) - 1:,} more of its lines are" if len(wrong) > 1 else " is"
@@ -312,7 +298,7 @@ def errata_of(path: Path, content: bytes, cards: Catalogue, left_out: list[str])
     known = []
 
     def refuse(error: ResultsError) -> None:
-        if not is_of_user(path):
+        if not is_of_user(path, "results"):
             raise error
         left_out.append(f"{str(error).removesuffix('.')}; it is left out.")
 
