@@ -80,7 +80,7 @@ _DERIVED = {
     "projection_nparameters_hidden": ("number", "parameters of the projector beyond its first layer"),
     "date_published": ("text", "first day of the month of publication"),
     "augmentations": ("text", "augmentations of pretraining, as a list in text"),
-    "approx_is_assumed": ("true or false", "the approximation error is 0 because nobody measured it"),
+    "approx_is_assumed": ("true or false", "the approximation error is 0 because it was not measured"),
 }
 
 

@@ -123,7 +123,7 @@ def imagenet_budget(n_labels: int, n_classes: int) -> ImageNetBudget:
     (100000, 1281167)
     """
     if n_classes < 2:
-        raise QueryError(f"Got {n_classes} class, expected at least 2: nothing is to be told apart.")
+        raise QueryError(f"Got {n_classes} class, expected at least 2.")
     if n_labels < n_classes:
         raise QueryError(
             f"Got {n_labels:,} labels of {n_classes:,} classes, expected at least one a class: nothing was measured "

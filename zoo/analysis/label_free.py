@@ -304,7 +304,7 @@ def measured_populations(rows: Iterable[Row], *, fewest: int = FEWEST) -> Measur
 def with_clid(values: pd.DataFrame, oracle: pd.Series[float]) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The same metrics with CLID and leave-one-out W-CLID where possible; and why not, if not."""
     if gone := [name for name in (LEARNABILITY, DIMENSION) if name not in values]:
-        return values, (f"CLID needs {' and '.join(gone)}, which nobody has measured here.",)
+        return values, (f"CLID needs {' and '.join(gone)}, which were not measured here.",)
     pair = values[[LEARNABILITY, DIMENSION]].assign(oracle=oracle).dropna()
     extended, refused = values.copy(), []
     learnability, dimension, accuracy = (pair[name].tolist() for name in pair)

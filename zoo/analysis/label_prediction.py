@@ -366,7 +366,7 @@ def _caveats(report: RiskReport, n: int, known: CalibratedLaw) -> tuple[str, ...
     if report.dataset.casefold() != DATASET or report.n_classes != N_CLASSES:
         caveats.append(
             f"The law was fitted on ImageNet-1K with {N_CLASSES:,} classes; {report.dataset} has {report.n_classes:,}, "
-            "and nobody has shown that its exponent and weight hold there."
+            "and its exponent and weight were not validated there."
         )
     if report.n_train / n > known.ratios[-1] * (1 + 1e-9):
         caveats.append(

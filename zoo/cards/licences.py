@@ -45,7 +45,7 @@ _TERMS = (
     Terms(
         "Apache-2.0",
         "yes",
-        f"{_FREE} and changes are named; grants patents, and ends for who sues over them",
+        f"{_FREE} and changes are named; grants patents, and ends for anyone who sues over them",
         _SPDX.format("Apache-2.0"),
     ),
     Terms("CC0-1.0", "yes", "all rights are waived", "https://creativecommons.org/publicdomain/zero/1.0/legalcode"),
@@ -149,7 +149,7 @@ _TERMS = (
     Terms(
         "LicenseRef-NVIDIA-Open-Model",
         "conditions",
-        "commercial use too; passed on with the licence and a notice, and ends for who sues over it",
+        "commercial use too; passed on with the licence and a notice, and ends for anyone who sues over it",
         "https://www.nvidia.com/en-us/agreements/enterprise-software/nvidia-open-model-license/",
         "nvidia-open-model-license",
     ),

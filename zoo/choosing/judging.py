@@ -73,7 +73,7 @@ class Task:
         if len(present) < 2:
             raise DataError(
                 f"All {len(self.y_train):,} training images have the label {self._name(present[0])}; expected at least "
-                "two classes to tell apart."
+                "two classes."
             )
         if counts.max() < 2:
             raise DataError(

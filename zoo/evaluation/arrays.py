@@ -137,7 +137,7 @@ def classes_of(labels: Array) -> Array:
     """The classes among labels, ascending; at least two."""
     classes: Array = np.unique(labels)
     if len(classes) < 2:
-        raise DataError(f"y holds one class only ({classes[0].item()!r}), expected 2 or more classes to tell apart.")
+        raise DataError(f"y holds one class only ({classes[0].item()!r}), expected 2 or more classes.")
     return classes
 
 

@@ -77,8 +77,8 @@ def figure_of(report: LayersReport) -> Figure:
         f"Errors of ridge probes in percent, each of {report.n_train:,} training images of {report.dataset} classified "
         f"from all others; fewer is better. Box: the features of the card ({default.px} px); double box: what training "
         f"images choose ({chosen.name}, {chosen.px} px), whose error on {report.n_test:,} other images is "
-        f"{gain.value:+.1f} points from that of the card's (95 %: {gain.ci_low:+.1f} to {gain.ci_high:+.1f}). =: not "
-        "told apart from it there."
+        f"{gain.value:+.1f} points from that of the card's (95 %: {gain.ci_low:+.1f} to {gain.ci_high:+.1f}). =: "
+        "statistically tied with it there."
     )
     return Figure(
         name="layers",
@@ -121,7 +121,7 @@ def drawn_map(report: LayersReport) -> Drawing:
     panels[0].set_ylabel("block (its cost)")
     if shown is not None:
         bar = drawing.colorbar(shown, ax=panels, extend="max" if values.max() > high else "neither", pad=0.01)
-        bar.set_label("error left out (%)")
+        bar.set_label("leave-one-out error (%)")
     return drawing
 
 

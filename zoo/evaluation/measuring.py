@@ -399,7 +399,7 @@ def check_pair(train: Features, test: Features) -> None:
     if len(np.unique(train.y)) < 2:
         raise DataError(
             f"All {len(train.y):,} training images have the label {named_class(train, train.y[0])}; expected at least "
-            "two classes to tell apart."
+            "two classes."
         )
 
 

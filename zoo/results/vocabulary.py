@@ -430,7 +430,7 @@ METRICS = {
         Metric("usability", *_COMPONENT),
         Metric(
             "approximation_plus_usability", "percentage points", True, ("train -> val",),
-            "the sum of both, where no supervised twin tells them apart",
+            "the sum of both, not separable without a supervised twin",
         ),
         Metric("probe_generalization", *_COMPONENT),
         Metric("encoder_generalization", *_COMPONENT),
@@ -455,7 +455,7 @@ ERRATUM_KINDS = {
     "wrong weights": "measured on other weights than the encoder's name says",
     "misprint": "printed wrongly elsewhere; the row here is right",
     "degenerate": "measured rightly, but says nothing about the method",
-    "suspicious": "nobody has shown it wrong, and it should be measured again",
+    "suspicious": "not shown to be wrong; should be measured again",
 }
 
 

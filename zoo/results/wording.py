@@ -97,7 +97,7 @@ def by_whom(one: ReportedNumber) -> str:
 
 def printed_in(one: ReportedNumber) -> str:
     """Where it is printed, to follow a colon."""
-    return "says the card" if one.source == CARD else f"{one.source}, {one.place}"
+    return "from the card" if one.source == CARD else f"{one.source}, {one.place}"
 
 
 def origin(one: ReportedNumber) -> str:

@@ -55,7 +55,7 @@ SECTIONS = {
     ),
     "reported": (
         "Reported by others",
-        "accuracies in percent, higher is better; * reported, by recipes of their own, *! and doubtful. "
+        "accuracies in percent, higher is better; * reported, under other protocols, *! and doubtful. "
         "Recipes differ, so that no best one is marked",
     ),
     "network": ("Network, features and cost", ""),

@@ -70,7 +70,7 @@ def parts_of(decomposition: RiskDecomposition) -> list[Part]:
     """The parts of a decomposition without intervals, as the published ones are, and their sum."""
     approximation, usability = decomposition.approximation, decomposition.usability
     if isinstance(approximation, Missing) or isinstance(usability, Missing):
-        no_twin = "no supervised twin tells them apart"
+        no_twin = "not separable without a supervised twin"
         first = [Part("together", decomposition.approximation_plus_usability, note=no_twin)]
     else:
         assumed = "assumed, not measured" if decomposition.approximation_assumed else ""

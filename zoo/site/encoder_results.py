@@ -440,8 +440,8 @@ def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
         )
     heads = ("how", "metric", "data set", "printed", "unit", "recipe", "by", "place", "remarks")
     caption = (
-        "As reported, by recipes of their own: not measured by our protocols, mostly not comparable "
-        "with one another, and in no ranking beside measurements. * reported; *! reported and doubtful."
+        "Reported by others under their own protocols: mostly not comparable with one another, and never ranked "
+        "with measurements. * reported; *! reported and doubtful."
     )
     return _table(caption, heads, rows, numbers={3})
 

@@ -110,7 +110,7 @@ def test_clid_and_w_clid_are_of_the_encoders_that_have_both_parts() -> None:
 
 def test_what_clid_lacks_is_said() -> None:
     (population,) = measured_populations([*errors(POCKET[:6]), *metric(POCKET[:6], "cluster_learnability")]).populations
-    assert population.unanswered == ("CLID needs intrinsic_dimension, which nobody has measured here.",)
+    assert population.unanswered == ("CLID needs intrinsic_dimension, which were not measured here.",)
     both = population.values.assign(intrinsic_dimension=5.0)
     values, refused = with_clid(both, population.oracle)
     assert "clid" not in values and all("same intrinsic dimension" in sentence for sentence in refused)
