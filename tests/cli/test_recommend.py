@@ -267,6 +267,6 @@ def test_a_ranking_by_reported_numbers_says_what_they_are_worth(reports: None) -
     result = run("recommend", "--by", "reported-linear", "--labels", "5000", "--top", "3")
     assert "not measured here" in result.stdout.splitlines()[0] and "99.10*" in result.stdout
     assert "nine in ten reported accuracies differ" in result.stderr
-    assert "is not known" in run("recommend", "--by", "reported-zero-shot").stderr
+    assert "is not known" in run("recommend", "--by", "reported-attentive").stderr
     small = document("recommend", "--by", "reported-linear", "--max-parameters", "30M", *ALL)["encoders"]
     assert small and all(record["n_parameters"] <= 30e6 for record in small)

@@ -15,8 +15,9 @@ from tests.reported_rows import ROW, reported_text
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import Missing
 from zoo.errors import ContentWarning
+from zoo.results.evidence import origins
 from zoo.results.reported import preferred_numbers, reported_numbers
-from zoo.results.reported_values import CARD, FILE, METRICS, PREFIX, PROTOCOLS, ReportedNumber, choose
+from zoo.results.reported_values import CARD, EVIDENCE, FILE, METRICS, PREFIX, PROTOCOLS, ReportedNumber, choose
 from zoo.results.rows import measurements
 from zoo.results.vocabulary import METRICS as MEASURED
 
@@ -130,8 +131,10 @@ def test_a_damaged_file_of_the_users_stops_nothing(report: Report) -> None:
 
 
 def test_the_shipped_rows_have_every_printed_digit() -> None:
-    lines = (REPOSITORY / "results" / FILE).read_text().split("\n")
-    rows = [line.split("\t") for line in lines[1:-1]]
+    results = REPOSITORY / "results"
+    evidence = [results / EVIDENCE / f"{name}.tsv" for name in origins()]
+    files = [path.read_text().split("\n") for path in (results / FILE, *evidence)]
+    rows = [line.split("\t") for lines in files for line in lines[1:-1]]
     read = [one for one in reported_numbers() if one.source != CARD]
     assert sorted((row[0], row[4]) for row in rows) == sorted((one.encoder, one.printed) for one in read)
 

@@ -24,7 +24,7 @@ from ..cards.compiled import Parts
 from ..errors import ResultsError, nearest_names, warn
 from ..files import content_files, content_folder, is_of_user, read_contents
 from .reported_values import COLUMNS as REPORTED_COLUMNS
-from .reported_values import FULL, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
+from .reported_values import EVIDENCE, EVIDENCE_COLUMNS, FULL, PROTOCOLS, STANDINGS, ZERO_SHOT, ReportedNumber
 from .reported_values import METRICS as REPORTED_METRICS
 from .values import COLUMNS, IMAGENET, PUBLISHED_SOURCE, RISKS, Key, ResultErratum, Row, key_of
 from .vocabulary import ERRATUM_KINDS, METRICS, known_split
@@ -383,9 +383,10 @@ def checked_numbers(
     ``seen`` maps the key of every earlier number to its place, and is added to.
     """
     for path, content in contents.items():
-        for place, texts in tab_separated(path, content, REPORTED_COLUMNS, wrong):
+        shared = _origin(path)
+        for place, texts in tab_separated(path, content, EVIDENCE_COLUMNS if shared else REPORTED_COLUMNS, wrong):
             try:
-                number = _reported_number(place, texts, cards)
+                number = _reported_number(place, {**texts, **shared}, cards)
                 if number.key in seen:
                     raise ResultsError(
                         f"{place}: found the row of {seen[number.key]} again, expected one row a number; delete one, "
@@ -396,6 +397,14 @@ def checked_numbers(
                 continue
             seen[number.key] = place
             yield number
+
+
+def _origin(path: Path) -> dict[str, str]:
+    """What all rows of a file of ``results/evidence`` share; nothing for other files."""
+    if path.parent.name != EVIDENCE:
+        return {}
+    origins = tomllib.loads((path.parent / "origins.toml").read_text(encoding="utf-8"))
+    return {name: origins[path.stem][name] for name in ("source", "date", "place", "measured_by")}
 
 
 def _reported_number(place: str, fields: dict[str, str], cards: Catalogue) -> ReportedNumber:
@@ -431,13 +440,17 @@ def _reported_number(place: str, fields: dict[str, str], cards: Catalogue) -> Re
     least = -1.0 if fields["unit"] == "dimensionless" else 0.0
     if not least <= value <= most:
         raise refuse("value", f"a number as it is printed, from {least:g}{'' if most == math.inf else f' to {most:g}'}")
-    texts = {name: text for name, text in fields.items() if name not in ("encoder", "value")}
-    return ReportedNumber(encoder=cards.id_of(fields["encoder"]), value=value, printed=fields["value"], **texts)
+    more: dict[str, Any] = {name: float(fields[name]) if fields[name] else None for name in _SPREADS if name in fields}
+    if fields.get("repeats"):
+        more["repeats"] = int(fields["repeats"])
+    texts = {name: text for name, text in fields.items() if name not in ("encoder", "value", "repeats", *_SPREADS)}
+    return ReportedNumber(encoder=cards.id_of(fields["encoder"]), value=value, printed=fields["value"], **texts, **more)
 
 
+_SPREADS = ("sd", "low", "high")
 _EXPECTED_SPLIT = (
     f"nothing, but of {IMAGENET} {FULL!r}, {ZERO_SHOT!r} by reported-zero-shot, or as in 'train 1% -> val' by "
-    "reported-few-labels"
+    "reported-few-labels or reported-few-shot"
 )
 
 
@@ -445,7 +458,7 @@ def _fits(split: str, dataset: str, protocol: str) -> bool:
     """Only the splits of ImageNet-1K are known; those of other data sets are the source's own."""
     if dataset != IMAGENET:
         return not split
-    if protocol == "reported-few-labels":
+    if protocol in ("reported-few-labels", "reported-few-shot"):
         return split not in (FULL, "") and METRICS["linear_probe_error"].takes(split)
     return split == (ZERO_SHOT if protocol == "reported-zero-shot" else FULL)
 

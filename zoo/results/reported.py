@@ -22,6 +22,7 @@ from ..errors import ResultsError, warn
 from ..files import content_files, content_folder, shipped_only
 from .reported_values import (
     CARD,
+    EVIDENCE,
     FILE,
     FULL,
     TOP_1,
@@ -93,11 +94,10 @@ def _preferred(numbers: Iterable[ReportedNumber], card: EncoderCard) -> dict[str
 def _shipped() -> Parts:
     """The copy of the shipped numbers: what listings show of all encoders, and the numbers of each."""
 
-    def read() -> dict[Path, bytes]:
-        from .reading import read_files
+    paths = _shipped_files()
 
-        with shipped_only():
-            return read_files(FILE)
+    def read() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in paths}
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
         from .reading import checked_numbers, raised
@@ -114,8 +114,22 @@ def _shipped() -> Parts:
         }
         return {"preferred": {name: some for name, some in chosen.items() if some}, **texts}
 
-    stamps = [stamp(content_folder("results") / FILE)]
-    return compiled("reported", stamps, (*RULES, "results"), read, make, beside=catalogue().digests[0])
+    origins = content_folder("results") / EVIDENCE / "origins.toml"
+    return compiled(
+        "reported",
+        [stamp(path) for path in (*paths, origins)],
+        (*RULES, "results"),
+        read,
+        make,
+        beside=catalogue().digests[0],
+    )
+
+
+def _shipped_files() -> list[Path]:
+    folder = content_folder("results")
+    by_hand = ("encoders.tsv", "datasets.tsv")
+    evidence = sorted(path for path in (folder / EVIDENCE).glob("*.tsv") if path.name not in by_hand)
+    return [folder / FILE, *evidence]
 
 
 def _stored(shipped: Parts, encoder: str) -> list[ReportedNumber]:

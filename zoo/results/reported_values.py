@@ -12,11 +12,17 @@ from ..cards.schema import EncoderCard
 from .values import IMAGENET
 
 FILE = "reported.tsv"
+EVIDENCE = "evidence"  # folder of what others than the authors measured, a file an origin
 CARD = "card"  # source of the numbers that a card states
 COLUMNS = (
     "encoder", "metric", "dataset", "split", "value", "unit", "protocol", "source", "date", "resolution", "place",
     "setting", "measured_by", "standing", "remark", "doubt",
 )  # fmt: skip
+EVIDENCE_COLUMNS = (
+    "encoder", "metric", "dataset", "split", "value", "unit", "protocol", "resolution", "setting", "standing", "repeats",
+    "sd", "low", "high", "features", "remark", "doubt",
+)  # fmt: skip
+"""Of the files of ``results/evidence``; what all rows of a file share is in ``origins.toml`` beside them."""
 PREFIX = "reported-"  # of every protocol, and of no protocol of a measurement
 TOP_1 = "top1_accuracy"
 FULL, ZERO_SHOT = "train -> val", "val"  # splits of ImageNet-1K
@@ -60,6 +66,10 @@ PROTOCOLS = {
             "few labels",
             "with few labels, by a probe or a fine-tuned network: not recorded which",
         ),
+        ReportedProtocol(
+            "reported-few-shot", "few-shot", "a linear layer on frozen features, trained with a few labels a class"
+        ),
+        ReportedProtocol("reported-clustering", "clustering", "k-means of frozen features, compared with the classes"),
         ReportedProtocol("reported-ridge", "ridge", "a ridge regression on frozen features"),
         ReportedProtocol(
             "reported-decoder", "decoder", "a decoder trained on frozen features: segmentation, depth, meshes, places"
@@ -93,15 +103,18 @@ METRICS = {
     for one in (
         ReportedMetric(TOP_1, ("percent",), True, "images whose class is the first guess"),
         ReportedMetric("balanced_accuracy", ("percent", "fraction"), True, "mean over classes of the share found"),
+        ReportedMetric("mean_class_recall", ("percent",), True, "mean over classes of the share found, for zero-shot"),
         ReportedMetric("mean_score", ("percent", "fraction"), True, "mean of the scores of several data sets or tasks"),
         ReportedMetric("score", ("percent",), True, "the score that a benchmark defines for a data set"),
         ReportedMetric("mean_iou", ("percent",), True, "mean over classes of intersection over union"),
-        ReportedMetric("dice", ("fraction",), True, "overlap of predicted and true regions"),
+        ReportedMetric("dice", ("percent", "fraction"), True, "overlap of predicted and true regions"),
         ReportedMetric("depth_rmse", ("depth units of the data set",), False, "root mean squared error of depth"),
         ReportedMetric("vertex_error", ("millimetres",), False, "mean distance of vertices after alignment (PA-PVE)"),
         ReportedMetric("area_under_curve", ("percent",), True, "area under a curve of precision"),
         ReportedMetric("recall_at_1", ("percent",), True, "queries whose first answer is right"),
-        ReportedMetric("mean_average_precision", ("percent",), True, "mean over queries of the average precision"),
+        ReportedMetric(
+            "mean_average_precision", ("percent",), True, "mean over queries or labels of the average precision"
+        ),
         ReportedMetric("region_and_contour", ("percent",), True, "mean of region and contour accuracy (J and F)"),
         ReportedMetric("correspondence_recall", ("percent",), True, "points that are found close enough"),
         ReportedMetric("pearson_correlation", ("dimensionless",), True, "correlation of predictions with the truth"),
@@ -137,6 +150,11 @@ class ReportedNumber:
     standing: str  # one of STANDINGS
     remark: str
     doubt: str  # why it should not be believed as it stands; "" if nothing is known
+    repeats: int | None = None  # draws of labels or trainings, of which the value is the mean
+    sd: float | None = None  # over the repeats, in `unit`
+    low: float | None = None  # ends of the interval that the source states, in `unit`
+    high: float | None = None
+    features: str = ""  # pooled otherwise than the card's features, and how
 
     @property
     def key(self) -> tuple[str, ...]:

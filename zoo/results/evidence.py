@@ -1,0 +1,152 @@
+"""Data sets on which others measured encoders, with their domains, and the numbers of one data set.
+
+``results/evidence/`` has a file an origin (MTEB, OpenCLIP, eva, torchgeo-bench, ...), whose rows are reported numbers of
+:mod:`zoo.results.reported`; ``datasets.tsv`` there says what each data set is, ``encoders.tsv`` which model of an origin
+is which card, or why it was left out.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ..errors import UnknownName
+from ..files import content_folder
+from .reported import reported_numbers
+from .reported_values import EVIDENCE, METRICS, ReportedNumber
+from .values import IMAGENET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A data set or task of ``results/evidence/datasets.tsv``."""
+
+    id: str
+    title: str
+    domain: str  # kind of images: natural, fine-grained, texture, digits, satellite, pathology, ...
+    n_classes: int | None  # None of tasks without classes
+    n_images: int | None  # of the evaluated split; None if not recorded
+    metric: str  # by origin where they differ
+    in_pretraining: tuple[str, ...]  # pretraining sets of cards that contain its training images
+    names: tuple[str, ...]  # what origins call it, as "ORIGIN:NAME"
+
+
+@cache
+def datasets() -> dict[str, Dataset]:
+    """Every data set by id, in the order of the table."""
+    found = {}
+    lines = (content_folder("results") / EVIDENCE / "datasets.tsv").read_text(encoding="utf-8").splitlines()
+    for line in lines[1:]:
+        name, title, domain, n_classes, n_images, metric, in_pretraining, names = line.split("\t")
+        found[name] = Dataset(
+            id=name,
+            title=title,
+            domain=domain,
+            n_classes=int(n_classes) if n_classes else None,
+            n_images=int(n_images) if n_images else None,
+            metric=metric,
+            in_pretraining=tuple(filter(None, in_pretraining.split("; "))),
+            names=tuple(names.split("; ")),
+        )
+    return found
+
+
+def dataset_named(name: str) -> Dataset:
+    """The data set with this id, title or name of an origin, in any case and spelling of separators.
+
+    Raises
+    ------
+    UnknownName
+        If nobody measured on it, with the nearest.
+
+    Examples
+    --------
+    >>> dataset_named("EuroSAT").domain, dataset_named("vtab/cifar100").id
+    ('satellite', 'cifar-100')
+    """
+    known: dict[str, Dataset] = {}
+    for one in datasets().values():
+        for spelling in (one.id, one.title, *(other.partition(":")[2] for other in one.names)):
+            known.setdefault(_folded(spelling), one)
+    if _folded(name) not in known:
+        raise UnknownName("data set that others measured", name, datasets())
+    return known[_folded(name)]
+
+
+def domain_named(name: str) -> str:
+    """A domain of the data sets, in any case; UnknownName lists them."""
+    domains = list(dict.fromkeys(one.domain for one in datasets().values()))
+    if name.casefold() not in domains:
+        raise UnknownName("domain", name, domains, hint=f"There are {', '.join(domains)}.")
+    return name.casefold()
+
+
+def _folded(text: str) -> str:
+    return "".join(letter for letter in text.casefold() if letter.isalnum())
+
+
+@cache
+def origins() -> dict[str, dict[str, Any]]:
+    """Who measured, by name of the file: title, source, place, date, measured_by, licence and protocols."""
+    return tomllib.loads((content_folder("results") / EVIDENCE / "origins.toml").read_text(encoding="utf-8"))
+
+
+def numbers_on(dataset: str, numbers: Iterable[ReportedNumber] | None = None) -> list[ReportedNumber]:
+    """What was reported on a data set, by protocol and the best first; also under the names that authors use.
+
+    ``numbers`` are all reported ones unless given.
+    """
+    wanted = dataset_named(dataset).id
+    ids = _ids()
+    found = [
+        one for one in (reported_numbers() if numbers is None else numbers) if ids.get(_folded(one.dataset)) == wanted
+    ]
+    return sorted(found, key=lambda one: (one.protocol, one.setting, one.metric, _badness(one), one.encoder))
+
+
+def _badness(one: ReportedNumber) -> float:
+    return -one.value if METRICS[one.metric].higher_is_better else one.value
+
+
+@cache
+def _ids() -> Mapping[str, str]:
+    return {IMAGENET: IMAGENET} | {
+        _folded(spelling): one.id for one in datasets().values() for spelling in (one.id, one.title)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Two origins that measured the same encoder on the same data set by one kind of protocol, and differ."""
+
+    first: ReportedNumber
+    second: ReportedNumber
+
+    @property
+    def points(self) -> float:
+        """The difference, percentage points."""
+        return abs(self.first.value - self.second.value)
+
+
+FAR_APART = 3.0
+"""Points from which two origins contradict each other."""
+
+
+def contradictions(numbers: Iterable[ReportedNumber]) -> list[Contradiction]:
+    """Pairs of numbers of two origins that should be equal and are :data:`FAR_APART`, the worst first."""
+    same: dict[tuple[str, ...], list[ReportedNumber]] = {}
+    for one in numbers:
+        if not one.doubt and one.unit == "percent":
+            key = (one.encoder, _ids().get(_folded(one.dataset), one.dataset), one.metric, one.protocol, one.split)
+            same.setdefault(key, []).append(one)
+    found = [
+        Contradiction(one, other)
+        for several in same.values()
+        for place, one in enumerate(several)
+        for other in several[place + 1 :]
+        if one.source != other.source and abs(one.value - other.value) >= FAR_APART
+    ]
+    return sorted(found, key=lambda pair: -pair.points)
