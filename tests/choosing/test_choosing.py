@@ -213,6 +213,7 @@ def _torn(name: str) -> tuple[nn.Module, Any]:
         (CorruptImage, "cut off", {"load": _torn}),
         (QueryError, f"'--max-dim 20' removes all 3.*the nearest: .*{GOOD}", {"constraints": Constraints(max_dim=20)}),
         (QueryError, "within 0 seconds", {"time_s": 0.0}),
+        (QueryError, "'RTX 4090' was measured elsewhere", {"constraints": Constraints(device="rtx 4090")}),
     ],
     arguments=3,
 )

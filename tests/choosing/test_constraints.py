@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -77,6 +77,22 @@ def test_memory_is_that_of_a_gpu_unless_another_device_is_named() -> None:
     assert Constraints(device="cpu", batch_size=3).memory_of(card) == memory_bytes(cost, 3, device="cpu")
 
 
+def test_a_named_device_has_its_speeds_and_the_memory_of_its_kind() -> None:
+    card = catalogue()["dino_vitS16"]
+    gpu, cpu = Constraints(device="rtx-4090"), Constraints(device="i9-10940x")
+    assert (gpu.device, gpu.memory_device, cpu.memory_device) == ("RTX 4090", "cuda", "cpu")
+    assert gpu.memory_of(card) == Constraints().memory_of(card)
+    assert cpu.memory_of(card) == Constraints(device="cpu").memory_of(card)
+    speed = gpu.speed_of(card)
+    assert speed is not None and speed.is_measured and Constraints(device="cuda").speed_of(card) is None
+    limits = Constraints(device="RTX 4090", min_images_per_second=3000)
+    expected = {name for name, card in catalogue().items() if (found := gpu.speed_of(card)) and found.value >= 3000}
+    assert expected and kept(limits) == expected
+    _, _, why = filtered(everyone("dino_vitS16"), filters(replace(limits, min_images_per_second=10_000)), {})
+    assert "the nearest: dino_vitS16 (8.21k images a second)" in why
+    assert limits.here() == Constraints() and Constraints(device="cpu").here() == Constraints(device="cpu")
+
+
 def test_an_unknown_cost_is_no_pass_and_not_one_that_is_too_high(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"mae_vitB16": Cost(224, 1.0, 5 * 10**9, 1, 0, 1, 1)}
     monkeypatch.setattr(module, "known_cost", lambda card: known.get(card.id))
@@ -94,8 +110,6 @@ def test_an_unknown_cost_is_no_pass_and_not_one_that_is_too_high(monkeypatch: py
 
 
 def test_a_network_of_ones_own_is_computed_where_the_table_does_not_have_it() -> None:
-    from dataclasses import replace
-
     card = catalogue()["pocket_init_rn"]
     larger = replace(card, preprocess=replace(card.preprocess, crop_px=48))
     assert cost_of(larger) is None
@@ -148,7 +162,7 @@ def test_where_none_is_left_the_limit_what_the_nearest_have_and_a_batch_that_fit
 @for_each(
     [
         ({"access": "closed"}, "Found access 'closed', expected 'any' or 'open'"),
-        ({"device": "tpu"}, "Found device 'tpu', expected 'cuda' or 'cpu'"),
+        ({"device": "tpu"}, "no device named 'tpu'.* Expected 'cuda', 'cpu' .*RTX 4090"),
         ({"max_memory": 0}, "Found max_memory 0, expected a number above 0"),
         ({"min_images_per_second": float("nan")}, "Found min_images_per_second nan"),
         ({"batch_size": -1}, "Found batch_size -1"),

@@ -234,6 +234,7 @@ def test_a_shell_completes_names_options_and_their_values(monkeypatch: pytest.Mo
         ("zoo list --columns encoder,z_dim,z_", ["encoder,z_dim,z_layer"]),
         ("zoo list --family RANDO", ["randomised"]),
         ("zoo recommend --licence A", ["Apache-2.0", "any"]),
+        ("zoo recommend --device rtx-4", ["RTX-4090"]),
         ("zoo curve --task n", ["normals"]),
     ]
     for words, completed in cases:
@@ -251,6 +252,7 @@ def test_no_heavy_library_is_imported_nor_another_verb() -> None:
         ["results"],
         ["compare", "dino_vitS16", "mae_vitB16"],
         ["recommend", "--labels", "20k"],
+        ["recommend", "--labels", "20k", "--device", "RTX 4090", "--min-images-per-second", "1000"],
         ["doctor", "--offline"],
     ]
     script = f"""

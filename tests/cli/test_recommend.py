@@ -219,6 +219,23 @@ def test_memory_is_computed_and_limited() -> None:
     assert set(names(*asked)) < set(names(*asked, "--device", "cpu"))
 
 
+def test_images_a_second_are_shown_on_a_named_device_and_the_next_command_runs_here() -> None:
+    asked = ("recommend", "--labels", "20k", "--device", "RTX 4090", "--min-images-per-second", "1000", *ALL)
+    found = document(*asked)
+    kinds = {one["images_per_second_is"] for one in found["encoders"]}
+    assert kinds == {"measured", "expected"} and min(one["images_per_second"] for one in found["encoders"]) >= 1000
+    for one in found["encoders"]:
+        interval = one["images_per_second_interval"]
+        assert (interval is None) == (one["images_per_second_is"] == "measured")
+        assert interval is None or interval[0] < one["images_per_second"] < interval[1]
+    assert "--device" not in found["next"] and "--min-images" not in found["next"]
+    table = run(*asked).stdout
+    assert "img/s" in table and " ~" in table
+    assert spelled(Constraints(device="RTX 4090")) == ["--device", "'RTX 4090'"]
+    plain = document("recommend", "--labels", "20k", "--device", "cuda", "--top", "1")["encoders"][0]
+    assert "memory_bytes" in plain and "images_per_second" not in plain
+
+
 def test_the_last_line_measures_three_networks_on_the_users_images() -> None:
     command = document("recommend", *XRAYS)["next"]
     assert run("recommend", *XRAYS).stderr.splitlines()[-1] == f"next, on your images: {command}"

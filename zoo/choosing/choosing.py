@@ -228,7 +228,8 @@ def choose(
     DataError
         If no probe can be trained or tested on the images, an image cannot be read, or no encoder could be used.
     QueryError
-        If no encoder satisfies the constraints, with the nearest; or a number makes no sense.
+        If no encoder satisfies the constraints, with the nearest; a number makes no sense; or the constraints name a
+        device that is not this machine's.
     UnknownName
         If there is no encoder or image set of that name.
     """
@@ -345,6 +346,11 @@ def _prepared(
         classes=data.train.classes,
     )
     limits = constraints or Constraints()
+    if (elsewhere := limits.measured_device) is not None:
+        raise QueryError(
+            f"A choice runs on this machine, and {elsewhere.name!r} was measured elsewhere; name 'cuda' or 'cpu', or "
+            f"ask zoo recommend --device '{elsewhere.name}'."
+        )
     kind = (device or ("cuda" if torch.cuda.is_available() else "cpu")).partition(":")[0]
     if limits.device is None and kind in DEVICES:
         limits = replace(limits, device=kind)

@@ -1,20 +1,21 @@
 """What an encoder must satisfy: licence, access, sizes, memory, speed and a condition, as filters over candidates.
 
-``zoo recommend`` and ``zoo choose`` read the same constraints; each becomes one :class:`Filter`. Expected speeds need
-torch, which is imported only where a constraint asks for them.
+``zoo recommend`` and ``zoo choose`` read the same constraints; each becomes one :class:`Filter`. Speeds on this machine
+need torch, which is imported only where a constraint asks for them; those on a named device ("RTX 4090") do not.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from ..cards.catalogue import catalogue
 from ..cards.costs import BATCH_SIZE, Cost, cost_of, largest_batch_size, memory_bytes, why_unknown
 from ..cards.licences import LICENCE_WORDS, PERMISSIVE
 from ..cards.schema import EncoderCard, Missing, fact_text
+from ..cards.throughput import Device, Speed, device_named, images_per_second
 from ..errors import MissingExtra, QueryError, UnknownName
 from ..results.facts import parsed_condition, satisfying, short_number, subjects
 
@@ -42,7 +43,7 @@ class Constraints:
     max_dim: int | None = None  # dimensions of the features
     max_memory: int | None = None  # bytes on the device, with batches of batch_size
     min_images_per_second: float | None = None  # on the device
-    device: str | None = None  # "cpu", "cuda" or "cuda:1"; None: memory is that of a GPU, speed that of this machine
+    device: str | None = None  # "cpu", "cuda", "cuda:1" or "RTX 4090"; None: a GPU's memory, the speed of this machine
     where: str | None = None  # a condition as in zoo list --where
     batch_size: int = BATCH_SIZE  # images of one forward pass
 
@@ -50,16 +51,31 @@ class Constraints:
         if self.access not in ACCESS_WORDS:
             raise QueryError(f"Found access {self.access!r}, expected {' or '.join(map(repr, ACCESS_WORDS))}.")
         if self.device is not None and self.device.partition(":")[0] not in DEVICES:
-            raise QueryError(f"Found device {self.device!r}, expected {' or '.join(map(repr, DEVICES))}.")
+            object.__setattr__(self, "device", device_named(self.device).name)
         for name in ("max_parameters", "max_dim", "max_memory", "min_images_per_second", "batch_size"):
             number = getattr(self, name)
             if number is not None and not 0 < number < math.inf:
                 raise QueryError(f"Found {name} {number!r}, expected a number above 0.")
 
     @property
+    def measured_device(self) -> Device | None:
+        """The device by whose measured speeds encoders are judged; None where that is this machine's."""
+        if self.device is None or self.device.partition(":")[0] in DEVICES:
+            return None
+        return device_named(self.device)
+
+    @property
     def memory_device(self) -> str:
-        """The device whose memory is limited."""
-        return self.device or "cuda"
+        """The device whose memory is limited, "cuda" or "cpu" of one that is not this machine's."""
+        return self.measured_device.kind if self.measured_device else self.device or "cuda"
+
+    def here(self) -> Constraints:
+        """The same for what runs on this machine: without a device that is not here, and its speed."""
+        return replace(self, device=None, min_images_per_second=None) if self.measured_device else self
+
+    def speed_of(self, card: EncoderCard) -> Speed | None:
+        """Images a second on the named device; None if there is none or the cost is not known."""
+        return images_per_second(card, device, cost=known_cost(card)) if (device := self.measured_device) else None
 
     def memory_of(self, card: EncoderCard) -> int | None:
         """Bytes that an encoder takes with these batches on this device, as computed; None if that is not known."""
@@ -99,7 +115,8 @@ NOT_GONE = Filter("weights gone, see --include-gone", lambda one: one.card.weigh
 def filters(constraints: Constraints) -> list[Filter]:
     """The filters of constraints, in the order of their fields; UnknownName if no encoder has that licence.
 
-    Speeds are what :mod:`zoo.encoders.costs` expects of the device, on which it times two small networks.
+    Speeds are those of :mod:`zoo.cards.throughput` on a named device, else what :mod:`zoo.encoders.costs` expects of
+    this machine's, on which it times three small networks.
     """
     found = _of_licence(constraints.licence)
     if constraints.access == "open":
@@ -117,7 +134,7 @@ def filters(constraints: Constraints) -> list[Filter]:
     if constraints.max_memory is not None:
         found += _of_memory(constraints, constraints.max_memory)
     if constraints.min_images_per_second is not None:
-        found += _of_speed(constraints.min_images_per_second, constraints.device)
+        found += _of_speed(constraints, constraints.min_images_per_second)
     if constraints.where is not None:
         found.append(_of_condition(constraints.where))
     return found
@@ -260,14 +277,19 @@ def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
     ]
 
 
-def _of_speed(limit: float, device: str | None) -> list[Filter]:
-    from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
-
-    known = _costs()
+def _of_speed(constraints: Constraints, limit: float) -> list[Filter]:
+    known, device = _costs(), constraints.measured_device
 
     def speed(card: EncoderCard) -> float | None:
         cost = known(card)
-        return None if cost is None else expected_images_per_second(cost, device)
+        if cost is None:
+            return None
+        if device is not None:
+            found = images_per_second(card, device, cost=cost)
+            return None if found is None else found.value
+        from ..encoders.costs import expected_images_per_second  # torch, which no other constraint needs
+
+        return expected_images_per_second(cost, constraints.device)
 
     def slowness(card: EncoderCard) -> float:
         rate = speed(card)

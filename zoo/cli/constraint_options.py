@@ -11,7 +11,7 @@ import click
 from ..cards.costs import BATCH_SIZE
 from ..cards.schema import EncoderCard
 from ..choosing.constraints import ACCESS_WORDS, Constraints, as_bytes, known_cost
-from .options import as_count, as_memory, licences, with_options
+from .options import as_count, as_memory, device_names, licences, with_options
 from .output import size
 
 LIMITS = (
@@ -42,14 +42,18 @@ LIMITS = (
         "--min-images-per-second",
         type=click.FloatRange(min=0, min_open=True),
         metavar="N",
-        help="Slowest encoder on the device, estimated from three small networks timed there.",
+        help="Slowest encoder on the device: as measured on a named one, else expected from small networks timed here.",
     ),
     click.option("--where", metavar="EXPR", help="Only encoders for which this is true, as in zoo list."),
 )
 """Options for constraints but the device and the batches, in the order of help."""
 _ON_DEVICE = (
     click.option(
-        "--device", metavar="NAME", help="cpu or cuda: whose memory and speed count.  [default: a GPU's memory]"
+        "--device",
+        metavar="NAME",
+        shell_complete=device_names,
+        help="Whose memory and speed count: cpu or cuda of this machine, or a measured one, such as 'RTX 4090'.  "
+        "[default: a GPU's memory]",
     ),
     click.option("--batch-size", type=click.IntRange(1), default=BATCH_SIZE, show_default=True, help="Images a pass."),
 )
@@ -84,28 +88,52 @@ def asks_for_costs(constraints: Constraints) -> bool:
 
 
 def cost_record(card: EncoderCard, constraints: Constraints) -> dict[str, Any]:
-    """Operations and memory of an encoder as JSON; null where its cost is not known."""
+    """Operations and memory of an encoder as JSON, and images a second on a named device; null where not known."""
     cost, memory = known_cost(card), constraints.memory_of(card)
-    return {
+    record = {
         "gflops": None if cost is None else cost.gflops,
         "memory_bytes": memory,
         "memory_is": None if memory is None else "computed",
         "memory_device": constraints.memory_device,
         "batch_size": constraints.batch_size,
     }
+    if constraints.measured_device is None:
+        return record
+    speed = constraints.speed_of(card)
+    return record | {
+        "images_per_second": None if speed is None else speed.value,
+        "images_per_second_interval": None if speed is None or speed.is_measured else [speed.low, speed.high],
+        "images_per_second_is": None if speed is None else "measured" if speed.is_measured else "expected",
+        "images_per_second_source": None if speed is None else speed.source,
+    }
+
+
+def cost_headers(constraints: Constraints) -> list[str]:
+    """Names of the columns of :func:`cost_cells`."""
+    return ["GFLOPs", "memory", *["img/s"] * (constraints.measured_device is not None)]
 
 
 def cost_cells(card: EncoderCard, constraints: Constraints) -> list[str]:
-    """Operations in 1e9 an image, and memory, as a table shows them."""
+    """Operations in 1e9 an image, memory, and images a second on a named device, as a table shows them."""
     cost, memory = known_cost(card), constraints.memory_of(card)
-    return ["?" if cost is None else f"{cost.gflops:.3g}", "?" if memory is None else size(memory)]
+    cells = ["?" if cost is None else f"{cost.gflops:.3g}", "?" if memory is None else size(memory)]
+    if constraints.measured_device is not None:
+        speed = constraints.speed_of(card)
+        cells.append("?" if speed is None else f"{'' if speed.is_measured else '~'}{float(f'{speed.value:.3g}'):,g}")
+    return cells
 
 
 def cost_note(constraints: Constraints) -> str:
     """What the columns of :func:`cost_cells` hold."""
     is_gpu = constraints.memory_device.startswith("cuda")
     where = "a GPU, with CUDA's context" if is_gpu else "a CPU, without Python itself"
-    return (
+    note = (
         f"GFLOPs of one image at its own size (a multiply-add is two); memory is computed, not measured: on {where}, "
         f"batches of {constraints.batch_size} in float32, with a margin for allocators and kernels"
     )
+    if (device := constraints.measured_device) is not None:
+        note += (
+            f"; img/s on {device.name} as timm's author measured them, in {device.precision}, {device.how}, without "
+            "decoding of images; ~ expected from the network's cost (--json has intervals that hold nine in ten)"
+        )
+    return note

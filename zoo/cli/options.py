@@ -120,6 +120,12 @@ def _licences() -> Iterable[str]:
     return [*LICENCE_WORDS, *sorted(licence for licence in found if not isinstance(licence, Missing))]
 
 
+def _devices() -> Iterable[str]:
+    from ..cards.throughput import devices
+
+    return ["cuda", "cpu", *(device.name.replace(" ", "-") for device in devices())]  # shells end words at spaces
+
+
 metric_names = _completing(lambda: _metrics("of features"), by_comma=True)
 measured_metrics = _completing(lambda: _metrics("measured"), by_comma=True)
 dataset_names = _completing(_datasets)
@@ -127,6 +133,7 @@ study_names = _completing(_studies)
 column_name = _completing(_columns)
 column_names = _completing(_columns, by_comma=True)
 licences = _completing(_licences, by_comma=True)
+device_names = _completing(_devices)
 
 
 # --- options ---------------------------------------------------------------------------------------------------------

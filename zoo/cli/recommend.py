@@ -38,6 +38,7 @@ from .constraint_options import (
     constraint_options,
     constraints_of,
     cost_cells,
+    cost_headers,
     cost_note,
     cost_record,
     spelled,
@@ -138,7 +139,7 @@ def recommend_command(
     command = None
     if answer.ranked:
         names = ",".join(first_networks(answer.ranked, _N_FIRST))
-        command = " ".join(["zoo choose IMAGES --encoders", names, *spelled(constraints)])
+        command = " ".join(["zoo choose IMAGES --encoders", names, *spelled(constraints.here())])
     if as_json:
         of_user = None
         if budget is not None:
@@ -185,7 +186,7 @@ def _print(
     click.echo(click.style(wrapped(title), bold=True) + "\n")
     basis = sorted({n for one in shown for n in one.candidate.predicted.basis} - {n_labels})
     headers = ["rank", "encoder", f"{n_labels:,}", "interval", "best", *(SETTING_OF[n] for n in basis)]
-    headers += [*["GFLOPs", "memory"] * shows_costs, "parameters", "dim", "licence"]
+    headers += [*(cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
     rows = []
     for one in shown:
         candidate = one.candidate
