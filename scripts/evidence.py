@@ -2,11 +2,11 @@
 
 python scripts/evidence.py NUMBERS.csv OPENCLIP.csv
 
-NUMBERS.csv has the columns origin, origin_model, dataset, task, protocol, metric, value, n_repeats, sd, ci_low, ci_high,
-detail; OPENCLIP.csv is docs/openclip_results.csv of open_clip, for its mean over 38 data sets. results/evidence/ has the
-tables that are kept by hand: encoders.tsv (which model of an origin is which card, and why others are left out),
-datasets.tsv (which data set is meant) and origins.toml (who measured). Digits are copied, the decimal point is moved by
-two places. Images of torchgeo-bench count with RGB bands alone, the only ones encoders of the zoo take.
+NUMBERS.csv has the columns origin, origin_model, dataset, task, protocol, metric, value, n_repeats, sd, ci_low,
+ci_high, detail; OPENCLIP.csv is docs/openclip_results.csv of open_clip, for its mean over 38 data sets.
+results/evidence/ has the tables that are kept by hand: encoders.tsv (which model of an origin is which card, and why
+others are left out), datasets.tsv (which data set is meant) and origins.toml (who measured). Digits are copied, the
+decimal point is moved by two places. Of torchgeo-bench rows with RGB bands count, which encoders of the zoo take.
 """
 
 from __future__ import annotations

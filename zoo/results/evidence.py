@@ -1,8 +1,8 @@
 """Data sets on which others measured encoders, with their domains, and the numbers of one data set.
 
-``results/evidence/`` has a file an origin (MTEB, OpenCLIP, eva, torchgeo-bench, ...), whose rows are reported numbers of
-:mod:`zoo.results.reported`; ``datasets.tsv`` there says what each data set is, ``encoders.tsv`` which model of an origin
-is which card, or why it was left out.
+``results/evidence/`` has a file an origin (MTEB, OpenCLIP, eva, torchgeo-bench, ...), whose rows are reported numbers
+of :mod:`zoo.results.reported`; ``datasets.tsv`` there says what each data set is, ``encoders.tsv`` which model of an
+origin is which card, or why it was left out.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ COLUMNS = (
     "setting", "measured_by", "standing", "remark", "doubt",
 )  # fmt: skip
 EVIDENCE_COLUMNS = (
-    "encoder", "metric", "dataset", "split", "value", "unit", "protocol", "resolution", "setting", "standing", "repeats",
-    "sd", "low", "high", "features", "remark", "doubt",
+    "encoder", "metric", "dataset", "split", "value", "unit", "protocol", "resolution", "setting", "standing",
+    "repeats", "sd", "low", "high", "features", "remark", "doubt",
 )  # fmt: skip
 """Of the files of ``results/evidence``; what all rows of a file share is in ``origins.toml`` beside them."""
 PREFIX = "reported-"  # of every protocol, and of no protocol of a measurement
