@@ -153,7 +153,7 @@ def effect_sizes() -> dict[tuple[str, str], float]:
 def difficulty_at(images: Images, place: float) -> float:
     """Log odds of an error on these images with labels at a place of :func:`label_place`."""
     one = difficulties()[images.column]
-    slope = _document()["labels_slope"]
+    slope = float(_document()["labels_slope"])
     if not one.by_labels:
         return one.odds + slope * (place - label_place(16))
     known = sorted(one.by_labels)
