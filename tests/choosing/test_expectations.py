@@ -1,11 +1,10 @@
-"""The errors to expect: measured ones as they are, the others by straight lines, kin where nothing is known."""
+"""The errors to expect: measured ones as they are, all others by the shipped table, own encoders by their kin."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.own_encoder import MINE, add_own_encoder
@@ -13,12 +12,22 @@ from tests.result_rows import ROW
 from zoo.analysis.label_budget import predict_error
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
-from zoo.choosing import expectations
-from zoo.choosing.expectations import FLATTERED, Expected, expected_errors, imagenet_labels, saw_labels
-from zoo.errors import QueryError
+from zoo.choosing.expectations import (
+    FLATTERED,
+    Expected,
+    Images,
+    difficulties,
+    difficulty_at,
+    expected_errors,
+    imagenet_labels,
+    label_place,
+)
+from zoo.errors import QueryError, UnknownName
 from zoo.results.derived import summaries
-from zoo.results.reported import preferred_numbers
-from zoo.results.values import SETTINGS
+from zoo.results.evidence import datasets
+from zoo.results.values import IMAGENET, SETTINGS
+
+ON_IMAGENET = Images.named(like="ImageNet-1K")
 
 
 def everyone() -> dict[str, EncoderCard]:
@@ -28,7 +37,7 @@ def everyone() -> dict[str, EncoderCard]:
 
 @pytest.fixture(scope="module")
 def all_labels() -> dict[str, Expected]:
-    return expected_errors(everyone(), 5_000, 2)
+    return expected_errors(everyone(), 1_281_167, 1_000, images=ON_IMAGENET)
 
 
 def test_labels_are_counted_a_class_within_what_was_measured() -> None:
@@ -40,82 +49,105 @@ def test_labels_are_counted_a_class_within_what_was_measured() -> None:
 
 
 def test_what_was_measured_in_this_setting_is_expected(all_labels: dict[str, Expected]) -> None:
-    full = SETTINGS[0].name
-    errors = {name: one.errors[full] for name, one in summaries(exclude_wrong=True).items() if full in one.errors}
-    cards = catalogue()
-    trained = {name: error for name, error in errors.items() if not cards[name].is_untrained and error > 0}
-    assert len(trained) > 150
-    assert {name: all_labels[name].error for name in trained} == trained
-    assert {all_labels[name].kind for name in trained} == {"measured"}
+    full, cards = SETTINGS[0].name, catalogue()
+    measured = {
+        name: one.errors[full]
+        for name, one in summaries(exclude_wrong=True).items()
+        if one.errors.get(full, 0) > 0 and not cards[name].is_untrained and not cards[name].saw_labels
+    }
+    assert len(measured) > 150
+    assert {name: all_labels[name].error for name in measured} == pytest.approx(measured)
+    assert {all_labels[name].basis for name in measured} == {"measured here"}
 
 
-def test_between_settings_it_is_what_recommend_predicts() -> None:
-    found = expected_errors(everyone(), 40, 2)["dino_vitS16"]
+def test_between_settings_it_is_what_the_ranking_by_measured_errors_predicts() -> None:
+    found = expected_errors(everyone(), 20_000, 1_000, images=ON_IMAGENET)["dino_vitS16"]
     summary = summaries()["dino_vitS16"]
-    curve = {setting.n_labels: summary.errors[setting.name] for setting in SETTINGS}
-    predicted = predict_error(curve, 20_000)
+    predicted = predict_error({setting.n_labels: summary.errors[setting.name] for setting in SETTINGS}, 20_000)
     assert predicted is not None
-    assert (found.error, found.kind) == (predicted.error, "interpolated")
-    assert found.spread > 0.3
+    assert found.error == pytest.approx(predicted.error)
+    assert found.spread > 0.3 and "interpolated" in found.source
 
 
-def test_every_trained_encoder_has_an_expectation_and_no_untrained_one(all_labels: dict[str, Expected]) -> None:
-    trained = {name for name, card in everyone().items() if not card.is_untrained}
-    assert set(all_labels) == trained
-    assert all(0 < one.error < 100 and math.isfinite(one.spread) and one.spread > 0 for one in all_labels.values())
+@pytest.mark.parametrize("images", [ON_IMAGENET, Images.named(domain="satellite"), Images()], ids=lambda one: one.words)
+def test_every_trained_encoder_has_an_expectation_and_no_untrained_one(images: Images) -> None:
+    found = expected_errors(everyone(), 500, 10, images=images)
+    assert set(found) == {name for name, card in everyone().items() if not card.is_untrained}
+    assert all(0 < one.error < 100 and 0 < one.sd < 3 for one in found.values())
+    assert all(low < one.error < high for one in found.values() for low, high in [one.interval])
 
 
-def test_reported_numbers_keep_their_order_within_a_protocol(all_labels: dict[str, Expected]) -> None:
-    numbers = preferred_numbers()
-    by_zero_shot = sorted(
-        (one["reported-zero-shot"].value, all_labels[name].error)
-        for name, one in numbers.items()
-        if name in all_labels and "(zero-shot)" in all_labels[name].source and not saw_labels(catalogue()[name])
-    )
-    errors = [error for _, error in by_zero_shot]
-    assert len(errors) > 100
-    assert errors == sorted(errors, reverse=True)
+def test_what_is_known_of_an_encoder_makes_it_more_certain(all_labels: dict[str, Expected]) -> None:
+    mean = {
+        basis: math.fsum(some) / len(some)
+        for basis in ("measured here", "measured by others", "reported", "kin")
+        for some in [[one.sd for one in all_labels.values() if one.basis == basis]]
+    }
+    assert mean["measured here"] < mean["measured by others"] < mean["kin"]
+    assert mean["measured here"] < mean["reported"] < mean["kin"]
 
 
-def test_reported_numbers_and_training_with_imagenets_labels_are_less_certain(all_labels: dict[str, Expected]) -> None:
-    cards = catalogue()
-    reported = [one.spread for one in all_labels.values() if one.kind == "reported"]
-    measured = [
-        one.spread for name, one in all_labels.items() if one.kind == "measured" and not saw_labels(cards[name])
-    ]
-    assert max(measured) < min(reported)
-    assert all_labels["sup_rn50"].spread >= FLATTERED
-    assert "trained with ImageNet's labels" in all_labels["sup_rn50"].source
-    assert all_labels["dino_rn50"].spread < 1
+def test_training_with_imagenets_labels_makes_other_images_less_certain() -> None:
+    found = expected_errors(everyone(), 500, 10, images=Images.named(like="eurosat"))
+    assert found["sup_rn50"].sd >= FLATTERED and "trained with ImageNet's labels" in found["sup_rn50"].source
+    assert found["dino_rn50"].sd < found["sup_rn50"].sd
 
 
-def test_a_line_through_log_odds_is_found_again_and_widens_away_from_its_points() -> None:
-    rng = np.random.default_rng(0)
-    x = np.linspace(10, 60, 40)
-    odds = 0.7 * np.log(x / (100 - x)) + 0.4 + rng.normal(0, 0.05, 40)
-    assert expectations._line([(10.0, 20.0)] * 30) is None  # equal ones, and too few
-    assert expectations._line([(float(n), n + 1.0) for n in range(1, 10)]) is None
-    line = expectations._line(zip(x, 100 / (1 + np.exp(-odds)), strict=True))
-    assert line is not None
-    truth = 100 / (1 + math.exp(-(0.7 * math.log(30 / 70) + 0.4)))
-    error, spread = line(30.0)
-    assert abs(error - truth) < 3 * 0.05 * 25 / math.sqrt(40) + 0.5
-    slope = math.exp(-(0.7 * math.log(30 / 70) + 0.4))
-    assert spread / (100 * slope / (1 + slope) ** 2) == pytest.approx(
-        0.05, rel=0.4
-    )  # 40 points tell a deviation to 12 %
+def test_more_labels_lower_every_level_and_levels_pass_through_what_was_measured() -> None:
+    places = [label_place(n) for n in (1, 3, 10, 100, 1_281)]
+    for images in (ON_IMAGENET, Images.named(like="eurosat"), Images.named(domain="pathology")):
+        levels = [difficulty_at(images, place) for place in places]
+        assert levels == sorted(levels, reverse=True)
+    for place, odds in difficulties()[IMAGENET].by_labels:
+        assert difficulty_at(ON_IMAGENET, place) == pytest.approx(odds)
+    assert label_place(10**9) == label_place(3_000)
 
 
-def test_an_encoder_without_numbers_is_expected_like_its_kin_at_its_size(all_labels: dict[str, Expected]) -> None:
-    kin = {name: one for name, one in all_labels.items() if one.kind == "kin" and "family siglip2" in one.source}
-    sizes = {name: catalogue()[name].architecture.n_parameters for name in kin}
-    small, large = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
-    assert sizes[small] < sizes[large]
-    assert kin[small].error > kin[large].error
-    assert all("nothing is known of it" in one.source and one.spread >= 4 for one in kin.values())
+def test_encoders_of_the_kind_of_images_are_expected_to_be_better_there() -> None:
+    by_domain = {
+        domain: expected_errors(everyone(), 4_000, 4, images=Images.named(domain=domain))
+        for domain in ("pathology", "natural")
+    }
+    special = ("uni_vitL16", "virchow2_vitH14", "hoptimus0_vitg14")
+    for name in special:
+        assert by_domain["pathology"][name].error < by_domain["pathology"]["dino_vitB16"].error
+        assert by_domain["natural"][name].error > by_domain["natural"]["dino_vitB16"].error
 
 
-def test_measurements_on_the_users_images_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_named_by_any_spelling_and_unknown_ones_are_refused() -> None:
+    assert Images.named(like="Oxford-IIIT Pet") == Images("oxford-pets", datasets()["oxford-pets"].domain)
+    assert Images.named(domain="Satellite") == Images("", "satellite")
+    for names, error, message in (
+        ({"like": "eurosatt"}, UnknownName, "eurosat"),
+        ({"domain": "satelite"}, UnknownName, "satellite"),
+        ({"domain": "radiology"}, UnknownName, "domain in which probes were measured"),
+        ({"like": "svhn"}, QueryError, "--domain digits"),
+        ({"like": "eurosat", "domain": "satellite"}, QueryError, "one of the two"),
+    ):
+        with pytest.raises(error, match=message):
+            Images.named(**names)
+
+
+def test_an_own_encoder_is_expected_like_its_kin_and_by_its_own_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_own_encoder(tmp_path, monkeypatch, splits=())
+    card = catalogue()[MINE]
+    kin = expected_errors({MINE: card}, 500, 10)[MINE]
+    assert kin.basis == "kin" and "nothing is known of it" in kin.source
+    found = []
+    for error in ("12.5", "80.5"):
+        path = tmp_path / "results" / "mine.csv"
+        lines = [",".join((ROW | {"encoder": MINE, "value": error, "ci_low": "", "ci_high": ""}).values())]
+        path.write_text("\n".join([",".join(ROW), *lines, ""]))
+        found.append(expected_errors({MINE: card}, 500, 10)[MINE])
+    assert found[0].error < kin.error < found[1].error
+    assert all("its error on ImageNet-1K" in one.source for one in found)
+
+
+def test_measurements_on_the_users_images_come_first_and_say_how_difficult_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add_own_encoder(tmp_path, monkeypatch)
     header, *_ = (tmp_path / "results" / "mine.csv").read_text().splitlines()
     rows = [
@@ -124,12 +156,11 @@ def test_measurements_on_the_users_images_come_first(tmp_path: Path, monkeypatch
     ]
     lines = [",".join(row[column] for column in header.split(",")) for row in rows]
     (tmp_path / "results" / "xray.csv").write_text("\n".join([header, *lines, ""]))
-    found = expected_errors(everyone(), 5_000, 2, dataset="xray")
     before = expected_errors(everyone(), 5_000, 2)
+    found = expected_errors(everyone(), 5_000, 2, dataset="xray")
     best, other = found["dino_rn50"], found["dino_vitS16"]
-    assert (best.error, best.kind, other.error) == (2.0, "these images", 9.0)
+    assert (best.error, best.basis) == (pytest.approx(2.0), "these images") and other.error == pytest.approx(9.0)
     assert "xray" in best.source
-    assert best.comparable < other.comparable
-    assert min(before["dino_rn50"].error, before["dino_vitS16"].error) < other.comparable
-    assert found[MINE] == before[MINE]
+    shifts = {round(found[name].odds - before[name].odds, 9) for name in ("mae_vitB16", "clip_vitB16", "vicreg_rn50")}
+    assert len(shifts) == 1  # all others move alike
     assert expected_errors(everyone(), 5_000, 2, dataset="nobody measured this") == before
