@@ -42,11 +42,12 @@ def rows(markup: str) -> list[list[str]]:
 
 
 def test_every_number_of_an_origin_is_on_the_page_of_its_data_set() -> None:
-    evidence = [one for one in reported_numbers() if origin_of(one) and one.dataset in measured_sets(contents())]
-    shown = {(name, one.encoder, one.value) for name, some in measured_sets(contents()).items() for one in some.numbers}
+    sets = measured_sets(contents())
+    evidence = [one for one in reported_numbers() if origin_of(one) and one.dataset in sets]
+    shown = {(name, one.encoder, one.value) for name, some in sets.items() for one in some.numbers}
     assert len(evidence) > 6000
     assert {(one.dataset, one.encoder, one.value) for one in evidence if one.encoder in contents().entries} <= shown
-    assert set(pages()) == {"index", *measured_sets(contents())}
+    assert set(pages()) == {"index", *sets}
 
 
 def test_a_table_has_one_protocol_the_best_first_and_doubtful_numbers_last_with_the_reason() -> None:

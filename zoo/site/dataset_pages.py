@@ -81,6 +81,7 @@ class Group:
 
     anchor: str
     heading: str
+    by: str  # who measured
     source: str  # repository on GitHub
     plot: Markup | str
     table: Table
@@ -275,7 +276,7 @@ class _Pages:
         table = make_table(caption, heads, made, numbers={1, 2, 3, 6})
         n_encoders = len({one.encoder for one in rows})
         return Group(
-            f"{words.short.replace(' ', '-')}-{origin}", heading, about["source"],
+            f"{words.short.replace(' ', '-')}-{origin}", heading, about["measured_by"], about["source"],
             self._plot(measured.dataset, heading, rows), table, n_encoders,
         )  # fmt: skip
 
