@@ -232,6 +232,8 @@ def test_a_shell_completes_names_options_and_their_values(monkeypatch: pytest.Mo
         ("zoo results mer", ["merge"]),
         ("zoo list --sort error_3", ["error_30shot", "error_3shot"]),
         ("zoo list --columns encoder,z_dim,z_", ["encoder,z_dim,z_layer"]),
+        ("zoo list --sort others_euro", ["others_eurosat", "others_eurosat_spatial"]),
+        ("zoo results --dataset resi", ["resisc45"]),
         ("zoo list --family RANDO", ["randomised"]),
         ("zoo recommend --licence A", ["Apache-2.0", "any"]),
         ("zoo recommend --device rtx-4", ["RTX-4090"]),

@@ -193,3 +193,42 @@ def test_reported_numbers_have_marks_and_columns_of_their_own(home: Path) -> Non
     assert "doubtful: Printed twice." in run("show", "mugs_vitb16_ep400").stdout
     assert [number["printed"] for number in document("show", "tiny_vitS16")["reported"]] == ["99.10"]
     assert ["reported_linear", "99.10*", "77.0*"] in table("compare", "tiny_vitS16", "dino_vitS16")
+
+
+def test_what_others_measured_is_a_column_for_each_data_set() -> None:
+    columns = ("--columns", "encoder,others_eurosat,others_svhn", "--sort", "others_eurosat", "--descending")
+    shown = run("list", "--where", "others_eurosat > 92", *columns)
+    rows = [line.split() for line in shown.stdout.splitlines()[1:]]
+    values = [float(row[1].removesuffix("*")) for row in rows]
+    assert values == sorted(values, reverse=True) and min(values) > 92
+    assert {row[2] for row in rows} == {"few-shot"} and {row[4] for row in rows} == {"zero-shot"}
+    assert "comparable within one protocol" in shown.stderr
+    (found,) = document("list", "--where", 'encoder == "dino_vitS16"', "--columns", "others_eurosat")["encoders"]
+    assert found["others_eurosat"] is None and found["missing"] == {"others_eurosat": "not recorded"}
+    assert "did you mean others_eurosat" in run("list", "--columns", "eurosat", code=2).stderr
+    assert "others_eurosat" in run("list", "--where", "eurosat > 3", code=2).stderr
+    assert "others_DATASET" in run("list", "--help-columns").stdout
+
+
+def test_what_others_measured_of_one_encoder_is_short_and_apart_from_what_authors_say() -> None:
+    reported, others = run("show", "dinov2_vitB14").stdout.split("Measured by others")
+    assert "84.5 %" in reported and "cifar-10-clustering" not in reported
+    assert "16 labels a class; 21 data sets. Natural: imagenet-1k 75.9, cifar-10 96.4, " in others
+    assert "roxford-hard-retrieval 26.9*!" in others and "*! mAP@5" in others
+    assert "zoo results dinov2_vitB14 --reported" in others
+    assert "pooled otherwise: projected to the space of texts" in run("show", "clip_vitB16").stdout
+    assert "Measured by others" not in run("show", "dino_vitS16").stdout
+
+
+def test_encoders_are_compared_by_what_one_origin_measured_of_both() -> None:
+    pair = ("dinov2_vitB14", "clip_vitB16")
+    shown = run("compare", *pair)
+    rows = [line.split() for line in shown.stdout.partition("measured by others")[2].splitlines()[1:]]
+    assert ["eurosat", "few-shot,", "MTEB", "81.7", "74.2", "-7.4"] in rows
+    assert "clip_vitB16 (projected to the space of texts)" in shown.stderr
+    records = document("compare", *pair)["measured_by_others"]
+    assert all(set(one["numbers"]) == set(pair) for one in records)
+    (eurosat,) = [one for one in records if one["dataset"] == "eurosat"]
+    assert eurosat["numbers"]["dinov2_vitB14"] == {"value": 81.6556, "features": "", "doubt": ""}
+    assert (eurosat["domain"], eurosat["origin"], eurosat["setting"]) == ("satellite", "mteb", "16 labels a class")
+    assert document("compare", "dino_vitS16", "mae_vitB16")["measured_by_others"] == []

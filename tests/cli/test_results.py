@@ -133,9 +133,56 @@ def test_encoders_of_an_experiment_are_shown_by_name_or_family_alone() -> None:
 
 def test_reported_numbers_are_shown_alone_and_as_they_are_printed() -> None:
     head, row = csv.reader(io.StringIO(run("results", "dino_vitS16", "--reported", "--csv").stdout))
-    assert head == list(COLUMNS) and row[4] == "77.0"
+    assert head == [*COLUMNS, "repeats", "sd", "low", "high", "features"] and row[4] == "77.0"
     asked = ("results", "--reported", "--protocol", "reported-knn", "--dataset", "IMAGENET-1K")
     assert {number["protocol"] for number in document(*asked)["reported"]} == {"reported-knn"}
     assert "has no effect" in run("results", "--reported", "--setting", "1%", code=2).stderr
     message = run("results", "dino_vitS16", "--reported", "--dataset", "imagenet", code=2).stderr
     assert "did you mean imagenet-1k" in message
+
+
+def test_what_others_measured_on_a_data_set_is_a_table_a_protocol_best_first() -> None:
+    shown = run("results", "--dataset", "EuroSAT", "--limit", "3")
+    head, *blocks = shown.stdout.split("\n\n")
+    assert head.startswith("Measured by others on EuroSAT: satellite, 10 classes, 5,400 images, accuracy")
+    assert blocks[0].startswith("few-shot, MTEB: top-1 accuracy, percent, higher is better; setting: 16 labels a class")
+    assert [block.count("\n") for block in blocks] == [4, 4, 4, 5]  # a title, names of columns, three encoders
+    for block in blocks:
+        values = [float(line.split()[1]) for line in block.strip().splitlines()[2:]]
+        assert values == sorted(values, reverse=True)
+    assert "sd 0.56 of 5" in blocks[0] and "authors of open_clip (a third party)" in blocks[2]
+    asked = document("results", "eva*", "--dataset", "eurosat", "--protocol", "*few-shot", "--metric", "top1*")
+    assert asked["dataset"] == "eurosat" and asked["measurements"] == []
+    assert {one["protocol"] for one in asked["measured_by_others"]} == {"reported-few-shot"}
+    assert all(one["encoder"].startswith("eva") and one["sd"] for one in asked["measured_by_others"])
+
+
+def test_own_measurements_come_first_and_csv_has_only_them() -> None:
+    shown = run("results", "--dataset", "ImageNet-1K", "--limit", "1").stdout
+    ours, title, others = shown.partition("\nMeasured by others on ImageNet-1K")
+    assert ours == run("results", "--setting", "100%,30-shot,1%,5-shot,3-shot", "--limit", "1").stdout and title
+    assert "few-shot, MTEB" in others
+    csv_of = ("results", "--csv", "--metric", "linear_probe_error")
+    assert run(*csv_of, "--dataset", "imagenet-1k").stdout == run(*csv_of).stdout
+    assert "--reported --csv" in run("results", "--dataset", "eurosat", "--csv", code=1).stderr
+    both = document("results", "dino_vitS16", "clip_vitB16", "--dataset", "imagenet-1k")
+    assert {row["encoder"] for row in both["measurements"]} == {"dino_vitS16", "clip_vitB16"}
+    assert {row["encoder"] for row in both["measured_by_others"]} == {"clip_vitB16"}
+    assert "measured_by_others" not in document("results", "dino_vitS16", "--long")
+
+
+def test_origins_that_contradict_each_other_are_both_shown_and_doubts_say_why() -> None:
+    shown = run("results", "clip_vitB16", "--dataset", "svhn")
+    assert shown.stdout.count("clip_vitB16 ") == 3
+    assert "clip_vitB16 by 21.4 points, 30.5 (CLIP benchmark of LAION) and 51.9 (OpenCLIP)" in shown.stderr
+    doubtful = run("results", "--dataset", "roxford-hard-retrieval", "--limit", "1")
+    assert "*!" in doubtful.stdout and "*!  doubtful: mAP@5" in doubtful.stderr
+
+
+def test_a_data_set_that_nobody_measured_on_is_answered_with_the_nearest_of_both_kinds() -> None:
+    assert "did you mean eurosat" in run("results", "--dataset", "eurosatt", code=2).stderr
+    assert "did you mean shapes" in run("results", "--dataset", "shape", code=2).stderr
+    assert "--reported --dataset 'ADE20K'" in run("results", "--dataset", "ADE20K", code=2).stderr
+    assert "of dino_vitS16 on eurosat" in run("results", "dino_vitS16", "--dataset", "eurosat", code=1).stderr
+    same = [document("results", "--reported", "--dataset", name) for name in ("eurosat", "Euro_SAT")]
+    assert same[0] == same[1] and {one["dataset"] for one in same[0]["reported"]} == {"eurosat"}

@@ -322,6 +322,12 @@ class EncoderCard:
         return None if isinstance(side, Missing) or isinstance(patch, Missing) else (side // patch, side // patch)
 
     @property
+    def saw_labels(self) -> bool:
+        """Whether it was trained with the labels of ImageNet, on which its error is then flattered."""
+        tuned = self.pretraining.finetuning_dataset
+        return self.objective.mode == "supervised" or (not isinstance(tuned, Missing) and "ImageNet" in tuned)
+
+    @property
     def is_untrained(self) -> bool:
         """True if the encoder is random by definition and has no weights to load."""
         return self.objective.mode == "initialized"

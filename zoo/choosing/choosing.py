@@ -29,6 +29,7 @@ from ..progress import Progress, Silent
 from .comparing import LabelCurve, label_curve, label_parts
 from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
+from .expectations import Images
 from .judging import PROTOCOL, Probe, Task, cached, clusters_of, logistic_probe
 from .racing import NoneLeft, Plan, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
@@ -172,6 +173,8 @@ def choose(
     *,
     constraints: Constraints | None = None,
     encoders: int | Sequence[str] = N_ENCODERS,
+    like: str | None = None,
+    domain: str | None = None,
     time_s: float | None = TIME_S,
     device: str | None = None,
     seed: int = 0,
@@ -196,6 +199,9 @@ def choose(
         What an encoder must satisfy.
     encoders : int or sequence of str
         How many to try, or which.
+    like, domain : str, optional
+        A data set that the images are like, or their kind, such as "satellite": what is known of encoders on such images
+        decides the shortlist.
     time_s : float or None
         Seconds that the choice may take, an hour by default; None: as long as it needs.
     device : str, optional
@@ -231,13 +237,15 @@ def choose(
         If no encoder satisfies the constraints, with the nearest; a number makes no sense; or the constraints name a
         device that is not this machine's.
     UnknownName
-        If there is no encoder or image set of that name.
+        If there is no encoder, image set, data set or domain of that name.
     """
     started = time.monotonic()
     plan, task, contenders = _prepared(
         images,
         constraints=constraints,
         encoders=encoders,
+        like=like,
+        domain=domain,
         time_s=time_s,
         device=device,
         seed=seed,
@@ -317,6 +325,8 @@ def _prepared(
     *,
     constraints: Constraints | None = None,
     encoders: int | Sequence[str] = N_ENCODERS,
+    like: str | None = None,
+    domain: str | None = None,
     time_s: float | None = TIME_S,
     device: str | None = None,
     seed: int = 0,
@@ -360,6 +370,7 @@ def _prepared(
         encoders,
         n_labels=facts.n_train,
         n_classes=int((data.train.n_per_class() > 0).sum()),
+        images=Images.named(like, domain),
         image_px=facts.image_px,
         dataset=data.name,
         offline=offline,

@@ -1,63 +1,168 @@
-"""The error to expect of an encoder before it has seen the user's images: measured, reported, or that of its kin.
+"""The error to expect of an encoder before it has seen the user's images, with its interval.
 
-All numbers are brought to one scale, the error of a linear probe on ImageNet-1K with as many labels a class as the user
-has, in percent. What was not measured there is translated by a straight line between the log odds of two errors, fitted
-to the encoders of which both are known, with the standard deviation of a new point about the line:
-
-* a measurement in other settings, or with all labels alone;
-* a reported accuracy: of a linear probe directly, of other protocols by way of the encoders with a linear probe too (an
-  attentive probe is taken for a linear one, with a wider margin);
-* for an encoder of which nothing is known, the median of its family, or else of its kind of objective, moved to its
-  size by the slope of its kind over the number of parameters, and no better than the best of them.
-
-An encoder trained with ImageNet's labels is treated as a self-supervised one with its error with all labels, and
-:data:`FLATTERED` is added to its standard deviation. Measurements on the user's own images come first.
+``results/expected.tsv`` has what each encoder adds to the log odds of an error, overall, by domain and by data set, as
+:mod:`zoo.analysis.expected_error` estimates it from everything that was measured here, by others, or reported;
+``results/expected.toml`` has the difficulties of data sets and the sizes of effects. ``python scripts/expect_errors.py``
+writes both. On ImageNet-1K an encoder that was measured here has its measured or interpolated error instead, and on the
+user's own images what was measured there. An encoder of the user's that the table does not have is expected to be like
+its family, or like all of its kind of objective, or is translated from its own error on ImageNet-1K.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from statistics import fmean, linear_regression, median, stdev
-from typing import Literal, TypeAlias
+from statistics import fmean, linear_regression, stdev
+from typing import Any, Literal, TypeAlias
 
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
-from ..analysis.reported_agreement import FEWEST_PAIRS
-from ..cards.schema import EncoderCard, Missing
+from ..cards.catalogue import catalogue
+from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
+from ..files import content_folder
 from ..results.derived import summaries
+from ..results.evidence import dataset_named, datasets, domain_named
 from ..results.reported import preferred_numbers
-from ..results.reported_values import PROTOCOLS
-from ..results.values import SETTINGS, Summary
+from ..results.values import IMAGENET, SETTINGS, Summary
 
-Kind: TypeAlias = Literal["these images", "measured", "interpolated", "extrapolated", "translated", "reported", "kin"]
+Basis: TypeAlias = Literal["these images", "measured here", "measured by others", "reported", "kin"]
 
-FLATTERED = 5.0
-"""Points, assumed: how much less the error on ImageNet says of an encoder that was trained with its labels."""
+FLATTERED = 0.35
+"""Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
+LEVEL = 0.9
+"""Of intervals."""
 
 _IMAGENET_CLASSES = 1_000
 _ALL = SETTINGS[0]
 _FEWEST_SETTINGS = 3
+_FEWEST_KIN = 3
 _LEAST_SPREAD = 0.3  # points; other draws of labels and other trainings of a probe move every number that far
-_KIN_SPREAD = 4.0  # points at least, of an encoder that is known by its kin alone
-_ATTENTIVE_SPREAD = 3.0  # points, for what an attentive probe finds and a linear one does not
 _NEAR_0 = 1e-4  # errors are kept so far from 0 and 1, whose log odds are infinite
+_Z = 1.6449  # standard normal deviate of 95 %
+_LABELS_PLACE = (-0.75, 1.0)  # between 1 and 3,000 labels a class
 
-_BY_WAY_OF_LINEAR = ("reported-knn", "reported-zero-shot", "reported-own-head", "reported-finetune")
-"""Reported protocols without pairs of their own among measured encoders, in the order in which they are trusted."""
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images that errors are expected of: a data set, any data set of a domain, or any at all (both "")."""
+
+    dataset: str = ""
+    domain: str = ""
+
+    @classmethod
+    def named(cls, like: str | None = None, domain: str | None = None) -> Images:
+        """Those that a user names; UnknownName or QueryError where nothing is known of such images."""
+        if like is not None and domain is not None:
+            raise QueryError(f"Got the data set {like!r} and the domain {domain!r}, expected one of the two.")
+        if like is not None:
+            found = dataset_named(like)
+            if found.id not in difficulties():
+                raise QueryError(
+                    f"Nobody measured a probe on {found.title}, texts alone; take its domain: --domain {found.domain}."
+                )
+            return cls(found.id, found.domain)
+        if domain is not None:
+            name = domain_named(domain)
+            if name not in difficulties():
+                domains = {one.domain for one in datasets().values()} & difficulties().keys()
+                raise UnknownName("domain in which probes were measured", name, sorted(domains))
+            return cls("", name)
+        return cls()
+
+    @property
+    def column(self) -> str:
+        """Its column of the table."""
+        return self.dataset or self.domain or OVERALL
+
+    @property
+    def words(self) -> str:
+        """For the end of a sentence."""
+        if self.dataset:
+            return "ImageNet-1K" if self.dataset == IMAGENET else datasets()[self.dataset].title
+        return f"a {self.domain} data set of mean difficulty" if self.domain else "a data set of mean difficulty"
+
+
+OVERALL = "overall"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
     """The error to expect of one encoder."""
 
-    error: float  # percent; of a linear probe on ImageNet-1K with as many labels a class, or on these images
-    spread: float  # standard deviation, percentage points
-    kind: Kind
+    odds: float  # natural log odds of the error
+    sd: float  # its standard deviation; the difficulty of the images, which all encoders share, is left out
+    basis: Basis
     source: str  # where it comes from, for the end of a sentence
-    comparable: float  # percent, on the scale of ImageNet-1K; the error itself unless it is of these images
+
+    @property
+    def error(self) -> float:
+        """Percent; of a linear probe."""
+        return _percent(self.odds)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation, percentage points."""
+        share = self.error / 100
+        return 100 * share * (1 - share) * self.sd
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Within which nine in ten such errors are, percent."""
+        return _percent(self.odds - _Z * self.sd), _percent(self.odds + _Z * self.sd)
+
+
+@dataclass(frozen=True, slots=True)
+class Difficulty:
+    """The log odds of an error on some images, to which encoders add theirs."""
+
+    odds: float  # with 16 labels a class
+    sd: float  # of the data sets of a domain, or of a number that stands for another
+    n: int  # data sets
+    by_labels: tuple[tuple[float, float], ...] = ()  # of the place of labels and log odds, where several were measured
+
+
+def label_place(labels_a_class: float) -> float:
+    """Labels a class on the scale of the model: 0 at 30, 1 at 3,000; cut at 1 label and at 3,000."""
+    low, high = _LABELS_PLACE
+    return min(max(math.log10(labels_a_class / 30) / 2, low), high)
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return tomllib.loads((content_folder("results") / "expected.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def difficulties() -> dict[str, Difficulty]:
+    """By data set, domain and "overall"."""
+    return {
+        name: Difficulty(one["odds"], one["sd"], one["n"], tuple((a, b) for a, b in one.get("by_labels", ())))
+        for name, one in _document()["difficulty"].items()
+    }
+
+
+def effect_sizes() -> dict[tuple[str, str], float]:
+    """Estimated standard deviations of effects in log odds, by trait and scope."""
+    return {(trait, scope): sd for trait, scopes in _document()["sd"].items() for scope, sd in scopes.items()}
+
+
+def difficulty_at(images: Images, place: float) -> float:
+    """Log odds of an error on these images with labels at a place of :func:`label_place`."""
+    one = difficulties()[images.column]
+    slope = _document()["labels_slope"]
+    if not one.by_labels:
+        return one.odds + slope * (place - label_place(16))
+    known = sorted(one.by_labels)
+    if place <= known[0][0] or place >= known[-1][0]:
+        at, odds = known[0] if place <= known[0][0] else known[-1]
+        return odds + slope * (place - at)
+    (a, left), (b, right) = next(
+        pair for pair in zip(known, known[1:], strict=False) if pair[0][0] <= place <= pair[1][0]
+    )
+    return left + (right - left) * (place - a) / (b - a)
 
 
 def imagenet_labels(n_labels: int, n_classes: int) -> int:
@@ -83,29 +188,153 @@ def imagenet_labels(n_labels: int, n_classes: int) -> int:
 
 
 def expected_errors(
-    cards: Mapping[str, EncoderCard], n_labels: int, n_classes: int, *, dataset: str | None = None
+    cards: Mapping[str, EncoderCard],
+    n_labels: int,
+    n_classes: int,
+    *,
+    images: Images | None = None,
+    dataset: str | None = None,
 ) -> dict[str, Expected]:
     """The error to expect of every trained encoder among ``cards``, by id, with so many labels of so many classes.
 
-    ``dataset`` is the name under which measurements on the user's images are recorded, if there are any.
+    ``images`` are any images unless given; ``dataset`` is the name under which measurements on the user's own images
+    are recorded, if there are any.
     """
+    images = images or Images()
     n = imagenet_labels(n_labels, n_classes)
+    place = label_place(n_labels / n_classes)
     trained = {name: card for name, card in cards.items() if not card.is_untrained}
-    known = _measured(trained, n)
-    known |= _reported(trained, known)
-    known = {name: _doubted(one) if saw_labels(trained[name]) else one for name, one in known.items()}
-    known |= _of_kin(trained, known)
-    return known | _on_these_images(dataset, known)
+    known = _modelled(trained, images, place)
+    known |= _like_kin(trained, known, images, place)
+    if images.dataset == IMAGENET:
+        known |= _measured(trained, n)
+    else:
+        known = {name: _doubted(one) if trained[name].saw_labels else one for name, one in known.items()}
+    own = _on_these_images(dataset, known)
+    if own:  # which say how difficult these images are
+        shift = fmean(one.odds - known[name].odds for name, one in own.items())
+        known = {name: replace(one, odds=one.odds + shift) for name, one in known.items()}
+    return known | own
 
 
-# --- what was measured -----------------------------------------------------------------------------------------------
+# --- the model -------------------------------------------------------------------------------------------------------
+
+_BASES: dict[str, Basis] = {"h": "measured here", "o": "measured by others", "r": "reported", "k": "kin"}
+BASIS_CODES: dict[Basis, str] = {basis: code for code, basis in _BASES.items()}
+_SOURCES: dict[Basis, str] = {
+    "measured here": "estimated from its measured errors on ImageNet-1K and from all others",
+    "measured by others": "estimated from what others measured of it",
+    "reported": "estimated from what its authors report",
+    "kin": "estimated from encoders like it; nothing was measured of it",
+}
+
+
+@cache
+def _table() -> tuple[dict[str, int], dict[str, list[str]]]:
+    """Columns by name, and the cells of each encoder."""
+    lines = (content_folder("results") / "expected.tsv").read_text(encoding="utf-8").splitlines()
+    heads = lines[0].split("\t")
+    return {name: place for place, name in enumerate(heads)}, {
+        line.partition("\t")[0]: line.split("\t") for line in lines[1:]
+    }
+
+
+def _added(name: str, column: str) -> tuple[float, float]:
+    """What an encoder adds to log odds, and its standard deviation."""
+    columns, rows = _table()
+    mean, _, sd = rows[name][columns[column]].partition(" ")
+    return int(mean) / 100, int(sd) / 100
+
+
+def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) -> dict[str, Expected]:
+    columns, rows = _table()
+    scale = _document()["scale"] if images.dataset == IMAGENET else 1.0
+    level = difficulty_at(images, place)
+    found = {}
+    for name in cards:
+        if name in rows:
+            (mean, sd), (slope, slope_sd) = _added(name, images.column), _added(name, "labels")
+            basis = _BASES[rows[name][columns["basis"]]]
+            odds = level + scale * (mean + slope * place)
+            spread = scale * math.hypot(sd, slope_sd * place)
+            found[name] = Expected(odds=odds, sd=spread, basis=basis, source=_SOURCES[basis])
+    return found
+
+
+def _doubted(one: Expected) -> Expected:
+    source = f"{one.source}; it was trained with ImageNet's labels"
+    return replace(one, sd=math.hypot(one.sd, FLATTERED), source=source)
+
+
+# --- what the table does not have ------------------------------------------------------------------------------------
+
+
+def _like_kin(
+    cards: Mapping[str, EncoderCard], known: Mapping[str, Expected], images: Images, place: float
+) -> dict[str, Expected]:
+    """Encoders of the user's: by their own error on ImageNet-1K, or by their family, kind of objective, or all."""
+    missing = [name for name in cards if name not in known]
+    if not missing:
+        return {}
+    everyone = catalogue()
+    columns, rows = _table()
+    shipped = {name: everyone[name] for name in rows if name in everyone}
+    others = _modelled(shipped, images, place)
+    there = others if images.dataset == IMAGENET else _modelled(shipped, Images(IMAGENET, "natural"), 1.0)
+    line = _line((there[name].odds, others[name].odds) for name in others)
+    own_numbers = {name: _own_error(name) for name in missing}
+    found = {}
+    for name in missing:
+        card = cards[name]
+        odds = own_numbers[name]
+        if odds is not None and line is not None:
+            mean, sd = line(odds)
+            found[name] = Expected(
+                odds=mean, sd=sd, basis="reported", source="translated from its error on ImageNet-1K"
+            )
+            continue
+        for words, is_kin in (
+            ("its family", lambda other, card=card: other.family == card.family),
+            ("its kind of objective", lambda other, card=card: other.objective.mode == card.objective.mode),
+            ("the zoo", lambda other: True),
+        ):
+            kin = [others[other] for other, of in shipped.items() if is_kin(of)]
+            if len(kin) >= _FEWEST_KIN:
+                mean, apart = fmean(one.odds for one in kin), stdev(one.odds for one in kin)
+                spread = math.hypot(apart, fmean(one.sd for one in kin))
+                source = f"nothing is known of it; the mean of {len(kin)} encoders of {words}"
+                found[name] = Expected(odds=mean, sd=spread, basis="kin", source=source)
+                break
+    return found
+
+
+def _own_error(name: str) -> float | None:
+    """The log odds of an own encoder's error on ImageNet-1K with all labels, measured or reported; None if not known."""
+    measured = summaries(exclude_wrong=True, encoders=[name]).get(name)
+    if measured is not None and measured.errors.get(_ALL.name, 0.0) > 0:
+        return _log_odds(measured.errors[_ALL.name])
+    linear = preferred_numbers().get(name, {}).get("reported-linear")
+    return None if linear is None or linear.is_doubtful else _log_odds(100 - linear.value)
+
+
+def _line(pairs: Iterable[tuple[float, float]]) -> Any:
+    """The straight line between two log odds, with the standard deviation of a new point about it; None of too few."""
+    both = list(pairs)
+    if len(both) < 10:
+        return None
+    xs, ys = [x for x, _ in both], [y for _, y in both]
+    slope, intercept = linear_regression(xs, ys)
+    sd = math.sqrt(sum((y - intercept - slope * x) ** 2 for x, y in both) / (len(both) - 2))
+    return lambda x: (intercept + slope * x, sd)
+
+
+# --- what was measured here ------------------------------------------------------------------------------------------
 
 
 def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
-    """Those with a linear probe on ImageNet: in this setting, beside it, or with all labels alone."""
+    """Those with a linear probe on ImageNet: in this setting, or beside it."""
     found = {name: one for name, one in summaries(exclude_wrong=True).items() if name in cards and _is_possible(one)}
-    curves = {name: _curve(one) for name, one in found.items() if not saw_labels(cards[name])}
-    full = {name: one.errors[_ALL.name] for name, one in found.items() if _ALL.name in one.errors}
+    curves = {name: _curve(one) for name, one in found.items() if not cards[name].saw_labels}
     usable = [curve for curve in curves.values() if len(curve) >= _FEWEST_SETTINGS]
     trial = held_out_error(usable, n) if usable else None
     known = {}
@@ -116,27 +345,14 @@ def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
         if predicted is not None:
             noise = noise_of(curve, predicted, trial)
             spread = _LEAST_SPREAD if noise is None else max(noise.total, _LEAST_SPREAD)
-            source = f"{predicted.kind} on ImageNet-1K with as many labels a class"
-            known[name] = _expected(predicted.error, spread, predicted.kind, source)
-    line = _line((full[name], one.error) for name, one in known.items() if name in full)
-    for name in full.keys() - known.keys():
-        error, spread = (full[name], 0.0) if n == _ALL.n_labels else line(full[name]) if line else (math.nan, 0.0)
-        if not math.isnan(error):
-            how = "ImageNet-1K with all labels" + ("" if n == _ALL.n_labels else ", translated to this many labels")
-            kind: Kind = "measured" if n == _ALL.n_labels else "translated"
-            known[name] = _expected(error, max(spread, _LEAST_SPREAD), kind, f"measured on {how}")
+            share = min(max(predicted.error / 100, _NEAR_0), 1 - _NEAR_0)
+            known[name] = Expected(
+                odds=_log_odds(predicted.error),
+                sd=spread / 100 / (share * (1 - share)),
+                basis="measured here",
+                source=f"{predicted.kind} on ImageNet-1K with as many labels a class",
+            )
     return known
-
-
-def saw_labels(card: EncoderCard) -> bool:
-    """Whether an encoder was trained with the labels of ImageNet, on which its error is then flattered."""
-    tuned = card.pretraining.finetuning_dataset
-    return card.objective.mode == "supervised" or (not isinstance(tuned, Missing) and "ImageNet" in tuned)
-
-
-def _doubted(one: Expected) -> Expected:
-    source = f"{one.source}; it was trained with ImageNet's labels"
-    return replace(one, spread=math.hypot(one.spread, FLATTERED), source=source)
 
 
 def _curve(summary: Summary) -> dict[int, float]:
@@ -145,155 +361,6 @@ def _curve(summary: Summary) -> dict[int, float]:
 
 def _is_possible(summary: Summary) -> bool:
     return bool(summary.errors) and all(error > 0 for error in summary.errors.values())
-
-
-# --- what was reported -----------------------------------------------------------------------------------------------
-
-
-def _reported(cards: Mapping[str, EncoderCard], measured: Mapping[str, Expected]) -> dict[str, Expected]:
-    """Those without a measurement of which somebody reported an accuracy that is not doubtful."""
-    numbers = {
-        name: {protocol: 100 - one.value for protocol, one in found.items() if not one.is_doubtful}
-        for name, found in preferred_numbers().items()
-        if name in cards
-    }
-    found: dict[str, Expected] = {}
-    linear = _line_of("reported-linear", numbers, measured)
-    if linear is not None:
-        found |= _translated("reported-linear", numbers, measured, linear)
-        attentive = _translated("reported-attentive", numbers, {**measured, **found}, linear)
-        found |= {
-            name: replace(one, spread=math.hypot(one.spread, _ATTENTIVE_SPREAD)) for name, one in attentive.items()
-        }
-    anchors = {**measured, **found}
-    for protocol in _BY_WAY_OF_LINEAR:
-        line = _line_of(protocol, numbers, anchors)
-        if line is not None:
-            found |= _translated(protocol, numbers, {**measured, **found}, line)
-    return found
-
-
-Line: TypeAlias = Callable[[float], tuple[float, float]]
-"""From an error in percent to the error that it stands for, and its standard deviation in points."""
-
-
-def _line_of(protocol: str, numbers: Mapping[str, Mapping[str, float]], known: Mapping[str, Expected]) -> Line | None:
-    """The line from a protocol to the errors of those known, whose own uncertainty it passes on."""
-    both = [(of[protocol], known[name]) for name, of in numbers.items() if protocol in of and name in known]
-    line = _line((error, one.error) for error, one in both)
-    if line is None:
-        return None
-    inherited = math.sqrt(fmean(one.spread**2 for _, one in both))
-
-    def to_known(error: float) -> tuple[float, float]:
-        there, spread = line(error)
-        return there, math.hypot(spread, inherited)
-
-    return to_known
-
-
-def _translated(
-    protocol: str, numbers: Mapping[str, Mapping[str, float]], known: Mapping[str, Expected], line: Line
-) -> dict[str, Expected]:
-    """Those that are not known yet and have a number of the protocol."""
-    found = {}
-    for name, of in numbers.items():
-        if protocol in of and name not in known:
-            error, spread = line(of[protocol])
-            source = f"reported accuracy of {100 - of[protocol]:.1f} % ({PROTOCOLS[protocol].short}), translated"
-            found[name] = _expected(error, max(spread, 2 * _LEAST_SPREAD), "reported", source)
-    return found
-
-
-def _line(pairs: Iterable[tuple[float, float]]) -> Line | None:
-    """The straight line between the log odds of two errors in percent; None of too few pairs, or of equal ones."""
-    both = [(_log_odds(x), _log_odds(y)) for x, y in pairs]
-    if len(both) < FEWEST_PAIRS or len({x for x, _ in both}) < 2:
-        return None
-    xs, ys = [x for x, _ in both], [y for _, y in both]
-    slope, intercept = linear_regression(xs, ys)
-    centre, n = fmean(xs), len(both)
-    width = sum((x - centre) ** 2 for x in xs)
-    variance = sum((y - intercept - slope * x) ** 2 for x, y in both) / (n - 2)
-
-    def line(error: float) -> tuple[float, float]:
-        x = _log_odds(error)
-        sd = math.sqrt(variance * (1 + 1 / n + (x - centre) ** 2 / width))
-        return _from_log_odds(intercept + slope * x, sd)
-
-    return line
-
-
-def _log_odds(percent: float) -> float:
-    share = min(max(percent / 100, _NEAR_0), 1 - _NEAR_0)
-    return math.log(share / (1 - share))
-
-
-def _from_log_odds(value: float, sd: float) -> tuple[float, float]:
-    """Percent and standard deviation in points, by the slope of the curve there."""
-    share = 1 / (1 + math.exp(-value))
-    return 100 * share, 100 * share * (1 - share) * sd
-
-
-# --- what is known of nothing but the card ---------------------------------------------------------------------------
-
-
-def _of_kin(cards: Mapping[str, EncoderCard], known: Mapping[str, Expected]) -> dict[str, Expected]:
-    """Those of which nothing is known: by their family, or else their kind of objective, or else all encoders."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for name in known:
-        for key in _groups_of(cards[name]):
-            groups.setdefault(key, []).append(name)
-    points = {name: (_size(cards[name]), _log_odds(one.error)) for name, one in known.items()}
-    slopes = {key: _slope([points[name] for name in names]) for key, names in groups.items() if key[0] != _FAMILY}
-
-    @cache
-    def beside_size(key: tuple[str, str], slope: float) -> tuple[float, float]:
-        """Median and standard deviation of a group's log odds, less what their sizes explain."""
-        rest = [y - slope * x for x, y in (points[kin] for kin in groups[key])]
-        return median(rest), stdev(rest)
-
-    found = {}
-    for name, card in cards.items():
-        if name in known:
-            continue
-        keys = _groups_of(card)
-        enough = [key for key in keys if len(groups.get(key, ())) >= _FEWEST_SETTINGS]
-        if not enough:
-            continue
-        key = enough[0]
-        slope = next((slopes[wide] for wide in keys if slopes.get(wide) is not None), None) or 0.0
-        centre, deviation = beside_size(key, slope)
-        best = min(points[kin][1] for kin in groups[key])  # beyond which nothing was seen
-        error, scatter = _from_log_odds(max(centre + slope * _size(card), best), deviation)
-        spread = math.hypot(scatter, fmean(known[kin].spread for kin in groups[key]))
-        source = f"nothing is known of it, {len(groups[key])} encoders of {' '.join(key).strip()} have this at its size"
-        found[name] = _expected(error, max(spread, _KIN_SPREAD), "kin", source)
-    return found
-
-
-_FAMILY = "the family"
-
-
-def _groups_of(card: EncoderCard) -> list[tuple[str, str]]:
-    """What an encoder is kin of, the nearest first."""
-    mode = card.objective.mode
-    kind = [] if isinstance(mode, Missing) else [("the kind", mode.replace("_", " "))]
-    return [(_FAMILY, card.family), *kind, ("all kinds", "")]
-
-
-def _size(card: EncoderCard) -> float:
-    return math.log2(card.architecture.n_parameters)
-
-
-def _slope(points: Sequence[tuple[float, float]]) -> float | None:
-    """Of log odds of the error over doublings of size; None of too few encoders, or of one size."""
-    if len(points) < FEWEST_PAIRS or len({x for x, _ in points}) < 2:
-        return None
-    return linear_regression([x for x, _ in points], [y for _, y in points]).slope
-
-
-# --- the user's own images -------------------------------------------------------------------------------------------
 
 
 def _on_these_images(dataset: str | None, known: Mapping[str, Expected]) -> dict[str, Expected]:
@@ -307,18 +374,19 @@ def _on_these_images(dataset: str | None, known: Mapping[str, Expected]) -> dict
     errors = {name: one.errors[_ALL.name] for name, one in found.items() if name in known and _ALL.name in one.errors}
     if not errors:
         return {}
-    shift = fmean(_log_odds(known[name].comparable) - _log_odds(error) for name, error in errors.items())
-    return {
-        name: Expected(
-            error=error,
-            spread=_LEAST_SPREAD,
-            kind="these images",
-            source=f"measured on {dataset} with all labels",
-            comparable=_from_log_odds(_log_odds(error) + shift, 0.0)[0],
-        )
-        for name, error in errors.items()
-    }
+    own = {}
+    for name, error in errors.items():
+        share = min(max(error / 100, _NEAR_0), 1 - _NEAR_0)
+        sd = _LEAST_SPREAD / 100 / (share * (1 - share))
+        source = f"measured on {dataset} with all labels"
+        own[name] = Expected(odds=_log_odds(error), sd=sd, basis="these images", source=source)
+    return own
 
 
-def _expected(error: float, spread: float, kind: Kind, source: str) -> Expected:
-    return Expected(error=error, spread=spread, kind=kind, source=source, comparable=error)
+def _log_odds(percent: float) -> float:
+    share = min(max(percent / 100, _NEAR_0), 1 - _NEAR_0)
+    return math.log(share / (1 - share))
+
+
+def _percent(odds: float) -> float:
+    return 100 / (1 + math.exp(-odds))

@@ -1,9 +1,9 @@
 """A shortlist of encoders for labelled images: good by what is known, and different from each other.
 
-A shortlist is good if its best member is, and ImageNet's order is not that of other images. Errors on the user's images
-are the expected ones (:mod:`zoo.choosing.expectations`) plus normal effects that encoders share (:data:`EFFECTS`,
-assumed). Greedily, the encoder is added that lowers the expected error of the best of the list most; a standard
-deviation of the expectation counts against it, and so does half a point a doubling of the parameters.
+A shortlist is good if its best member is, and no order is that of all images. Errors on the user's images are the
+expected ones (:mod:`zoo.choosing.expectations`) plus normal effects that encoders with common traits share on a data
+set, whose sizes are estimated. Greedily, the encoder is added that lowers the expected error of the best of the list
+most; a standard deviation of the expectation counts against it, and so does half a point a doubling of the parameters.
 
 Never on the list: weights that are gone or of another network, and untrained encoders. Gated weights, and encoders of
 special kinds of images such as pathology, only where the condition asks for them or nothing else passes it; the tiny
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..analysis.expected_error import SLOPES, traits_of
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED, domain_of
 from ..cards.schema import EncoderCard, Missing
@@ -30,7 +31,7 @@ from ..weights.lock import known as in_lock
 from ..weights.places import is_installed, is_path, mirror_place, package_file, shipped_file, source
 from ..weights.store import REGISTERED, recorded_name
 from .constraints import Constraints, Filter, LeftOut, filtered, filters, named
-from .expectations import Expected, expected_errors, saw_labels
+from .expectations import Expected, Images, effect_sizes, expected_errors
 
 with requires_extra("evaluate", needed_for="A shortlist"):
     import numpy as np
@@ -38,10 +39,6 @@ with requires_extra("evaluate", needed_for="A shortlist"):
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-EFFECTS = {"family": 2.0, "data": 3.0, "objective": 2.0, "architecture": 1.5, "labels": 3.0, "network": 1.5}
-"""Standard deviations, in percentage points of error, of what encoders have in common on other images; assumed."""
-OWN_EFFECT = 1.0
-"""The same, of what an encoder shares with no other."""
 POINTS_A_DOUBLING = 0.5
 """Points of error that a doubling of the parameters must be worth."""
 GATED_REASON = "gated, see --encoders or --where 'access == \"gated\"'"
@@ -101,6 +98,7 @@ def shortlist(
     *,
     n_labels: int,
     n_classes: int,
+    images: Images | None = None,
     image_px: int | None = None,
     dataset: str | None = None,
     offline: bool = False,
@@ -109,7 +107,8 @@ def shortlist(
     """Encoders worth a try on labelled images, in the order of the choice.
 
     ``n`` is how many to choose, or the names of those to take, which only the constraints may remove. What is known is
-    brought to ``n_labels / n_classes`` labels a class; ``image_px`` is the usual side of the images, for a note on
+    brought to ``n_labels / n_classes`` labels a class; ``images`` are those that the user's are like, any unless given;
+    ``image_px`` is the usual side of the images, for a note on
     those that see them enlarged; ``dataset`` the name under which measurements on these images are recorded;
     ``offline`` (also by ``ZOO_OFFLINE``) keeps encoders whose weights are on this machine; ``seed`` is that of the
     drawn effects.
@@ -135,17 +134,18 @@ def shortlist(
     if not asked or (isinstance(n, int) and n < 1):
         raise QueryError(f"Got {n!r} encoders to choose, expected at least one.")
     everyone = {name: cards[name] for name in asked}
-    known = expected_errors({**{name: cards[name] for name in cards}, **everyone}, n_labels, n_classes, dataset=dataset)
+    like = images or Images()
+    known = expected_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=like, dataset=dataset)
     here = weights_here(everyone.values())
     candidates = [Candidate(card, known.get(name), here[name]) for name, card in everyone.items()]
     passed, left_out = _passed(candidates, limits, offline=offline, is_named=not isinstance(n, int))
     named_ones = [_entry(one, "you named it") for one in passed]
-    entries = _diverse(passed, n, seed=seed) if isinstance(n, int) else named_ones
+    entries = _diverse(passed, n, like, seed=seed) if isinstance(n, int) else named_ones
     return Shortlist(
         chosen=tuple(entries),
         left_out=left_out,
         n_passed=len(passed),
-        notes=tuple(_notes(entries, left_out, image_px)),
+        notes=tuple(_notes(entries, left_out, like, image_px)),
     )
 
 
@@ -267,64 +267,92 @@ def _file_of(card: EncoderCard) -> str:
 # --- the choice ------------------------------------------------------------------------------------------------------
 
 
-def _diverse(candidates: Sequence[Candidate], n: int, *, seed: int) -> list[Entry]:
+def _diverse(candidates: Sequence[Candidate], n: int, images: Images, *, seed: int) -> list[Entry]:
     """The greedy choice of ``n`` candidates, see the head of this module."""
     known = sorted((one for one in candidates if one.expected is not None), key=lambda one: one.card.id)
-    drawn = _drawn(known, seed)
-    most = max(1, math.ceil(n / 6))  # of one family
-    best: NDArray[np.float32] | None = None
-    left = list(range(len(known)))
-    chosen: list[int] = []
-    while left and len(chosen) < n:
-        families = Counter(known[i].card.family for i in chosen)
-        files = {_file_of(known[i].card) for i in chosen}
-        allowed = [
-            i for i in left if families[known[i].card.family] < most and _file_of(known[i].card) not in files
-        ] or left
-        after = drawn[allowed] if best is None else np.minimum(drawn[allowed], best)
-        means = after.mean(axis=1, dtype=np.float64)
-        place = allowed[_first_of_ties(means, best, [known[i] for i in allowed])]
-        best = drawn[place] if best is None else np.minimum(best, drawn[place])
-        chosen.append(place)
-        left.remove(place)
+    expected = [one.expected for one in known if one.expected is not None]
+    drawn = drawn_errors(
+        [one.card for one in known],
+        np.array([one.odds for one in expected]),
+        np.array([one.sd for one in expected]),
+        known_here=[one.basis == "these images" for one in expected],
+        images=images,
+        seed=seed,
+    )
+    chosen = greedy(drawn, known, n)
     some = [known[i] for i in chosen]
     entries = [_entry(one, _why(one, some[:position])) for position, one in enumerate(some)]
     unknown = [one for one in candidates if one.expected is None][: n - len(entries)]
     return entries + [_entry(one, "nothing is known of its errors, and too few others pass") for one in unknown]
 
 
-def _drawn(candidates: Sequence[Candidate], seed: int) -> NDArray[np.float32]:
-    """Errors of candidates on images that nobody has seen, (candidates, draws), with the price of their size."""
+def greedy(drawn: NDArray[np.float32], candidates: Sequence[Candidate], n: int) -> list[int]:
+    """Places of the ``n`` candidates that are added one by one; ``drawn`` has their errors, (candidates, draws)."""
+    most = max(1, math.ceil(n / 6))  # of one family
+    best: NDArray[np.float32] | None = None
+    left = list(range(len(candidates)))
+    chosen: list[int] = []
+    while left and len(chosen) < n:
+        families = Counter(candidates[i].card.family for i in chosen)
+        files = {_file_of(candidates[i].card) for i in chosen}
+        allowed = [
+            i for i in left if families[candidates[i].card.family] < most and _file_of(candidates[i].card) not in files
+        ] or left
+        after = drawn[allowed] if best is None else np.minimum(drawn[allowed], best)
+        means = after.mean(axis=1, dtype=np.float64)
+        place = allowed[_first_of_ties(means, best, [candidates[i] for i in allowed])]
+        best = drawn[place] if best is None else np.minimum(best, drawn[place])
+        chosen.append(place)
+        left.remove(place)
+    return chosen
+
+
+def drawn_errors(
+    cards: Sequence[EncoderCard],
+    odds: NDArray[np.float64],
+    sd: NDArray[np.float64],
+    *,
+    known_here: Sequence[bool],
+    images: Images,
+    seed: int = 0,
+) -> NDArray[np.float32]:
+    """Errors of encoders on images that nobody has seen, percent, (encoders, draws), with the price of their size.
+
+    ``odds`` and ``sd`` are what is expected of each; to those that were not measured on these images
+    (``known_here``) effects are added that they share with others on a data set, and on a domain where it is not known.
+    """
     generator = np.random.default_rng(seed)
-    groups = [_traits(one.card) for one in candidates]
-    total = np.empty((len(candidates), _N_DRAWS), dtype=np.float32)
-    for row, one in zip(total, candidates, strict=True):
-        assert one.expected is not None
-        price = POINTS_A_DOUBLING * math.log2(one.card.architecture.n_parameters)
-        own = OWN_EFFECT if one.expected.kind != "these images" else 0.0
-        row[:] = one.expected.comparable + one.expected.spread + price
-        row += generator.normal(0.0, own, _N_DRAWS)
-    for trait, sd in EFFECTS.items():
-        effects = {
-            value: generator.normal(0.0, sd, _N_DRAWS).astype(np.float32)
-            for value in sorted({of[trait] for of in groups})
-        }
-        for row, of, one in zip(total, groups, candidates, strict=True):
-            if one.expected is not None and one.expected.kind != "these images":  # which is known already
-                row += effects[of[trait]]
-    return total
+    total = (odds + sd)[:, None] + np.zeros((len(cards), _N_DRAWS), dtype=np.float32)
+    new = np.array([0.0 if known else 1.0 for known in known_here])
+    traits = [traits_of(card) for card in cards]
+    scopes = ("dataset",) if images.domain else ("domain", "dataset")
+    for (trait, scope), size in effect_sizes().items():
+        if scope not in scopes or (images.dataset and scope == "dataset"):
+            continue
+        if trait in SLOPES:
+            slope = generator.normal(0.0, size, _N_DRAWS)
+            total += np.outer([float(one[trait]) for one in traits] * new, slope)
+            continue
+        values = sorted({str(one[trait]) for one in traits})
+        effects = dict(
+            zip(values, generator.normal(0.0, size, (len(values), _N_DRAWS)).astype(np.float32), strict=True)
+        )
+        for row, one, fresh in zip(total, traits, new, strict=True):
+            row += fresh * effects[str(one[trait])]
+    total += generator.normal(0.0, 1.0, total.shape) * (sd * new)[:, None]
+    errors = 100 / (1 + np.exp(-total))
+    price = [POINTS_A_DOUBLING * math.log2(card.architecture.n_parameters) for card in cards]
+    return (errors + np.array(price)[:, None]).astype(np.float32)
 
 
 def _traits(card: EncoderCard) -> dict[str, str]:
-    """What encoders may have in common; where it is not known, nothing with others."""
+    """What is said of an encoder that adds something to a list; where it is not known, nothing with others."""
     data, objective = card.pretraining.dataset, card.objective.mode
     return {
         "family": card.family,
         "data": card.id if isinstance(data, Missing) else data,
         "objective": card.id if isinstance(objective, Missing) else objective,
         "architecture": card.architecture.family,
-        "labels": "with the labels of ImageNet" if saw_labels(card) else "without the labels of ImageNet",
-        "network": f"{card.family} {card.architecture.name} {data}",
     }
 
 
@@ -366,7 +394,7 @@ _NEW = {
 def _why(one: Candidate, before: Sequence[Candidate]) -> str:
     """One sentence: what is expected of it, and what it has that those before it have not."""
     assert one.expected is not None
-    on = "on these images" if one.expected.kind == "these images" else "expected"
+    on = "on these images" if one.expected.basis == "these images" else "expected"
     error = f"{one.expected.error:.1f} ± {one.expected.spread:.1f} % {on} ({one.expected.source})"
     known = "" if not one.here else "; its weights are on this machine"
     if not before:
@@ -382,12 +410,14 @@ def _why(one: Candidate, before: Sequence[Candidate]) -> str:
     return f"adds {named(new)}, {error}{known}"
 
 
-def _notes(entries: Sequence[Entry], left_out: Mapping[str, Sequence[str]], image_px: int | None) -> list[str]:
+def _notes(
+    entries: Sequence[Entry], left_out: Mapping[str, Sequence[str]], images: Images, image_px: int | None
+) -> list[str]:
     notes = []
-    if any(entry.expected is not None and entry.expected.kind != "these images" for entry in entries):
+    if any(entry.expected is not None and entry.expected.basis != "these images" for entry in entries):
         notes.append(
-            "Expected errors are those of a linear probe on ImageNet-1K with as many labels a class; they say who is "
-            "worth a try, and nothing of the errors on these images."
+            f"Expected errors are those of a linear probe on {images.words} with as many labels a class: they say who "
+            "is worth a try; yours may be easier or harder for all."
         )
     if image_px is not None:
         enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .constraint_options import LIMITS, constraints_of
+from .constraint_options import KIND_OF_IMAGES, LIMITS, constraints_of
 from .evaluation_output import print_risk, risk_document
 from .measure_options import DATA_OPTIONS, IMAGES_HELP, RUN_OPTIONS, about_images, opened
 from .options import (
@@ -33,7 +33,7 @@ Examples:
   zoo choose ./xrays --time 30m --licence commercial --max-memory 8GB --page xrays.html
   zoo choose ./birds --encoders dino_vitS16,dinov2_vitS14,clip_vitB32 --device cuda --workers 8
   zoo choose digits --encoders pocket_simclr_rn_shapes,pocket_sup_rn_shapes --decompose
-  zoo choose ./slides --where 'domain == "pathology H&E"' --encoders 6
+  zoo choose ./slides --domain pathology --encoders 6
 """
 
 
@@ -62,6 +62,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
     shell_complete=_complete_encoders,
     help="How many to try, chosen by what is known of them; or which.",
 )
+@(lambda command: with_options(command, KIND_OF_IMAGES))
 @click.option(
     "--time",
     "time_s",
@@ -96,6 +97,8 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
 def choose_command(
     images: str,
     encoders: int | list[str],
+    like: str | None,
+    domain: str | None,
     time_s: float | None,
     dry_run: bool,
     decompose: bool,
@@ -131,6 +134,8 @@ def choose_command(
     shared: dict[str, Any] = {
         "constraints": limits,
         "encoders": encoders,
+        "like": like,
+        "domain": domain,
         "time_s": time_s,
         "device": device,
         "seed": seed,

@@ -11,9 +11,27 @@ import click
 from ..cards.costs import BATCH_SIZE
 from ..cards.schema import EncoderCard
 from ..choosing.constraints import ACCESS_WORDS, Constraints, as_bytes, known_cost
+from ..choosing.expectations import difficulties
+from ..results.evidence import datasets
 from .options import as_count, as_memory, device_names, licences, with_options
 from .output import size
 
+
+def _images_like(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    domains = {one.domain for one in datasets().values()}
+    known = difficulties().keys() & (domains if param.name == "domain" else datasets().keys())
+    return sorted(name for name in known if name.startswith(incomplete))
+
+
+KIND_OF_IMAGES = (
+    click.option(
+        "--like", metavar="DATASET", shell_complete=_images_like, help="Your images are like those of a data set."
+    ),
+    click.option(
+        "--domain", metavar="KIND", shell_complete=_images_like, help="The kind of your images, such as satellite."
+    ),
+)
+"""Options that name images on which encoders were measured."""
 LIMITS = (
     click.option(
         "--licence",

@@ -18,6 +18,7 @@ from ..results.facts import (
     REPORTED,
     Fact,
     Subject,
+    measured_by_others,
     parsed_condition,
     points,
     reported_mark,
@@ -55,6 +56,9 @@ def shown(fact: Fact, value: Any) -> str:
 def cell(fact: Fact, subject: Subject) -> str:
     """The value of one encoder as a table shows it, marked where it is assumed or wrong."""
     value = fact.of(subject)
+    if fact.is_of_others and not isinstance(value, Missing):
+        number = measured_by_others(fact.name)[subject.id]
+        return f"{points(number.value)}{DOUBTFUL if number.doubt else REPORTED} {PROTOCOLS[number.protocol].short}"
     if fact.is_reported and not isinstance(value, Missing | str):
         one = next(one for name, one in subject.reported.items() if PROTOCOLS[name].column == fact.name)
         return one.printed + reported_mark(one)  # with its printed digits
@@ -79,7 +83,9 @@ def marks_in(table: Mapping[Fact, Sequence[str]]) -> list[str]:
     found = {ASSUMED: f"{ASSUMED}  assumed, not measured", WRONG: wrong}
     lines = [line for mark, line in found.items() if any(mark in text for text in of_risks)]
     others = [text for fact, texts in table.items() if fact.is_reported for text in texts]
-    return lines + [line for mark, line in _OF_REPORTED.items() if any(mark in text for text in others)]
+    lines += [line for mark, line in _OF_REPORTED.items() if any(mark in text for text in others)]
+    names = [fact.name for fact in table if fact.is_of_others]
+    return lines + [f"{', '.join(names)}: comparable within one protocol; zoo results --dataset has all"] * bool(names)
 
 
 _OF_REPORTED = {

@@ -14,6 +14,7 @@ from ..cards.schema import Missing
 from ..results.derived import measured_encoders
 from ..results.facts import (
     FACTS,
+    OTHERS,
     Fact,
     Subject,
     find_fact,
@@ -51,6 +52,10 @@ from .output import NothingFound, counted, fits, json_option, print_json, print_
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
 _DISPENSABLE = ("architecture", "reported", "licence")  # default columns that a narrow terminal does without, in order
+_OF_OTHERS = (
+    "what others measured on a data set, such as others_eurosat or others_cifar_100: with labels before nearest "
+    "neighbours before texts, in percent, higher is better; 'zoo results --dataset NAME' has all"
+)
 _LIST_EXAMPLES = """\b
 Examples:
   zoo list dinov2
@@ -58,6 +63,7 @@ Examples:
   zoo list --families pathology
   zoo list 'msn_vit*' --columns encoder,z_layer,train_test,error_3shot
   zoo list --where 'family == "vit" and 300 <= z_dim <= 768' --sort train_test
+  zoo list --where 'others_eurosat > 90' --columns encoder,others_eurosat,z_dim
   zoo list --dataset shapes --sort error_5shot --columns encoder,error_5shot,usability
   zoo list --where '"jigsaw" in augmentations or missing(augmentations)'
   zoo list --where '`train-nperclass-5_test` < 40' --sort error_5shot --limit 10
@@ -134,6 +140,7 @@ def list_command(
             unit = f", in {fact.unit}" if fact.from_results and fact.unit else ""
             other = f"; also called {fact.other_name}" if fact.other_name else ""
             rows.append([fact.name, fact.kind, f"{fact.meaning}{unit}{other}"])
+        rows.append([f"{OTHERS}DATASET", "number", _OF_OTHERS])
         print_table(["column", "kind", "meaning"], rows)
         return
     if by_family or not (words or given_options() or not sys.stdout.isatty()):
@@ -173,9 +180,10 @@ def _print_subjects(
         rows = list(zip(*columns.values(), strict=True))
         if fits(list(columns), rows):
             break
-    numbers = {position for position, column in enumerate(columns) if "number" in find_fact(column).kind}
+    facts = [find_fact(name) for name in columns]
+    numbers = {place for place, fact in enumerate(facts) if "number" in fact.kind and not fact.is_of_others}
     print_table(list(columns), rows, right=numbers)
-    return {find_fact(name): texts for name, texts in columns.items()}
+    return dict(zip(facts, columns.values(), strict=True))
 
 
 def _columns(names: str) -> dict[str, Fact]:
@@ -322,8 +330,11 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
     """Show how encoders differ.
 
     Facts that are the same for all of them are left out; risks are always shown, for two encoders with the second
-    minus the first. They are of ImageNet-1K; --dataset gives those of another data set.
+    minus the first. They are of ImageNet-1K; --dataset gives those of another data set. What others measured of both by
+    one protocol is a table of its own.
     """
+    from .others import print_shared, shared_records, shared_rows  # which a list does without
+
     compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong, dataset=dataset)
     if len({subject.id for subject in compared}) < max(len(compared), 2):
         raise click.UsageError(f"Got {' '.join(names)}, expected at least two different encoders.")
@@ -331,6 +342,8 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
     risks = [fact for fact in facts if fact.is_risk]
     differing = [fact for fact in facts if not fact.is_risk and len({fact.of(subject) for subject in compared}) > 1]
     is_pair = len(compared) == 2
+    ids = list(dict.fromkeys(subject.id for subject in compared))
+    by_others = shared_rows(ids)
     differences = {fact.name: _difference(fact, compared) for fact in risks} if is_pair else {}
     if as_json:
         shown = [*differing, *risks]
@@ -340,9 +353,9 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
         document["encoders"] = [
             {"encoder": subject.id, **record({fact.name: fact.of(subject) for fact in shown})} for subject in compared
         ]
-        print_json(document | ({"difference": differences} if is_pair else {}))
+        shared = {"measured_by_others": shared_records(by_others)}
+        print_json(document | ({"difference": differences} if is_pair else {}) | shared)
         return
-    ids = [subject.id for subject in compared]
     table = {fact: [cell(fact, subject) for subject in compared] for fact in [*differing, *risks]}
     if differing:
         print_table(["", *ids], [[fact.name, *table[fact]] for fact in differing])
@@ -361,6 +374,8 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
     print_table(headers, rows, right=range(1, len(headers)))
     n_same = len(facts) - len(risks) - len(differing)
     print_notes([f"{n_same} facts are the same    {LEGEND}", *marks_in(table), *left_out(compared)])
+    if by_others:
+        print_shared(by_others, ids)
 
 
 def _difference(fact: Fact, compared: Sequence[Subject]) -> float | None:

@@ -49,15 +49,20 @@ def refuse_idle(names: Iterable[str], because: str, *, remedy: str = "") -> None
 # --- completion by a shell -------------------------------------------------------------------------------------------
 
 Completion = Callable[[click.Context, click.Parameter, str], list[str]]
+Names = Callable[[], Iterable[str]]
 
 
-def _completing(names: Callable[[], Iterable[str]], *, by_comma: bool = False) -> Completion:
-    """Completes a name, or the one behind the last comma; nothing if cards or results cannot be read."""
+def _completing(names: Names, *, by_comma: bool = False, further: Names = tuple) -> Completion:
+    """Completes a name, or the one behind the last comma; nothing if cards or results cannot be read.
+
+    ``further`` names are offered where no other begins so.
+    """
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",") if by_comma else ("", "", incomplete)
         try:
-            return [before + comma + name for name in _beginning(last, names()) if name not in before.split(",")]
+            found = _beginning(last, names()) or _beginning(last, further())
+            return [before + comma + name for name in found if name not in before.split(",")]
         except ZooError:
             return []
 
@@ -85,6 +90,18 @@ def _columns() -> Iterable[str]:
     from ..results.facts import kinds
 
     return kinds()
+
+
+def _others() -> Iterable[str]:
+    from ..results.facts import others_columns
+
+    return others_columns()
+
+
+def _datasets_of_others() -> Iterable[str]:
+    from ..results.evidence import datasets
+
+    return datasets()
 
 
 def _families() -> Iterable[str]:
@@ -130,8 +147,9 @@ metric_names = _completing(lambda: _metrics("of features"), by_comma=True)
 measured_metrics = _completing(lambda: _metrics("measured"), by_comma=True)
 dataset_names = _completing(_datasets)
 study_names = _completing(_studies)
-column_name = _completing(_columns)
-column_names = _completing(_columns, by_comma=True)
+all_dataset_names = _completing(lambda: dict.fromkeys([*_datasets(), *_datasets_of_others()]))
+column_name = _completing(_columns, further=_others)
+column_names = _completing(_columns, by_comma=True, further=_others)
 licences = _completing(_licences, by_comma=True)
 device_names = _completing(_devices)
 

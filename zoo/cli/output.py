@@ -210,7 +210,7 @@ def hanging(text: str) -> str:
 def entry(label: str, text: str) -> list[str]:
     """Lines of one labelled text, its later lines beside the label; below it on a narrow terminal."""
     first = f"  {label}".ljust(_LABEL_WIDTH)
-    if width() < 64 or len(first) > _LABEL_WIDTH:
+    if width() < 64 or not first.endswith(" "):
         return [f"  {label}", *_lines(text, "    ", "    ")]
     return _lines(text, first, " " * _LABEL_WIDTH) or [f"  {label}"]
 

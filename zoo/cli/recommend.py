@@ -1,4 +1,4 @@
-"""``zoo recommend``: encoders ranked by the expected error with the user's number of labels, or by reported numbers."""
+"""``zoo recommend``: encoders ranked by the error to expect with the user's labels, by measured or reported numbers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,19 @@ from ..choosing.budget_ranking import (
     wider_gaps,
 )
 from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
+from ..choosing.expectations import Images
+from ..choosing.ranking import Beside, Ranking, ranking
+from ..choosing.ranking import Ranked as ExpectedRank
+from ..choosing.ranking import first_networks as expected_networks
 from ..results.derived import summaries
+from ..results.evidence import datasets
 from ..results.facts import DOUBTFUL, REPORTED, points, reported_mark, short_number
 from ..results.reported import Preferred, preferred_numbers, reported_numbers
 from ..results.reported_values import PROTOCOLS, ReportedNumber
+from ..results.values import IMAGENET
 from ..results.wording import how
 from .constraint_options import (
+    KIND_OF_IMAGES,
     asks_for_costs,
     constraint_options,
     constraints_of,
@@ -44,7 +51,7 @@ from .constraint_options import (
     spelled,
 )
 from .facts import WRONG, distrust, errata_records
-from .options import as_count, refuse_idle
+from .options import as_count, refuse_idle, with_options
 from .output import (
     NothingFound,
     counted,
@@ -61,40 +68,41 @@ from .output import (
 BY = ("reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot")
 """Protocols that say something of frozen features."""
 _N_FIRST = 3  # encoders that the next command measures
+_N_GATED = 3  # encoders without a rank that are named
 _EPILOG = """\b
 Examples:
   zoo recommend --labels 20k
   zoo recommend --classes 2 --labels 5000 --max-memory 8GB --licence commercial
-  zoo recommend --labels 5000 --max-parameters 30M --licence permissive --json
-  zoo recommend --labels 5000 --licence commercial --where 'access == "open"'
+  zoo recommend --classes 10 --labels 500 --like eurosat --device "RTX 4090"
+  zoo recommend --classes 4 --labels 2000 --domain pathology --json
+  zoo recommend --labels 5000 --licence permissive --measured
   zoo recommend --by reported-linear --max-parameters 100M
 """
 
 
 @click.command("recommend", epilog=_EPILOG)
-@click.option(
-    "--labels",
-    "n_labels",
-    callback=as_count,
-    metavar="N",
-    help="Labelled images, such as 20k: from 1,000 to 1,281,167; extrapolated below 3,000.",
-)
+@click.option("--labels", "n_labels", callback=as_count, metavar="N", help="Labelled images, such as 20k.")
 @click.option(
     "--classes",
     "n_classes",
     callback=as_count,
     metavar="K",
-    help="Classes of your images; labels are then converted to ImageNet's by labels a class.",
+    help="Classes of your images.  [default: those of --like, or ImageNet's 1,000]",
 )
+@(lambda command: with_options(command, KIND_OF_IMAGES))
+@click.option("--measured", "only_measured", is_flag=True, help="Only encoders that were measured on ImageNet-1K.")
 @click.option("--by", type=click.Choice(BY), help="Rank by the accuracy that others reported, with all labels.")
 @constraint_options
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many to show.")
 @click.option("--include-gone", is_flag=True, help="Also encoders whose weights are no longer available.")
-@click.option("--include-wrong", is_flag=True, help="Also measurements that an erratum says to leave out.")
+@click.option("--include-wrong", is_flag=True, help="With --measured, also measurements that an erratum leaves out.")
 @json_option
 def recommend_command(
     n_labels: int | None,
     n_classes: int | None,
+    like: str | None,
+    domain: str | None,
+    only_measured: bool,
     by: str | None,
     top: int,
     include_gone: bool,
@@ -104,21 +112,27 @@ def recommend_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Rank encoders for the number of labels you have.
+    """Rank encoders by the error to expect with the labels you have.
 
-    The rank is by the error of a linear probe with N labels of ImageNet-1K: measured (3,000; 5,000; 12,811; 30,000;
-    1,281,167 labels), interpolated between two of these, or extrapolated from 1,000 to 3,000 labels. Intervals of
-    errors and ranks hold nine in ten; "best" is the probability of being the best encoder. Encoders pretrained with
-    labels are no candidates, nor are those of an experiment. Encoders without measurements have no rank; --by ranks
-    them by reported numbers.
+    The error is that of a linear probe on ImageNet-1K with as many labels a class, or on the data set of --like, or on
+    a data set of the --domain. It is measured here where that was done, and else estimated from everything that was
+    measured here, by others, or reported of the encoder and of encoders like it; intervals hold nine in ten. "=" marks
+    encoders statistically tied with the first. Encoders trained with ImageNet's labels have no rank; gated ones and
+    those of special kinds of images are named beside.
 
-    With --classes, labels are yours: the rank is that with as many labels a class of ImageNet. --max-memory and
-    --device show and limit the memory of batches of --batch-size, computed from each network. The last line is the
+    --measured ranks by measured errors alone, with ranks' intervals; --by by reported accuracies. The last line is the
     command that measures the first three networks on your images.
     """
     constraints = constraints_of(options, device=device, batch_size=batch_size)
     if n_labels is None and by is None:
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
+    if by is None and not only_measured:
+        assert n_labels is not None
+        refuse_idle(("include_wrong",), "the ranking by expected errors leaves wrong measurements out; add --measured")
+        images = Images.named(like, domain) if like or domain else Images(IMAGENET, "natural")
+        _by_expected(images, n_labels, n_classes, constraints, top=top, include_gone=include_gone, as_json=as_json)
+        return
+    refuse_idle(("like", "domain"), "ranks by measured or reported errors are those on ImageNet-1K")
     budget = None if n_classes is None or n_labels is None else imagenet_budget(n_labels, n_classes)
     n_labels = n_labels if budget is None else budget.n_labels
     if n_labels is not None:
@@ -138,8 +152,7 @@ def recommend_command(
     translation = [] if budget is None else _translation(budget, too_few)
     command = None
     if answer.ranked:
-        names = ",".join(first_networks(answer.ranked, _N_FIRST))
-        command = " ".join(["zoo choose IMAGES --encoders", names, *spelled(constraints.here())])
+        command = _next(first_networks(answer.ranked, _N_FIRST), constraints)
     if as_json:
         of_user = None
         if budget is not None:
@@ -174,6 +187,122 @@ def recommend_command(
         print_command("on your images", command)
     if not answer.ranked:
         raise NothingFound(answer.why_nobody)
+
+
+def _next(names: Sequence[str], constraints: Constraints) -> str:
+    return " ".join(["zoo choose IMAGES --encoders", ",".join(names), *spelled(constraints.here())])
+
+
+# --- by expected errors ----------------------------------------------------------------------------------------------
+
+_TIED = "="
+
+
+def _by_expected(
+    images: Images,
+    n_labels: int,
+    n_classes: int | None,
+    constraints: Constraints,
+    *,
+    top: int,
+    include_gone: bool,
+    as_json: bool,
+) -> None:
+    """The ranking of all encoders by the error to expect on such images."""
+    if n_classes is None:
+        n_classes = datasets()[images.dataset].n_classes if images.dataset else None
+    if n_classes is None:
+        raise click.UsageError("Missing option '--classes': how many classes your images have.")
+    if images.dataset == IMAGENET and n_classes == N_CLASSES:
+        check_n_labels(n_labels)
+    found = ranking(n_labels, n_classes, images, constraints, include_gone=include_gone)
+    shown = found.ranked[:top]
+    command = _next(expected_networks(found.ranked, _N_FIRST), constraints) if shown else None
+    if as_json:
+        print_json(
+            {
+                "n_labels": n_labels,
+                "n_classes": n_classes,
+                "images": {"dataset": images.dataset, "domain": images.domain, "description": images.words},
+                "constraints": asdict(constraints),
+                "unit": "percent",
+                "n_candidates": len(found.ranked),
+                "interval_level": LEVEL,
+                "n_ties_with_first": found.n_ties,
+                "difficulty_sd_log_odds": found.level_sd,
+                "left_out": _left_out_records(found.left_out),
+                "encoders": [
+                    {"rank": one.rank, **_expected_record(one, constraints), "ties_with_first": one.is_tie}
+                    for one in shown
+                ],
+                "beside": [{**_expected_record(one, constraints), "why": one.why} for one in found.beside[:top]],
+                "next": command,
+            }
+        )
+    elif shown:
+        _print_expected(found, shown, n_labels, n_classes, constraints)
+        print_command("on your images", command)
+    if not shown:
+        raise NothingFound(found.why_nobody)
+
+
+def _expected_record(one: ExpectedRank | Beside, constraints: Constraints) -> dict[str, Any]:
+    card, expected = one.card, one.expected
+    facts: dict[str, Any] = {"n_parameters": card.architecture.n_parameters, "z_dim": card.representation.dim}
+    facts |= {"licence": card.licence.weights, "licence_code": card.licence.code}
+    facts |= {"commercial_use": card.commercial_use, "availability": card.weights.availability}
+    return {
+        "encoder": card.id,
+        "error": expected.error,
+        "interval": list(expected.interval),
+        "rests_on": expected.basis,
+        "source": expected.source,
+        **record(facts),
+        **(cost_record(card, constraints) if asks_for_costs(constraints) else {}),
+    }
+
+
+def _print_expected(
+    found: Ranking, shown: Sequence[ExpectedRank], n_labels: int, n_classes: int, constraints: Constraints
+) -> None:
+    shows_costs = asks_for_costs(constraints)
+    a_class = n_labels / n_classes
+    title = f"Expected error of a linear probe on {found.images.words}, {a_class:,.4g} labels a class, percent"
+    click.echo(click.style(wrapped(title), bold=True) + "\n")
+    headers = ["rank", "encoder", "error", "interval", "rests on"]
+    headers += [*(cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
+    rows = []
+    for one in shown:
+        low, high = one.expected.interval
+        row = [f"{one.rank}{_TIED * one.is_tie}", one.card.id, points(one.expected.error)]
+        row += [f"{points(low)}-{points(high)}", one.expected.basis]
+        row += cost_cells(one.card, constraints) if shows_costs else []
+        rows.append([*row, *_facts(one.card)])
+    print_table(headers, rows, right=[0, 2, 3, *range(5, len(headers) - 1)])
+    n_ties = found.n_ties
+    ties = f"{_TIED}  {n_ties} encoders are statistically tied with the first" if n_ties > 1 else ""
+    notes = [ties] * bool(ties)
+    notes.append(f"{len(shown)} of {counted(len(found.ranked), 'encoder')}{_left_out(found.left_out)}")
+    notes += _beside(found, shown)
+    own = "" if found.images.dataset else "; their mean difficulty is taken, and yours may be easier or harder for all"
+    more = [f"errors are those on {found.images.words}{own}: the order is what counts"]
+    more += [cost_note(constraints)] * shows_costs
+    print_notes(notes, more=more)
+
+
+def _beside(found: Ranking, shown: Sequence[ExpectedRank]) -> list[str]:
+    """Encoders without a rank that would be among those shown, by why."""
+    last = shown[-1].expected.odds
+    lines = []
+    for why in dict.fromkeys(one.why for one in found.beside):
+        some = [one for one in found.beside if one.why == why]
+        near = [f"{one.card.id} {points(one.expected.error)}" for one in some if one.expected.odds <= last]
+        if near:
+            lines.append(f"{why}, not ranked: {listed(near, _N_GATED)}")
+    return lines
+
+
+# --- by measured errors ----------------------------------------------------------------------------------------------
 
 
 def _print(

@@ -20,6 +20,7 @@ from ..results.derived import seed_means, summaries
 from ..results.facts import DOUBTFUL, REPORTED, points
 from ..results.reported import reported_numbers
 from ..results.reported_values import COLUMNS as REPORTED_COLUMNS
+from ..results.reported_values import ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
@@ -36,7 +37,7 @@ from ..results.wording import (
 from . import CommandWithVerbs, Verb
 from .facts import ASSUMED, PART_HEADS, WRONG, but_of_experiments, distrust, in_families, named, risk_record
 from .options import (
-    dataset_names,
+    all_dataset_names,
     encoder_names,
     exclude_wrong_option,
     family_option,
@@ -52,6 +53,7 @@ Examples:
   zoo results dino_vitS16 mae_vitB16
   zoo results 'dino_*' --exclude-wrong --json
   zoo results --dataset shapes
+  zoo results --dataset eurosat --limit 10
   zoo results 'pocket_*' --dataset shapes --metric lidar,rankme --limit 5
   zoo results --dataset digits --metric transfer_error --csv
   zoo results pocket_mae_vit_shapes --dataset shapes --setting 5-shot --long
@@ -74,7 +76,10 @@ VERBS = {
 @click.argument("names", nargs=-1, shell_complete=encoder_names)
 @family_option
 @click.option(
-    "--dataset", metavar="NAME", shell_complete=dataset_names, help="Of this data set, such as 'zoo evaluate' adds."
+    "--dataset",
+    metavar="NAME",
+    shell_complete=all_dataset_names,
+    help="Of this data set, such as 'zoo evaluate' adds; and what others measured on it.",
 )
 @click.option(
     "--metric",
@@ -118,7 +123,8 @@ def results_command(
     in percentage points, signed, and sum to the error with 100%. NAMES are ids of encoders or globs; without any, all
     that were measured, except those of an experiment (NAMES or --family show them). For encoders not measured on
     ImageNet-1K, the data set is shown on which most of them were. Values are means over seeds; --json and --long --csv
-    have the rows one by one. --reported shows numbers reported by others, by protocols of their own.
+    have the rows one by one. --dataset also shows, in tables of their own, what others measured on that data set; and
+    --reported every number reported by authors and others, by protocols of their own.
     """
     if as_csv and as_json:
         raise click.UsageError("Got --csv and --json, expected one of them.")
@@ -143,7 +149,8 @@ def results_command(
             others = f"; --dataset NAME shows them on {', '.join(elsewhere[1:])}" if elsewhere[1:] else ""
             notes = [f"nothing was measured of them on ImageNet-1K{others}"]
         where = dataset or next(iter(elsewhere), IMAGENET)
-        _print_rows(where, wanted, asked, notes, limit, exclude_wrong, is_long=is_long, as_csv=as_csv, as_json=as_json)
+        form = {"is_named": dataset is not None, "is_long": is_long, "as_csv": as_csv, "as_json": as_json}
+        _print_rows(where, wanted, asked, notes, limit, exclude_wrong, **form)
         return
     known = summaries(exclude_wrong=exclude_wrong, encoders=wanted or None)
     everyone = [known[encoder] for encoder in wanted or known if encoder in known]
@@ -220,10 +227,15 @@ def _print_reported(
     if not numbers:
         raise NothingFound(f"Nothing was reported of {listed(wanted)}.")
     if dataset is not None:
-        datasets = {one.dataset.casefold(): one.dataset for one in numbers}
-        if dataset.casefold() not in datasets:
-            raise UnknownName("data set with reported numbers", dataset, datasets.values())
-        numbers = [one for one in numbers if one.dataset.casefold() == dataset.casefold()]
+        from ..results.evidence import numbers_on
+
+        try:
+            there = numbers_on(dataset, numbers)
+        except UnknownName:  # authors measure on others too
+            there = [one for one in numbers if one.dataset.casefold() == dataset.casefold()]
+        if not there:
+            raise UnknownName("data set with reported numbers", dataset, [one.dataset for one in numbers])
+        numbers = [one for one in numbers if one in there]
     numbers = selected(numbers, asked)
     encoders = list(dict.fromkeys(one.encoder for one in numbers))[:limit]
     numbers = [one for one in numbers if one.encoder in encoders]
@@ -231,14 +243,13 @@ def _print_reported(
         print_json({"reported": [asdict(one) for one in numbers]})
         return
     if as_csv:
-        rows = [
-            [one.printed if name == "value" else getattr(one, name) for name in REPORTED_COLUMNS] for one in numbers
-        ]
-        _write_csv(REPORTED_COLUMNS, rows)
+        heads = [*REPORTED_COLUMNS, "repeats", "sd", "low", "high", "features"]
+        rows = [[one.printed if name == "value" else getattr(one, name) for name in heads] for one in numbers]
+        _write_csv(heads, rows)
         return
     table = []
     for one in numbers:
-        recipe = ", ".join(text for text in (kind(one), how(one)) if text)
+        recipe = ", ".join(text for text in (kind(one), how(one), one.features) if text)
         value = one.printed + (DOUBTFUL if one.doubt else REPORTED)
         table.append([one.encoder, recipe, one.metric, one.dataset, value, one.unit, origin(one)])
     print_table(["encoder", "how", "metric", "dataset", "value", "unit", "by"], table, right=[4])
@@ -255,20 +266,39 @@ def _print_rows(
     limit: int | None,
     exclude_wrong: bool,
     *,
+    is_named: bool,
     is_long: bool,
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """The rows of a data set that match metrics, protocols and settings: an encoder or a number a line, CSV or JSON."""
+    """The rows of a data set that match metrics, protocols and settings: an encoder or a number a line, CSV or JSON.
+
+    Below them, what others measured on it, unless a CSV is asked for or no data set is.
+    """
     from ..results.rows import means_over_seeds, measurements  # which the table of risks does without
     from ..results.values import COLUMNS
+    from .others import best_of, on_dataset, print_on_dataset
 
     metrics, protocols, settings = asked["metrics"], asked["protocols"], asked["settings"]
     rows = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None)
+    by_others = on_dataset(dataset, wanted) if is_named else []
+    if by_others and all(row.dataset != dataset for row in rows):
+        dataset = by_others[0].dataset  # asked for in another spelling
     there = [row for row in rows if row.dataset == dataset]
-    if not there:
+    if not there and not by_others:
         _refuse_dataset(dataset, wanted)
-    found = selected(there, asked)
+    chosen = selected([*there, *by_others], asked)
+    by_others = [one for one in chosen if isinstance(one, ReportedNumber)]
+    found = [row for row in chosen if not isinstance(row, ReportedNumber)]
+    others = {"measured_by_others": [asdict(one) for one in best_of(by_others, limit)]} if is_named else {}
+    if not found:
+        if as_csv:
+            raise NothingFound(f"Nothing was measured here on {dataset}; --reported --csv has what others measured.")
+        if as_json:
+            print_json({"dataset": dataset, "measurements": []} | others)
+        else:
+            print_on_dataset(by_others, limit)
+        return
     encoders = list(dict.fromkeys(row.encoder for row in found))
     means = means_over_seeds(found)
     plain = of_plain_protocols(means)
@@ -284,7 +314,7 @@ def _print_rows(
     kept = encoders[:limit] if as_json else list(dict.fromkeys(encoder for encoder, _ in pivot.rows))[:limit]
     long = [asdict(row) for row in found if row.encoder in kept]
     if as_json:
-        print_json({"dataset": dataset, "measurements": long})
+        print_json({"dataset": dataset, "measurements": long} | others)
         return
     if as_csv and is_long:
         _write_csv(COLUMNS, [[row[name] for name in COLUMNS] for row in long])
@@ -310,6 +340,9 @@ def _print_rows(
     print_notes(
         notes + ([] if metrics or settings else _not_shown(shown, [one for one in means if one.encoder in kept]))
     )
+    if by_others:
+        click.echo()
+        print_on_dataset(by_others, limit)
 
 
 def _refuse_dataset(dataset: str, wanted: Sequence[str]) -> None:
@@ -319,10 +352,20 @@ def _refuse_dataset(dataset: str, wanted: Sequence[str]) -> None:
     unasked = {mean.encoder for mean in everywhere if mean.dataset == dataset and not cards.lists(mean.encoder)}
     if not wanted and unasked:
         raise NothingFound(f"No encoder was measured on {dataset} {but_of_experiments(unasked)}")
+    from ..results.evidence import dataset_named, datasets
+
     known = list(dict.fromkeys([IMAGENET, *(mean.dataset for mean in everywhere)]))
-    if dataset not in known:
-        raise UnknownName("data set with measurements", dataset, known, hint=f"There are {', '.join(known)}.")
-    raise NothingFound(f"Nothing was measured of {listed(wanted)} on {dataset}.")
+    try:
+        dataset_named(dataset)
+    except UnknownName as error:
+        if dataset not in known:
+            reported = [one.dataset for one in reported_numbers()]
+            n_others = len(datasets().keys() & reported)
+            hint = f"There are {', '.join(known)}, and {n_others} on which others measured."
+            if n := sum(name.casefold() == dataset.casefold() for name in reported):
+                hint = f"Authors and others report {counted(n, 'number')}: zoo results --reported --dataset '{dataset}'"
+            raise UnknownName("data set with measurements", dataset, [*known, *datasets()], hint=hint) from error
+    raise NothingFound(f"Nothing was measured {f'of {listed(wanted)} ' if wanted else ''}on {dataset}.")
 
 
 def _usual(means: Sequence[SeedMean]) -> list[SeedMean]:

@@ -14,6 +14,7 @@ from ..cards.licences import commercial_words
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..cards.wording import facts_by_part, label_of
 from ..results.derived import seed_means
+from ..results.evidence import origin_of
 from ..results.facts import points, subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
@@ -32,6 +33,7 @@ from ..results.wording import (
 )
 from .facts import PART_HEADS, risk_record
 from .options import encoder_names
+from .others import entries
 from .output import entry, json_option, print_json, record, size, wrapped
 
 if TYPE_CHECKING:
@@ -53,17 +55,19 @@ def show_command(name: str, as_json: bool) -> None:
     """Show everything known of one encoder.
 
     With --json the facts have the dotted names of the card, such as "representation.dim". Measurements on other data
-    sets than ImageNet-1K, and numbers reported by others, have sections of their own, each with its source.
+    sets than ImageNet-1K, numbers reported by authors, and those measured by others have sections of their own.
     """
     (subject,) = subjects([name], with_risks=True)
     card, summary = subject.card, subject.measured
     elsewhere: dict[tuple[str, str], list[SeedMean]] = {}  # by data set and source
     for mean in seed_means(subject.id):
         elsewhere.setdefault((mean.dataset, mean.source), []).append(mean)
-    reported = reported_numbers(card.id)
+    numbers = reported_numbers(card.id)
     if as_json:
-        print_json(_document(card, summary, [mean for means in elsewhere.values() for mean in means], reported))
+        print_json(_document(card, summary, [mean for means in elsewhere.values() for mean in means], numbers))
         return
+    reported = [one for one in numbers if not origin_of(one)]
+    by_others = [one for one in numbers if origin_of(one)]
     parts = facts_by_part(card)
     lines = [click.style(card.id, bold=True), *entry("released", fact_text(card.released))]
     for part in parts:
@@ -76,6 +80,8 @@ def show_command(name: str, as_json: bool) -> None:
     lines += [*_cost(card), *_risks(summary)]
     for means in elsewhere.values():
         lines += _measured(means)
+    if by_others:
+        lines += [*_title("Measured by others (percent, higher is better; a protocol an entry)"), *entries(by_others)]
     lines += _section("Weights", parts["weights"])
     words, availability = access_words(card), card.weights.availability
     if words != availability and not isinstance(availability, Missing):

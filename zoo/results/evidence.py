@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import UnknownName
 from ..files import content_folder
 from .reported import reported_numbers
-from .reported_values import EVIDENCE, METRICS, ReportedNumber
+from .reported_values import EVIDENCE, METRICS, TOP_1, ReportedNumber
 from .values import IMAGENET
 
 
@@ -90,7 +90,7 @@ def _folded(text: str) -> str:
 
 @cache
 def origins() -> dict[str, dict[str, Any]]:
-    """Who measured, by name of the file: title, source, place, date, measured_by, licence and protocols."""
+    """Who measured, by name of the file: title, source, place, date, measured_by, licence, and words for settings."""
     return tomllib.loads((content_folder("results") / EVIDENCE / "origins.toml").read_text(encoding="utf-8"))
 
 
@@ -128,6 +128,54 @@ def _ids() -> Mapping[str, str]:
     return {IMAGENET: IMAGENET} | {
         _folded(spelling): one.id for one in datasets().values() for spelling in (one.id, one.title)
     }
+
+
+def origin_of(one: ReportedNumber) -> str:
+    """The file of ``results/evidence`` that has this number; "" of what authors and lists print."""
+    printed = (one.source, one.place)
+    return next((name for name, origin in origins().items() if (origin["source"], origin["place"]) == printed), "")
+
+
+def title_of(origin: str) -> str:
+    """What an origin is called, in short: MTEB."""
+    return str(origins()[origin]["title"]).partition(",")[0]
+
+
+def setting_of(one: ReportedNumber) -> str:
+    """The setting of a number of an origin in words: "16 labels a class"; "" where the origin has no other."""
+    words: dict[str, str] = origins()[origin_of(one)]["settings"]
+    name, _, rest = one.setting.partition(", ")
+    return ", ".join(filter(None, (words.get(f"{name} {one.dataset}", words.get(name, name)), rest)))
+
+
+_PROTOCOLS = (
+    "reported-linear", "reported-few-shot", "reported-attentive", "reported-knn", "reported-decoder",
+    "reported-clustering", "reported-retrieval", "reported-zero-shot", "reported-text-retrieval",
+)  # fmt: skip
+
+
+def preference(one: ReportedNumber) -> tuple[Any, ...]:
+    """Sorts numbers of origins: what is shown where there is room for one comes first.
+
+    Without doubts, by labels before neighbours before texts, accuracy, the card's own features; of these the lowest.
+    """
+    return bool(one.doubt), _PROTOCOLS.index(one.protocol), one.metric != TOP_1, bool(one.features), one.value
+
+
+def preferred_on(dataset: str) -> dict[str, ReportedNumber]:
+    """By encoder the number of an origin on a data set that columns show."""
+    found: dict[str, ReportedNumber] = {}
+    for one in sorted(filter(origin_of, numbers_on(dataset)), key=preference):
+        found.setdefault(one.encoder, one)
+    return found
+
+
+def blocks(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str, str], list[ReportedNumber]]:
+    """Numbers of origins on one data set, by origin, protocol and metric, each with the best first."""
+    found: dict[tuple[str, str, str], list[ReportedNumber]] = {}
+    for one in sorted(numbers, key=lambda one: (_PROTOCOLS.index(one.protocol), one.metric != TOP_1)):
+        found.setdefault((origin_of(one), one.protocol, one.metric), []).append(one)
+    return {key: sorted(some, key=_badness) for key, some in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

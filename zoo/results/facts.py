@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from ..cards.schema import COLUMNS, NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED,
 from ..errors import UnknownName
 from .derived import summaries
 from .reported import Preferred, preferred_numbers
-from .reported_values import PROTOCOLS
+from .reported_values import PROTOCOLS, ReportedNumber
 from .values import IMAGENET, SETTINGS, Setting, Summary
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _UNITS = {"img_size": "px", "patch_size": "px", "time_hours": "hours"}
 _CLEARER = {"license": "licence", "img_size": "crop_px"}
 REPORTED = "*"  # behind a number that somebody reported
 DOUBTFUL = "*!"  # behind one that is doubtful
+OTHERS = "others_"  # begins the columns of what others measured on a data set: others_eurosat
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,12 @@ class Fact:
     @property
     def is_reported(self) -> bool:
         """True for what somebody reported, which no protocol of ours measured."""
-        return self.name.startswith("reported")
+        return self.name.startswith("reported") or self.is_of_others
+
+    @property
+    def is_of_others(self) -> bool:
+        """True for what others measured on one data set."""
+        return self.name.startswith(OTHERS)
 
 
 def _component(name: str, other_name: str, meaning: str) -> Fact:
@@ -147,6 +153,30 @@ def _reported(name: str) -> Fact:
 
     meaning = f"top-1 accuracy on ImageNet-1K that somebody reported: {protocol.meaning}"
     return Fact(protocol.column, "number", meaning, of, "percent, higher is better")
+
+
+def others_columns() -> list[str]:
+    """Names of the columns of what others measured, one a data set."""
+    from .evidence import datasets  # whose table other columns do without
+
+    return [OTHERS + name.replace("-", "_") for name in datasets()]
+
+
+@cache
+def measured_by_others(name: str) -> dict[str, ReportedNumber]:
+    """The number of each encoder in such a column."""
+    from .evidence import preferred_on
+
+    return preferred_on(name.removeprefix(OTHERS))
+
+
+def _others(name: str) -> Fact:
+    numbers = measured_by_others(name)
+
+    def of(subject: Subject) -> Any:
+        return numbers[subject.id].value if subject.id in numbers else NOT_RECORDED
+
+    return Fact(name, "number", "what others measured on a data set", of, "percent, higher is better")
 
 
 def _not_reported(subject: Subject, protocol: str) -> Missing:
@@ -236,7 +266,7 @@ def kinds() -> dict[str, Kind]:
 
 def value_of(subject: Subject, name: str) -> Any:
     """The value of the column with that name, or why it is missing."""
-    return _BY_ANY_NAME[name].of(subject)
+    return find_fact(name).of(subject)
 
 
 def values(fact: Fact, among: Sequence[Subject]) -> list[Any]:
@@ -249,9 +279,15 @@ def values(fact: Fact, among: Sequence[Subject]) -> list[Any]:
 
 def find_fact(name: str) -> Fact:
     """The column with that name, in either spelling; UnknownName lists the nearest."""
-    if name not in _BY_ANY_NAME:
-        raise UnknownName("column", name, _BY_ANY_NAME, hint="Run 'zoo list --help-columns' to see them all.")
-    return _BY_ANY_NAME[name]
+    if name in _BY_ANY_NAME:
+        return _BY_ANY_NAME[name]
+    try:
+        if name.startswith(OTHERS):
+            return _others(name)
+    except UnknownName:
+        pass
+    known = [*_BY_ANY_NAME, *others_columns()]
+    raise UnknownName("column", name, known, hint="Run 'zoo list --help-columns' to see them all.")
 
 
 def points(value: float) -> str:
@@ -293,7 +329,10 @@ def parsed_condition(text: str) -> tuple[Condition, bool]:
     """The condition of ``--where``, and whether it reads results."""
     from .where import parse_condition  # the compiler's tree, which few command lines need
 
-    condition = parse_condition(text, kinds())
+    try:
+        condition = parse_condition(text, kinds())
+    except UnknownName:
+        condition = parse_condition(text, kinds() | dict.fromkeys(others_columns(), "number"))
     return condition, any(find_fact(name).from_results for name in condition.names)
 
 

@@ -443,8 +443,8 @@ def _reported_number(place: str, fields: dict[str, str], cards: Catalogue) -> Re
     more: dict[str, Any] = {name: float(fields[name]) if fields[name] else None for name in _SPREADS if name in fields}
     if fields.get("repeats"):
         more["repeats"] = int(fields["repeats"])
-    texts = {name: text for name, text in fields.items() if name not in ("encoder", "value", "repeats", *_SPREADS)}
-    return ReportedNumber(encoder=cards.id_of(fields["encoder"]), value=value, printed=fields["value"], **texts, **more)
+    more |= {name: text for name, text in fields.items() if name not in ("encoder", "value", "repeats", *_SPREADS)}
+    return ReportedNumber(encoder=cards.id_of(fields["encoder"]), value=value, printed=fields["value"], **more)
 
 
 _SPREADS = ("sd", "low", "high")

@@ -74,6 +74,13 @@ def interval(mean: SeedMean) -> str:
     return f"{shown_value(mean.low, mean)} to {shown_value(mean.high, mean)}"
 
 
+def interval_of_others(one: ReportedNumber) -> str:
+    """What a source says of the spread of a number: the deviation over repeats, or an interval."""
+    if one.low is not None and one.high is not None:
+        return f"{points(one.low)} to {points(one.high)}"
+    return "" if one.sd is None else f"sd {short_value(one.sd)} of {one.repeats}"
+
+
 _BY = {"reproduction": "who reproduced the method", "third party": "a third party", "second hand": "second hand"}
 
 

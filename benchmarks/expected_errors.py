@@ -1,0 +1,338 @@
+"""How right expected errors are: each encoder, family, data set and origin left out, and the published errors hidden.
+
+    python benchmarks/expected_errors.py [--halves]
+
+The effects are those of results/expected.toml, estimated from everything; what is left out are the observations, all
+of a data set, of an encoder with all that share its weights, of a family, of an origin, or every error that was
+measured here. ``--halves`` estimates the effects too on one half of the data sets only, and is judged on the others.
+
+Errors are those of few-shot probes on MTEB's data sets (of ImageNet-1K in the last part). MAE is in percentage points;
+where a data set is left out its own difficulty is taken from its mean, for only the order is to be known. Coverage is
+that of 90 % intervals. Regret is the accuracy of the best encoder within a limit less that of the first choice, and of
+the best of five; in points, mean over data sets and worst. Rules beside the model: ImageNet's order (few-shot in MTEB),
+the mean over the other data sets, zero-shot accuracy on ImageNet-1K and on the data set, reported linear accuracy,
+size, release date, and a random pick. A rule counts where it knows at least half of the encoders; those that it does
+not know come last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from prettytable import PrettyTable
+from scipy.stats import kendalltau, norm
+
+from zoo.analysis.expected_error import (
+    FEW_SHOT,
+    MEASURED,
+    SLOPES,
+    ZERO_SHOT,
+    LeftOut,
+    Model,
+    label_place,
+    observations,
+    shipped_effects,
+    traits_of,
+)
+from zoo.cards.catalogue import catalogue
+from zoo.choosing.expectations import Images
+from zoo.choosing.shortlist import Candidate, drawn_errors, greedy
+from zoo.results.evidence import datasets
+from zoo.results.values import IMAGENET
+
+CARDS = dict(catalogue().items())
+LIMITS: dict[str, Callable[[str], bool]] = {
+    "up to 30 M": lambda name: CARDS[name].architecture.n_parameters <= 30.5e6,
+    "up to 100 M": lambda name: CARDS[name].architecture.n_parameters <= 100.5e6,
+    "up to 400 M": lambda name: CARDS[name].architecture.n_parameters <= 400e6,
+    "up to 450 M": lambda name: CARDS[name].architecture.n_parameters <= 450e6,
+    "commercial": lambda name: CARDS[name].commercial_use == "yes",
+    "commercial, up to 100 M": lambda name: LIMITS["commercial"](name) and LIMITS["up to 100 M"](name),
+    "all": lambda name: True,
+}
+N_SHORT = 5
+
+
+def accuracy(odds: np.ndarray | float) -> np.ndarray:
+    """Percent, of log odds of the error."""
+    return 100 / (1 + np.exp(odds))
+
+
+@dataclass
+class Score:
+    """What one way of leaving out gives."""
+
+    misses: list[float] = field(default_factory=list)
+    inside: list[bool] = field(default_factory=list)
+    taus: list[float] = field(default_factory=list)
+    regrets: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    worst: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def add_errors(self, found: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> None:
+        """Log odds known and predicted."""
+        self.misses += list(np.abs(accuracy(found) - accuracy(mean)))
+        self.inside += list(np.abs(found - mean) <= norm.ppf(0.95) * sd)
+
+    def add_choice(
+        self, dataset: str, truth: Mapping[str, float], rules: Mapping[str, Mapping[str, float]], short: Mapping
+    ) -> None:
+        """``truth`` is accuracy, rules are scores (higher is better); ``short`` lists five of a limit by the model."""
+        for limit, keeps in LIMITS.items():
+            names = [name for name in truth if keeps(name)]
+            if len(names) < 3:
+                continue
+            best = max(truth[name] for name in names)
+            random = best - float(np.mean([truth[name] for name in names]))
+            five = best - expected_best([truth[name] for name in names], N_SHORT)
+            self.regrets[limit, "random"].append((random, five))
+            for rule, score in rules.items():
+                known = [name for name in names if name in score]
+                if 2 * len(known) < len(names):
+                    continue
+                ranked = sorted(known, key=lambda name: -score[name])
+                chosen = short[limit] if rule == "model" else ranked[:N_SHORT]
+                regret = best - truth[ranked[0]], best - max(truth[name] for name in chosen)
+                before = max((first for first, _ in self.regrets[limit, rule]), default=-1.0)
+                self.regrets[limit, rule].append(regret)
+                if regret[0] > before:
+                    self.worst[limit, rule] = dataset
+
+
+def expected_best(values: Sequence[float], n: int) -> float:
+    """The expected best of ``n`` drawn without replacement."""
+    ordered = sorted(values)
+    total, found = len(ordered), 0.0
+    n = min(n, total)
+    from math import comb
+
+    for place, value in enumerate(ordered):
+        found += value * comb(place, n - 1) / comb(total, n)
+    return found
+
+
+class Bench:
+    """Observations, the model, and the accuracies that choices are judged by."""
+
+    def __init__(self) -> None:
+        self.known = observations(CARDS)
+        self.model = Model(CARDS, self.known, shipped_effects())
+        self.few = [i for i, one in enumerate(self.known) if one.protocol == FEW_SHOT]
+        self.truth: dict[str, dict[str, float]] = defaultdict(dict)
+        for i in self.few:
+            one = self.known[i]
+            self.truth[one.dataset][one.encoder] = 100 * (1 - one.error)
+        self.left = self.model.left_out()
+
+    def rules(self, dataset: str, hidden: set[int]) -> dict[str, dict[str, float]]:
+        """Scores of encoders by each simple rule, without what is hidden."""
+        known = [one for i, one in enumerate(self.known) if i not in hidden]
+        some: dict[str, dict[str, float]] = defaultdict(dict)
+        others: dict[str, list[float]] = defaultdict(list)
+        for one in known:
+            if one.protocol == FEW_SHOT and one.dataset == IMAGENET:
+                some["ImageNet, few-shot"][one.encoder] = -one.error
+            if one.protocol == FEW_SHOT and one.dataset != dataset:
+                others[one.encoder].append(-np.log(one.error / (1 - one.error)))
+            if one.protocol == ZERO_SHOT and one.dataset == IMAGENET:
+                some["zero-shot, ImageNet"][one.encoder] = -one.error
+            if one.protocol == ZERO_SHOT and one.dataset == dataset:
+                some["zero-shot, this set"][one.encoder] = -one.error
+            if one.protocol == "linear" and one.dataset == IMAGENET:
+                some["reported linear"][one.encoder] = -one.error
+            if one.protocol == MEASURED and one.labels > label_place(1_000):
+                some["measured here"][one.encoder] = -one.error
+        some["mean of others"] = {name: float(np.mean(values)) for name, values in others.items()}
+        some["size"] = {name: float(traits_of(CARDS[name])["size"]) for name in self.truth[dataset]}
+        some["date"] = {name: float(traits_of(CARDS[name])["date"]) for name in self.truth[dataset]}
+        return dict(some)
+
+    def shortlists(self, names: Sequence[str], mean: np.ndarray, covariance: np.ndarray, dataset: str) -> dict:
+        """Five of each limit, as ``zoo choose`` lists them for images of a known domain."""
+        effects, found = self.model.effects, {}
+        shared = [  # on a data set, which drawn_errors adds itself
+            sum(
+                sd**2 * (float(traits[trait]) ** 2 if trait in SLOPES else 1.0)
+                for (trait, scope), sd in effects.sd.items()
+                if scope == "dataset"
+            )
+            for traits in (traits_of(CARDS[name]) for name in names)
+        ]
+        own = np.sqrt(np.maximum(np.diag(covariance) - effects.noise[FEW_SHOT] ** 2 - np.array(shared), 0))
+        images = Images("", datasets()[dataset].domain)
+        for limit, keeps in LIMITS.items():
+            among = [i for i, name in enumerate(names) if keeps(name)]
+            some = [Candidate(CARDS[names[i]], None, "") for i in among]
+            if some:
+                cards = [one.card for one in some]
+                drawn = drawn_errors(cards, mean[among], own[among], known_here=[False] * len(some), images=images)
+                found[limit] = [some[i].card.id for i in greedy(drawn, some, N_SHORT)]
+        return found
+
+    def level(self, rows: Sequence[int], mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions of one task, given the mean of its log odds."""
+        ones = np.full(len(rows), 1 / len(rows))
+        gain = covariance @ ones / (ones @ covariance @ ones)
+        found = ones @ self.left.y[list(rows)]
+        return mean + gain * (found - ones @ mean), covariance - np.outer(gain, ones @ covariance)
+
+    def data_sets(self, left: LeftOut | None = None, only: set[str] | None = None) -> Score:
+        """Each data set left out, with every protocol."""
+        left, score = left or self.left, Score()
+        for dataset in sorted(only or self.truth):
+            block = [i for i, one in enumerate(self.known) if one.dataset == dataset]
+            mean, covariance = left.predict(block)
+            at = [place for place, i in enumerate(block) if self.known[i].protocol == FEW_SHOT]
+            rows = [block[place] for place in at]
+            mean, covariance = self.level(rows, mean[at], covariance[np.ix_(at, at)])
+            names = [self.known[i].encoder for i in rows]
+            score.add_errors(self.left.y[rows], mean, np.sqrt(np.diag(covariance)))
+            score.taus.append(kendalltau(mean, self.left.y[rows]).statistic)
+            if dataset != IMAGENET:
+                rules = self.rules(dataset, set(block)) | {"model": dict(zip(names, -mean, strict=True))}
+                score.add_choice(dataset, self.truth[dataset], rules, self.shortlists(names, mean, covariance, dataset))
+        return score
+
+    def blocks(self, groups: Mapping[str, Sequence[int]]) -> Score:
+        """Each group of observations left out; encoders are ranked by what is expected of each without its group."""
+        score, expected = Score(), {}
+        for rows in groups.values():
+            mean, covariance = self.left.predict(rows)
+            for place, i in enumerate(sorted(rows)):
+                if self.known[i].protocol == FEW_SHOT:
+                    expected[i] = mean[place], covariance[place, place]
+        by_set: dict[str, list[int]] = defaultdict(list)
+        for i in expected:
+            by_set[self.known[i].dataset].append(i)
+        for dataset, rows in by_set.items():
+            mean, sd = np.array([expected[i][0] for i in rows]), np.sqrt([expected[i][1] for i in rows])
+            names = [self.known[i].encoder for i in rows]
+            score.add_errors(self.left.y[rows], mean, sd)
+            score.taus.append(kendalltau(mean, self.left.y[rows]).statistic)
+            if dataset != IMAGENET:
+                hidden = {i for group in groups.values() for i in group} if len(groups) == 1 else set()
+                rules = self.rules(dataset, hidden)
+                if len(groups) > 1:  # each is judged without its own numbers: only facts of cards are left
+                    rules = {name: rules[name] for name in ("size", "date")}
+                rules |= {"model": dict(zip(names, -mean, strict=True))}
+                short = self.shortlists(names, mean, np.diag(sd**2), dataset)
+                score.add_choice(dataset, {name: self.truth[dataset][name] for name in names}, rules, short)
+        return score
+
+    def encoders(self) -> Score:
+        """Each encoder left out, with all of its weights."""
+        groups: dict[str, list[int]] = defaultdict(list)
+        wanted = {traits_of(CARDS[self.known[i].encoder])["weights"] for i in self.few}
+        for i, one in enumerate(self.known):
+            weights = str(traits_of(CARDS[one.encoder])["weights"])
+            if weights in wanted:
+                groups[weights].append(i)
+        return self.blocks(groups)
+
+    def families(self) -> Score:
+        """Each family left out."""
+        groups: dict[str, list[int]] = defaultdict(list)
+        wanted = {CARDS[self.known[i].encoder].family for i in self.few}
+        for i, one in enumerate(self.known):
+            if CARDS[one.encoder].family in wanted:
+                groups[CARDS[one.encoder].family].append(i)
+        return self.blocks(groups)
+
+    def origin(self) -> Score:
+        """All of MTEB left out."""
+        return self.blocks({"mteb": self.few})
+
+    def other_origin(self, source: str) -> tuple[float, float, float, int]:
+        """MAE, tau and coverage where an origin of linear probes is left out, levels of its data sets given."""
+        rows = [i for i, one in enumerate(self.known) if one.origin == source and one.protocol.startswith("linear")]
+        hidden = [i for i, one in enumerate(self.known) if one.origin == source]
+        mean, covariance = self.left.predict(hidden)
+        places = {i: place for place, i in enumerate(sorted(hidden))}
+        score = Score()
+        for dataset in sorted({self.known[i].dataset for i in rows}):
+            some = [i for i in rows if self.known[i].dataset == dataset]
+            at = [places[i] for i in some]
+            own, spread = self.level(some, mean[at], covariance[np.ix_(at, at)])
+            score.add_errors(self.left.y[some], own, np.sqrt(np.diag(spread)))
+            score.taus.append(kendalltau(own, self.left.y[some]).statistic)
+        return float(np.mean(score.misses)), float(np.mean(score.taus)), float(np.mean(score.inside)), len(rows)
+
+    def hidden_published(self) -> None:
+        """Every error that was measured here hidden: those with all labels and with 30 a class are predicted."""
+        hidden = [i for i, one in enumerate(self.known) if one.protocol == MEASURED]
+        mean, covariance = self.left.predict(hidden)
+        table = PrettyTable(["labels a class", "encoders", "rule", "MAE", "tau", "in 90 %", "first", "five"])
+        for labels in (1_281.167, 30.0):
+            at = [p for p, i in enumerate(sorted(hidden)) if abs(self.known[i].labels - label_place(labels)) < 0.01]
+            rows = [sorted(hidden)[p] for p in at]
+            own, spread = self.level(rows, mean[at], covariance[np.ix_(at, at)])
+            names, found = [self.known[i].encoder for i in rows], self.left.y[rows]
+            sd = np.sqrt(np.diag(spread))
+            truth = dict(zip(names, accuracy(found), strict=True))
+            rules = self.rules(IMAGENET, set(hidden))
+            rules["size"] = {name: float(traits_of(CARDS[name])["size"]) for name in names}
+            rules["date"] = {name: float(traits_of(CARDS[name])["date"]) for name in names}
+            rules["model"] = dict(zip(names, -own, strict=True))
+            for rule in ("model", "reported linear", "size", "date"):
+                known = [name for name in names if name in rules[rule]]
+                order = sorted(known, key=lambda name: -rules[rule][name])
+                best = max(truth.values())
+                regret = f"{best - truth[order[0]]:.1f}", f"{best - max(truth[name] for name in order[:5]):.1f}"
+                tau = kendalltau([rules[rule][name] for name in known], [truth[name] for name in known]).statistic
+                mae = inside = ""
+                if rule == "model":
+                    mae = f"{np.mean(np.abs(accuracy(found) - accuracy(own))):.1f}"
+                    inside = f"{100 * np.mean(np.abs(found - own) <= norm.ppf(0.95) * sd):.0f} %"
+                table.add_row([round(labels), len(known), rule, mae, f"{tau:.2f}", inside, *regret])
+        print("Errors measured here hidden (ImageNet-1K)")
+        print(table)
+
+
+def show(title: str, score: Score) -> None:
+    """Prints one way of leaving out."""
+    inside, tau = 100 * np.mean(score.inside), np.nanmean(score.taus)
+    print(
+        f"\n{title}: {len(score.misses)} errors, MAE {np.mean(score.misses):.1f}, tau {tau:.2f}, in 90 %: {inside:.0f} %"
+    )
+    table = PrettyTable(["limit", "rule", "sets", "first: mean", "worst", "on", "best of five: mean", "worst "])
+    for limit in LIMITS:
+        for (other, rule), regrets in score.regrets.items():
+            if other == limit:
+                first, five = np.array(regrets).T
+                on = score.worst.get((limit, rule), "")
+                row = [f"{first.mean():.2f}", f"{first.max():.1f}", on, f"{five.mean():.2f}", f"{five.max():.1f}"]
+                table.add_row([limit, rule, len(regrets), *row])
+    print(table)
+
+
+def main() -> None:
+    """Prints everything."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--halves", action="store_true", help="estimate effects on one half of the data sets, too")
+    options = parser.parse_args()
+    bench = Bench()
+    print(f"{len(bench.known)} observations of {len({one.encoder for one in bench.known})} encoders")
+    show("Data sets left out", bench.data_sets())
+    show("Encoders left out", bench.encoders())
+    show("Families left out", bench.families())
+    show("MTEB left out", bench.origin())
+    for source in ("kaiko-ai/eva", "torchgeo/torchgeo-bench"):
+        mae, tau, inside, n = bench.other_origin(source)
+        print(f"{source} left out: {n} errors, MAE {mae:.1f}, tau {tau:.2f}, in 90 %: {100 * inside:.0f} %")
+    bench.hidden_published()
+    if options.halves:
+        names = sorted(set(bench.truth))
+        for half in (names[::2], names[1::2]):
+            some = [one for one in bench.known if one.dataset not in half]
+            model = Model(CARDS, some)
+            model.fit(n_steps=40, say=lambda text: print(text, end=" ", file=sys.stderr, flush=True))
+            other = Model(CARDS, bench.known, model.effects)
+            show(f"Data sets left out, effects too: {', '.join(half)}", bench.data_sets(other.left_out(), set(half)))
+
+
+if __name__ == "__main__":
+    main()

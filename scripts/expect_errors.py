@@ -1,0 +1,174 @@
+"""Estimates what to expect of every encoder: writes results/expected.toml and results/expected.tsv.
+
+python scripts/expect_errors.py          # conditions on all observations, with the effects that expected.toml has
+python scripts/expect_errors.py --fit    # estimates the effects first, which takes some minutes and 6 GB
+
+expected.toml has the sizes of effects, noises and scales of protocols, and difficulties; expected.tsv a line an encoder:
+what it adds to log odds and the standard deviation of that, in hundredths, overall, by domain and by data set on which
+probes were measured. Estimates are from all observations; the fit leaves out most zero-shot numbers of encoders that
+have no few-shot ones, and the published setting of 12,811 labels, to be quicker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from zoo.analysis.expected_error import (
+    EFFECTS,
+    FEW_SHOT,
+    MEASURED,
+    ZERO_SHOT,
+    Effects,
+    Model,
+    Observation,
+    Target,
+    label_place,
+    observations,
+    shipped_effects,
+)
+from zoo.cards.catalogue import catalogue
+from zoo.choosing.expectations import BASIS_CODES
+from zoo.results.evidence import datasets
+from zoo.results.values import IMAGENET
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+CARDS = {name: card for name, card in catalogue().items() if not card.is_untrained}
+SHARE_OF_ZERO_SHOT = 0.3  # of encoders without few-shot numbers, in the fit
+
+
+def fitted(known: list[Observation]) -> Effects:
+    """The effects, estimated."""
+    drawn = np.random.default_rng(0)
+    few = {one.encoder for one in known if one.protocol == FEW_SHOT}
+
+    def keeps(one: Observation) -> bool:
+        if one.protocol == ZERO_SHOT and one.encoder not in few:
+            return bool(drawn.random() < SHARE_OF_ZERO_SHOT)
+        return not (one.protocol == MEASURED and abs(one.labels - label_place(12.811)) < 0.01)
+
+    model = Model(CARDS, [one for one in known if keeps(one)])
+    print(f"Fits {len(EFFECTS)} effects to {len(model.known)} observations", file=sys.stderr)
+    model.fit(say=lambda text: print(text, end=" ", file=sys.stderr, flush=True))
+    return model.effects
+
+
+def difficulties(model: Model) -> tuple[dict[str, dict[str, object]], float]:
+    """Of data sets, domains and overall, with 16 labels a class; and how they change with labels."""
+    tasks = model.difficulties()
+    own = sorted((labels, odds) for (name, protocol, labels), odds in tasks.items() if protocol == MEASURED)
+    slope = float(np.polyfit(*zip(*own, strict=True), 1)[0])
+    at = label_place(16)
+    few = {name: odds for (name, protocol, _), odds in tasks.items() if protocol == FEW_SHOT}
+    others: dict[str, list[float]] = defaultdict(list)
+    for (name, protocol, labels), odds in tasks.items():
+        if protocol.startswith("linear") and name not in few and name != IMAGENET:
+            others[name].append(odds + slope * (at - labels))
+    found: dict[str, dict[str, object]] = {name: {"odds": odds, "sd": 0.1, "n": 1} for name, odds in few.items()} | {
+        name: {"odds": float(np.mean(some)), "sd": 0.3, "n": 1} for name, some in others.items()
+    }
+    by_domain: dict[str, list[float]] = defaultdict(list)
+    for name, one in found.items():
+        by_domain[datasets()[name].domain].append(float(str(one["odds"])))
+    everything = [odds for some in by_domain.values() for odds in some]
+    apart = float(np.std(everything, ddof=1))
+    for domain, some in by_domain.items():
+        sd = float(np.std(some, ddof=1)) if len(some) > 3 else apart
+        found[domain] = {"odds": float(np.mean(some)), "sd": sd, "n": len(some)}
+    found["overall"] = {"odds": float(np.mean(everything)), "sd": apart, "n": len(everything)}
+    found[IMAGENET]["by_labels"] = [[round(place, 4), round(odds, 3)] for place, odds in own]
+    return found, slope
+
+
+def basis_of(known: list[Observation]) -> dict[str, str]:
+    """What is known of each encoder, or of others with its weights: the best of its observations."""
+    weights = {name: str(card.weights.url) for name, card in CARDS.items()}
+    best: dict[str, int] = {}
+    for one in known:
+        rank = (
+            0
+            if one.origin == "here"
+            else 1
+            if one.origin.startswith(("embeddings", "mlf", "LAION", "kaiko", "torchgeo"))
+            else 2
+        )
+        best[one.encoder] = min(rank, best.get(one.encoder, 3))
+    words = ("measured here", "measured by others", "reported", "kin")
+    by_weights: dict[str, int] = {}
+    for name, rank in best.items():
+        by_weights[weights[name]] = min(rank, by_weights.get(weights[name], 3))
+    return {name: words[best.get(name, max(by_weights.get(weights[name], 3), 1))] for name in CARDS}
+
+
+def write_effects(effects: Effects, known: list[Observation], model: Model) -> None:
+    """Writes expected.toml."""
+    found, slope = difficulties(model)
+    lines = ["# Written by scripts/expect_errors.py; natural log odds of errors, see zoo.analysis.expected_error.", ""]
+    lines += [f"n_observations = {len(known)}", f"n_encoders = {len({one.encoder for one in known})}"]
+    lines += [f"scale = {effects.scale[MEASURED]:.4f}  # of probes measured here, beside few-shot ones"]
+    lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
+    by_trait: dict[str, list[str]] = defaultdict(list)
+    for (trait, scope), sd in effects.sd.items():
+        by_trait[trait].append(f"{scope} = {sd:.4f}")
+    lines += [
+        "[sd]  # of effects, by trait and scope",
+        *(f"{trait} = {{ {', '.join(some)} }}" for trait, some in by_trait.items()),
+        "",
+    ]
+    lines += [
+        "[noise]  # standard deviations, by protocol",
+        *(f'"{name}" = {sd:.4f}' for name, sd in effects.noise.items()),
+        "",
+    ]
+    lines += [
+        "[scales]  # how far encoders differ, by protocol",
+        *(f'"{name}" = {one:.4f}' for name, one in effects.scale.items()),
+        "",
+    ]
+    lines += ["[difficulty]  # with 16 labels a class, by data set and domain"]
+    for name, one in found.items():
+        more = f", by_labels = {one['by_labels']}" if "by_labels" in one else ""
+        lines.append(f'"{name}" = {{ odds = {one["odds"]:.3f}, sd = {one["sd"]:.3f}, n = {one["n"]}{more} }}')
+    (RESULTS / "expected.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_table(model: Model, known: list[Observation]) -> None:
+    """Writes expected.tsv."""
+    names = sorted(CARDS)
+    wanted, _ = difficulties(model)
+    domains = {name: one.domain for name, one in datasets().items()}
+    columns = sorted(wanted, key=lambda name: (name in domains, name != "overall", name))
+    targets = []
+    for column in columns:
+        dataset = column if column in domains else ""
+        domain = domains.get(column, "" if column == "overall" else column)
+        targets += [Target(name, dataset, domain) for name in names]
+    targets += [Target(name, only_labels=True) for name in names]
+    mean, sd = model.expect(targets)
+    cells = [f"{round(100 * m)} {round(100 * s)}" for m, s in zip(mean, sd, strict=True)]
+    bases = basis_of(known)
+    lines = ["\t".join(["encoder", "basis", *columns, "labels"])]
+    for place, name in enumerate(names):
+        lines.append("\t".join([name, BASIS_CODES[bases[name]], *cells[place :: len(names)]]))
+    (RESULTS / "expected.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{len(names)} encoders, {len(columns)} kinds of images, {len(known)} observations")
+
+
+def main() -> None:
+    """Estimates and writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fit", action="store_true", help="estimate the effects, too")
+    fit = parser.parse_args().fit
+    known = observations(CARDS)
+    effects = fitted(known) if fit else shipped_effects()
+    model = Model(CARDS, known, effects)
+    write_effects(effects, known, model)
+    write_table(model, known)
+
+
+if __name__ == "__main__":
+    main()

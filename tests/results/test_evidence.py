@@ -1,0 +1,113 @@
+"""What others measured: data sets by name, numbers by data set, contradictions, and wrong rows of the shipped files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.each import for_each
+from zoo.cards.catalogue import catalogue
+from zoo.errors import ResultsError, UnknownName
+from zoo.results.evidence import (
+    FAR_APART,
+    blocks,
+    contradictions,
+    dataset_named,
+    datasets,
+    domain_named,
+    numbers_on,
+    origin_of,
+    origins,
+    preferred_on,
+    setting_of,
+)
+from zoo.results.reading import checked_numbers
+from zoo.results.reported import reported_numbers
+from zoo.results.reported_values import EVIDENCE, METRICS, ReportedNumber
+
+FOLDER = REPOSITORY / "results" / EVIDENCE
+SPELLINGS = [
+    ("eurosat", "eurosat"),
+    ("Euro SAT", "eurosat"),
+    ("EuroSAT (GEO-Bench)", "m-eurosat"),
+    ("vtab/cifar100", "cifar-100"),
+    ("imagenet_1k", "imagenet-1k"),
+]
+
+
+@for_each(SPELLINGS, name=lambda case: case[0], arguments=2)
+def test_a_data_set_is_found_by_id_title_or_name_of_an_origin(name: str, found: str) -> None:
+    assert dataset_named(name).id == found
+
+
+def test_unknown_names_are_refused_with_what_there_is() -> None:
+    with pytest.raises(UnknownName, match="'eurosatt'; did you mean eurosat"):
+        dataset_named("eurosatt")
+    assert domain_named("Satellite") == "satellite"
+    with pytest.raises(UnknownName, match="There are natural, drawings, fine-grained"):
+        domain_named("cats")
+
+
+def test_every_row_has_its_data_set_origin_and_setting_and_every_encoder_its_card() -> None:
+    numbers = [one for one in reported_numbers() if origin_of(one)]
+    assert {one.dataset for one in numbers} <= {*datasets(), "38 data sets"}
+    assert {origin_of(one) for one in numbers} == {*origins()}
+    assert "16 labels a class" in {setting_of(one) for one in numbers}
+    rows = [line.split("\t") for line in (FOLDER / "encoders.tsv").read_text().splitlines()[1:]]
+    assert {row[0] for row in rows} == {*origins()}
+    assert {row[2] for row in rows if row[2]} <= {*catalogue().with_unlisted}
+    assert {one.encoder for one in numbers} <= {row[2] for row in rows}
+
+
+def test_numbers_of_a_data_set_come_best_first_in_each_protocol() -> None:
+    numbers = numbers_on("ObjectNet")
+    assert {one.dataset for one in numbers} == {"objectnet", "ObjectNet"}  # as origins and as authors call it
+    found = blocks(filter(origin_of, numbers))
+    assert ("open_clip", "reported-zero-shot", "top1_accuracy") in found
+    assert all(METRICS[metric].higher_is_better for _, _, metric in found)
+    for block in found.values():
+        assert block == sorted(block, key=lambda one: -one.value)
+
+
+def test_of_several_numbers_columns_show_that_with_labels_and_never_the_more_flattering_one() -> None:
+    there = [one for one in numbers_on("eurosat") if origin_of(one) and one.encoder == "clip_vitB16"]
+    assert len({one.protocol for one in there}) == 2
+    assert preferred_on("eurosat")["clip_vitB16"].protocol == "reported-few-shot"
+    zero_shot = [one.value for one in numbers_on("svhn") if one.encoder == "clip_vitB32" and not one.doubt]
+    assert preferred_on("svhn")["clip_vitB32"].value == min(zero_shot)
+
+
+def test_origins_that_differ_contradict_each_other_and_doubtful_numbers_do_not() -> None:
+    def number(**changes: object) -> ReportedNumber:
+        (first, *_) = [one for one in numbers_on("svhn") if one.protocol == "reported-zero-shot"]
+        fields = {name: getattr(first, name) for name in ReportedNumber.__slots__}
+        return ReportedNumber(**fields | {"value": 50.0, "doubt": ""} | changes)  # type: ignore[arg-type]
+
+    other = number(value=50.0 + FAR_APART, source="another")
+    (found,) = contradictions([number(), other, number(value=90.0, encoder="dino_vitS16")])
+    assert (found.first, found.second, found.points) == (number(), other, FAR_APART)
+    assert not contradictions([number(), number(value=52.0, source="another")])
+    assert not contradictions([number(), number(value=90.0, source="another", doubt="Printed twice.")])
+    real = contradictions(reported_numbers())
+    assert real[0].points == max(one.points for one in real) and all(one.points >= FAR_APART for one in real)
+
+
+WRONG = [
+    ("encoder", "clip_vitB61", "'encoder': found 'clip_vitB61', expected the id of a card; near are: 'clip_vitB16'"),
+    ("protocol", "reported-zero", "'protocol': found 'reported-zero', expected a protocol of reported numbers"),
+]
+
+
+@pytest.mark.parametrize(("column", "text", "said"), WRONG)
+def test_a_wrong_row_is_refused_with_one_sentence(tmp_path: Path, column: str, text: str, said: str) -> None:
+    head, row, *_ = (FOLDER / "open_clip.tsv").read_text().split("\n")
+    fields = dict(zip(head.split("\t"), row.split("\t"), strict=True)) | {column: text}
+    path = tmp_path / EVIDENCE / "open_clip.tsv"
+    path.parent.mkdir()
+    (path.parent / "origins.toml").write_text((FOLDER / "origins.toml").read_text())
+    content = f"{head}\n" + "\t".join(fields.values()) + "\n"
+    wrong: list[ResultsError] = []
+    assert not [*checked_numbers({path: content.encode()}, catalogue(), {}, wrong.append)]
+    assert [str(error).startswith(f"{path}, line 2, column ") and said in str(error) for error in wrong] == [True]
