@@ -99,16 +99,6 @@ def dataset_id(name: str) -> str | None:
     return _ids().get(_folded(name))
 
 
-def origin_of(number: ReportedNumber) -> str | None:
-    """Name of the origin whose file has a number, by its source; None of what authors and cards state."""
-    return _origin_names().get(number.source)
-
-
-@cache
-def _origin_names() -> dict[str, str]:
-    return {about["source"]: name for name, about in origins().items()}
-
-
 def numbers_on(dataset: str, numbers: Iterable[ReportedNumber] | None = None) -> list[ReportedNumber]:
     """What was reported on a data set, by protocol and the best first; also under the names that authors use.
 

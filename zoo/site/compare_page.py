@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from ..cards.gates import access_words
 from ..cards.licences import commercial_words, plain_words
 from ..cards.schema import COLUMNS, Missing, fact_text
-from ..results.evidence import datasets
+from ..results.evidence import datasets, title_of
 from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean
 from ..results.vocabulary import METRICS
 from .contents import Contents, Entry, public
-from .dataset_pages import by_protocol, origin_title, said
+from .dataset_pages import by_protocol, said
 from .drawing import MARKS, Scale, element, linear_ticks, log_ticks, plain, swatch
 from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
 from .rendering import File, Renderer, encoder_page
@@ -338,7 +338,7 @@ def _others(entries: Sequence[Entry]) -> Iterator[Line]:
         dataset, protocol, origin = key
         title = datasets()[dataset].title if dataset in order else f"mean of {dataset}"
         cells = tuple(found[key].get(place, missing) for place in range(len(entries)))
-        label = f"{title}: {PROTOCOLS[protocol].short} ({origin_title(origin)})"
+        label = f"{title}: {PROTOCOLS[protocol].short} ({title_of(origin)})"
         yield Line("/".join(key), label, "", "", "others", "", None, cells)
 
 

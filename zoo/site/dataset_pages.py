@@ -15,11 +15,21 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ..cards.schema import Missing
-from ..results.evidence import Dataset, contradictions, dataset_id, datasets, origin_of, origins
+from ..results.evidence import (
+    Dataset,
+    blocks,
+    contradictions,
+    dataset_id,
+    datasets,
+    origin_of,
+    origins,
+    setting_of,
+    title_of,
+)
 from ..results.facts import DOUBTFUL, REPORTED, points, short_number
 from ..results.reported_values import METRICS, PROTOCOLS, ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, Summary
-from ..results.wording import by_whom, how, kind
+from ..results.wording import by_whom, how, interval_of_others, kind
 from ..weights.places import without_keys
 from .contents import Contents, Entry
 from .drawing import Axis, Point, element, scatter
@@ -35,21 +45,11 @@ FOLDER = "datasets"
 PAGE = f"{FOLDER}/index.html"
 FEWEST_DRAWN = 5
 """Encoders from which a protocol has a figure."""
-_WITH_TEXTS = ("reported-zero-shot", "reported-text-retrieval")  # of the text tower too, so that they come last
 
 
 def dataset_page(dataset: str) -> str:
     """Path of the page of a data set."""
     return f"{FOLDER}/{dataset}.html"
-
-
-def origin_title(origin: str) -> str:
-    """Name of an origin in tables.
-
-    >>> origin_title("mteb"), origin_title("eva")
-    ('MTEB', 'Leaderboard of eva')
-    """
-    return str(origins()[origin]["title"]).partition(",")[0]
 
 
 def metric_words(metric: str) -> str:
@@ -58,21 +58,11 @@ def metric_words(metric: str) -> str:
 
 
 def by_protocol(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str], list[ReportedNumber]]:
-    """Numbers of origins by protocol and origin: those of features alone first, then those that need a text tower."""
-    found: defaultdict[tuple[str, str], list[ReportedNumber]] = defaultdict(list)
-    for one in numbers:
-        if (origin := origin_of(one)) is not None:
-            found[one.protocol, origin].append(one)
-    places, names = list(PROTOCOLS), list(origins())
-    return {
-        key: found[key]
-        for key in sorted(found, key=lambda key: (key[0] in _WITH_TEXTS, places.index(key[0]), names.index(key[1])))
-    }
-
-
-def main_metric(numbers: Iterable[ReportedNumber]) -> str:
-    """The metric by which numbers of one protocol are ordered: accuracy, where there are several."""
-    return min({one.metric for one in numbers}, key=list(METRICS).index)
+    """Numbers of origins by protocol and origin; on each data set the main metric, the best first, then others."""
+    found: dict[tuple[str, str], list[ReportedNumber]] = {}
+    for (origin, protocol, _), some in blocks(filter(origin_of, numbers)).items():
+        found.setdefault((protocol, origin), []).extend(some)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +100,7 @@ class Measured:
     def metric(self) -> str:
         """What is reported of it, with origins by their titles."""
         return re.sub(
-            "|".join(rf"\b{name}\b" for name in origins()), lambda found: origin_title(found[0]), self.dataset.metric
+            "|".join(rf"\b{name}\b" for name in origins()), lambda found: title_of(found[0]), self.dataset.metric
         )
 
     @property
@@ -197,21 +187,17 @@ def by_others(entry: Entry) -> ByOthers | None:
         )
         for domain, some in groupby(rows, key=lambda row: row[0])
     ]
-    heads = [(PROTOCOLS[protocol].short, origin_title(origin)) for protocol, origin in columns]
+    heads = [(PROTOCOLS[protocol].short, title_of(origin)) for protocol, origin in columns]
     return ByOthers(heads, domains, sum(page != "" for _, page, _ in rows)) if rows else None
 
 
 def said(numbers: Sequence[ReportedNumber]) -> str:
     """Numbers of one encoder, data set and protocol, by its main metric; several where settings differ."""
-    if not numbers:
-        return ""
-    metric = main_metric(numbers)
-    sign = -1 if METRICS[metric].higher_is_better else 1
-    found = sorted((one for one in numbers if one.metric == metric), key=lambda one: sign * one.value)
     return ", ".join(
         dict.fromkeys(
-            points(one.value) + ("" if one.sd is None else f" ± {points(one.sd)}") + (DOUBTFUL if one.doubt else "")
-            for one in found
+            points(one.value) + ("" if one.sd is None else f" ± {points(one.sd)}") + DOUBTFUL * bool(one.doubt)
+            for one in numbers
+            if one.metric == numbers[0].metric
         )
     )
 
@@ -230,21 +216,18 @@ class _Pages:
     def group(self, measured: Measured, protocol: str, origin: str) -> Group:
         """The figure and the table of one protocol."""
         numbers = measured.groups[protocol, origin]
-        about, words, title = origins()[origin], PROTOCOLS[protocol], origin_title(origin)
-        metric = main_metric(numbers)
-        rows = [one for one in numbers if one.metric == metric]
-        sign = -1 if METRICS[metric].higher_is_better else 1
-        rows.sort(key=lambda one: (bool(one.doubt), sign * one.value, one.encoder))
+        about, words, title = origins()[origin], PROTOCOLS[protocol], title_of(origin)
+        metric = numbers[0].metric
+        rows = sorted((one for one in numbers if one.metric == metric), key=lambda one: bool(one.doubt))
         more = {_key(one): one for one in numbers if one.metric != metric}
         second = next((metric_words(one.metric) for one in more.values()), "")
         features, doubts = ({getattr(one, name) for one in rows} for name in ("features", "doubt"))
-        shared = [part for part in rows[0].setting.split(", ") if all(part in one.setting.split(", ") for one in rows)]
+        settings = {one: setting_of(one).split(", ") for one in rows}
+        shared = [part for part in settings[rows[0]] if part and all(part in some for some in settings.values())]
         repeats = {one.repeats for one in rows}
-        notes = [f"Protocol {', '.join(shared)}", words.meaning]
-        if len(repeats) == 1 and (n := repeats.pop()) is not None and n > 1:
+        notes = [words.meaning[0].upper() + words.meaning[1:], *shared]
+        if len(repeats) == 1 and (n := repeats.pop() or 1) > 1:
             notes.append(f"mean of {n} repeats")
-        if any(one.sd is not None for one in rows):
-            notes.append("± standard deviation over them")
         if any(one.low is not None for one in rows):
             notes.append("intervals as the origin states them")
         if len(features) == 1 and features != {""}:
@@ -259,9 +242,9 @@ class _Pages:
             (
                 self._link(one.encoder),
                 points(one.value) + (DOUBTFUL if one.doubt else ""),
-                _spread(one),
+                interval_of_others(one),
                 points(more[_key(one)].value) if _key(one) in more else "",
-                ", ".join(part for part in one.setting.split(", ") if part not in shared),
+                ", ".join(part for part in settings[one] if part not in shared),
                 (one.features or "as the card") if len(features) > 1 else "",
                 *self._facts(one.encoder),
                 self._remarks(one, measured.dataset, one.doubt if len(doubts) > 1 else ""),
@@ -269,7 +252,7 @@ class _Pages:
             for one in rows
         ]
         heads = (
-            "encoder", metric_words(metric), "spread", second, "setting", "features", "parameters", "licence",
+            "encoder", metric_words(metric), "sd or interval", second, "setting", "features", "parameters", "licence",
             "remarks",
         )  # fmt: skip
         heading = f"{words.short[0].upper()}{words.short[1:]} ({title})"
@@ -325,8 +308,8 @@ class _Pages:
             notes.append(f"trained on {' and '.join(map(str, seen))}, which has training images of this set")
         other = self.others.get((one.encoder, dataset.id, one.source))
         if other is not None and other.metric == one.metric:
-            name = origin_of(other)
-            notes.append(f"contradicted: {origin_title(name) if name else by_whom(other)} has {points(other.value)}")
+            who = title_of(origin_of(other)) if origin_of(other) else by_whom(other)
+            notes.append(f"contradicted: {who} has {points(other.value)}")
         notes += [text for text in (one.remark, f"doubtful: {doubt}" if doubt else "") if text]
         return "; ".join(notes)
 
@@ -365,7 +348,7 @@ class _Pages:
 
     def stated(self, measured: Measured) -> Table | None:
         """What authors and lists report of the data set, by kind; None without any."""
-        numbers = [one for one in measured.numbers if origin_of(one) is None]
+        numbers = [one for one in measured.numbers if not origin_of(one)]
         counts = Counter(one.protocol for one in numbers)
 
         def key(one: ReportedNumber) -> tuple[object, ...]:
@@ -396,9 +379,3 @@ class _Pages:
 
 def _key(one: ReportedNumber) -> tuple[str, str, str]:
     return one.encoder, one.setting, one.features
-
-
-def _spread(one: ReportedNumber) -> str:
-    if one.sd is not None:
-        return f"± {points(one.sd)}"
-    return "" if one.low is None or one.high is None else f"{points(one.low)} to {points(one.high)}"

@@ -79,7 +79,7 @@ def _page(
         imagenet=encoder_results.imagenet(entry, records, curves),
         sets=sets,
         by_others=measured_by_others,
-        reported=encoder_results.reported([one for one in entry.reported if origin_of(one) is None]),
+        reported=encoder_results.reported([one for one in entry.reported if not origin_of(one)]),
         why_unreported=_UNREPORTED[stated if isinstance(stated, Missing) else NOT_RECORDED],
         notes=encoder_facts.before_loading(entry, contents),
         loading=encoder_facts.loading(card),
