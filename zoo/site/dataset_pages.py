@@ -130,13 +130,15 @@ def measured_sets(contents: Contents) -> dict[str, Measured]:
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The list, and a page a data set."""
     known, pages = measured_sets(contents), _Pages(contents)
-    domains = [(domain, list(some)) for domain, some in _by_domain(known.values())]
+    domains: dict[str, list[Measured]] = {}
+    for one in known.values():
+        domains.setdefault(one.dataset.domain, []).append(one)
     yield renderer.page(
         "datasets.html.jinja",
         PAGE,
         title="Data sets",
         kind="datasets",
-        domains=domains,
+        domains=list(domains.items()),
         n_datasets=len(known),
         n_encoders=len({one.encoder for some in known.values() for both in some.groups.values() for one in both}),
         origins=origins(),
@@ -153,11 +155,6 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
             here=pages.here(one),
             stated=pages.stated(one),
         )
-
-
-def _by_domain(some: Iterable[Measured]) -> Iterator[tuple[str, Iterator[Measured]]]:
-    places = list(dict.fromkeys(one.domain for one in datasets().values()))
-    return groupby(sorted(some, key=lambda one: places.index(one.dataset.domain)), key=lambda one: one.dataset.domain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,19 +271,10 @@ class _Pages:
         drawn = []
         for one in best.values():
             entry = self.entries[one.encoder]
-            mode, place = _mode(entry), len(self.modes)
-            drawn.append(
-                Point(
-                    id=one.encoder,
-                    href="",
-                    x=float(entry.card.architecture.n_parameters),
-                    y=one.value,
-                    group=1 + (self.modes.index(mode) if mode in self.modes else place),
-                    low=one.low,
-                    high=one.high,
-                    hollow=entry.is_mine,
-                )
-            )
+            group = 1 + [*self.modes, _mode(entry)].index(_mode(entry))  # one more for all other modes
+            x = float(entry.card.architecture.n_parameters)
+            ends = {"low": one.low, "high": one.high}
+            drawn.append(Point(id=one.encoder, href="", x=x, y=one.value, group=group, **ends, hollow=entry.is_mine))
         metric = METRICS[rows[0].metric]
         return scatter(
             drawn,
@@ -332,13 +320,9 @@ class _Pages:
             measured.here.items(), key=lambda pair: ([pair[1].errors.get(name, 100.0) for name in names], pair[0])
         )
         rows = [
-            (
-                self._link(encoder),
-                *(points(some.errors[name]) if name in some.errors else "" for name in names),
-                *self._facts(encoder),
-            )
-            for encoder, some in found
-        ]
+            (self._link(encoder), *(points(some.errors[name]) if name in some.errors else "" for name in names),
+             *self._facts(encoder)) for encoder, some in found
+        ]  # fmt: skip
         heads = ("encoder", *(f"error, {name}" for name in names), "parameters", "licence")
         caption = (
             "Error of a linear probe by labels, in percent, lower is better: measurements by one protocol, of which "
@@ -378,4 +362,5 @@ class _Pages:
 
 
 def _key(one: ReportedNumber) -> tuple[str, str, str]:
+    """What the numbers of a row have in common."""
     return one.encoder, one.setting, one.features
