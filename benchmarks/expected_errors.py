@@ -295,9 +295,8 @@ class Bench:
 def show(title: str, score: Score) -> None:
     """Prints one way of leaving out."""
     inside, tau = 100 * np.mean(score.inside), np.nanmean(score.taus)
-    print(
-        f"\n{title}: {len(score.misses)} errors, MAE {np.mean(score.misses):.1f}, tau {tau:.2f}, in 90 %: {inside:.0f} %"
-    )
+    errors = f"{len(score.misses)} errors, MAE {np.mean(score.misses):.1f}"
+    print(f"\n{title}: {errors}, tau {tau:.2f}, in 90 %: {inside:.0f} %")
     table = PrettyTable(["limit", "rule", "sets", "first: mean", "worst", "on", "best of five: mean", "worst "])
     for limit in LIMITS:
         for (other, rule), regrets in score.regrets.items():

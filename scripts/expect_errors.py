@@ -3,10 +3,10 @@
 python scripts/expect_errors.py          # conditions on all observations, with the effects that expected.toml has
 python scripts/expect_errors.py --fit    # estimates the effects first, which takes some minutes and 6 GB
 
-expected.toml has the sizes of effects, noises and scales of protocols, and difficulties; expected.tsv a line an encoder:
-what it adds to log odds and the standard deviation of that, in hundredths, overall, by domain and by data set on which
-probes were measured. Estimates are from all observations; the fit leaves out most zero-shot numbers of encoders that
-have no few-shot ones, and the published setting of 12,811 labels, to be quicker.
+expected.toml has the sizes of effects, noises and scales of protocols, and difficulties; expected.tsv a line an
+encoder: what it adds to log odds and the standard deviation of that, in hundredths, overall, by domain and by data set
+on which probes were measured. Estimates are from all observations; the fit leaves out most zero-shot numbers of
+encoders that have no few-shot ones, and the published setting of 12,811 labels, to be quicker.
 """
 
 from __future__ import annotations

@@ -131,8 +131,9 @@ def _comes_later(number: ReportedNumber) -> bool:
 
 
 _KINDS = {
-    "reported-linear": "linear", "reported-knn": "k-NN", "reported-attentive": "attentive", "reported-few-shot": FEW_SHOT,
-    "reported-zero-shot": ZERO_SHOT, "reported-own-head": "own head", "reported-finetune": "fine-tuned",
+    "reported-linear": "linear", "reported-knn": "k-NN", "reported-attentive": "attentive",
+    "reported-few-shot": FEW_SHOT, "reported-zero-shot": ZERO_SHOT, "reported-own-head": "own head",
+    "reported-finetune": "fine-tuned",
 }  # fmt: skip
 _METRICS = (TOP_1, "mean_class_recall", "balanced_accuracy", "mean_average_precision")
 
@@ -171,8 +172,8 @@ def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
 # --- what encoders have in common ------------------------------------------------------------------------------------
 
 _LANGUAGE = {
-    "clip", "siglip", "openvision", "metaclip", "metaclip2", "mobileclip", "evaclip", "clipa", "perception_encoder", "tips",
-    "slip",
+    "clip", "siglip", "openvision", "metaclip", "metaclip2", "mobileclip", "evaclip", "clipa", "perception_encoder",
+    "tips", "slip",
 }  # fmt: skip
 
 
@@ -295,7 +296,7 @@ class Model:
         )
 
     def fit(self, *, n_steps: int = 60, say: Callable[[str], None] = lambda text: None) -> None:
-        """Estimates the effects by maximum marginal likelihood: minutes and gigabytes for some thousand observations."""
+        """Estimates the effects by maximum marginal likelihood; minutes and gigabytes for thousands of rows."""
         design, y = self.design(self.known), np.array([log_odds(one.error) for one in self.known])
         protocols = sorted({one.protocol for one in self.known})
         place = np.array([protocols.index(one.protocol) for one in self.known])
@@ -396,10 +397,16 @@ class Model:
         """Variances before anything is known, (rows,); a row without data set or domain shares none with itself."""
         found = np.zeros(len(design.labels))
         for (trait, scope), sd in self.effects.sd.items():
-            own = design.of[trait] ** 2 if trait in SLOPES else 1.0
-            reach = {"overall": 1.0, "domain": design.domain >= 0, "dataset": design.dataset >= 0}
-            if only_labels == (scope == "labels") and scope != "texts":
-                found += sd**2 * own * (design.labels**2 if scope == "labels" else reach[scope])
+            if only_labels != (scope == "labels") or scope == "texts":
+                continue
+            own = np.full(len(found), sd**2)
+            if trait in SLOPES:
+                own *= design.of[trait] ** 2
+            if scope == "labels":
+                own *= design.labels**2
+            elif scope != "overall":
+                own *= (design.domain if scope == "domain" else design.dataset) >= 0
+            found += own
         return found
 
     @cached_property
@@ -413,7 +420,7 @@ class Model:
 
     def left_out(self) -> LeftOut:
         """For predictions of observations from all others."""
-        inverse = np.linalg.inv(self.covariance(self.known))
+        inverse: Floats = np.linalg.inv(self.covariance(self.known)).astype(np.float64)
         return LeftOut(inverse, np.array([log_odds(one.error) for one in self.known]))
 
 
@@ -449,4 +456,5 @@ def shipped_effects() -> Effects:
 def _same(values: Sequence[object]) -> Floats:
     codes: dict[object, int] = {}
     places = np.array([codes.setdefault(value, len(codes)) for value in values])
-    return (places[:, None] == places[None]).astype(float)
+    same: Floats = (places[:, None] == places[None]).astype(np.float64)
+    return same

@@ -200,8 +200,8 @@ def choose(
     encoders : int or sequence of str
         How many to try, or which.
     like, domain : str, optional
-        A data set that the images are like, or their kind, such as "satellite": what is known of encoders on such images
-        decides the shortlist.
+        A data set that the images are like, or their kind, such as "satellite": what is known of encoders on such
+        images decides the shortlist.
     time_s : float or None
         Seconds that the choice may take, an hour by default; None: as long as it needs.
     device : str, optional

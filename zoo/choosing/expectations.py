@@ -2,7 +2,7 @@
 
 ``results/expected.tsv`` has what each encoder adds to the log odds of an error, overall, by domain and by data set, as
 :mod:`zoo.analysis.expected_error` estimates it from everything that was measured here, by others, or reported;
-``results/expected.toml`` has the difficulties of data sets and the sizes of effects. ``python scripts/expect_errors.py``
+``results/expected.toml`` has the difficulties of data sets and the sizes of effects. ``scripts/expect_errors.py``
 writes both. On ImageNet-1K an encoder that was measured here has its measured or interpolated error instead, and on the
 user's own images what was measured there. An encoder of the user's that the table does not have is expected to be like
 its family, or like all of its kind of objective, or is translated from its own error on ImageNet-1K.
@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from statistics import fmean, linear_regression, stdev
 from typing import Any, Literal, TypeAlias
 
@@ -152,16 +153,14 @@ def effect_sizes() -> dict[tuple[str, str], float]:
 def difficulty_at(images: Images, place: float) -> float:
     """Log odds of an error on these images with labels at a place of :func:`label_place`."""
     one = difficulties()[images.column]
-    slope = _document()["labels_slope"]
+    slope = float(_document()["labels_slope"])
     if not one.by_labels:
         return one.odds + slope * (place - label_place(16))
     known = sorted(one.by_labels)
     if place <= known[0][0] or place >= known[-1][0]:
         at, odds = known[0] if place <= known[0][0] else known[-1]
         return odds + slope * (place - at)
-    (a, left), (b, right) = next(
-        pair for pair in zip(known, known[1:], strict=False) if pair[0][0] <= place <= pair[1][0]
-    )
+    (a, left), (b, right) = next(pair for pair in pairwise(known) if pair[0][0] <= place <= pair[1][0])
     return left + (right - left) * (place - a) / (b - a)
 
 
@@ -277,7 +276,7 @@ def _like_kin(
     if not missing:
         return {}
     everyone = catalogue()
-    columns, rows = _table()
+    rows = _table()[1]
     shipped = {name: everyone[name] for name in rows if name in everyone}
     others = _modelled(shipped, images, place)
     there = others if images.dataset == IMAGENET else _modelled(shipped, Images(IMAGENET, "natural"), 1.0)
@@ -309,7 +308,7 @@ def _like_kin(
 
 
 def _own_error(name: str) -> float | None:
-    """The log odds of an own encoder's error on ImageNet-1K with all labels, measured or reported; None if not known."""
+    """Log odds of an own encoder's error on ImageNet-1K with all labels, measured or reported, if known."""
     measured = summaries(exclude_wrong=True, encoders=[name]).get(name)
     if measured is not None and measured.errors.get(_ALL.name, 0.0) > 0:
         return _log_odds(measured.errors[_ALL.name])

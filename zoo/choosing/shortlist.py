@@ -342,7 +342,8 @@ def drawn_errors(
     total += generator.normal(0.0, 1.0, total.shape) * (sd * new)[:, None]
     errors = 100 / (1 + np.exp(-total))
     price = [POINTS_A_DOUBLING * math.log2(card.architecture.n_parameters) for card in cards]
-    return (errors + np.array(price)[:, None]).astype(np.float32)
+    priced: NDArray[np.float32] = (errors + np.array(price)[:, None]).astype(np.float32)
+    return priced
 
 
 def _traits(card: EncoderCard) -> dict[str, str]:
