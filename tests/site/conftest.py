@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 OpenPage = Callable[..., "Page"]
 SUB_PATH = "/some/sub/path/"
-ENCODER_PAGES = tuple(f"encoders/{one}.html" for one in ("dino_vitS16", "pocket_simclr_rn_shapes", "hostile_script"))
+ENCODER_PAGES = tuple(
+    f"encoders/{one}.html" for one in ("dino_vitS16", "clip_vitB16", "pocket_simclr_rn_shapes", "hostile_script")
+)
+DATASET_PAGES = tuple(f"datasets/{one}.html" for one in ("index", "imagenet-1k", "svhn"))
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,11 @@ class Site:
 
     @property
     def one_of_each_kind(self) -> list[str]:
-        """Pages of different kinds; of encoders one of the study, one measured elsewhere and one of the user's."""
+        """Pages of different kinds; of encoders of the study, measured by others or elsewhere, and the user's."""
         studies = [page for page in self.pages if page.startswith("studies/") and page != "studies/index.html"]
-        singles = [page for page in self.pages if not page.startswith(("encoders/", "studies/"))]
-        return [*singles, *studies[:1], *(page for page in self.pages if page == "studies/index.html"), *ENCODER_PAGES]
+        singles = [page for page in self.pages if not page.startswith(("encoders/", "studies/", "datasets/"))]
+        indices = [page for page in self.pages if page == "studies/index.html"]
+        return [*singles, *DATASET_PAGES, *studies[:1], *indices, *ENCODER_PAGES]
 
 
 @pytest.fixture(scope="session")

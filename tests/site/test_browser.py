@@ -8,7 +8,7 @@ from tests.site.conftest import OpenPage, Site
 IS_READY = "document.documentElement.classList.contains('js')"
 WIDTH = "document.scrollingElement.scrollWidth"
 NOT_YET_SORTING = "table[data-script]:not(.dataTable)"  # it sorts once the browser is idle
-MAIN = ("index.html", "choose.html", "compare.html", "encoders/dino_vitS16.html")
+MAIN = ("index.html", "choose.html", "compare.html", "encoders/dino_vitS16.html", "datasets/svhn.html")
 
 
 def test_every_kind_of_page_opens_from_disk_and_server_and_fits_a_phone(

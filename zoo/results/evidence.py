@@ -94,16 +94,18 @@ def origins() -> dict[str, dict[str, Any]]:
     return tomllib.loads((content_folder("results") / EVIDENCE / "origins.toml").read_text(encoding="utf-8"))
 
 
+def dataset_id(name: str) -> str | None:
+    """Id of the data set that a measurement or a reported number calls so; None if others measured nothing on it."""
+    return _ids().get(_folded(name))
+
+
 def numbers_on(dataset: str, numbers: Iterable[ReportedNumber] | None = None) -> list[ReportedNumber]:
     """What was reported on a data set, by protocol and the best first; also under the names that authors use.
 
     ``numbers`` are all reported ones unless given.
     """
     wanted = dataset_named(dataset).id
-    ids = _ids()
-    found = [
-        one for one in (reported_numbers() if numbers is None else numbers) if ids.get(_folded(one.dataset)) == wanted
-    ]
+    found = [one for one in (reported_numbers() if numbers is None else numbers) if dataset_id(one.dataset) == wanted]
     return sorted(found, key=lambda one: (one.protocol, one.setting, one.metric, _badness(one), one.encoder))
 
 
@@ -188,7 +190,7 @@ def contradictions(numbers: Iterable[ReportedNumber]) -> list[Contradiction]:
     same: dict[tuple[str, ...], list[ReportedNumber]] = {}
     for one in numbers:
         if not one.doubt and one.unit == "percent":
-            key = (one.encoder, _ids().get(_folded(one.dataset), one.dataset), one.metric, one.protocol, one.split)
+            key = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, one.split)
             same.setdefault(key, []).append(one)
     found = [
         Contradiction(one, other)

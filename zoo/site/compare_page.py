@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from ..cards.gates import access_words
 from ..cards.licences import commercial_words, plain_words
 from ..cards.schema import COLUMNS, Missing, fact_text
+from ..results.evidence import datasets, title_of
 from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean
 from ..results.vocabulary import METRICS
 from .contents import Contents, Entry, public
+from .dataset_pages import by_protocol, said
 from .drawing import MARKS, Scale, element, linear_ticks, log_ticks, plain, swatch
 from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
 from .rendering import File, Renderer, encoder_page
@@ -63,6 +65,11 @@ SECTIONS = {
     "training": ("Images and training", ""),
     "licence": ("Licence and access", ""),
     "origin": ("Where it comes from", ""),
+    "others": (
+        "Measured by others",
+        "by protocols of their own; main metric in percent, higher is better; *! doubtful. Shown where two or more of "
+        "these encoders have a number",
+    ),
 }
 """Lines that belong together: title and note."""
 _OF_PARTS = {  # section of zoo.cards.schema.COLUMNS -> section here
@@ -175,11 +182,16 @@ class Line:
         """True for measurements, which are shown where there are any; others where they differ."""
         return self.section in ("errors", "components", "elsewhere") and bool(self.best)
 
+    @property
+    def is_shared(self) -> bool:
+        """True for numbers of others, which are shown where two encoders have them."""
+        return self.section == "others"
+
 
 def lines(entries: Sequence[Entry]) -> list[Line]:
     """Every line, by section."""
     found = [_of_fact(fact, entries) for fact in FACTS.values() if fact.name not in NOT_COMPARED]
-    found += [*_of_words(entries), *_elsewhere(entries)]
+    found += [*_of_words(entries), *_elsewhere(entries), *_others(entries)]
     places = list(SECTIONS)
     return sorted(found, key=lambda line: places.index(line.section))
 
@@ -312,13 +324,33 @@ def _mean_cell(entry: Entry, mean: SeedMean | None) -> Cell:
     return Cell(points(mean.value) + interval + ", yours" * (mean in entry.own_means), mean.value, reach=reach)
 
 
+def _others(entries: Sequence[Entry]) -> Iterator[Line]:
+    """What others measured: a line a data set, protocol and origin."""
+    missing = Cell("not measured", is_missing=True)
+    found: dict[tuple[str, str, str], dict[int, Cell]] = {}
+    for place, entry in enumerate(entries):
+        for (protocol, origin), numbers in by_protocol(entry.reported).items():
+            for dataset in dict.fromkeys(one.dataset for one in numbers):
+                text = said([one for one in numbers if one.dataset == dataset])
+                found.setdefault((dataset, protocol, origin), {})[place] = Cell(text)
+    order = list(datasets())
+    for key in sorted(found, key=lambda key: (order.index(key[0]) if key[0] in order else len(order), key)):
+        dataset, protocol, origin = key
+        title = datasets()[dataset].title if dataset in order else f"mean of {dataset}"
+        cells = tuple(found[key].get(place, missing) for place in range(len(entries)))
+        label = f"{title}: {PROTOCOLS[protocol].short} ({title_of(origin)})"
+        yield Line("/".join(key), label, "", "", "others", "", None, cells)
+
+
 # --- what of a line is shown for some encoders; the script has the same rules ---
 
 
 def is_shown(line: Line, chosen: Sequence[Cell]) -> bool:
-    """True if a line says something of these encoders: measurements wherever there are any, facts where they differ."""
+    """True if a line says something of these encoders: measurements where there are any, facts where they differ."""
     if line.is_measured:
         return any(not cell.is_missing for cell in chosen)
+    if line.is_shared:
+        return sum(not cell.is_missing for cell in chosen) > 1
     return len({cell.text for cell in chosen}) > 1
 
 
@@ -466,7 +498,7 @@ def script_data(
         shared.append(
             [
                 line.name, line.label, line.meaning, line.unit, list(SECTIONS).index(line.section), line.best,
-                line.colour, int(line.is_measured), [cell.text for cell in cells],
+                line.colour, 2 if line.is_shared else int(line.is_measured), [cell.text for cell in cells],
                 [cell.value for cell in cells] if line.best else 0,
                 [place for place, cell in enumerate(cells) if cell.is_missing],
                 [place for place, cell in enumerate(cells) if not cell.contends],

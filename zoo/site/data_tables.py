@@ -34,6 +34,7 @@ from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, pu
 from ..results.values import SETTINGS, ResultErratum, Row, Summary, key_of
 from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS
 from .contents import Contents, public
+from .dataset_pages import dataset_page, measured_sets
 from .rendering import File, Renderer, encoder_page
 
 T = TypeVar("T")
@@ -156,6 +157,7 @@ def tables(contents: Contents) -> list[Table]:
             _results(contents, rows, known),
             *_study(contents),
             _reported(contents),
+            _datasets(contents),
             _costs(contents),
             _card_errata(contents),
             _result_errata(contents, known, rows),
@@ -367,6 +369,11 @@ _OF_REPORTED = {  # column -> kind, meaning, why it is empty
     "setting": ("text", "what the protocol leaves open", "the source does not say"),
     "measured_by": ("text", "who measured", "the source does not say"),
     "standing": ("text", "who that is, seen from the weights: authors, reproduction, third party, second hand"),
+    "repeats": ("whole number", "draws of labels or trainings, of which the value is the mean", "not stated"),
+    "sd": ("number", "standard deviation over the repeats", "not stated"),
+    "low": ("number", "lower end of the interval that the source states", "not stated"),
+    "high": ("number", "upper end of the interval that the source states", "not stated"),
+    "features": ("text", "pooled otherwise than the card's features, and how", "as the card, or not recorded"),
     "remark": ("text", "how to read the number", "nothing to say"),
     "doubt": ("text", "why it should not be believed as it stands", "nothing is known"),
 }  # fmt: skip
@@ -374,13 +381,13 @@ _OF_REPORTED = {  # column -> kind, meaning, why it is empty
 
 def _reported(contents: Contents) -> Table:
     columns = [
-        Field(name, kind, meaning, "see the column unit" if name == "value" else "", *empty)  # type: ignore[arg-type]
+        Field(name, kind, meaning, "see the column unit" if kind == "number" else "", *empty)  # type: ignore[arg-type]
         for name, (kind, meaning, *empty) in _OF_REPORTED.items()
     ]
     shipped = {one.key for one in _shipped(reported_numbers)}
     rows = tuple(
         (
-            *(Printed(one.printed) if name == "value" else getattr(one, name) or None for name in _OF_REPORTED),
+            *(Printed(one.printed) if name == "value" else _of_text(getattr(one, name)) for name in _OF_REPORTED),
             one.key not in shipped,
         )
         for entry in contents.entries.values()
@@ -391,6 +398,32 @@ def _reported(contents: Contents) -> Table:
         "protocol of the zoo, and two of one protocol need not be comparable."
     )
     return Table("reported", what, (*columns, _MINE), rows)
+
+
+def _of_text(value: Any) -> Any:
+    return None if value == "" else value
+
+
+def _datasets(contents: Contents) -> Table:
+    columns = (
+        Field("dataset", "text", "its id, as the table reported has it"),
+        Field("title", "text", "its name"),
+        Field("domain", "text", "kind of images"),
+        Field("n_classes", "whole number", "classes", empty="a task without classes, or not recorded"),
+        Field("n_images", "whole number", "of the evaluated split", "images", "not recorded"),
+        Field("metric", "text", "what is reported of it, by origin where they differ"),
+        Field("in_pretraining", "list", "pretraining sets that contain its training images"),
+        Field("n_encoders", "whole number", "of the site that others measured on it"),
+        Field("page", "text", "its page, from the folder of the site"),
+    )
+    rows = tuple(
+        (
+            name, one.dataset.title, one.dataset.domain, one.dataset.n_classes, one.dataset.n_images,
+            one.dataset.metric, one.dataset.in_pretraining, one.n_encoders, dataset_page(name),
+        )
+        for name, one in measured_sets(contents).items()
+    )  # fmt: skip
+    return Table("datasets", "One row a data set or task on which others measured encoders.", columns, rows)
 
 
 _OF_COSTS = {  # field of Cost -> kind, meaning, unit

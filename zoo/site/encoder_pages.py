@@ -13,6 +13,7 @@ from ..cards.finding import networks
 from ..cards.representations import own_id
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Missing
 from ..cards.wording import STUDY, described, paper_entry
+from ..results.evidence import origin_of
 from ..results.facts import points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import PUBLISHED_SOURCE
@@ -20,6 +21,7 @@ from ..results.wording import PROBE
 from ..weights.places import portable, shown, without_keys
 from . import encoder_facts, encoder_results
 from .contents import Contents, Entry
+from .dataset_pages import ByOthers, by_others
 from .drawing import element
 from .encoder_facts import Code, linked
 from .encoder_figures import LabelCurves
@@ -62,6 +64,7 @@ def _page(
     badge_words = f"{NAME}: {badge_of(entry, records)[1]}"
     path = badge_path(entry)
     stated = card.reported.top1_percent
+    measured_by_others = by_others(entry)
     return renderer.page(
         "encoder.html.jinja",
         encoder_page(entry),
@@ -72,10 +75,11 @@ def _page(
         relations=encoder_facts.relation(entry, contents),
         result_errata=encoder_results.result_errata(entry, records),
         main_facts=encoder_facts.main_facts(entry),
-        anchors=_anchors(sets, has_errata=card_errata is not None),
+        anchors=_anchors(sets, measured_by_others, has_errata=card_errata is not None),
         imagenet=encoder_results.imagenet(entry, records, curves),
         sets=sets,
-        reported=encoder_results.reported(entry.reported),
+        by_others=measured_by_others,
+        reported=encoder_results.reported([one for one in entry.reported if not origin_of(one)]),
         why_unreported=_UNREPORTED[stated if isinstance(stated, Missing) else NOT_RECORDED],
         notes=encoder_facts.before_loading(entry, contents),
         loading=encoder_facts.loading(card),
@@ -95,10 +99,11 @@ def _page(
     )
 
 
-def _anchors(sets: list[SetResults], *, has_errata: bool) -> list[tuple[str, str]]:
+def _anchors(sets: list[SetResults], others: ByOthers | None, *, has_errata: bool) -> list[tuple[str, str]]:
     return [
         ("error", "Error"),
         *((f"set-{number}", f"On {one.dataset}") for number, one in enumerate(sets, 1)),
+        *([("others", "Measured by others")] if others else []),
         ("reported", "Reported"),
         ("load", "Load"),
         ("preprocessing", "Preprocessing"),

@@ -74,7 +74,7 @@ class Table:
     summary: str = ""  # of a table that is folded away
 
 
-def _table(
+def make_table(
     caption: str, heads: Sequence[str], rows: Sequence[Sequence[Text]], *, numbers: set[int], summary: str = ""
 ) -> Table:
     """A table without the columns in which nothing stands."""
@@ -198,7 +198,7 @@ def _label_table(entry: Entry, curve: Curve, curves: LabelCurves, intervals: _In
                 points(law_at[n]) if n in law_at else "",
             )
         )
-    return _table(
+    return make_table(
         "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better)."
         + (" Intervals of predictions hold 90 %." if len(known) > len(curve) else ""),
         ("labels", "error, %", "how", "interval", "scaling law, %"),
@@ -306,7 +306,7 @@ def _of_set(
             for mean in some
         ]
         heads = ("what", setting, "images", "value", "interval", "seeds", "protocol")
-        return _table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
+        return make_table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
 
     tables = []
     if errors:
@@ -328,7 +328,7 @@ def _of_set(
         ]
         caption = f"Metrics of the features on {dataset}, most of which need no labels"
         heads = ("metric", "value", "interval", "unit", "direction", "images", "protocol")
-        tables.append(_table(caption, heads, rows, numbers={1, 2}))
+        tables.append(make_table(caption, heads, rows, numbers={1, 2}))
     right = [mean for mean in errors if mean not in wrong]
     drawings = [_error_drawing(right, dataset)] if len(right) > 2 else []
     drawings += _curve_drawings([mean for mean in curves if mean not in wrong], dataset)
@@ -443,7 +443,7 @@ def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
         "Reported by others under their own protocols: mostly not comparable with one another, and never ranked "
         "with measurements. * reported; *! reported and doubtful."
     )
-    return _table(caption, heads, rows, numbers={3})
+    return make_table(caption, heads, rows, numbers={3})
 
 
 def card_errata(card: EncoderCard) -> Table | None:

@@ -27,6 +27,7 @@ PAGES = (
     ("index.html", "Encoders"),
     ("choose.html", "Choose"),
     ("compare.html", "Compare"),
+    ("datasets/index.html", "Data sets"),
     ("studies/index.html", "Studies"),
     ("data/index.html", "Data"),
     ("about.html", "About"),

@@ -10,7 +10,7 @@ Zoo.pages.compare = () => {
   let chosen = [], everything = false, problem = "", sheet = [];
 
   const note = text => text && [" ", element("span", { class: "note" }, text)];
-  const isShown = ({ measured }, cells) => measured ? cells.some(cell => !cell.missing) : everything || new Set(cells.map(cell => cell.text)).size > 1;
+  const isShown = ({ measured }, cells) => measured > 1 ? cells.filter(cell => !cell.missing).length > 1 : measured ? cells.some(cell => !cell.missing) : everything || new Set(cells.map(cell => cell.text)).size > 1;
   function bestOf({ best }, cells) {
     const known = best ? cells.filter(cell => cell.contends) : [], sign = best === "lowest" ? 1 : -1;
     const top = known.reduce((a, b) => a && sign * b.value >= sign * a.value ? a : b, null);
