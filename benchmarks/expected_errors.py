@@ -95,7 +95,7 @@ class Score:
                 if 2 * len(known) < len(names):
                     continue
                 ranked = sorted(known, key=lambda name: -score[name])
-                chosen = short[limit] if rule == "model" else ranked[:N_SHORT]
+                chosen = short[limit] if rule.startswith("model") else ranked[:N_SHORT]
                 regret = best - truth[ranked[0]], best - max(truth[name] for name in chosen)
                 before = max((first for first, _ in self.regrets[limit, rule]), default=-1.0)
                 self.regrets[limit, rule].append(regret)
@@ -200,9 +200,18 @@ class Bench:
     def blocks(self, groups: Mapping[str, Sequence[int]]) -> Score:
         """Each group of observations left out; encoders are ranked by what is expected of each without its group."""
         score, expected = Score(), {}
-        for rows in groups.values():
+        for group in groups.values():
+            rows = sorted(group)
             mean, covariance = self.left.predict(rows)
-            for place, i in enumerate(sorted(rows)):
+            for dataset in {self.known[i].dataset for i in rows} if len(groups) == 1 else ():  # no level is known
+                at = [
+                    p
+                    for p, i in enumerate(rows)
+                    if (self.known[i].dataset, self.known[i].protocol) == (dataset, FEW_SHOT)
+                ]
+                own, spread = self.level([rows[p] for p in at], mean[at], covariance[np.ix_(at, at)])
+                mean[at], covariance[np.ix_(at, at)] = own, spread
+            for place, i in enumerate(rows):
                 if self.known[i].protocol == FEW_SHOT:
                     expected[i] = mean[place], covariance[place, place]
         by_set: dict[str, list[int]] = defaultdict(list)
@@ -218,6 +227,8 @@ class Bench:
                 rules = self.rules(dataset, hidden)
                 if len(groups) > 1:  # each is judged without its own numbers: only facts of cards are left
                     rules = {name: rules[name] for name in ("size", "date")}
+                elif "zero-shot, this set" in rules:
+                    rules["model, of these sets"] = dict(zip(names, -mean, strict=True))
                 rules |= {"model": dict(zip(names, -mean, strict=True))}
                 short = self.shortlists(names, mean, np.diag(sd**2), dataset)
                 score.add_choice(dataset, {name: self.truth[dataset][name] for name in names}, rules, short)
@@ -277,7 +288,10 @@ class Bench:
             rules["size"] = {name: float(traits_of(CARDS[name])["size"]) for name in names}
             rules["date"] = {name: float(traits_of(CARDS[name])["date"]) for name in names}
             rules["model"] = dict(zip(names, -own, strict=True))
-            for rule in ("model", "reported linear", "size", "date"):
+            rules["model, of these"] = {
+                name: rules["model"][name] for name in names if name in rules["reported linear"]
+            }
+            for rule in ("model", "reported linear", "model, of these", "size", "date"):
                 known = [name for name in names if name in rules[rule]]
                 order = sorted(known, key=lambda name: -rules[rule][name])
                 best = max(truth.values())
