@@ -171,11 +171,6 @@ def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
 
 # --- what encoders have in common ------------------------------------------------------------------------------------
 
-_LANGUAGE = {
-    "clip", "siglip", "openvision", "metaclip", "metaclip2", "mobileclip", "evaclip", "clipa", "perception_encoder",
-    "tips", "slip",
-}  # fmt: skip
-
 
 def traits_of(card: EncoderCard) -> dict[str, str | float]:
     """The traits of an encoder; what is not known is shared with no other."""
@@ -184,7 +179,7 @@ def traits_of(card: EncoderCard) -> dict[str, str | float]:
         return card.id if isinstance(value, Missing) else str(value)
 
     mode = card.objective.mode
-    if mode == "language_supervised" or card.objective.name in _LANGUAGE:
+    if card.saw_texts:
         supervision = "texts"
     elif mode in ("supervised", "weakly_supervised") or card.saw_labels:
         supervision = "labels"
@@ -300,9 +295,10 @@ class Model:
         design, y = self.design(self.known), np.array([log_odds(one.error) for one in self.known])
         protocols = sorted({one.protocol for one in self.known})
         place = np.array([protocols.index(one.protocol) for one in self.known])
-        parts = [design.covariance(effect, design) for effect in EFFECTS]
         parts = [
-            one if effect[0] in SLOPES else one.astype(np.uint8) for effect, one in zip(EFFECTS, parts, strict=True)
+            one if trait in SLOPES or scope == "labels" else one.astype(np.uint8)  # 0 and 1
+            for trait, scope in EFFECTS
+            for one in [design.covariance((trait, scope), design)]
         ]
         is_latent = [scope != "texts" for _, scope in EFFECTS]
         tasks = _TASK_SD**2 * _same([one.task for one in self.known])

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
 from ..cards.catalogue import catalogue
+from ..cards.gates import domain_of
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
 from ..files import content_folder
@@ -33,6 +34,10 @@ Basis: TypeAlias = Literal["these images", "measured here", "measured by others"
 
 FLATTERED = 0.35
 """Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
+SPECIALISTS = {"pathology H&E": "pathology", "retina": "retina"}
+"""Domains whose encoders nobody measured beside general ones: as cards call them, and as data sets do."""
+SPECIALIST, SPECIALIST_SD = -0.5, 0.3
+"""Log odds, assumed: what such an encoder adds on its own images, and the standard deviation of that."""
 LEVEL = 0.9
 """Of intervals."""
 
@@ -250,12 +255,14 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
     scale = _document()["scale"] if images.dataset == IMAGENET else 1.0
     level = difficulty_at(images, place)
     found = {}
-    for name in cards:
+    for name, card in cards.items():
         if name in rows:
             (mean, sd), (slope, slope_sd) = _added(name, images.column), _added(name, "labels")
             basis = _BASES[rows[name][columns["basis"]]]
             odds = level + scale * (mean + slope * place)
             spread = scale * math.hypot(sd, slope_sd * place)
+            if images.domain and SPECIALISTS.get(domain_of(card)) == images.domain:
+                odds, spread = odds + SPECIALIST, math.hypot(spread, SPECIALIST_SD)
             found[name] = Expected(odds=odds, sd=spread, basis=basis, source=_SOURCES[basis])
     return found
 

@@ -128,7 +128,7 @@ def recommend_command(
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
     if by is None and not only_measured:
         assert n_labels is not None
-        refuse_idle(("include_wrong",), "the ranking by expected errors leaves wrong measurements out; add --measured")
+        refuse_idle(("include_wrong",), "a ranking by expected errors leaves wrong measurements out (--measured can rank by them)")
         images = Images.named(like, domain) if like or domain else Images(IMAGENET, "natural")
         _by_expected(images, n_labels, n_classes, constraints, top=top, include_gone=include_gone, as_json=as_json)
         return
