@@ -35,7 +35,9 @@ ENCODERS = sorted(CARDS)[::11]
 def effects(**sds: float) -> Effects:
     """Effects of .01 but for those given, as TRAIT_SCOPE."""
     found = {(trait, scope): sds.get(f"{trait}_{scope}", 0.01) for trait, scope in EFFECTS}
-    return Effects(found, dict.fromkeys((FEW_SHOT, MEASURED, ZERO_SHOT), 0.1), dict.fromkeys((FEW_SHOT, ZERO_SHOT), 1.0))
+    return Effects(
+        found, dict.fromkeys((FEW_SHOT, MEASURED, ZERO_SHOT), 0.1), dict.fromkeys((FEW_SHOT, ZERO_SHOT), 1.0)
+    )
 
 
 def drawn(truth: Effects, *, seed: int = 0) -> list[Observation]:
@@ -80,9 +82,7 @@ def test_leaving_out_a_block_is_conditioning_on_the_rest() -> None:
     rest = np.setdiff1d(np.arange(len(known)), block)
     gain = full[np.ix_(block, rest)] @ np.linalg.inv(full[np.ix_(rest, rest)])
     np.testing.assert_allclose(mean, gain @ y[rest], atol=1e-6)
-    np.testing.assert_allclose(
-        covariance, full[np.ix_(block, block)] - gain @ full[np.ix_(rest, block)], atol=1e-6
-    )
+    np.testing.assert_allclose(covariance, full[np.ix_(block, block)] - gain @ full[np.ix_(rest, block)], atol=1e-6)
     z = (y[block] - mean) / np.sqrt(np.diag(covariance))
     assert np.mean(np.abs(z) < 3) > 0.9
     assert isinstance(Model(CARDS, known, truth).left_out(), LeftOut)

@@ -127,6 +127,7 @@ class Difficulty:
     odds: float  # with 16 labels a class
     sd: float  # of the data sets of a domain, or of a number that stands for another
     n: int  # data sets
+    scale: float  # how far encoders differ there, beside other images
     by_labels: tuple[tuple[float, float], ...] = ()  # of the place of labels and log odds, where several were measured
 
 
@@ -145,7 +146,7 @@ def _document() -> dict[str, Any]:
 def difficulties() -> dict[str, Difficulty]:
     """By data set, domain and "overall"."""
     return {
-        name: Difficulty(one["odds"], one["sd"], one["n"], tuple((a, b) for a, b in one.get("by_labels", ())))
+        name: Difficulty(**{**one, "by_labels": tuple((a, b) for a, b in one.get("by_labels", ()))})
         for name, one in _document()["difficulty"].items()
     }
 
@@ -252,7 +253,7 @@ def _added(name: str, column: str) -> tuple[float, float]:
 
 def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) -> dict[str, Expected]:
     columns, rows = _table()
-    scale = _document()["scale"] if images.dataset == IMAGENET else 1.0
+    scale = difficulties()[images.column].scale
     level = difficulty_at(images, place)
     found = {}
     for name, card in cards.items():
