@@ -92,6 +92,7 @@ class Images:
 
 
 OVERALL = "overall"
+_SLOPES = ("size", "px", "date")  # effects that grow along a trait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,14 @@ class Expected:
         """Standard deviation, percentage points."""
         share = self.error / 100
         return 100 * share * (1 - share) * self.sd
+
+    @property
+    def new_sd(self) -> float:
+        """The standard deviation on images that nobody has seen, where encoders have effects of the data set, too."""
+        if self.basis == "these images":
+            return self.sd
+        shared = [sd for (trait, scope), sd in effect_sizes().items() if scope == "dataset" and trait not in _SLOPES]
+        return math.hypot(self.sd, *shared)
 
     @property
     def interval(self) -> tuple[float, float]:
