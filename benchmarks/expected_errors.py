@@ -56,6 +56,7 @@ LIMITS: dict[str, Callable[[str], bool]] = {
     "all": lambda name: True,
 }
 N_SHORT = 5
+MTEB = "embeddings-benchmark"
 
 
 def accuracy(odds: np.ndarray | float, dataset: str = "") -> np.ndarray:
@@ -121,7 +122,7 @@ class Bench:
     def __init__(self) -> None:
         self.known = observations(CARDS)
         self.model = Model(CARDS, self.known, shipped_effects())
-        self.few = [i for i, one in enumerate(self.known) if one.protocol == FEW_SHOT]
+        self.few = [i for i, one in enumerate(self.known) if one.protocol == FEW_SHOT and one.origin.startswith(MTEB)]
         self.truth: dict[str, dict[str, float]] = defaultdict(dict)
         for i in self.few:
             one = self.known[i]
@@ -188,11 +189,11 @@ class Bench:
 
     def data_sets(self, left: LeftOut | None = None, only: set[str] | None = None) -> Score:
         """Each data set left out, with every protocol."""
-        left, score = left or self.left, Score()
+        left, score, few = left or self.left, Score(), set(self.few)
         for dataset in sorted(only or self.truth):
             block = [i for i, one in enumerate(self.known) if one.dataset == dataset]
             mean, covariance = left.predict(block)
-            at = [place for place, i in enumerate(block) if self.known[i].protocol == FEW_SHOT]
+            at = [place for place, i in enumerate(block) if i in few]
             rows = [block[place] for place in at]
             scales = {name: one for (name, of), one in self.model.effects.scale.items() if of == FEW_SHOT}
             others = np.exp(np.mean([np.log(one) for name, one in scales.items() if name != dataset]))
@@ -210,7 +211,7 @@ class Bench:
 
     def blocks(self, groups: Mapping[str, Sequence[int]]) -> Score:
         """Each group of observations left out; encoders are ranked by what is expected of each without its group."""
-        score, expected = Score(), {}
+        score, expected, few = Score(), {}, set(self.few)
         for group in groups.values():
             rows = sorted(group)
             mean, covariance = self.left.predict(rows)
@@ -223,7 +224,7 @@ class Bench:
                 own, spread = self.level([rows[p] for p in at], mean[at], covariance[np.ix_(at, at)])
                 mean[at], covariance[np.ix_(at, at)] = own, spread
             for place, i in enumerate(rows):
-                if self.known[i].protocol == FEW_SHOT:
+                if i in few:
                     expected[i] = mean[place], covariance[place, place]
         by_set: dict[str, list[int]] = defaultdict(list)
         for i in expected:

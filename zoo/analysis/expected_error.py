@@ -118,12 +118,16 @@ def observations(cards: Mapping[str, EncoderCard]) -> list[Observation]:
     known = datasets()
     names = {one.title.casefold(): one for one in known.values()} | {one.id: one for one in known.values()}
     for number in sorted(reported_numbers(), key=_comes_later):
-        dataset = names.get(number.dataset.casefold())
+        dataset = names.get(_CALLED.get(number.dataset, number.dataset).casefold())
         if number.encoder in trained and dataset is not None and not number.doubt:
             reported = _of_number(number, dataset)
             if reported is not None:
                 found.setdefault((reported.encoder, reported.task), reported)
     return list(found.values())
+
+
+_CALLED = {"PCam 10 shots": "patch-camelyon"}
+"""The only few-shot numbers of encoders of pathology; ten labels a class are taken for sixteen."""
 
 
 def _comes_later(number: ReportedNumber) -> bool:
@@ -140,6 +144,8 @@ _METRICS = (TOP_1, "mean_class_recall", "balanced_accuracy", "mean_average_preci
 
 def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
     """What a reported number says; None of what is no error of classes."""
+    if number.dataset in _CALLED:
+        return Observation(number.encoder, dataset.id, FEW_SHOT, label_place(16), 1 - number.value, number.source)
     kind, lrap = (
         _KINDS.get(number.protocol),
         dataset.id == "voc-2007-multilabel" and number.protocol.endswith("few-shot"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..cards.gates import domain_of
 from ..cards.schema import EncoderCard, Missing
 
 WRONG_LABELS = {"imagenet-1k": 0.0583}
@@ -12,7 +13,7 @@ WRONG_LABELS = {"imagenet-1k": 0.0583}
 C. Northcutt, A. Athalye and J. Mueller 2021, Pervasive Label Errors in Test Sets (arXiv:2103.14749), Table 2.
 """
 
-GROUPS = ("weights", "family", "data", "objective", "supervision", "architecture")
+GROUPS = ("weights", "family", "data", "images", "objective", "supervision", "architecture")
 SLOPES = ("size", "px", "date")
 TRAITS = (*GROUPS, *SLOPES)
 """Within a group an effect is shared, along a slope it is proportional."""
@@ -39,6 +40,7 @@ def traits_of(card: EncoderCard) -> dict[str, str | float]:
         "weights": known(card.weights.url),
         "family": card.family,
         "data": known(card.pretraining.dataset),
+        "images": domain_of(card),
         "objective": known(mode),
         "supervision": supervision,
         "architecture": card.architecture.family,

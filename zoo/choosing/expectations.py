@@ -22,7 +22,6 @@ from typing import Any, Literal, TypeAlias
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
 from ..analysis.traits import SLOPES, WRONG_LABELS, traits_of
 from ..cards.catalogue import catalogue
-from ..cards.gates import domain_of
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
 from ..files import content_folder
@@ -35,10 +34,6 @@ Basis: TypeAlias = Literal["these images", "measured here", "measured by others"
 
 FLATTERED = 0.35
 """Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
-SPECIALISTS = {"pathology H&E": "pathology", "retina": "retina"}
-"""Domains whose encoders nobody measured beside general ones: as cards call them, and as data sets do."""
-SPECIALIST, SPECIALIST_SD = -0.5, 0.3
-"""Log odds, assumed: what such an encoder adds on its own images, and the standard deviation of that."""
 LEVEL = 0.9
 """Of intervals."""
 
@@ -267,8 +262,6 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             basis = _BASES[rows[name][columns["basis"]]]
             odds = level + scale * (mean + slope * place)
             spread = scale * math.hypot(sd, slope_sd * place)
-            if images.domain and SPECIALISTS.get(domain_of(card)) == images.domain:
-                odds, spread = odds + SPECIALIST, math.hypot(spread, SPECIALIST_SD)
             new = spread
             if not images.dataset:
                 new = math.hypot(spread, scale * _of_a_data_set(card), scale_sd() * scale * (mean + slope * place))
