@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..cards.gates import domain_of
+from ..cards.gates import OF_NATURAL_IMAGES, domain_of
 from ..cards.schema import EncoderCard, Missing
 
 WRONG_LABELS = {"imagenet-1k": 0.0583}
@@ -40,7 +40,7 @@ def traits_of(card: EncoderCard) -> dict[str, str | float]:
         "weights": known(card.weights.url),
         "family": card.family,
         "data": known(card.pretraining.dataset),
-        "images": domain_of(card),
+        "images": "natural" if domain_of(card) in OF_NATURAL_IMAGES else domain_of(card),
         "objective": known(mode),
         "supervision": supervision,
         "architecture": card.architecture.family,

@@ -12,6 +12,8 @@ from .schema import EncoderCard, Licence, Missing
 GATED = ("gated", "by request")
 _PAGE = "https://huggingface.co/{}"
 _NATURAL = "natural"
+OF_NATURAL_IMAGES = (_NATURAL, "video", "humans")
+"""Kinds of images that encoders were trained on which serve for natural ones."""
 
 
 def domain_of(card: EncoderCard) -> str:

@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, domain_of
+from ..cards.gates import GATED, OF_NATURAL_IMAGES, domain_of
 from ..cards.schema import EncoderCard, Missing
 from .constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filters
 from .expectations import Expected, Images, difficulties, expected_errors
 
 FLATTERING = "trained with ImageNet's labels, which flatter it"
 _TIE = 0.05  # probability to be better than the first up to which an encoder counts as worse
-_NATURAL = ("natural", "video", "humans")
 _SPECIAL = {"pathology H&E": "pathology", "earth RGB": "satellite"}  # what cards and data sets call the same images
 _POCKET = "shipped:"
 
@@ -119,7 +118,7 @@ def ranking(
 def fits(card: EncoderCard, images: Images) -> bool:
     """Whether an encoder is for images of a kind: natural ones are for all, special ones for theirs."""
     own = domain_of(card)
-    return own in _NATURAL or (bool(images.domain) and _SPECIAL.get(own, own) == images.domain)
+    return own in OF_NATURAL_IMAGES or (bool(images.domain) and _SPECIAL.get(own, own) == images.domain)
 
 
 def _is_pocket(card: EncoderCard) -> bool:

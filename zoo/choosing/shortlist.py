@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.traits import SLOPES, traits_of
 from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, domain_of
+from ..cards.gates import GATED, OF_NATURAL_IMAGES, domain_of
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, WeightsUnavailable
 from ..optional import requires_extra
@@ -47,7 +47,6 @@ _TIE = 0.02  # share of the gain within which what is here already is preferred
 _N_DRAWS = 2_000
 _BYTES_A_PARAMETER = 4  # of a file whose size is not known: single precision
 _POCKET = "shipped:"
-_NATURAL = ("natural", "video", "humans")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +163,7 @@ def _passed(
     where = constraints.where or ""
     for reason, column, is_one in (
         (GATED_REASON, "access", lambda card: card.weights.availability in GATED),
-        (SPECIAL_REASON, "domain", lambda card: domain_of(card) not in _NATURAL and not _is_of_pocket(card)),
+        (SPECIAL_REASON, "domain", lambda card: domain_of(card) not in OF_NATURAL_IMAGES and not _is_of_pocket(card)),
         ("tiny, of the pocket", "card_family", _is_of_pocket),
     ):
         some = [one.card.id for one in kept if is_one(one.card)]
@@ -318,8 +317,9 @@ def drawn_errors(
 ) -> NDArray[np.float32]:
     """Errors of encoders on images that nobody has seen, percent, (encoders, draws), with the price of their size.
 
-    ``odds`` and ``sd`` are what is expected of each; to those that were not measured on these images
-    (``known_here``) effects are added that they share with others on a data set, and on a domain where it is not known.
+    ``odds`` and ``sd`` are what is expected of each, and ``sd`` counts against it: an encoder of which little is known
+    is no bet. To those that were not measured on these images (``known_here``) effects are added that they share with
+    others on a data set, and on a domain where it is not known.
     """
     generator = np.random.default_rng(seed)
     total = (odds + sd)[:, None] + np.zeros((len(cards), _N_DRAWS), dtype=np.float32)
@@ -341,7 +341,6 @@ def drawn_errors(
         )
         for row, one, fresh in zip(total, traits, new, strict=True):
             row += fresh * effects[str(one[trait])]
-    total += generator.normal(0.0, 1.0, total.shape) * (sd * new)[:, None]
     errors = 100 / (1 + np.exp(-total))
     price = [POINTS_A_DOUBLING * math.log2(card.architecture.n_parameters) for card in cards]
     priced: NDArray[np.float32] = (errors + np.array(price)[:, None]).astype(np.float32)
