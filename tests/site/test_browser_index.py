@@ -38,11 +38,6 @@ def n_marks(page: Page) -> int:
     return page.locator("#plot .marks > path:not(.interval)").count()
 
 
-def n_drawn(page: Page, encoders: list[str]) -> int:
-    """How many of these the plot can show."""
-    return page.evaluate("names => Zoo.encoders().filter(one => one.drawn && names.includes(one.id)).length", encoders)
-
-
 def sort_by(page: Page, column: str, way: str) -> None:
     """Clicks a heading until the table has that order."""
     heading = page.locator(f"table.encoders th[data-name={column}]")
@@ -138,3 +133,26 @@ def test_the_plot_answers_hover_brush_legend_and_keys(open_page: OpenPage) -> No
     page.keyboard.press("ArrowRight")
     said = page.locator("#plot output").inner_text()
     assert said.partition(",")[0] in data
+
+
+def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: OpenPage) -> None:
+    page = open_page(width=1300)
+    rows = page.evaluate("Zoo.encoders().filter(one => one.drawn)")
+    fills = {"measured here": 0, "measured by others": 0, "expected": 0}
+    for one in rows:
+        fills[one["basis"] if one["basis"] in fills else "expected"] += 1
+    assert page.locator("#plot .fills li").all_inner_texts() == [f"{words} ({n})" for words, n in fills.items()]
+    drawn = {"f": "measured here", "half": "measured by others", "hollow": "expected"}
+    for kind, words in drawn.items():
+        assert page.locator(f"#plot .marks > [class^={kind}]").count() == fills[words]
+    best = page.locator("#front a").all_text_contents()
+    named = page.locator("#plot .top").all_text_contents()
+    assert named and {*named} <= {*best} and page.locator("#plot .marks .first").count() == len(best)
+    page.locator("#plot svg[role=application]").focus()
+    page.keyboard.press("Home")
+    said = page.locator("#plot output").inner_text()
+    one = next(row for row in rows if row["id"] == said.partition(",")[0])
+    assert one["basis"] in said
+    assert one["low"] is None or f"90 % interval {one['low']:.1f} to {one['high']:.1f}" in said
+    page.locator("#axes [name=score]").select_option("100%")
+    assert page.locator("#plot .top").count() == 0 and not page.locator("#front").is_visible()

@@ -75,7 +75,7 @@ def test_errors_are_those_of_the_ranking_and_measured_ones_exact() -> None:
         assert row["basis"] == one.basis
     measured = some().entries["sup_rn50"].error("100%")  # of which ranking() would expect another
     assert data["sup_rn50"]["expected"] == measured and not data["sup_rn50"]["ranked"] and data["sup_rn50"]["drawn"]
-    assert by_name["sup_rn50"]["basis"] == "measured here, trained with ImageNet's labels"
+    assert by_name["sup_rn50"]["basis"] == "measured here, saw its labels"
 
 
 def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> None:

@@ -53,7 +53,7 @@ STEPS = (
 """Labels of ImageNet at which the slider stops, from one a class to all; the measured settings are among them."""
 START = 12_811
 """Labels with which the page begins: measured, and a usual number."""
-FRONT_GROUPS = ("best for their size", "statistically tied with one of these", "worse than a smaller one")
+FRONT_GROUPS = ("on the front", "statistically tied with the front", "worse beyond a tie")
 LISTED = 100  # encoders of the table before all are asked for
 _N_NEXT = 3  # encoders that the next command measures
 _N_BESIDE = 5  # encoders without a rank that are named
@@ -372,7 +372,7 @@ def _figure(ranked: Sequence[Ranked], contents: Contents) -> tuple[Markup, list[
         Axis("parameters", "log", "count"),
         Axis("expected error, %", "log", "percent", "low"),
         title=f"ImageNet-1K: expected error with {labels_in_words(START)} against parameters",
-        description=f"{len(front)} of {len(marks)} encoders are the best for their size.",
+        description=f"{len(front)} of {len(marks)} encoders are on the front.",
         groups=FRONT_GROUPS,
         front=True,
         by_fill=True,

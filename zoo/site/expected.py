@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..analysis.label_budget import MOST_LABELS, N_CLASSES
 from ..cards.catalogue import catalogue
 from ..choosing.expectations import Basis, Expected, Images, expected_errors
-from ..choosing.ranking import ranking
+from ..choosing.ranking import FLATTERING, ranking
 from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents, Entry
 from .drawing import Fill
@@ -72,4 +72,4 @@ def _standing(one: Expected, *, is_ranked: bool = False, is_drawn: bool = True, 
 
 
 def _short(why: str) -> str:
-    return why.partition(",")[0]
+    return "saw its labels" if why == FLATTERING else why

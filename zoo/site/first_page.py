@@ -64,6 +64,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         rows=[(entry, encoder_page(entry), _cells(entry, known.get(entry.id))) for entry in entries],
         n_encoders=len(entries),
         n_measured=sum(FILL_OF[one.basis] == "full" for one in known.values()),
+        n_known=len(known),
         n_by_others=sum(FILL_OF[one.basis] == "half" for one in known.values()),
         scores=scores,
         choices=_choices(entries),

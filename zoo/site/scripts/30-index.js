@@ -14,7 +14,7 @@ Zoo.pages.index = () => {
   const list = text => text ? text.split(",") : [];
   let choices = {}, chosen = [], kept = all, plot;
 
-  const told = one => `${one.low == null ? "" : `90 % interval ${one.low.toFixed(1)} to ${one.high.toFixed(1)}; `}${fillOf(one) === "full" ? "" : "expected: "}${[one.basis, one.note].filter(Boolean).join(", ")}`;
+  const told = one => `${one.low == null ? "" : `90 % interval ${one.low.toFixed(1)} to ${one.high.toFixed(1)}; `}rests on: ${[one.basis, one.note].filter(Boolean).join(", ")}`;
   const save = () => Zoo.state.write({ ...choices, e: chosen.join() }, defaults);
   function draw() {
     const { score, x } = axes, [field, format, kind] = xs[x.value] ?? xs.parameters, isMeasured = measured.includes(score.value) || isOther(score.value), isMonth = format === "month", isExpected = score.value === "expected";
