@@ -215,14 +215,9 @@ def first_networks(ranked: Iterable[Ranked], n: int) -> list[str]:
     """Ids of the first ``n`` encoders with different weights."""
     first: dict[str, str] = {}
     for one in ranked:
-        first.setdefault(weights_of(one.candidate.card), one.candidate.card.id)
+        url = one.candidate.card.weights.url
+        first.setdefault(one.candidate.card.id if isinstance(url, Missing) else url, one.candidate.card.id)
     return [*first.values()][:n]
-
-
-def weights_of(card: EncoderCard) -> str:
-    """What encoders with the same weights share."""
-    url = card.weights.url
-    return card.id if isinstance(url, Missing) else url
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

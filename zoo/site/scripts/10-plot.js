@@ -1,7 +1,7 @@
 /* --- plot: takes over a figure of drawing.py; hover, arrow keys, zoom by brushing, a legend that filters ---
  * Zoo.plot(figure, { points: [{id, label, href, x, y, group (1 to 8), low, high, fill ("full", "half" or "open"), beside, note}], x and y: {label, kind, format, better},
  *   groups: [names], off: [groups], zoom: [x0, x1, y0, y1] or null, selected: [ids], fills: {fill: words} for a legend of fills,
- *   front: bool, the line of the points that no other one beats, but for those beside, with names where there is room; intervals: bool,
+ *   front: bool, the line of the points that no other one beats, but for those beside, with names where there is room,
  *   onChange({off, zoom}) }) returns { update(changes) }; axes are as in drawing.py */
 Zoo.ticks = (low, high, kind, most) => {
   const places = (step, first = Math.ceil(low / step), n = Math.floor(high / step) - first + 1) => n > most ? [] : Array.from({ length: n }, (_, place) => +((first + place) * step).toPrecision(9));
@@ -23,6 +23,11 @@ Zoo.shown = (value, { format }) => {
 Zoo.marks = ["m-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z", "m-4.5,-4.5h9v9h-9z", "m0,-6l5.5,9.5h-11z", "m0,-6.2l6.2,6.2l-6.2,6.2l-6.2,-6.2z", "m0,6l5.5,-9.5h-11z",
   "m-2,-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "m-6,-2.5l6,-3.5l6,3.5v5l-6,3.5l-6,-3.5z", "m-6,-3h12v6h-12z"];
 Zoo.halves = ["m0,-5a5,5 0 0,1 0,10z", "m0,-4.5h4.5v9h-4.5z", "m0,-6l5.5,9.5h-5.5z", "m0,-6.2l6.2,6.2l-6.2,6.2z", "m0,6l5.5,-9.5h-5.5z", "m0,-6h2v4h4v4h-4v4h-2z", "m0,-6l6,3.5v5l-6,3.5z", "m0,-3h6v6h-6z"];
+/* The points that no other one beats in both directions, the best x first; those beside take no part. */
+Zoo.front = (points, x, y) => {
+  const [xWay, yWay] = [x, y].map(axis => axis.better === "high" ? -1 : 1);
+  return points.filter(one => !one.beside).sort((a, b) => xWay * (a.x - b.x) || yWay * (a.y - b.y)).reduce((kept, one) => !kept.length || yWay * one.y < yWay * kept.at(-1).y ? [...kept, one] : kept, []);
+};
 Zoo.plot = (figure, options) => {
   const { element } = Zoo, svg = (name, attributes, ...inside) => element(`svg:${name}`, attributes, ...inside), clamp = (value, low, high) => Math.max(low, Math.min(high, value));
   const path = (name, d) => svg("path", { class: name, d }), text = (words, x, y, anchor, name) => svg("text", { x, y, "text-anchor": anchor, class: name }, words);
@@ -58,7 +63,7 @@ Zoo.plot = (figure, options) => {
       if (axis === x) parts.push(path("grid", `M${at},${top}V${floor}`), text(words, at, floor + 18, "middle"));
       else parts.push(path("grid", `M${left},${at}H${right}`), text(words, left - 6, at + 4, "end"));
     }
-    const front = state.front ? frontOf(known) : [], level = one => front.includes(one) ? 3 : ["open", "half", "full"].indexOf(one.fill ?? "full");
+    const front = state.front ? Zoo.front(known, state.x, state.y) : [], level = one => front.includes(one) ? 3 : ["open", "half", "full"].indexOf(one.fill ?? "full");
     if (front.length) parts.push(path("front", front.map((one, n) => n ? `H${place(one)[0]}V${place(one)[1]}` : `M${place(one)}`).join("")));
     for (const one of [...drawn].sort((a, b) => level(a) - level(b))) {
       const at = [across(one.x), up(one.y)], chosen = selected.includes(one.id), side = at[0] > width * .7;
@@ -79,11 +84,6 @@ Zoo.plot = (figure, options) => {
     show(drawn.find(one => one.id === current?.id));
   }
   const place = ({ x, y }) => [clamp(across(x), left, right), clamp(up(y), top, floor)];
-  /* The points that no other one beats in both directions, by rising x. */
-  function frontOf(known) {
-    const [xWay, yWay] = [state.x, state.y].map(axis => axis.better === "high" ? -1 : 1);
-    return known.filter(one => !one.beside).sort((a, b) => xWay * (a.x - b.x) || yWay * (a.y - b.y)).reduce((kept, one) => !kept.length || yWay * one.y < yWay * kept.at(-1).y ? [...kept, one] : kept, []);
-  }
   /* Names of the front where they hide no other, on the side where no ranked mark is; the best first. */
   function namesOf(front) {
     const side = state.x.better === "high" ? 1 : -1, taken = front.map(place).map(([x, y]) => ({ ends: [x - 7, x + 7], foot: y + 4 }));

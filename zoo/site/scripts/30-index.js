@@ -25,14 +25,20 @@ Zoo.pages.index = () => {
     }
     const zoom = list(choices.zoom).map(Number);
     note.textContent = notes[isExpected ? "expected" : isMeasured ? "measured" : "reported"];
-    front.hidden = !isExpected || !front.querySelector("a");
     const changes = {
       points, x: { label: labelOf(x), kind, format }, groups: modes.map(words), selected: chosen,
       y: { label: `${labelOf(score)}, %`, kind: isMeasured || isExpected ? "log" : "linear", format: "percent", better: isMeasured || isExpected ? "low" : "high" },
       front: isExpected && !isMonth, fills: isExpected ? fills : {},
       off: list(choices.off).map(mode => modes.indexOf(mode) + 1), zoom: zoom.length === 4 && zoom.every(isFinite) ? zoom : null,
-      onChange({ off, zoom }) { choices.off = off.map(group => modes[group - 1]).join(); choices.zoom = zoom ? zoom.join() : ""; save(); },
+      onChange({ off, zoom }) { changes.off = off; nameBest(); choices.off = off.map(group => modes[group - 1]).join(); choices.zoom = zoom ? zoom.join() : ""; save(); },
     };
+    const nameBest = () => {
+      const best = changes.front ? Zoo.front(points.filter(one => !changes.off.includes(one.group)), changes.x, changes.y) : [], [counted, names] = front.querySelectorAll("span");
+      front.hidden = !best.length;
+      counted.textContent = best.length;
+      names.replaceChildren(...best.flatMap((one, place) => [place ? ", " : "", Zoo.element("a", { href: one.href }, one.id), ` (${Zoo.shown(one.x, changes.x)}, ${Zoo.shown(one.y, changes.y)} %)`]));
+    };
+    nameBest();
     if (plot) plot.update(changes); else plot = Zoo.plot(figure, changes);
   }
   function filter() {
