@@ -13,7 +13,9 @@ Measured everything means that the probe of ``zoo choose`` is trained on all lab
 every contender. The regret is the error, measured so, of the contender that is chosen less that of the best one. A
 race is run twice: with images that cost the same for all, and with the seconds that an image takes each encoder. Its
 cost is a share of everything, of images and of seconds; seconds are those of the processor for featurising, and for
-the race's own work and its probes. Beside it stand the regret of each score alone, which featurises all labelled images
+the race's own work and its probes. Each race is run again with what was known before: expected errors of real
+encoders (little is known of most of the pocket), and of planted ones their log odds with an error of half a log odd.
+Beside it stand the regret of each score alone, which featurises all labelled images
 of all contenders, that of the encoder with the best published accuracy on ImageNet (the pocket has none and comes
 behind), and that of a random pick.
 
@@ -39,11 +41,14 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 import measure_scores as kept
 
+from zoo.cards.catalogue import catalogue
+from zoo.choosing.expectations import expected_errors
 from zoo.choosing.judging import Task, logistic_probe
-from zoo.choosing.racing import Plan, Race, race
+from zoo.choosing.racing import Plan, Prior, Race, race
 from zoo.evaluation.evaluating import evaluations_folder
 
 N_PLANTED, N_TEST, N_CLASSES, DIM = 24, 2_000, 10, 32
+KNOWN = 0.5  # log odds: the standard deviation of what was known before of planted contenders, as of real ones
 LEVEL = 0.05
 ALIKE = {"planted": 1, "planted-ties": 8}  # contenders that are equally good
 ON_IMAGENET = {"sup_efficientnet_lite0": 75.1, "sup_efficientnet_lite1": 76.7}  # top-1, by the authors' README
@@ -63,6 +68,7 @@ class Case:
     seconds_an_image: dict[str, float]
     probe_seconds: dict[str, float]
     seed: int
+    priors: dict[str, Prior] = field(default_factory=dict)  # what was known before
 
     @property
     def wrong(self) -> Any:
@@ -116,7 +122,7 @@ class Tally:
         )
 
 
-def raced(case: Case, plan: Plan, *, in_seconds: bool) -> tuple[Race, float, float]:
+def raced(case: Case, plan: Plan, *, in_seconds: bool, knows: bool) -> tuple[Race, float, float]:
     """A race, and its seconds and those of everything, of the processor: featurising, probes and the race itself."""
     contenders = [
         Known(name, case.seconds_an_image[name] if in_seconds else 1.0, {"train": x, "val": x_test})
@@ -134,7 +140,7 @@ def raced(case: Case, plan: Plan, *, in_seconds: bool) -> tuple[Race, float, flo
         return lambda features, rows_test: predicted[rows_test]
 
     begun = time.process_time()
-    found = race(contenders, task, plan, probe=probe)
+    found = race(contenders, task, plan, probe=probe, priors=case.priors if knows else None)
     own = time.process_time() - begun + sum(remembered)
     n = len(case.y_train) + len(case.y_test)
     spent = sum(found.images[name] * case.seconds_an_image[name] for name in case.names) + own
@@ -142,9 +148,9 @@ def raced(case: Case, plan: Plan, *, in_seconds: bool) -> tuple[Race, float, flo
     return found, spent, everything
 
 
-def outcome(case: Case, plan: Plan, *, in_seconds: bool) -> Tally:
+def outcome(case: Case, plan: Plan, *, in_seconds: bool, knows: bool) -> Tally:
     """The regret, costs and ties of one race."""
-    found, spent, everything = raced(case, plan, in_seconds=in_seconds)
+    found, spent, everything = raced(case, plan, in_seconds=in_seconds, knows=knows)
     chosen = case.names.index(found.leader.name)
     verdicts = {standing.name: standing.verdict for standing in found.standings}
     alike = [name for place, name in enumerate(case.names) if place != chosen and not told_apart(case, place, chosen)]
@@ -198,7 +204,12 @@ def planted(kind: str, budget: int, seed: int) -> Case:
         predict = logistic_probe(task, seed=seed, device="cpu")("", np.arange(len(y_train)), parts[number][0], y_train)
         predicted.append(predict(parts[number][1], np.arange(N_TEST)))
         taken.append(time.process_time() - begun)
+    shares = [np.mean(one != y_test) for one in predicted]
+    odds = np.log([(share * N_TEST + 0.5) / (N_TEST - share * N_TEST + 0.5) for share in shares])
     return Case(
+        priors=dict(
+            zip(names, [(float(one), KNOWN) for one in odds + random.normal(0, KNOWN, len(odds))], strict=True)
+        ),
         names=names,
         x_train=tuple(parts[number][0] for number in order),
         x_test=tuple(parts[number][1] for number in order),
@@ -216,7 +227,10 @@ def real(features: dict[str, kept.Cached], cell: kept.Cell, scratch: Path, speed
     found, first = kept.measured(scratch, cell), next(iter(features.values()))
     rows = kept.labelled_rows(first.y_train, cell)
     seconds = kept.seconds_of((cell[0], cell[1], 0), features, scratch)
+    cards = {name: catalogue()[name] for name in features}
+    expected = expected_errors(cards, len(rows), len(np.unique(first.y_train)))
     return Case(
+        priors={name: (one.odds, one.new_sd) for name, one in expected.items()},
         names=tuple(features),
         x_train=tuple(one.x_train[rows] for one in features.values()),
         x_test=tuple(one.x_test for one in features.values()),
@@ -244,10 +258,15 @@ def tabled(title: str, cases: Iterator[tuple[Case, dict[str, list[float]]]], pla
     tallies: dict[str, Tally] = {}
     for case, scores in cases:
         seeded = replace(plan, seed=case.seed)
-        for name, in_seconds in (("race, images cost the same", False), ("race, by seconds", True)):
+        for name, in_seconds, knows in (
+            ("race, images cost the same", False, False),
+            ("the same, with what was known", False, True),
+            ("race, by seconds", True, False),
+            ("the same by seconds", True, True),
+        ):
             if in_seconds and len(set(case.seconds_an_image.values())) == 1:
                 continue
-            tallies.setdefault(name, Tally()).add(outcome(case, seeded, in_seconds=in_seconds))
+            tallies.setdefault(name, Tally()).add(outcome(case, seeded, in_seconds=in_seconds, knows=knows))
         n, n_all = len(case.y_train), len(case.y_train) + len(case.y_test)
         for name, values in scores.items():
             one = tallies.setdefault(name, Tally())

@@ -31,6 +31,7 @@ from zoo.analysis.expected_error import (
     FEW_SHOT,
     MEASURED,
     SLOPES,
+    TASK_SD,
     ZERO_SHOT,
     LeftOut,
     Model,
@@ -173,6 +174,11 @@ class Bench:
                 found[limit] = [some[i].card.id for i in greedy(drawn, some, N_SHORT)]
         return found
 
+    def rescaled(self, covariance: np.ndarray, scale: float) -> np.ndarray:
+        """The covariance of one task as if its encoders differed as far as elsewhere."""
+        noise = self.model.effects.noise[FEW_SHOT] ** 2 * np.eye(len(covariance))
+        return (covariance - noise - TASK_SD**2) / scale**2 + noise + TASK_SD**2
+
     def level(self, rows: Sequence[int], mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Predictions of one task, given the mean of its log odds."""
         ones = np.full(len(rows), 1 / len(rows))
@@ -188,7 +194,9 @@ class Bench:
             mean, covariance = left.predict(block)
             at = [place for place, i in enumerate(block) if self.known[i].protocol == FEW_SHOT]
             rows = [block[place] for place in at]
-            mean, covariance = self.level(rows, mean[at], covariance[np.ix_(at, at)])
+            scale = self.model.effects.scale.get((dataset, FEW_SHOT), 1.0)  # which is not known of a new data set
+            mean, covariance = mean[at] / scale, self.rescaled(covariance[np.ix_(at, at)], scale)
+            mean, covariance = self.level(rows, mean, covariance)
             names = [self.known[i].encoder for i in rows]
             score.add_errors(self.left.y[rows], mean, np.sqrt(np.diag(covariance)))
             score.taus.append(kendalltau(mean, self.left.y[rows]).statistic)

@@ -15,6 +15,7 @@ import argparse
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def fitted(known: list[Observation]) -> Effects:
     return model.effects
 
 
-def difficulties(model: Model) -> tuple[dict[str, dict[str, object]], float]:
+def difficulties(model: Model) -> tuple[dict[str, dict[str, Any]], float]:
     """Of data sets, domains and overall, with 16 labels a class; and how they change with labels."""
     tasks = model.difficulties()
     own = sorted((labels, odds) for (name, protocol, labels), odds in tasks.items() if protocol == MEASURED)
@@ -68,18 +69,28 @@ def difficulties(model: Model) -> tuple[dict[str, dict[str, object]], float]:
     for (name, protocol, labels), odds in tasks.items():
         if protocol.startswith("linear") and name not in few and name != IMAGENET:
             others[name].append(odds + slope * (at - labels))
-    found: dict[str, dict[str, object]] = {name: {"odds": odds, "sd": 0.1, "n": 1} for name, odds in few.items()} | {
-        name: {"odds": float(np.mean(some)), "sd": 0.3, "n": 1} for name, some in others.items()
+    scales = model.effects.scale
+    of_probes: dict[str, list[float]] = defaultdict(list)
+    for (name, protocol), scale in scales.items():
+        if protocol.startswith("linear"):
+            of_probes[name].append(scale)
+    found: dict[str, dict[str, Any]] = {
+        name: {"odds": odds, "sd": 0.1, "n": 1, "scale": scales[name, FEW_SHOT]} for name, odds in few.items()
     }
+    for name, some in others.items():
+        scale = float(np.mean(of_probes[name]))
+        found[name] = {"odds": float(np.mean(some)), "sd": 0.3, "n": 1, "scale": scale}
     by_domain: dict[str, list[float]] = defaultdict(list)
     for name, one in found.items():
-        by_domain[datasets()[name].domain].append(float(str(one["odds"])))
+        by_domain[datasets()[name].domain].append(one["odds"])
     everything = [odds for some in by_domain.values() for odds in some]
     apart = float(np.std(everything, ddof=1))
     for domain, some in by_domain.items():
         sd = float(np.std(some, ddof=1)) if len(some) > 3 else apart
-        found[domain] = {"odds": float(np.mean(some)), "sd": sd, "n": len(some)}
-    found["overall"] = {"odds": float(np.mean(everything)), "sd": apart, "n": len(everything)}
+        own = [one["scale"] for name, one in found.items() if name in datasets() and datasets()[name].domain == domain]
+        found[domain] = {"odds": float(np.mean(some)), "sd": sd, "n": len(some), "scale": float(np.mean(own))}
+    found["overall"] = {"odds": float(np.mean(everything)), "sd": apart, "n": len(everything), "scale": 1.0}
+    found[IMAGENET]["scale"] = scales[IMAGENET, MEASURED]
     found[IMAGENET]["by_labels"] = [[round(place, 4), round(odds, 3)] for place, odds in own]
     return found, slope
 
@@ -109,7 +120,6 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
     found, slope = difficulties(model)
     lines = ["# Written by scripts/expect_errors.py; natural log odds of errors, see zoo.analysis.expected_error.", ""]
     lines += [f"n_observations = {len(known)}", f"n_encoders = {len({one.encoder for one in known})}"]
-    lines += [f"scale = {effects.scale[MEASURED]:.4f}  # of probes measured here, beside few-shot ones"]
     lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
     by_trait: dict[str, list[str]] = defaultdict(list)
     for (trait, scope), sd in effects.sd.items():
@@ -124,15 +134,15 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
         *(f'"{name}" = {sd:.4f}' for name, sd in effects.noise.items()),
         "",
     ]
-    lines += [
-        "[scales]  # how far encoders differ, by protocol",
-        *(f'"{name}" = {one:.4f}' for name, one in effects.scale.items()),
-        "",
-    ]
+    for protocol in dict.fromkeys(protocol for _, protocol in effects.scale):
+        lines.append(f'[scales."{protocol}"]  # how far encoders differ on a data set')
+        lines += [f'"{name}" = {one:.4f}' for (name, of), one in effects.scale.items() if of == protocol]
+        lines.append("")
     lines += ["[difficulty]  # with 16 labels a class, by data set and domain"]
     for name, one in found.items():
         more = f", by_labels = {one['by_labels']}" if "by_labels" in one else ""
-        lines.append(f'"{name}" = {{ odds = {one["odds"]:.3f}, sd = {one["sd"]:.3f}, n = {one["n"]}{more} }}')
+        numbers = f"odds = {one['odds']:.3f}, sd = {one['sd']:.3f}, scale = {one['scale']:.3f}, n = {one['n']}"
+        lines.append(f'"{name}" = {{ {numbers}{more} }}')
     (RESULTS / "expected.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

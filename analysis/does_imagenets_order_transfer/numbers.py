@@ -90,7 +90,7 @@ def read() -> Numbers:
     facts = {
         "parameters": [card.architecture.n_parameters for card in cards],
         "commercial": [card.commercial_use == "yes" for card in cards],
-        "language": [card.objective.mode == "language_supervised" or card.objective.name == "clip" for card in cards],
+        "language": [card.saw_texts for card in cards],
         "family": [card.family for card in cards],
         "data": [card.pretraining.image_sets for card in cards],
     }

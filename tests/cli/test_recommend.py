@@ -12,6 +12,7 @@ from click import BadParameter, Context, Option
 
 from tests.card_text import VALID
 from tests.cli_runner import document, names, run
+from tests.each import for_each
 from tests.reported_rows import reported_text
 from zoo.analysis.label_budget import imagenet_budget, predict_error
 from zoo.cards.catalogue import catalogue
@@ -30,6 +31,7 @@ from zoo.results.values import SETTINGS
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 ALL = ("--top", "500")
+MEASURED = ("recommend", "--measured", "--labels")
 MINE = "tiny_vitS16"
 XRAYS = ("--classes", "2", "--labels", "5000", "--max-memory", "8GB", "--licence", "commercial")
 
@@ -62,7 +64,7 @@ def measure_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[d
 
 
 def test_the_rank_is_by_the_predicted_error_of_every_self_supervised_encoder() -> None:
-    ranked = document("recommend", "--labels", "20000", *ALL)["encoders"]
+    ranked = document(*MEASURED, "20000", *ALL)["encoders"]
     expected = {}
     for encoder, summary in summaries().items():
         curve = {
@@ -95,20 +97,20 @@ def test_an_encoder_without_a_curve_takes_no_rank(measure_mine: Callable[..., No
         ({"1%": 12, "5-shot": 13, "3-shot": 14}, "20k", "not measured with as many labels"),
     ):
         measure_mine(errors)
-        found = document("recommend", "--labels", labels, *ALL)
+        found = document(*MEASURED, labels, *ALL)
         assert MINE not in [record["encoder"] for record in found["encoders"]]
         assert {"reason": reason, "n": 1, "names": [MINE]} in found["left_out"]
 
 
 def test_filters_keep_only_what_was_asked_for() -> None:
     options = ("--max-parameters", "30M", "--max-dim", "768", "--licence", "permissive")
-    found = document("recommend", "--labels", "5000", *options, *ALL)
+    found = document(*MEASURED, "5000", *options, *ALL)
     assert found["encoders"]
     for record in found["encoders"]:
         assert record["n_parameters"] <= 30_000_000 and record["z_dim"] <= 768
         assert {record["licence"], record["licence_code"]} <= set(PERMISSIVE)
     removed = sum(left["n"] for left in found["left_out"])
-    assert removed + len(found["encoders"]) == len(document("recommend", "--labels", "5000", *ALL)["encoders"]) + 1
+    assert removed + len(found["encoders"]) == len(document(*MEASURED, "5000", *ALL)["encoders"]) + 1
 
 
 def test_a_filter_asks_for_what_licences_and_facts_allow() -> None:
@@ -119,7 +121,7 @@ def test_a_filter_asks_for_what_licences_and_facts_allow() -> None:
         ("--where", 'commercial_use == "no" and z_dim < 1000', "commercial_use", {"no"}),
         ("--access", "open", "availability", {"open"}),
     ):
-        found = document("recommend", "--labels", "5000", option, wanted, *ALL)["encoders"]
+        found = document(*MEASURED, "5000", option, wanted, *ALL)["encoders"]
         assert found and {record[name] for record in found} <= allowed
 
 
@@ -140,13 +142,13 @@ def test_what_cannot_be_answered_is_one_sentence() -> None:
 
 
 def test_wrong_measurements_are_left_out_and_doubtful_ones_marked() -> None:
-    assert WRONG not in names("recommend", "--labels", "5000", *ALL)
-    assert WRONG in names("recommend", "--labels", "5000", "--include-wrong", *ALL)
-    assert "1 (measured wrongly, see --include-wrong)" in run("recommend", "--labels", "5000").stderr
+    assert WRONG not in names(*MEASURED, "5000", *ALL)
+    assert WRONG in names(*MEASURED, "5000", "--include-wrong", *ALL)
+    assert "1 (measured wrongly, see --include-wrong)" in run(*MEASURED, "5000").stderr
     doubtful = "openclip_vitH14_extractPred"
-    result = run("recommend", "--labels", "20000")
+    result = run(*MEASURED, "20000")
     assert f"{doubtful} ! " in result.stdout and "!  doubtful" in result.stderr
-    assert f"!  {doubtful} (suspicious): " in run("recommend", "--labels", "20000", "-v").stderr
+    assert f"!  {doubtful} (suspicious): " in run(*MEASURED, "20000", "-v").stderr
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_wrong_measurements_are_left_out_and_doubtful_ones_marked() -> None:
     ],
 )
 def test_ranks_have_intervals_probabilities_and_ties_and_their_origin_is_said(labels: str, said: list[str]) -> None:
-    found = document("recommend", "--labels", labels, *ALL)
+    found = document(*MEASURED, labels, *ALL)
     records = found["encoders"]
     assert sum(record["probability_best"] for record in records) == pytest.approx(1)
     for record in records:
@@ -166,13 +168,13 @@ def test_ranks_have_intervals_probabilities_and_ties_and_their_origin_is_said(la
         assert record["rank_interval"][0] <= record["rank_interval"][1] <= len(records)
     ties = [record for record in records if record["ties_with_first"]]
     assert len(ties) == found["n_ties_with_first"] > 1 and ties[0] is records[0]
-    brief = run("recommend", "--labels", labels, *ALL)
+    brief = run(*MEASURED, labels, *ALL)
     assert f"Ties: {len(ties)} encoders" in brief.stderr
     low, high = records[0]["rank_interval"]
     lines = brief.stdout.splitlines()
     assert next(line.split()[0] for line in lines if f" {records[0]['encoder']}" in line) == f"{low}-{high}"
     assert len(brief.stderr.splitlines()) <= 6 and "--verbose" in brief.stderr  # five notes and the next command
-    everything = run("recommend", "--labels", labels, *ALL, "-v").stderr
+    everything = run(*MEASURED, labels, *ALL, "-v").stderr
     assert [part for part in said if part not in everything] == []
 
 
@@ -194,17 +196,17 @@ def test_labels_are_translated_by_labels_a_class() -> None:
 
 
 def test_the_order_is_that_of_as_many_labels_a_class_and_that_is_said() -> None:
-    assert names("recommend", "--labels", "2000", "--classes", "20") == names("recommend", "--labels", "100k")
-    asked = document("recommend", *XRAYS)["asked"]
+    assert names(*MEASURED, "2000", "--classes", "20") == names(*MEASURED, "100k")
+    asked = document("recommend", "--measured", *XRAYS)["asked"]
     assert (asked["n_labels"], asked["n_classes"], asked["labels_per_class"]) == (5_000, 2, 2_500.0)
     assert (asked["imagenet_labels"], asked["is_capped"], asked["ranked_by"]) == (1_281_167, True, "expected error")
-    assert all(sentence in run("recommend", *XRAYS, "-v").stderr for sentence in asked["translation"])
-    found = document("recommend", "--labels", "5000", "--top", "1")
+    assert all(sentence in run("recommend", "--measured", *XRAYS, "-v").stderr for sentence in asked["translation"])
+    found = document(*MEASURED, "5000", "--top", "1")
     assert found["asked"] is None and "memory_bytes" not in found["encoders"][0]
 
 
 def test_memory_is_computed_and_limited() -> None:
-    found = document("recommend", *XRAYS, "--top", "200")
+    found = document("recommend", "--measured", *XRAYS, "--top", "200")
     cards = catalogue()
     for record in found["encoders"]:
         cost = cost_of(cards[record["encoder"]])
@@ -214,13 +216,23 @@ def test_memory_is_computed_and_limited() -> None:
     (left_out,) = (part for part in found["left_out"] if part["reason"] == "--max-memory 8GB")
     costs = [cost_of(cards[name]) for name in left_out["names"]]
     assert all(cost is not None and memory_bytes(cost, 64) > 8 * 10**9 for cost in costs)
-    asked = ("recommend", "--labels", "5000", "--max-memory", "2GB", *ALL)
+    asked = (*MEASURED, "5000", "--max-memory", "2GB", *ALL)
     assert set(names(*asked)) < set(names(*asked, "--batch-size", "1"))
     assert set(names(*asked)) < set(names(*asked, "--device", "cpu"))
 
 
 def test_images_a_second_are_shown_on_a_named_device_and_the_next_command_runs_here() -> None:
-    asked = ("recommend", "--labels", "20k", "--device", "RTX 4090", "--min-images-per-second", "1000", *ALL)
+    asked = (
+        "recommend",
+        "--measured",
+        "--labels",
+        "20k",
+        "--device",
+        "RTX 4090",
+        "--min-images-per-second",
+        "1000",
+        *ALL,
+    )
     found = document(*asked)
     kinds = {one["images_per_second_is"] for one in found["encoders"]}
     assert kinds == {"measured", "expected"} and min(one["images_per_second"] for one in found["encoders"]) >= 1000
@@ -232,18 +244,18 @@ def test_images_a_second_are_shown_on_a_named_device_and_the_next_command_runs_h
     table = run(*asked).stdout
     assert "img/s" in table and " ~" in table
     assert spelled(Constraints(device="RTX 4090")) == ["--device", "'RTX 4090'"]
-    plain = document("recommend", "--labels", "20k", "--device", "cuda", "--top", "1")["encoders"][0]
+    plain = document(*MEASURED, "20k", "--device", "cuda", "--top", "1")["encoders"][0]
     assert "memory_bytes" in plain and "images_per_second" not in plain
 
 
 def test_the_last_line_measures_three_networks_on_the_users_images() -> None:
-    command = document("recommend", *XRAYS)["next"]
-    assert run("recommend", *XRAYS).stderr.splitlines()[-1] == f"next, on your images: {command}"
+    command = document("recommend", "--measured", *XRAYS)["next"]
+    assert run("recommend", "--measured", *XRAYS).stderr.splitlines()[-1] == f"next, on your images: {command}"
     words = shlex.split(command)
     assert words[:4] == ["zoo", "choose", "IMAGES", "--encoders"]
     first = words[4].split(",")
     assert len({catalogue()[name].weights.url for name in first}) == 3
-    assert first[0] == names("recommend", *XRAYS)[0]
+    assert first[0] == names("recommend", "--measured", *XRAYS)[0]
     assert words[5:] == ["--licence", "commercial", "--max-memory", "8GB"]
     asked = Constraints(where="access == 'open'", device="cpu", batch_size=8, min_images_per_second=2.5)
     assert shlex.split(" ".join(spelled(asked))) == [
@@ -266,14 +278,14 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reported_numbers_rank_only_if_they_are_asked_for(reports: None) -> None:
-    measured = document("recommend", "--labels", "1281167", *ALL)
+    measured = document(*MEASURED, "1281167", *ALL)
     assert MINE not in [record["encoder"] for record in measured["encoders"]]
     assert measured["not_measured"]["reported"]["reported-linear"][0]["encoder"] == MINE
     known, cards = summaries(), catalogue()
     others = [card for encoder, card in cards.items() if encoder not in known and card.weights.availability != "gone"]
     n = sum(card.objective.mode not in ("supervised", "initialized") for card in others)
     assert measured["not_measured"]["n"] == n
-    assert f"{n} not measured" in run("recommend", "--labels", "1281167").stderr
+    assert f"{n} not measured" in run(*MEASURED, "1281167").stderr
     told = document("recommend", "--by", "reported-linear", *ALL)
     assert (told["encoders"][0]["encoder"], told["encoders"][0]["error_measured"]) == (MINE, None)
     values = [record["reported"]["value"] for record in told["encoders"]]
@@ -287,3 +299,63 @@ def test_a_ranking_by_reported_numbers_says_what_they_are_worth(reports: None) -
     assert "is not known" in run("recommend", "--by", "reported-attentive").stderr
     small = document("recommend", "--by", "reported-linear", "--max-parameters", "30M", *ALL)["encoders"]
     assert small and all(record["n_parameters"] <= 30e6 for record in small)
+
+
+def test_all_encoders_that_may_be_used_are_ranked_by_the_error_to_expect() -> None:
+    found = document("recommend", *XRAYS, *ALL)
+    errors = [one["error"] for one in found["encoders"]]
+    assert errors == sorted(errors) and len(errors) == found["n_candidates"] > 300
+    assert [one["rank"] for one in found["encoders"]] == [*range(1, len(errors) + 1)]
+    bases = {one["rests_on"] for one in found["encoders"]}
+    assert bases == {"measured here", "measured by others", "reported", "kin"}
+    assert all(one["interval"][0] < one["error"] < one["interval"][1] for one in found["encoders"])
+    assert all(one["commercial_use"] == "yes" and one["memory_bytes"] <= 8e9 for one in found["encoders"])
+    assert any(one["reason"].startswith("trained with ImageNet's labels") for one in found["left_out"])
+    ties = [one["ties_with_first"] for one in found["encoders"]]
+    assert ties[0] and sum(ties) == found["n_ties_with_first"] < len(ties)
+    cards = catalogue()
+    assert not any(cards[one["encoder"]].saw_labels for one in found["encoders"])
+    released = max(str(cards[one["encoder"]].released) for one in found["encoders"][:5])
+    assert released >= "2024"  # the answer is of today
+
+
+def test_what_was_measured_here_keeps_its_error_among_all() -> None:
+    measured = {one["encoder"]: one for one in document(*MEASURED, "20k", *ALL)["encoders"]}
+    everyone = document("recommend", "--labels", "20k", "--top", "1500")["encoders"]
+    here = {one["encoder"]: one["error"] for one in everyone if one["rests_on"] == "measured here"}
+    assert len(here) > 150
+    assert all(here[name] == pytest.approx(measured[name]["error"]) for name in here if name in measured)
+
+
+def test_the_kind_of_images_changes_the_order_and_who_is_ranked() -> None:
+    asked = ("recommend", "--classes", "4", "--labels", "2000", "--top", "1500")
+    order = {kind: names(*asked, "--domain", kind) for kind in ("pathology", "natural")}
+    special = {name for name, card in catalogue().items() if str(card.pretraining.domain).startswith("pathology")}
+    assert not special & set(order["natural"]) and special & set(order["pathology"][:10])
+    beside = document(*asked, "--domain", "natural")["beside"]
+    assert special & {one["encoder"] for one in beside if one["why"] == "for pathology H&E images"}
+    like = document("recommend", "--labels", "160", "--like", "vtab/eurosat")
+    assert like["images"]["dataset"] == "eurosat" and like["n_classes"] == 10
+    assert any(one["why"] == "gated" for one in like["beside"])
+
+
+@for_each(
+    [
+        ("--labels 500 --like eurosatt", "did you mean eurosat"),
+        ("--labels 500 --classes 2 --domain x-rays", "There are natural"),
+        ("--labels 500 --domain satellite", "Missing option '--classes'"),
+        ("--labels 500 --like svhn", "--domain digits"),
+        ("--labels 5k --like eurosat --measured", "on ImageNet-1K"),
+        ("--labels 5k --include-wrong", "--measured can"),
+        ("--labels 3 --classes 4", "3 labels of 4 classes"),
+    ],
+    name=lambda case: case[0],
+    arguments=2,
+)
+def test_images_that_nobody_measured_are_refused_in_one_sentence(options: str, said: str) -> None:
+    assert said in " ".join(run("recommend", *options.split(), code=2).stderr.split())
+
+
+def test_limits_that_nobody_passes_name_the_nearest() -> None:
+    result = run("recommend", "--labels", "20k", "--max-parameters", "100k", code=1)
+    assert "the nearest: " in result.stderr

@@ -46,7 +46,7 @@ def test_unknown_names_are_refused_with_what_there_is() -> None:
     with pytest.raises(UnknownName, match="'eurosatt'; did you mean eurosat"):
         dataset_named("eurosatt")
     assert domain_named("Satellite") == "satellite"
-    with pytest.raises(UnknownName, match="There are natural, drawings, fine-grained"):
+    with pytest.raises(UnknownName, match="There are natural, drawings, thumbnails"):
         domain_named("cats")
 
 
@@ -96,6 +96,11 @@ def test_origins_that_differ_contradict_each_other_and_doubtful_numbers_do_not()
 
 WRONG = [
     ("encoder", "clip_vitB61", "'encoder': found 'clip_vitB61', expected the id of a card; near are: 'clip_vitB16'"),
+    (
+        "encoder",
+        "dino_vitS16",
+        "'protocol': found 'reported-zero-shot', expected a protocol of features, for the card of",
+    ),
     ("protocol", "reported-zero", "'protocol': found 'reported-zero', expected a protocol of reported numbers"),
 ]
 

@@ -54,11 +54,12 @@ EFFECTS: tuple[tuple[str, str], ...] = (
 )
 """Effects, as trait and scope; "texts" are those of zero-shot numbers on a data set."""
 
-_TASK_SD = 2.0  # log odds, of difficulties; wide
+TASK_SD = 2.0
+"""Log odds, of difficulties; wide."""
 _PRIOR_SD = 0.1  # log odds, about which standard deviations of effects are drawn
 _PRIOR_WIDTH = 1.5  # natural logarithm of a standard deviation
 _NOISE, _NOISE_WIDTH = 0.17, 0.4  # the same of noises
-_SCALE_WIDTH = 0.1  # natural logarithm of a scale: log odds of errors on the same images differ alike
+_SCALE_WIDTH = 0.3  # natural logarithm of a scale, about 1
 _NEAR_0 = 0.002  # errors are kept so far from 0 and 1
 _REFERENCE_LABELS = 30  # a class, at which effects of labels are 0
 _MANY_LABELS = 1_000  # a class, where an origin uses all and does not say how many
@@ -171,11 +172,6 @@ def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
 
 # --- what encoders have in common ------------------------------------------------------------------------------------
 
-_LANGUAGE = {
-    "clip", "siglip", "openvision", "metaclip", "metaclip2", "mobileclip", "evaclip", "clipa", "perception_encoder",
-    "tips", "slip",
-}  # fmt: skip
-
 
 def traits_of(card: EncoderCard) -> dict[str, str | float]:
     """The traits of an encoder; what is not known is shared with no other."""
@@ -184,7 +180,7 @@ def traits_of(card: EncoderCard) -> dict[str, str | float]:
         return card.id if isinstance(value, Missing) else str(value)
 
     mode = card.objective.mode
-    if mode == "language_supervised" or card.objective.name in _LANGUAGE:
+    if card.saw_texts:
         supervision = "texts"
     elif mode in ("supervised", "weakly_supervised") or card.saw_labels:
         supervision = "labels"
@@ -247,11 +243,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """The estimated sizes: standard deviations in log odds, scales of protocols beside few-shot probes."""
+    """The estimated sizes: standard deviations in log odds, and scales of data sets by protocols."""
 
     sd: dict[tuple[str, str], float]  # by effect
     noise: dict[str, float]  # by protocol
-    scale: dict[str, float]  # by protocol: how far encoders differ by it
+    scale: dict[tuple[str, str], float]  # by data set and protocol: how far encoders differ there; 1 unless given
+
+    def scales_of(self, known: Sequence[Observation]) -> Floats:
+        """Of observations, (observations,)."""
+        return np.array([self.scale.get((one.dataset, one.protocol), 1.0) for one in known])
 
 
 class Model:
@@ -300,19 +300,21 @@ class Model:
         design, y = self.design(self.known), np.array([log_odds(one.error) for one in self.known])
         protocols = sorted({one.protocol for one in self.known})
         place = np.array([protocols.index(one.protocol) for one in self.known])
-        parts = [design.covariance(effect, design) for effect in EFFECTS]
         parts = [
-            one if effect[0] in SLOPES else one.astype(np.uint8) for effect, one in zip(EFFECTS, parts, strict=True)
+            one if trait in SLOPES or scope == "labels" else one.astype(np.uint8)  # 0 and 1
+            for trait, scope in EFFECTS
+            for one in [design.covariance((trait, scope), design)]
         ]
         is_latent = [scope != "texts" for _, scope in EFFECTS]
-        tasks = _TASK_SD**2 * _same([one.task for one in self.known])
-        n, p = len(EFFECTS), len(protocols)
-        centre = np.concatenate([np.full(n, 2 * math.log(_PRIOR_SD)), np.full(p, 2 * math.log(_NOISE)), np.zeros(p)])
-        width = np.concatenate([np.full(n, 2 * _PRIOR_WIDTH), np.full(p, 2 * _NOISE_WIDTH), np.full(p, _SCALE_WIDTH)])
-        reference = n + p + protocols.index(FEW_SHOT)
+        tasks = TASK_SD**2 * _same([one.task for one in self.known])
+        scaled_by = sorted({(one.dataset, one.protocol) for one in self.known})
+        of_scale = np.array([scaled_by.index((one.dataset, one.protocol)) for one in self.known])
+        n, p, q = len(EFFECTS), len(protocols), len(scaled_by)
+        centre = np.concatenate([np.full(n, 2 * math.log(_PRIOR_SD)), np.full(p, 2 * math.log(_NOISE)), np.zeros(q)])
+        width = np.concatenate([np.full(n, 2 * _PRIOR_WIDTH), np.full(p, 2 * _NOISE_WIDTH), np.full(q, _SCALE_WIDTH)])
 
         def loss(x: Floats) -> tuple[float, Floats]:
-            variance, noise, scale = np.exp(x[:n]), np.exp(x[n : n + p])[place], np.exp(x[n + p :])[place]
+            variance, noise, scale = np.exp(x[:n]), np.exp(x[n : n + p])[place], np.exp(x[n + p :])[of_scale]
             latent, others = np.zeros_like(tasks), tasks.copy()
             for one, v, covariance in zip(is_latent, variance, parts, strict=True):
                 into = latent if one else others
@@ -329,37 +331,36 @@ class Model:
                 gradient[i] = variance[i] * np.vdot(scaled if one else slope, covariance)
             by_row, by_scale = np.diag(slope) * noise, 2 * (scaled * latent).sum(axis=1)
             gradient[n : n + p] = np.bincount(place, by_row, p)
-            gradient[n + p :] = np.bincount(place, by_scale, p)
+            gradient[n + p :] = np.bincount(of_scale, by_scale, q)
             away = (x - centre) / width
             gradient += away / width
-            gradient[reference] = 0.0
             say(f"{value + 0.5 * away @ away:.1f}")
             return float(value + 0.5 * away @ away), gradient
 
-        bounds = [(-14, 1)] * n + [(-7, 1)] * p + [(-1.5, 1.5)] * p
+        bounds = [(-14, 1)] * n + [(-7, 1)] * p + [(-1.5, 1.5)] * q
         start = centre.copy()
         if self.effects.sd:  # from where an earlier fit stopped
             start[:n] = [2 * math.log(self.effects.sd[effect]) for effect in EFFECTS]
             start[n : n + p] = [2 * math.log(self.effects.noise[name]) for name in protocols]
-            start[n + p :] = [math.log(self.effects.scale[name]) for name in protocols]
+            start[n + p :] = [math.log(self.effects.scale.get(name, 1.0)) for name in scaled_by]
         x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": n_steps}).x
         sds, noises = np.exp(x[: n + p] / 2)[:n], np.exp(x[: n + p] / 2)[n:]
         self.effects = Effects(
             dict(zip(EFFECTS, map(float, sds), strict=True)),
             dict(zip(protocols, map(float, noises), strict=True)),
-            dict(zip(protocols, map(float, np.exp(x[n + p :])), strict=True)),
+            dict(zip(scaled_by, map(float, np.exp(x[n + p :])), strict=True)),
         )
 
     def covariance(self, known: Sequence[Observation]) -> Floats:
         """Of observations: effects, difficulties and noise, (observations, observations)."""
         design = self.design(known)
         latent = self._latent(design, design)
-        scale = np.array([self.effects.scale[one.protocol] for one in known])
+        scale = self.effects.scales_of(known)
         latent *= np.outer(scale, scale)
         for effect, sd in self.effects.sd.items():
             if effect[1] == "texts":
                 latent += sd**2 * design.covariance(effect, design)
-        latent += _TASK_SD**2 * _same([one.task for one in known])
+        latent += TASK_SD**2 * _same([one.task for one in known])
         latent[np.diag_indices(len(known))] += [self.effects.noise[one.protocol] ** 2 for one in known]
         return latent
 
@@ -390,7 +391,7 @@ class Model:
         """The difficulty of every task, in log odds: its residual mean, shrunk towards nothing."""
         added: dict[tuple[str, str, float], float] = {}
         for one, weight in zip(self.known, self.solved.weights, strict=True):
-            added[one.task] = added.get(one.task, 0.0) + _TASK_SD**2 * float(weight)
+            added[one.task] = added.get(one.task, 0.0) + TASK_SD**2 * float(weight)
         return added
 
     def _prior(self, design: _Design, *, only_labels: bool) -> Floats:
@@ -415,7 +416,7 @@ class Model:
         covariance = self.covariance(self.known)
         factor = cho_factor(covariance, lower=True, overwrite_a=True)
         y = np.array([log_odds(one.error) for one in self.known])
-        scale = np.array([self.effects.scale[one.protocol] for one in self.known])
+        scale = self.effects.scales_of(self.known)
         return _Solved(self.design(self.known), scale, factor, cho_solve(factor, y))
 
     def left_out(self) -> LeftOut:
@@ -450,7 +451,8 @@ def shipped_effects() -> Effects:
     """Those of ``results/expected.toml``."""
     document = tomllib.loads((content_folder("results") / "expected.toml").read_text(encoding="utf-8"))
     sd = {(trait, scope): one for trait, scopes in document["sd"].items() for scope, one in scopes.items()}
-    return Effects(sd, document["noise"], document["scales"])
+    scale = {(dataset, protocol): one for protocol, some in document["scales"].items() for dataset, one in some.items()}
+    return Effects(sd, document["noise"], scale)
 
 
 def _same(values: Sequence[object]) -> Floats:

@@ -115,6 +115,13 @@ LAYERS: dict[str, LayerKind] = {
 """Every :data:`Layer` of a card; :mod:`zoo.encoders.encoder` has the function that computes it."""
 
 
+_OF_TEXTS = {
+    "clip", "siglip", "openvision", "metaclip", "metaclip2", "mobileclip", "evaclip", "clipa", "perception_encoder",
+    "tips", "slip",
+}  # fmt: skip
+"""Names of objectives that compare images with texts, whatever kind the published table calls them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
     """The objective of the training."""
@@ -320,6 +327,11 @@ class EncoderCard:
         """Rows and columns of patches for which the file has position embeddings; None without such."""
         side, patch = self.architecture.native_px, self.architecture.patch_size_px
         return None if isinstance(side, Missing) or isinstance(patch, Missing) else (side // patch, side // patch)
+
+    @property
+    def saw_texts(self) -> bool:
+        """Whether it was trained with a text tower beside it."""
+        return self.objective.mode == "language_supervised" or self.objective.name in _OF_TEXTS
 
     @property
     def saw_labels(self) -> bool:

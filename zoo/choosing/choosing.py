@@ -31,7 +31,7 @@ from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
 from .expectations import Images
 from .judging import PROTOCOL, Probe, Task, cached, clusters_of, logistic_probe
-from .racing import NoneLeft, Plan, Race, Standing, Tell, race, rehearsal
+from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
@@ -240,7 +240,7 @@ def choose(
         If there is no encoder, image set, data set or domain of that name.
     """
     started = time.monotonic()
-    plan, task, contenders = _prepared(
+    plan, task, contenders, priors = _prepared(
         images,
         constraints=constraints,
         encoders=encoders,
@@ -271,7 +271,7 @@ def choose(
         ),
     )
     try:
-        found = race(contenders, task, plan.plan, probe=probe, tell=tell)
+        found = race(contenders, task, plan.plan, probe=probe, tell=tell, priors=priors)
     except NoneLeft as error:
         raise _none_left(error) from error
     leader = by_name[found.leader.name]
@@ -339,7 +339,7 @@ def _prepared(
     progress: Callable[[str], Progress] = lambda part: Silent(),
     tell: Tell = lambda text: None,
     is_rehearsal: bool = False,
-) -> tuple[ChoicePlan, Task, list[ImageContender]]:
+) -> tuple[ChoicePlan, Task, list[ImageContender], dict[str, Prior]]:
     """What is known before the race."""
     if time_s is not None and not time_s > 0:
         raise QueryError(f"A choice was asked for within {time_s:g} seconds; expected more than 0.")
@@ -414,7 +414,8 @@ def _prepared(
         plan=plan,
         notes=(*notes, *listed.notes),
     )
-    return found, task, contenders
+    expected = {entry.name: entry.expected for entry in listed.chosen}
+    return found, task, contenders, {name: (one.odds, one.new_sd) for name, one in expected.items() if one is not None}
 
 
 def _planned(entry: Entry, contender: ImageContender) -> Planned:

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
 from ..cards.catalogue import catalogue
+from ..cards.gates import domain_of
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
 from ..files import content_folder
@@ -33,6 +34,10 @@ Basis: TypeAlias = Literal["these images", "measured here", "measured by others"
 
 FLATTERED = 0.35
 """Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
+SPECIALISTS = {"pathology H&E": "pathology", "retina": "retina"}
+"""Domains whose encoders nobody measured beside general ones: as cards call them, and as data sets do."""
+SPECIALIST, SPECIALIST_SD = -0.5, 0.3
+"""Log odds, assumed: what such an encoder adds on its own images, and the standard deviation of that."""
 LEVEL = 0.9
 """Of intervals."""
 
@@ -87,6 +92,7 @@ class Images:
 
 
 OVERALL = "overall"
+_SLOPES = ("size", "px", "date")  # effects that grow along a trait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +116,14 @@ class Expected:
         return 100 * share * (1 - share) * self.sd
 
     @property
+    def new_sd(self) -> float:
+        """The standard deviation on images that nobody has seen, where encoders have effects of the data set, too."""
+        if self.basis == "these images":
+            return self.sd
+        shared = [sd for (trait, scope), sd in effect_sizes().items() if scope == "dataset" and trait not in _SLOPES]
+        return math.hypot(self.sd, *shared)
+
+    @property
     def interval(self) -> tuple[float, float]:
         """Within which nine in ten such errors are, percent."""
         return _percent(self.odds - _Z * self.sd), _percent(self.odds + _Z * self.sd)
@@ -122,6 +136,7 @@ class Difficulty:
     odds: float  # with 16 labels a class
     sd: float  # of the data sets of a domain, or of a number that stands for another
     n: int  # data sets
+    scale: float  # how far encoders differ there, beside other images
     by_labels: tuple[tuple[float, float], ...] = ()  # of the place of labels and log odds, where several were measured
 
 
@@ -140,7 +155,7 @@ def _document() -> dict[str, Any]:
 def difficulties() -> dict[str, Difficulty]:
     """By data set, domain and "overall"."""
     return {
-        name: Difficulty(one["odds"], one["sd"], one["n"], tuple((a, b) for a, b in one.get("by_labels", ())))
+        name: Difficulty(**{**one, "by_labels": tuple((a, b) for a, b in one.get("by_labels", ()))})
         for name, one in _document()["difficulty"].items()
     }
 
@@ -247,15 +262,17 @@ def _added(name: str, column: str) -> tuple[float, float]:
 
 def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) -> dict[str, Expected]:
     columns, rows = _table()
-    scale = _document()["scale"] if images.dataset == IMAGENET else 1.0
+    scale = difficulties()[images.column].scale
     level = difficulty_at(images, place)
     found = {}
-    for name in cards:
+    for name, card in cards.items():
         if name in rows:
             (mean, sd), (slope, slope_sd) = _added(name, images.column), _added(name, "labels")
             basis = _BASES[rows[name][columns["basis"]]]
             odds = level + scale * (mean + slope * place)
             spread = scale * math.hypot(sd, slope_sd * place)
+            if images.domain and SPECIALISTS.get(domain_of(card)) == images.domain:
+                odds, spread = odds + SPECIALIST, math.hypot(spread, SPECIALIST_SD)
             found[name] = Expected(odds=odds, sd=spread, basis=basis, source=_SOURCES[basis])
     return found
 

@@ -14,6 +14,10 @@ Learning curves cross. Before all labels are there (1) beyond doubt means by mor
 the contender went on gaining on the leader as over the last two doublings of the labels, slowing as n^-0.15 does (the
 exponent of the published scaling law); and (2) one place is for the contender that would lead if that went on.
 
+What was known before (``priors``, expected log odds of errors with standard deviations) counts only for who is dropped
+for the budget before all labels are there: scores are moved towards it by precision, so that it decides where few
+images do not. Tests, intervals and the final order know nothing of it.
+
 How certain. Differences of the survivors from the leader have simultaneous bootstrap intervals over test images (or
 their groups) of all pairs (max-t), which hold whichever leads and at whichever rung with all labels the race ends
 (Bonferroni). ``Race.optimism`` is the selection bias of the winner's error. Other training labels would move errors in
@@ -30,9 +34,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ..errors import CorruptImage, DataError, ZooError
 from ..evaluation.bootstrap import Interval
@@ -58,6 +62,7 @@ EARLY_SHARE = 0.2  # of 1 - level, for all early drops together
 CHEAP_SHARE = 0.1  # of what is left, for contenders that cost little and would have to go by their errors
 _SLOWING = 2**-0.15  # of the gain a doubling of labels
 Tell = Callable[[str], None]
+Prior: TypeAlias = tuple[float, float]
 
 
 class NoneLeft(DataError):
@@ -206,8 +211,17 @@ class _Racing:
     """The state of a race."""
 
     def __init__(
-        self, contenders: Sequence[Contender], task: Task, plan: Plan, *, probe: Probe, tell: Tell, clock: Any
+        self,
+        contenders: Sequence[Contender],
+        task: Task,
+        plan: Plan,
+        *,
+        probe: Probe,
+        tell: Tell,
+        clock: Any,
+        priors: Mapping[str, Prior] | None = None,
     ) -> None:
+        self.priors = priors or {}
         self.task, self.plan, self.probe, self.tell, self.clock = task, plan, probe, tell, clock
         self.runners = {contender.name: _Runner(contender) for contender in contenders}
         self.alive = list(self.runners)
@@ -399,12 +413,32 @@ class _Racing:
     def ranked(self) -> list[str]:
         """Those that are left, best first: by the errors of probes, or by what a cheap score orders by."""
         look = self.looks[-1]
+        values = {name: look.values.get(name, look.error(name)) for name in self.alive}
+        if look.score != "probe" and len(self.priors.keys() & values.keys()) > 1:
+            values = self.with_priors(values, look)
 
         def place(name: str) -> tuple[float, float, str]:
-            value = look.values.get(name, look.error(name))
-            return value, self.runners[name].contender.seconds_per_image, name
+            return values[name], self.runners[name].contender.seconds_per_image, name
 
         return sorted(self.alive, key=place)
+
+    def with_priors(self, values: Mapping[str, float], look: Look) -> dict[str, float]:
+        """Scores as log odds of errors, with as much spread as these have, and each moved towards what was expected."""
+        names = list(values)
+        n = len(look.wrong[names[0]])
+        shares = np.array([(look.error(name) / 100 * n + 0.5) / (n + 1) for name in names])
+        odds, scores = np.log(shares / (1 - shares)), np.array([values[name] for name in names])
+        spread = float(scores.std())
+        if spread:
+            odds = odds.mean() + (scores - scores.mean()) * odds.std() / spread
+        precision = n * shares * (1 - shares)
+        known = np.array([name in self.priors for name in names])
+        prior = np.array([self.priors.get(name, (0.0, 1.0)) for name in names])
+        expected = (
+            prior[:, 0] - prior[known, 0].mean() + odds[known].mean()
+        )  # how difficult the images are is not known
+        weight = np.where(known, prior[:, 1] ** -2, 0.0)
+        return dict(zip(names, map(float, (precision * odds + weight * expected) / (precision + weight)), strict=True))
 
     def is_worse(self, look: Look, name: str, leader: str, *, n_looks: int) -> bool:
         """True if it is beyond doubt, at one of so many looks at all contenders."""
@@ -590,18 +624,21 @@ def race(
     probe: Probe | None = None,
     tell: Tell | None = None,
     clock: Callable[[], float] = time.monotonic,
+    priors: Mapping[str, Prior] | None = None,
 ) -> Race:
     """The best of several encoders on labelled images, at a part of the cost of measuring all.
 
     ``contenders`` have different names; those that come first have their turn where the time is short. ``probe`` trains
     the probes, by default :func:`logistic_probe`; ``tell`` is called with a sentence on what is done next, who leads
-    and who was dropped; ``clock`` gives seconds, for ``plan.budget_s``.
+    and who was dropped; ``clock`` gives seconds, for ``plan.budget_s``; ``priors`` are expected log odds of errors of
+    contenders, with their standard deviations on new images.
 
     NoneLeft, a DataError that says why of each, if none can be used.
     """
     chosen = plan or Plan()
     made = probe or logistic_probe(task, seed=chosen.seed)
-    return _Racing(contenders, task, chosen, probe=made, tell=tell or (lambda text: None), clock=clock).run()
+    say = tell or (lambda text: None)
+    return _Racing(contenders, task, chosen, probe=made, tell=say, clock=clock, priors=priors).run()
 
 
 def rehearsal(contenders: Sequence[Contender], task: Task, plan: Plan) -> tuple[float, float]:

@@ -435,6 +435,8 @@ def _reported_number(place: str, fields: dict[str, str], cards: Catalogue) -> Re
         raise refuse("date", "a date like '2026-11-22' or '2026-11', when the source was read")
     if not _RESOLUTION.fullmatch(fields["resolution"]):
         raise refuse("resolution", "pixels such as '224', several such as '224/336', 'native', or nothing")
+    if "repeats" in fields and fields["protocol"] == "reported-zero-shot" and not cards[fields["encoder"]].saw_texts:
+        raise refuse("protocol", f"a protocol of features, for the card of {fields['encoder']} knows of no texts")
     value = float(fields["value"]) if _PRINTED.fullmatch(fields["value"]) else math.nan
     most = {"percent": 100.0, "fraction": 1.0, "dimensionless": 1.0}.get(fields["unit"], math.inf)
     least = -1.0 if fields["unit"] == "dimensionless" else 0.0
