@@ -148,7 +148,7 @@ def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: Open
     best = page.locator("#front a").all_text_contents()
     named = page.locator("#plot .top").all_text_contents()
     assert named and {*named} <= {*best} and page.locator("#plot .marks .first").count() == len(best)
-    page.locator("#filters [name=family]").select_option("ResNet")
+    page.locator("#filters [name=mode]").select_option("contrastive")
     fewer = page.locator("#front a").all_text_contents()
     assert fewer and {*fewer} - {*best} and page.locator("#plot .marks .first").count() == len(fewer)
     page.locator("#clear").click()

@@ -8,12 +8,11 @@ has it; the script adds the difficulty of the images at each of :data:`STEPS`, a
 from __future__ import annotations
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from ..analysis.label_budget import N_CLASSES
 from ..cards.catalogue import catalogue
@@ -33,7 +32,6 @@ from ..choosing.expectations import (
     label_place,
 )
 from ..choosing.ranking import Beside, Ranked, first_networks, fits, ranking
-from ..files import content_folder
 from ..results.evidence import datasets
 from ..results.facts import points, short_number
 from ..results.values import IMAGENET, SETTINGS
@@ -69,7 +67,6 @@ _LICENCES = {
     "commercial": "commercial use allowed",
     "conditions": "commercial use allowed, also on conditions",
 }
-Table: TypeAlias = dict[str, dict[str, tuple[int, int]]]  # encoder -> kind of images -> hundredths of mean and sd
 
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
@@ -188,15 +185,17 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
     kinds, entries = _kinds(), contents.entries
     here = [expected_errors(catalogue(), n, N_CLASSES, images=ON_IMAGENET) for n in STEPS]
     elsewhere = expected_errors(cards, START, N_CLASSES)
-    table = _table(cards, kinds)
+    slopes = _slopes(cards)
+    added = {one.id: _added(cards, one.images, START) for one in kinds}
+    at_start = label_place(START / N_CLASSES)
     networks: dict[str, int] = {}
     measured = {setting.n_labels for setting in SETTINGS}  # whose errors have few digits: no half is rounded twice
     words = _words()
     rows = []
     for name, card in cards.items():
         at_steps = [one[name] for one in here]
-        is_own = any(one.basis == "measured here" for one in at_steps) or "labels" not in table[name]
-        slope, slope_sd = table[name].get("labels", (0, 0))
+        is_own = entries[name].is_mine or any(one.basis == "measured here" for one in at_steps)
+        slope, slope_sd = slopes[name]
         url, licence, sets = card.weights.url, card.licence.weights, _image_sets(card)
         fitting = {one.images.domain for one in kinds if fits(card, one.images)}
         rows.append(
@@ -215,8 +214,8 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 sets,
                 networks.setdefault(name if isinstance(url, Missing) else url, len(networks)),
                 BASIS_CODES[at_steps[STEPS.index(START)].basis] + BASIS_CODES[elsewhere[name].basis],
-                slope,
-                slope_sd,
+                _hundredths(slope),
+                _hundredths(slope_sd),
                 [
                     [
                         one.error if n in measured else round(one.error, 5),
@@ -243,12 +242,15 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 "option": one.option,
                 "classes": datasets()[one.id].n_classes if one.id in datasets() else None,
                 "level": [round(difficulty_at(one.images, label_place(n / N_CLASSES)), 8) for n in STEPS],
-                "mean": [table[name][one.id][0] for name in cards],
-                "sd": [table[name][one.id][1] for name in cards],
+                "scale": difficulties()[one.images.column].scale,
+                "mean": [_hundredths(mean - slopes[name][0] * at_start) for name, (mean, _) in added[one.id].items()],
+                "sd": [
+                    _hundredths(math.sqrt(max(sd**2 - (slopes[name][1] * at_start) ** 2, 0.0)))
+                    for name, (_, sd) in added[one.id].items()
+                ],
             }
             for one in kinds
         ],
-        "scale": _scale(),
         "deviates": _DEVIATES,
         "reach": _reach(),
         "bases": {code: basis for basis, code in BASIS_CODES.items()},
@@ -262,33 +264,33 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _table(cards: dict[str, EncoderCard], kinds: Sequence[Kind]) -> Table:
-    """results/expected.tsv for these encoders, by kind of images and "labels", the slope.
+def _added(cards: dict[str, EncoderCard], images: Images, n_labels: int) -> dict[str, tuple[float, float]]:
+    """What encoders add to the difficulty of images, and its standard deviation, both in units of its scale."""
+    scale, level = difficulties()[images.column].scale, difficulty_at(images, label_place(n_labels / N_CLASSES))
+    found = expected_errors(cards, n_labels, N_CLASSES, images=images)
+    return {name: ((found[name].odds - level) / scale, found[name].sd / scale) for name in cards}
 
-    Of encoders of the user's that it does not have, what is expected with :data:`START` labels, without a slope.
+
+def _slopes(cards: dict[str, EncoderCard]) -> dict[str, tuple[float, float]]:
+    """How what encoders add grows with the place of labels, and the standard deviation of that.
+
+    Of encoders of the user's, of which nothing is estimated, this is an approximation.
     """
-    head, *lines = (content_folder("results") / "expected.tsv").read_text(encoding="utf-8").splitlines()
-    names = [one.id for one in kinds] + ["labels"]
-    places = {name: place for place, name in enumerate(head.split("\t")) if name in names}
-    found: Table = {}
-    for cells in (line.split("\t") for line in lines):
-        if cells[0] in cards:
-            pairs = {name: cells[place].split() for name, place in places.items()}
-            found[cells[0]] = {name: (int(mean), int(sd)) for name, (mean, sd) in pairs.items()}
-    others = {name: card for name, card in cards.items() if name not in found}
-    for kind in kinds if others else ():
-        level = difficulty_at(kind.images, label_place(START / N_CLASSES))
-        scale = _scale() if kind.id == IMAGENET else 1.0
-        for name, one in expected_errors(others, START, N_CLASSES, images=kind.images).items():
-            mean = (one.odds - level) / scale
-            found.setdefault(name, {})[kind.id] = (round(100 * mean), round(100 * one.sd / scale))
-    return found
+    few, many = (_added(cards, Images(), n) for n in (START, STEPS[-1]))
+    left, right = (label_place(n / N_CLASSES) for n in (START, STEPS[-1]))
+    return {
+        name: (
+            (many[name][0] - few[name][0]) / (right - left),
+            math.sqrt(max(many[name][1] ** 2 - few[name][1] ** 2, 0.0) / (right**2 - left**2)),
+        )
+        for name in cards
+    }
 
 
-def _scale() -> float:
-    """By how much encoders differ more in probes measured here than elsewhere."""
-    text = (content_folder("results") / "expected.toml").read_text(encoding="utf-8")
-    return float(tomllib.loads(text)["scale"])
+def _hundredths(value: float) -> float:
+    """Whole ones as results/expected.tsv has them, but for specialists on their images."""
+    rounded = round(100 * value, 4)
+    return int(rounded) if rounded == int(rounded) else rounded
 
 
 def _reach() -> float:

@@ -4,7 +4,7 @@ Zoo.expected = (row, kind, step) => {
   const one = Object.fromEntries(BUDGET.fields.map((name, place) => [name, BUDGET.rows[row][place]])), isImageNet = kind === BUDGET.kinds[0], { place } = BUDGET.steps[step];
   const basis = BUDGET.bases[one.basis[isImageNet ? 0 : 1]], own = isImageNet && one.own?.[step];
   if (own) return { odds: Math.log(own[0] / (100 - own[0])), sd: own[1] / 1e5, error: own[0], basis };
-  const scale = (isImageNet ? BUDGET.scale : 1) / 100, odds = kind.level[step] + scale * (kind.mean[row] + one.slope * place);
+  const scale = kind.scale / 100, odds = kind.level[step] + scale * (kind.mean[row] + one.slope * place);
   return { odds, sd: scale * Math.hypot(kind.sd[row], one.slope_sd * place), error: Zoo.percent(odds), basis };
 };
 Zoo.percent = odds => 100 / (1 + Math.exp(-odds));
