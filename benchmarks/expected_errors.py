@@ -30,7 +30,6 @@ from scipy.stats import kendalltau, norm
 from zoo.analysis.expected_error import (
     FEW_SHOT,
     MEASURED,
-    SLOPES,
     TASK_SD,
     ZERO_SHOT,
     LeftOut,
@@ -38,10 +37,10 @@ from zoo.analysis.expected_error import (
     label_place,
     observations,
     shipped_effects,
-    traits_of,
 )
+from zoo.analysis.traits import SLOPES, WRONG_LABELS, traits_of
 from zoo.cards.catalogue import catalogue
-from zoo.choosing.expectations import Images
+from zoo.choosing.expectations import Images, difficulties, scale_sd
 from zoo.choosing.shortlist import Candidate, drawn_errors, greedy
 from zoo.results.evidence import datasets
 from zoo.results.values import IMAGENET
@@ -57,11 +56,12 @@ LIMITS: dict[str, Callable[[str], bool]] = {
     "all": lambda name: True,
 }
 N_SHORT = 5
+MTEB = "embeddings-benchmark"
 
 
-def accuracy(odds: np.ndarray | float) -> np.ndarray:
-    """Percent, of log odds of the error."""
-    return 100 / (1 + np.exp(odds))
+def accuracy(odds: np.ndarray | float, dataset: str = "") -> np.ndarray:
+    """Percent, of log odds of the error beyond wrong labels."""
+    return 100 * (1 - WRONG_LABELS.get(dataset, 0.0)) / (1 + np.exp(odds))
 
 
 @dataclass
@@ -74,9 +74,9 @@ class Score:
     regrets: dict[tuple[str, str], list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     worst: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def add_errors(self, found: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> None:
+    def add_errors(self, dataset: str, found: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> None:
         """Log odds known and predicted."""
-        self.misses += list(np.abs(accuracy(found) - accuracy(mean)))
+        self.misses += list(np.abs(accuracy(found, dataset) - accuracy(mean, dataset)))
         self.inside += list(np.abs(found - mean) <= norm.ppf(0.95) * sd)
 
     def add_choice(
@@ -122,7 +122,7 @@ class Bench:
     def __init__(self) -> None:
         self.known = observations(CARDS)
         self.model = Model(CARDS, self.known, shipped_effects())
-        self.few = [i for i, one in enumerate(self.known) if one.protocol == FEW_SHOT]
+        self.few = [i for i, one in enumerate(self.known) if one.protocol == FEW_SHOT and one.origin.startswith(MTEB)]
         self.truth: dict[str, dict[str, float]] = defaultdict(dict)
         for i in self.few:
             one = self.known[i]
@@ -163,8 +163,9 @@ class Bench:
             )
             for traits in (traits_of(CARDS[name]) for name in names)
         ]
-        own = np.sqrt(np.maximum(np.diag(covariance) - effects.noise[FEW_SHOT] ** 2 - np.array(shared), 0))
         images = Images("", datasets()[dataset].domain)
+        shared = np.array(shared) * difficulties()[images.column].scale ** 2
+        own = np.sqrt(np.maximum(np.diag(covariance) - effects.noise[FEW_SHOT] ** 2 - shared, 0))
         for limit, keeps in LIMITS.items():
             among = [i for i, name in enumerate(names) if keeps(name)]
             some = [Candidate(CARDS[names[i]], None, "") for i in among]
@@ -175,7 +176,7 @@ class Bench:
         return found
 
     def rescaled(self, covariance: np.ndarray, scale: float) -> np.ndarray:
-        """The covariance of one task as if its encoders differed as far as elsewhere."""
+        """The covariance of one task as if its encoders differed by less, by this factor."""
         noise = self.model.effects.noise[FEW_SHOT] ** 2 * np.eye(len(covariance))
         return (covariance - noise - TASK_SD**2) / scale**2 + noise + TASK_SD**2
 
@@ -188,17 +189,20 @@ class Bench:
 
     def data_sets(self, left: LeftOut | None = None, only: set[str] | None = None) -> Score:
         """Each data set left out, with every protocol."""
-        left, score = left or self.left, Score()
+        left, score, few = left or self.left, Score(), set(self.few)
         for dataset in sorted(only or self.truth):
             block = [i for i, one in enumerate(self.known) if one.dataset == dataset]
             mean, covariance = left.predict(block)
-            at = [place for place, i in enumerate(block) if self.known[i].protocol == FEW_SHOT]
+            at = [place for place, i in enumerate(block) if i in few]
             rows = [block[place] for place in at]
-            scale = self.model.effects.scale.get((dataset, FEW_SHOT), 1.0)  # which is not known of a new data set
+            scales = {name: one for (name, of), one in self.model.effects.scale.items() if of == FEW_SHOT}
+            others = np.exp(np.mean([np.log(one) for name, one in scales.items() if name != dataset]))
+            scale = scales[dataset] / others  # the own one is not known of a new data set
             mean, covariance = mean[at] / scale, self.rescaled(covariance[np.ix_(at, at)], scale)
             mean, covariance = self.level(rows, mean, covariance)
+            covariance = covariance + np.diag((scale_sd() * (mean - mean.mean())) ** 2)
             names = [self.known[i].encoder for i in rows]
-            score.add_errors(self.left.y[rows], mean, np.sqrt(np.diag(covariance)))
+            score.add_errors(dataset, self.left.y[rows], mean, np.sqrt(np.diag(covariance)))
             score.taus.append(kendalltau(mean, self.left.y[rows]).statistic)
             if dataset != IMAGENET:
                 rules = self.rules(dataset, set(block)) | {"model": dict(zip(names, -mean, strict=True))}
@@ -207,7 +211,7 @@ class Bench:
 
     def blocks(self, groups: Mapping[str, Sequence[int]]) -> Score:
         """Each group of observations left out; encoders are ranked by what is expected of each without its group."""
-        score, expected = Score(), {}
+        score, expected, few = Score(), {}, set(self.few)
         for group in groups.values():
             rows = sorted(group)
             mean, covariance = self.left.predict(rows)
@@ -220,7 +224,7 @@ class Bench:
                 own, spread = self.level([rows[p] for p in at], mean[at], covariance[np.ix_(at, at)])
                 mean[at], covariance[np.ix_(at, at)] = own, spread
             for place, i in enumerate(rows):
-                if self.known[i].protocol == FEW_SHOT:
+                if i in few:
                     expected[i] = mean[place], covariance[place, place]
         by_set: dict[str, list[int]] = defaultdict(list)
         for i in expected:
@@ -228,7 +232,7 @@ class Bench:
         for dataset, rows in by_set.items():
             mean, sd = np.array([expected[i][0] for i in rows]), np.sqrt([expected[i][1] for i in rows])
             names = [self.known[i].encoder for i in rows]
-            score.add_errors(self.left.y[rows], mean, sd)
+            score.add_errors(dataset, self.left.y[rows], mean, sd)
             score.taus.append(kendalltau(mean, self.left.y[rows]).statistic)
             if dataset != IMAGENET:
                 hidden = {i for group in groups.values() for i in group} if len(groups) == 1 else set()
@@ -276,7 +280,7 @@ class Bench:
             some = [i for i in rows if self.known[i].dataset == dataset]
             at = [places[i] for i in some]
             own, spread = self.level(some, mean[at], covariance[np.ix_(at, at)])
-            score.add_errors(self.left.y[some], own, np.sqrt(np.diag(spread)))
+            score.add_errors(dataset, self.left.y[some], own, np.sqrt(np.diag(spread)))
             score.taus.append(kendalltau(own, self.left.y[some]).statistic)
         return float(np.mean(score.misses)), float(np.mean(score.taus)), float(np.mean(score.inside)), len(rows)
 
@@ -291,7 +295,7 @@ class Bench:
             own, spread = self.level(rows, mean[at], covariance[np.ix_(at, at)])
             names, found = [self.known[i].encoder for i in rows], self.left.y[rows]
             sd = np.sqrt(np.diag(spread))
-            truth = dict(zip(names, accuracy(found), strict=True))
+            truth = dict(zip(names, accuracy(found, IMAGENET), strict=True))
             rules = self.rules(IMAGENET, set(hidden))
             rules["size"] = {name: float(traits_of(CARDS[name])["size"]) for name in names}
             rules["date"] = {name: float(traits_of(CARDS[name])["date"]) for name in names}
@@ -307,7 +311,7 @@ class Bench:
                 tau = kendalltau([rules[rule][name] for name in known], [truth[name] for name in known]).statistic
                 mae = inside = ""
                 if rule == "model":
-                    mae = f"{np.mean(np.abs(accuracy(found) - accuracy(own))):.1f}"
+                    mae = f"{np.mean(np.abs(accuracy(found, IMAGENET) - accuracy(own, IMAGENET))):.1f}"
                     inside = f"{100 * np.mean(np.abs(found - own) <= norm.ppf(0.95) * sd):.0f} %"
                 table.add_row([round(labels), len(known), rule, mae, f"{tau:.2f}", inside, *regret])
         print("Errors measured here hidden (ImageNet-1K)")

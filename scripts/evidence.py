@@ -96,7 +96,7 @@ def main(numbers: Path, openclip: Path) -> None:
     datasets = {
         tuple(name.split(":", 1)): one["id"]
         for one in table(FOLDER / "datasets.tsv")
-        for name in one["names"].split("; ")
+        for name in filter(None, one["names"].split("; "))
     }
     made: defaultdict[str, dict[tuple[str, ...], dict[str, str]]] = defaultdict(dict)
     left_out: Counter[str] = Counter()

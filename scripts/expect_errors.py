@@ -12,6 +12,7 @@ encoders that have no few-shot ones, and the published setting of 12,811 labels,
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -80,6 +81,7 @@ def difficulties(model: Model) -> tuple[dict[str, dict[str, Any]], float]:
     for name, some in others.items():
         scale = float(np.mean(of_probes[name]))
         found[name] = {"odds": float(np.mean(some)), "sd": 0.3, "n": 1, "scale": scale}
+    usual = float(np.exp(np.mean([math.log(one) for (_, protocol), one in scales.items() if protocol == FEW_SHOT])))
     by_domain: dict[str, list[float]] = defaultdict(list)
     for name, one in found.items():
         by_domain[datasets()[name].domain].append(one["odds"])
@@ -87,9 +89,8 @@ def difficulties(model: Model) -> tuple[dict[str, dict[str, Any]], float]:
     apart = float(np.std(everything, ddof=1))
     for domain, some in by_domain.items():
         sd = float(np.std(some, ddof=1)) if len(some) > 3 else apart
-        own = [one["scale"] for name, one in found.items() if name in datasets() and datasets()[name].domain == domain]
-        found[domain] = {"odds": float(np.mean(some)), "sd": sd, "n": len(some), "scale": float(np.mean(own))}
-    found["overall"] = {"odds": float(np.mean(everything)), "sd": apart, "n": len(everything), "scale": 1.0}
+        found[domain] = {"odds": float(np.mean(some)), "sd": sd, "n": len(some), "scale": usual}
+    found["overall"] = {"odds": float(np.mean(everything)), "sd": apart, "n": len(everything), "scale": usual}
     found[IMAGENET]["scale"] = scales[IMAGENET, MEASURED]
     found[IMAGENET]["by_labels"] = [[round(place, 4), round(odds, 3)] for place, odds in own]
     return found, slope
@@ -121,6 +122,8 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
     lines = ["# Written by scripts/expect_errors.py; natural log odds of errors, see zoo.analysis.expected_error.", ""]
     lines += [f"n_observations = {len(known)}", f"n_encoders = {len({one.encoder for one in known})}"]
     lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
+    probes = [math.log(one) for (_, protocol), one in effects.scale.items() if protocol == FEW_SHOT]
+    lines.insert(-1, f"scale_sd = {float(np.std(probes, ddof=1)):.3f}  # natural logarithm, of scales of probes")
     by_trait: dict[str, list[str]] = defaultdict(list)
     for (trait, scope), sd in effects.sd.items():
         by_trait[trait].append(f"{scope} = {sd:.4f}")

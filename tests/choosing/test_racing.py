@@ -213,3 +213,26 @@ def test_a_rehearsal_says_what_a_race_may_cost() -> None:
     assert 0.05 * full < seconds <= 0.2 * full
     assert not any(one.asked for one in contenders)
     assert rehearsal(as_contenders(contenders), task, Plan(share=None)) == (full, full)
+
+
+def test_what_was_known_before_decides_who_stays_where_images_do_not() -> None:
+    equals = [0.2] * 12
+    kept: dict[bool, list[bool]] = {False: [], True: []}
+    for seed in range(6):
+        contenders, task = population(equals, n_train=1_500, n_test=3_000, seed=seed)
+        favourite = contenders[seed].name
+        priors = {one.name: (-3.0 if one.name == favourite else -1.0, 0.1) for one in contenders}
+        for knows in (False, True):
+            found = run(contenders, task, Plan(seed=seed), priors=priors if knows else None)
+            last = {standing.name: standing.status for standing in found.standings}
+            kept[knows].append(last[favourite] == "probed")
+    assert sum(kept[True]) > sum(kept[False])
+
+
+def test_what_was_known_before_does_not_outvote_many_images_nor_the_final_order() -> None:
+    contenders, task = population(SPREAD, n_train=1_500, n_test=6_000)
+    wrong = {one.name: (-3.0 + 0.3 * place, 2.0) for place, one in enumerate(reversed(contenders))}
+    plain, misled = run(contenders, task, Plan()), run(contenders, task, Plan(), priors=wrong)
+    assert misled.leader.name == plain.leader.name
+    errors = [one.error.value for one in misled.standings if one.status == "probed" and one.error]
+    assert errors == sorted(errors)

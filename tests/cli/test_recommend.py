@@ -133,7 +133,7 @@ def test_what_cannot_be_answered_is_one_sentence() -> None:
         ("--labels 9 --classes 10", "expected at least", 2),
         ("--labels 5000 --licence apache", "There is no licence named 'apache'", 2),
         ("--labels 5000 --licence MIT --max-parameters 1M", "'--max-parameters 1M' removes all ", 1),
-        ("--labels 5000 --max-memory 1GB", "of memory with batches of 64, ", 1),
+        ("--labels 5000 --max-memory 900MB", "of memory with batches of 64, ", 1),
         ("--by reported-linear --max-dim 3", "removes all", 1),
         ("--by reported-linear --include-wrong", "has no effect", 2),
     ):

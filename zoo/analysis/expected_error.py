@@ -1,13 +1,13 @@
 """A model of the error of any encoder on any data set with any number of labels, from all that was measured.
 
-Log odds of an error are a difficulty of the task (data set, protocol and labels) plus what the encoder adds, plus noise
-of the protocol. What it adds is a sum of normal effects: of what encoders have in common (:data:`TRAITS`: weights,
-family, training data, objective, supervision, architecture, and slopes over size, image size and date), each of them
-overall, by domain of the images, by data set, and by the number of labels. The effects are crossed, so the model is
-fitted as one Gaussian: standard deviations of effects, scales and noises of protocols by maximum marginal likelihood
-(empirical Bayes, with weak priors), everything else by conditioning. Effects with zero-shot numbers alone are those of
-text towers, and say nothing of the encoder. ``docs/decisions/0018-expected-errors.md`` says what is estimated and what
-is assumed.
+Log odds of an error, beyond the share of wrong labels where that is known, are a difficulty of the task (data set,
+protocol and labels) plus what the encoder adds, plus noise of the protocol. What it adds is a sum of normal effects: of
+what encoders have in common (:mod:`zoo.analysis.traits`), each of them overall, by domain of the images, by data set,
+and by the number of labels, all scaled by how far encoders differ on a data set. The effects are crossed, so the model
+is fitted as one Gaussian: standard deviations of effects, noises of protocols and scales of data sets by maximum
+marginal likelihood (empirical Bayes, with weak priors), everything else by conditioning. Effects with zero-shot numbers
+alone are those of text towers, and say nothing of the encoder. ``docs/decisions/0018-expected-errors.md`` says what is
+estimated and what is assumed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..cards.schema import EncoderCard, Missing
+from ..cards.schema import EncoderCard
 from ..files import content_folder
 from ..optional import requires_extra
 from ..results.derived import summaries
@@ -27,6 +27,7 @@ from ..results.evidence import Dataset, datasets
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
 from ..results.values import IMAGENET, SETTINGS
+from .traits import SLOPES, TRAITS, WRONG_LABELS, traits_of
 
 with requires_extra("study", needed_for="A model of expected errors"):
     import numpy as np
@@ -41,10 +42,6 @@ if TYPE_CHECKING:
 MEASURED, FEW_SHOT, ZERO_SHOT = "measured", "few-shot", "zero-shot"
 """Protocols of the model; others are those of reported numbers, with the origin where it is no author's."""
 
-GROUPS = ("weights", "family", "data", "objective", "supervision", "architecture")
-SLOPES = ("size", "px", "date")
-TRAITS = (*GROUPS, *SLOPES)
-"""What encoders have in common; within a group an effect is shared, along a slope it is proportional."""
 EFFECTS: tuple[tuple[str, str], ...] = (
     *((trait, scope) for trait in TRAITS for scope in ("overall", "domain", "dataset")),
     ("encoder", "overall"),  # pooled otherwise from the same weights
@@ -64,6 +61,7 @@ _NEAR_0 = 0.002  # errors are kept so far from 0 and 1
 _REFERENCE_LABELS = 30  # a class, at which effects of labels are 0
 _MANY_LABELS = 1_000  # a class, where an origin uses all and does not say how many
 _SLIDES = ("camelyon16", "panda")  # sets of slides, which an attention network reads
+_SHIFTED = ("imagenet-a", "imagenet-o", "imagenet-r", "imagenet-sketch", "objectnet")  # robustness, of texts mostly
 _AGAIN = ("so2sat", "forestnet")  # nearly the same images and numbers as those of the same name with m-
 
 
@@ -93,9 +91,10 @@ def label_place(labels_a_class: float) -> float:
     return math.log10(labels_a_class / _REFERENCE_LABELS) / 2
 
 
-def log_odds(share: float) -> float:
-    """Natural log odds of a share, which is kept 0.002 from 0 and 1."""
-    share = min(max(share, _NEAR_0), 1 - _NEAR_0)
+def log_odds(share: float, dataset: str = "") -> float:
+    """Natural log odds of an error beyond the wrong labels of a data set; a share that is kept 0.002 from 0 and 1."""
+    floor = WRONG_LABELS.get(dataset, 0.0)
+    share = min(max((share - floor) / (1 - floor), _NEAR_0), 1 - _NEAR_0)
     return math.log(share / (1 - share))
 
 
@@ -119,12 +118,16 @@ def observations(cards: Mapping[str, EncoderCard]) -> list[Observation]:
     known = datasets()
     names = {one.title.casefold(): one for one in known.values()} | {one.id: one for one in known.values()}
     for number in sorted(reported_numbers(), key=_comes_later):
-        dataset = names.get(number.dataset.casefold())
+        dataset = names.get(_CALLED.get(number.dataset, number.dataset).casefold())
         if number.encoder in trained and dataset is not None and not number.doubt:
             reported = _of_number(number, dataset)
             if reported is not None:
                 found.setdefault((reported.encoder, reported.task), reported)
     return list(found.values())
+
+
+_CALLED = {"PCam 10 shots": "patch-camelyon"}
+"""The only few-shot numbers of encoders of pathology; ten labels a class are taken for sixteen."""
 
 
 def _comes_later(number: ReportedNumber) -> bool:
@@ -141,6 +144,8 @@ _METRICS = (TOP_1, "mean_class_recall", "balanced_accuracy", "mean_average_preci
 
 def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
     """What a reported number says; None of what is no error of classes."""
+    if number.dataset in _CALLED:
+        return Observation(number.encoder, dataset.id, FEW_SHOT, label_place(16), 1 - number.value, number.source)
     kind, lrap = (
         _KINDS.get(number.protocol),
         dataset.id == "voc-2007-multilabel" and number.protocol.endswith("few-shot"),
@@ -151,7 +156,7 @@ def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
         or (number.split.endswith("-shot -> val") and kind != FEW_SHOT)
     ):
         return None
-    if dataset.id.startswith(_SLIDES) or dataset.id.endswith("-val") or dataset.id in _AGAIN:
+    if dataset.id.startswith(_SLIDES) or dataset.id.endswith("-val") or dataset.id in (*_AGAIN, *_SHIFTED):
         return None
     if number.split not in ("", "val", "train -> val") and kind != FEW_SHOT:
         return None
@@ -168,39 +173,6 @@ def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
     shared = number.measured_by == "authors" or dataset.id == IMAGENET or kind in (FEW_SHOT, ZERO_SHOT)
     protocol = kind if shared else f"{kind}, {number.source.rpartition('/')[2]}"
     return Observation(number.encoder, dataset.id, protocol, label_place(labels), 1 - share, number.source)
-
-
-# --- what encoders have in common ------------------------------------------------------------------------------------
-
-
-def traits_of(card: EncoderCard) -> dict[str, str | float]:
-    """The traits of an encoder; what is not known is shared with no other."""
-
-    def known(value: object) -> str:
-        return card.id if isinstance(value, Missing) else str(value)
-
-    mode = card.objective.mode
-    if card.saw_texts:
-        supervision = "texts"
-    elif mode in ("supervised", "weakly_supervised") or card.saw_labels:
-        supervision = "labels"
-    else:
-        supervision = "none"
-    year, _, month = str(card.released).partition("-")
-    months = int(month[:2]) - 1 if month else 6
-    date = (int(year) + months / 12 - 2022) / 3 if year.isdigit() else 0.0
-    return {
-        "encoder": card.id,
-        "weights": known(card.weights.url),
-        "family": card.family,
-        "data": known(card.pretraining.dataset),
-        "objective": known(mode),
-        "supervision": supervision,
-        "architecture": card.architecture.family,
-        "size": math.log10(card.architecture.n_parameters / 1e8),
-        "px": math.log2(card.preprocess.crop_px / 224),
-        "date": date,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +269,7 @@ class Model:
 
     def fit(self, *, n_steps: int = 60, say: Callable[[str], None] = lambda text: None) -> None:
         """Estimates the effects by maximum marginal likelihood; minutes and gigabytes for thousands of rows."""
-        design, y = self.design(self.known), np.array([log_odds(one.error) for one in self.known])
+        design, y = self.design(self.known), np.array([log_odds(one.error, one.dataset) for one in self.known])
         protocols = sorted({one.protocol for one in self.known})
         place = np.array([protocols.index(one.protocol) for one in self.known])
         parts = [
@@ -415,14 +387,14 @@ class Model:
         """All observations, conditioned on."""
         covariance = self.covariance(self.known)
         factor = cho_factor(covariance, lower=True, overwrite_a=True)
-        y = np.array([log_odds(one.error) for one in self.known])
+        y = np.array([log_odds(one.error, one.dataset) for one in self.known])
         scale = self.effects.scales_of(self.known)
         return _Solved(self.design(self.known), scale, factor, cho_solve(factor, y))
 
     def left_out(self) -> LeftOut:
         """For predictions of observations from all others."""
         inverse: Floats = np.linalg.inv(self.covariance(self.known)).astype(np.float64)
-        return LeftOut(inverse, np.array([log_odds(one.error) for one in self.known]))
+        return LeftOut(inverse, np.array([log_odds(one.error, one.dataset) for one in self.known]))
 
 
 @dataclass(frozen=True, slots=True)

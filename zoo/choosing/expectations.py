@@ -20,8 +20,8 @@ from statistics import fmean, linear_regression, stdev
 from typing import Any, Literal, TypeAlias
 
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
+from ..analysis.traits import SLOPES, WRONG_LABELS, traits_of
 from ..cards.catalogue import catalogue
-from ..cards.gates import domain_of
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
 from ..files import content_folder
@@ -34,14 +34,11 @@ Basis: TypeAlias = Literal["these images", "measured here", "measured by others"
 
 FLATTERED = 0.35
 """Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
-SPECIALISTS = {"pathology H&E": "pathology", "retina": "retina"}
-"""Domains whose encoders nobody measured beside general ones: as cards call them, and as data sets do."""
-SPECIALIST, SPECIALIST_SD = -0.5, 0.3
-"""Log odds, assumed: what such an encoder adds on its own images, and the standard deviation of that."""
 LEVEL = 0.9
 """Of intervals."""
 
 _IMAGENET_CLASSES = 1_000
+_FLOOR = WRONG_LABELS[IMAGENET]
 _ALL = SETTINGS[0]
 _FEWEST_SETTINGS = 3
 _FEWEST_KIN = 3
@@ -92,7 +89,6 @@ class Images:
 
 
 OVERALL = "overall"
-_SLOPES = ("size", "px", "date")  # effects that grow along a trait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,32 +97,27 @@ class Expected:
 
     odds: float  # natural log odds of the error
     sd: float  # its standard deviation; the difficulty of the images, which all encoders share, is left out
+    new_sd: float  # the same on one data set of such images, where the encoder has effects of the data set, too
     basis: Basis
     source: str  # where it comes from, for the end of a sentence
+    floor: float = 0.0  # share of wrong labels, which are errors of all
 
     @property
     def error(self) -> float:
         """Percent; of a linear probe."""
-        return _percent(self.odds)
+        return _percent(self.odds, self.floor)
 
     @property
     def spread(self) -> float:
         """Standard deviation, percentage points."""
-        share = self.error / 100
-        return 100 * share * (1 - share) * self.sd
-
-    @property
-    def new_sd(self) -> float:
-        """The standard deviation on images that nobody has seen, where encoders have effects of the data set, too."""
-        if self.basis == "these images":
-            return self.sd
-        shared = [sd for (trait, scope), sd in effect_sizes().items() if scope == "dataset" and trait not in _SLOPES]
-        return math.hypot(self.sd, *shared)
+        share = _percent(self.odds) / 100
+        return 100 * (1 - self.floor) * share * (1 - share) * self.sd
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Within which nine in ten such errors are, percent."""
-        return _percent(self.odds - _Z * self.sd), _percent(self.odds + _Z * self.sd)
+        """Within which nine in ten errors on one data set of such images are, percent."""
+        low, high = self.odds - _Z * self.new_sd, self.odds + _Z * self.new_sd
+        return _percent(low, self.floor), _percent(high, self.floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,15 +262,33 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             basis = _BASES[rows[name][columns["basis"]]]
             odds = level + scale * (mean + slope * place)
             spread = scale * math.hypot(sd, slope_sd * place)
-            if images.domain and SPECIALISTS.get(domain_of(card)) == images.domain:
-                odds, spread = odds + SPECIALIST, math.hypot(spread, SPECIALIST_SD)
-            found[name] = Expected(odds=odds, sd=spread, basis=basis, source=_SOURCES[basis])
+            new = spread
+            if not images.dataset:
+                new = math.hypot(spread, scale * _of_a_data_set(card), scale_sd() * scale * (mean + slope * place))
+            source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
+            found[name] = Expected(odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor)
     return found
+
+
+def scale_sd() -> float:
+    """By how much data sets differ in how far encoders differ: the standard deviation of a logarithm."""
+    return float(_document()["scale_sd"])
+
+
+def _of_a_data_set(card: EncoderCard) -> float:
+    """The standard deviation of an encoder's effects of one data set, in log odds."""
+    traits = traits_of(card)
+    shared = [
+        sd * (float(traits[trait]) if trait in SLOPES else 1.0)
+        for (trait, scope), sd in effect_sizes().items()
+        if scope == "dataset"
+    ]
+    return math.hypot(*shared)
 
 
 def _doubted(one: Expected) -> Expected:
     source = f"{one.source}; it was trained with ImageNet's labels"
-    return replace(one, sd=math.hypot(one.sd, FLATTERED), source=source)
+    return replace(one, sd=math.hypot(one.sd, FLATTERED), new_sd=math.hypot(one.new_sd, FLATTERED), source=source)
 
 
 # --- what the table does not have ------------------------------------------------------------------------------------
@@ -305,8 +314,9 @@ def _like_kin(
         odds = own_numbers[name]
         if odds is not None and line is not None:
             mean, sd = line(odds)
-            found[name] = Expected(
-                odds=mean, sd=sd, basis="reported", source="translated from its error on ImageNet-1K"
+            source = "translated from its error on ImageNet-1K"
+            found[name] = replace(
+                next(iter(others.values())), odds=mean, sd=sd, new_sd=sd, basis="reported", source=source
             )
             continue
         for words, is_kin in (
@@ -319,7 +329,7 @@ def _like_kin(
                 mean, apart = fmean(one.odds for one in kin), stdev(one.odds for one in kin)
                 spread = math.hypot(apart, fmean(one.sd for one in kin))
                 source = f"nothing is known of it; the mean of {len(kin)} encoders of {words}"
-                found[name] = Expected(odds=mean, sd=spread, basis="kin", source=source)
+                found[name] = replace(kin[0], odds=mean, sd=spread, new_sd=spread, basis="kin", source=source)
                 break
     return found
 
@@ -328,9 +338,9 @@ def _own_error(name: str) -> float | None:
     """Log odds of an own encoder's error on ImageNet-1K with all labels, measured or reported, if known."""
     measured = summaries(exclude_wrong=True, encoders=[name]).get(name)
     if measured is not None and measured.errors.get(_ALL.name, 0.0) > 0:
-        return _log_odds(measured.errors[_ALL.name])
+        return _log_odds(measured.errors[_ALL.name], _FLOOR)
     linear = preferred_numbers().get(name, {}).get("reported-linear")
-    return None if linear is None or linear.is_doubtful else _log_odds(100 - linear.value)
+    return None if linear is None or linear.is_doubtful else _log_odds(100 - linear.value, _FLOOR)
 
 
 def _line(pairs: Iterable[tuple[float, float]]) -> Any:
@@ -361,14 +371,17 @@ def _measured(cards: Mapping[str, EncoderCard], n: int) -> dict[str, Expected]:
         if predicted is not None:
             noise = noise_of(curve, predicted, trial)
             spread = _LEAST_SPREAD if noise is None else max(noise.total, _LEAST_SPREAD)
-            share = min(max(predicted.error / 100, _NEAR_0), 1 - _NEAR_0)
-            known[name] = Expected(
-                odds=_log_odds(predicted.error),
-                sd=spread / 100 / (share * (1 - share)),
-                basis="measured here",
-                source=f"{predicted.kind} on ImageNet-1K with as many labels a class",
-            )
+            odds = _log_odds(predicted.error, _FLOOR)
+            share = _percent(odds) / 100
+            sd = spread / 100 / ((1 - _FLOOR) * share * (1 - share))
+            source = f"{predicted.kind} on ImageNet-1K with as many labels a class"
+            known[name] = Expected(odds=odds, sd=sd, new_sd=sd, basis="measured here", source=source, floor=_FLOOR)
     return known
+
+
+def best_measured() -> float:
+    """The lowest error measured here on ImageNet-1K with all labels, percent."""
+    return min(one.errors[_ALL.name] for one in summaries(exclude_wrong=True).values() if _ALL.name in one.errors)
 
 
 def _curve(summary: Summary) -> dict[int, float]:
@@ -395,14 +408,14 @@ def _on_these_images(dataset: str | None, known: Mapping[str, Expected]) -> dict
         share = min(max(error / 100, _NEAR_0), 1 - _NEAR_0)
         sd = _LEAST_SPREAD / 100 / (share * (1 - share))
         source = f"measured on {dataset} with all labels"
-        own[name] = Expected(odds=_log_odds(error), sd=sd, basis="these images", source=source)
+        own[name] = Expected(odds=_log_odds(error), sd=sd, new_sd=sd, basis="these images", source=source)
     return own
 
 
-def _log_odds(percent: float) -> float:
-    share = min(max(percent / 100, _NEAR_0), 1 - _NEAR_0)
+def _log_odds(percent: float, floor: float = 0.0) -> float:
+    share = min(max((percent / 100 - floor) / (1 - floor), _NEAR_0), 1 - _NEAR_0)
     return math.log(share / (1 - share))
 
 
-def _percent(odds: float) -> float:
-    return 100 / (1 + math.exp(-odds))
+def _percent(odds: float, floor: float = 0.0) -> float:
+    return 100 * (floor + (1 - floor) / (1 + math.exp(-odds)))

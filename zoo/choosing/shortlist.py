@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..analysis.expected_error import SLOPES, traits_of
+from ..analysis.traits import SLOPES, traits_of
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED, domain_of
 from ..cards.schema import EncoderCard, Missing
@@ -31,7 +31,7 @@ from ..weights.lock import known as in_lock
 from ..weights.places import is_installed, is_path, mirror_place, package_file, shipped_file, source
 from ..weights.store import REGISTERED, recorded_name
 from .constraints import Constraints, Filter, LeftOut, filtered, filters, named
-from .expectations import Expected, Images, effect_sizes, expected_errors
+from .expectations import Expected, Images, difficulties, effect_sizes, expected_errors
 
 with requires_extra("evaluate", needed_for="A shortlist"):
     import numpy as np
@@ -326,7 +326,9 @@ def drawn_errors(
     new = np.array([0.0 if known else 1.0 for known in known_here])
     traits = [traits_of(card) for card in cards]
     scopes = ("dataset",) if images.domain else ("domain", "dataset")
-    for (trait, scope), size in effect_sizes().items():
+    scale = difficulties()[images.column].scale
+    for (trait, scope), sd_of_effect in effect_sizes().items():
+        size = scale * sd_of_effect
         if scope not in scopes or (images.dataset and scope == "dataset"):
             continue
         if trait in SLOPES:

@@ -28,7 +28,7 @@ from ..choosing.budget_ranking import (
     wider_gaps,
 )
 from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
-from ..choosing.expectations import Images
+from ..choosing.expectations import Images, best_measured
 from ..choosing.ranking import Beside, Ranking, ranking
 from ..choosing.ranking import Ranked as ExpectedRank
 from ..choosing.ranking import first_networks as expected_networks
@@ -289,10 +289,9 @@ def _print_expected(
     notes += _beside(found, shown)
     own = "" if found.images.dataset else "; their mean difficulty is taken, and yours may be easier or harder for all"
     more = [f"errors are those on {found.images.words}{own}: the order is what counts"]
-    if not found.images.dataset and constraints.max_parameters is None and constraints.max_memory is None:
-        more.append(
-            "without a limit on size the order on ImageNet-1K chose as well or better in tests; see it without --domain"
-        )
+    best = best_measured()
+    if found.images.dataset == IMAGENET and any(one.expected.error < best for one in shown):
+        more.append(f"errors below {points(best)} are extrapolated: no encoder measured here has so low a one")
     more += [cost_note(constraints)] * shows_costs
     print_notes(notes, more=more)
 

@@ -49,7 +49,7 @@ def datasets() -> dict[str, Dataset]:
             n_images=int(n_images) if n_images else None,
             metric=metric,
             in_pretraining=tuple(filter(None, in_pretraining.split("; "))),
-            names=tuple(names.split("; ")),
+            names=tuple(filter(None, names.split("; "))),
         )
     return found
 
