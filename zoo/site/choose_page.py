@@ -30,6 +30,7 @@ from ..choosing.expectations import (
     difficulty_at,
     expected_errors,
     label_place,
+    scale_sd,
 )
 from ..choosing.ranking import Beside, Ranked, first_networks, fits, ranking
 from ..results.evidence import datasets
@@ -59,7 +60,7 @@ _TIE = 0.05  # probability to be better up to which an encoder counts as worse, 
 _DEVIATES = NormalDist().inv_cdf(1 - _TIE)  # standard deviations between the two, from which on it is so
 _FIELDS = (
     "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "gated", "domains", "mine", "sets",
-    "network", "basis", "slope", "slope_sd", "own",
+    "network", "basis", "slope", "slope_sd", "spread", "own",
 )  # fmt: skip
 _LICENCES = {
     "any": "any",
@@ -187,6 +188,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
     elsewhere = expected_errors(cards, START, N_CLASSES)
     slopes = _slopes(cards)
     added = {one.id: _added(cards, one.images, START) for one in kinds}
+    spreads = _spreads(cards)
     at_start = label_place(START / N_CLASSES)
     networks: dict[str, int] = {}
     measured = {setting.n_labels for setting in SETTINGS}  # whose errors have few digits: no half is rounded twice
@@ -216,6 +218,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 BASIS_CODES[at_steps[STEPS.index(START)].basis] + BASIS_CODES[elsewhere[name].basis],
                 _hundredths(slope),
                 _hundredths(slope_sd),
+                _hundredths(spreads[name]),
                 [
                     [
                         one.error if n in measured else round(one.error, 5),
@@ -242,6 +245,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 "option": one.option,
                 "classes": datasets()[one.id].n_classes if one.id in datasets() else None,
                 "level": [round(difficulty_at(one.images, label_place(n / N_CLASSES)), 8) for n in STEPS],
+                "floor": next(iter(expected_errors(cards, START, N_CLASSES, images=one.images).values())).floor,
                 "scale": difficulties()[one.images.column].scale,
                 "mean": [_hundredths(mean - slopes[name][0] * at_start) for name, (mean, _) in added[one.id].items()],
                 "sd": [
@@ -252,6 +256,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
             for one in kinds
         ],
         "deviates": _DEVIATES,
+        "scaleSd": scale_sd(),
         "reach": _reach(),
         "bases": {code: basis for basis, code in BASIS_CODES.items()},
         "devices": [_speeds(one, cards) for one in devices()],
@@ -287,6 +292,20 @@ def _slopes(cards: dict[str, EncoderCard]) -> dict[str, tuple[float, float]]:
     }
 
 
+def _spreads(cards: dict[str, EncoderCard]) -> dict[str, float]:
+    """Standard deviations of what encoders add on one data set of a kind, in units of the scale of the kind.
+
+    Of encoders of the user's, of which nothing is estimated, this is an approximation.
+    """
+    scale = difficulties()[OVERALL].scale
+    found, added = expected_errors(cards, START, N_CLASSES), _added(cards, Images(), START)
+    squares = {
+        name: (found[name].new_sd ** 2 - found[name].sd ** 2) / scale**2 - (scale_sd() * added[name][0]) ** 2
+        for name in cards
+    }
+    return {name: math.sqrt(max(square, 0.0)) for name, square in squares.items()}
+
+
 def _hundredths(value: float) -> float:
     """Whole ones as results/expected.tsv has them, but for specialists on their images."""
     rounded = round(100 * value, 4)
@@ -295,7 +314,7 @@ def _hundredths(value: float) -> float:
 
 def _reach() -> float:
     """From an expected error to the ends of its interval, in standard deviations of its log odds."""
-    _, high = Expected(odds=0.0, sd=1.0, basis="kin", source="").interval
+    _, high = Expected(odds=0.0, sd=1.0, new_sd=1.0, basis="kin", source="").interval
     return math.log(high / (100 - high))
 
 

@@ -1,13 +1,13 @@
 /* --- the page of choices: Python knows what encoders add to the difficulty of images (BUDGET); here they are filtered and ranked --- */
-/* As expected_errors() of expectations.py: natural log odds of the error of the encoder in a row, their standard deviation, and what they rest on. */
+/* As expected_errors() of expectations.py: log odds of the error of the encoder in a row, their standard deviations, percents, and what they rest on. */
 Zoo.expected = (row, kind, step) => {
-  const one = Object.fromEntries(BUDGET.fields.map((name, place) => [name, BUDGET.rows[row][place]])), isImageNet = kind === BUDGET.kinds[0], { place } = BUDGET.steps[step];
-  const basis = BUDGET.bases[one.basis[isImageNet ? 0 : 1]], own = isImageNet && one.own?.[step];
-  if (own) return { odds: Math.log(own[0] / (100 - own[0])), sd: own[1] / 1e5, error: own[0], basis };
-  const scale = kind.scale / 100, odds = kind.level[step] + scale * (kind.mean[row] + one.slope * place);
-  return { odds, sd: scale * Math.hypot(kind.sd[row], one.slope_sd * place), error: Zoo.percent(odds), basis };
+  const one = Object.fromEntries(BUDGET.fields.map((name, place) => [name, BUDGET.rows[row][place]])), isImageNet = kind === BUDGET.kinds[0], { place } = BUDGET.steps[step], { floor } = kind;
+  const basis = BUDGET.bases[one.basis[isImageNet ? 0 : 1]], own = isImageNet && one.own?.[step], percent = odds => 100 * (floor + (1 - floor) / (1 + Math.exp(-odds)));
+  const scale = kind.scale / 100, added = scale * (kind.mean[row] + one.slope * place), share = own && (own[0] / 100 - floor) / (1 - floor);
+  const odds = own ? Math.log(share / (1 - share)) : kind.level[step] + added, sd = own ? own[1] / 1e5 : scale * Math.hypot(kind.sd[row], one.slope_sd * place);
+  const reach = BUDGET.reach * (kind.id === kind.domain ? Math.hypot(sd, scale * one.spread, BUDGET.scaleSd * added) : sd); /* on one data set of a kind of images */
+  return { odds, sd, error: own ? own[0] : percent(odds), low: percent(odds - reach), high: percent(odds + reach), basis };
 };
-Zoo.percent = odds => 100 / (1 + Math.exp(-odds));
 /* As is_worse() of choose_page.py. */
 Zoo.isWorse = (one, other) => one.odds > other.odds && one.odds - other.odds >= BUDGET.deviates * Math.hypot(one.sd, other.sd);
 
@@ -26,8 +26,8 @@ Zoo.pages.choose = () => {
   function rank() {
     const { parameters, dim, speed } = choices, without = choices.without ? choices.without.split("|") : [], left = [], options = [];
     kept = all.map(one => {
-      const expected = Zoo.expected(one.place, kind, +choices.step), reach = BUDGET.reach * expected.sd, speeds = device?.speed[one.place];
-      return { ...one, ...expected, low: Zoo.percent(expected.odds - reach), high: Zoo.percent(expected.odds + reach), speeds, speed: speeds?.[0] };
+      const speeds = device?.speed[one.place];
+      return { ...one, ...Zoo.expected(one.place, kind, +choices.step), speeds, speed: speeds?.[0] };
     });
     const ask = (reason, keeps, option = reason.startsWith("--") && reason) => {
       const n = kept.length;
