@@ -16,8 +16,8 @@ processor slowed down four times; both alternate. Times in milliseconds are medi
 * filter, sort: from the event that a word in the search field, or a click on a heading, makes until the frame after it
   is drawn, both there and back (all encoders again, the other direction), the longer of the two.
 
-Measured on two processors with 1,085 encoders: all pages 8.4 s with kept studies (96 s without), 39.9 MB, first page
-260 KB, interactive after 148 ms (slowed 591), table after 377 ms (1,493), filter 39 ms (135), sort 72 ms (266).
+Measured on two processors that had other work with 1,085 encoders: all pages 10.0 s without studies, 37.1 MB, first
+page 295 KB, interactive after 294 ms (slowed 938), table after 671 ms (1,914), filter 59 ms (245), sort 92 ms (327).
 
 Goals, for 1,000 encoders: under 60 s on two processors, 40 MB, 400 KB of the first page, 1 s until interactive, 100 ms
 a filter and a sort.

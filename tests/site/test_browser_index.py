@@ -59,9 +59,7 @@ def test_sorting_filtering_and_searching_and_the_link_that_holds_them(open_page:
         sort_by(page, "error", way)
         texts = shown(page, "error")
         numbers = [float(text) for text in texts if text[0].isdigit()]
-        assert (
-            len(numbers) == known and texts[len(numbers) :] and numbers == sorted(numbers, key=lambda one: sign * one)
-        )
+        assert known < len(numbers) < len(texts) and numbers == sorted(numbers, key=lambda one: sign * one)
         assert sorted(shown(page)) == sorted(everything)
 
     page.locator("#filters [name=q]").fill("dino vit")
@@ -135,3 +133,30 @@ def test_the_plot_answers_hover_brush_legend_and_keys(open_page: OpenPage) -> No
     page.keyboard.press("ArrowRight")
     said = page.locator("#plot output").inner_text()
     assert said.partition(",")[0] in data
+
+
+def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: OpenPage) -> None:
+    page = open_page(width=1300)
+    rows = page.evaluate("Zoo.encoders().filter(one => one.drawn)")
+    fills = {"measured here": 0, "measured by others": 0, "expected": 0}
+    for one in rows:
+        fills[one["basis"] if one["basis"] in fills else "expected"] += 1
+    assert page.locator("#plot .fills li").all_inner_texts() == [f"{words} ({n})" for words, n in fills.items()]
+    drawn = {"f": "measured here", "half": "measured by others", "hollow": "expected"}
+    for kind, words in drawn.items():
+        assert page.locator(f"#plot .marks > [class^={kind}]").count() == fills[words]
+    best = page.locator("#front a").all_text_contents()
+    named = page.locator("#plot .top").all_text_contents()
+    assert named and {*named} <= {*best} and page.locator("#plot .marks .first").count() == len(best)
+    page.locator("#filters [name=mode]").select_option("contrastive")
+    fewer = page.locator("#front a").all_text_contents()
+    assert fewer and {*fewer} - {*best} and page.locator("#plot .marks .first").count() == len(fewer)
+    page.locator("#clear").click()
+    page.locator("#plot svg[role=application]").focus()
+    page.keyboard.press("Home")
+    said = page.locator("#plot output").inner_text()
+    one = next(row for row in rows if row["id"] == said.partition(",")[0])
+    assert one["basis"] in said
+    assert one["low"] is None or f"90 % interval {one['low']:.1f} to {one['high']:.1f}" in said
+    page.locator("#axes [name=score]").select_option("100%")
+    assert page.locator("#plot .top").count() == 0 and not page.locator("#front").is_visible()

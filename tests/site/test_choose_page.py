@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 
 import html5lib
 import pytest
 
-from zoo.analysis.label_budget import PredictedError
 from zoo.cards.catalogue import catalogue
-from zoo.choosing import budget_ranking
-from zoo.choosing.budget_ranking import Candidate, answered, candidates
-from zoo.choosing.constraints import NOT_GONE, Constraints, filters
+from zoo.cards.throughput import device_named, devices, images_per_second
+from zoo.choosing.constraints import Constraints, filters
+from zoo.choosing.expectations import Images, difficulties
+from zoo.choosing.ranking import Beside, ranking
+from zoo.results.facts import points
 from zoo.results.values import SETTINGS
-from zoo.site.choose_page import START, STEPS, files
+from zoo.site.choose_page import START, STEPS, files, on_front
 from zoo.site.contents import gather
 from zoo.site.rendering import Renderer
 
-WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
 ONLY = (
-    "dino_vitS16*", "dino_rn50", "msn_vitb4_ep300*", "simclr_rn50", "clip_rn50", "ibot_vitB16", "swav_rn50", WRONG,
-    "init_rn50", "sup_rn50", "dinov2_vitS14",
+    "dino_vitS16*", "dino_rn50", "msn_vitb4_ep300*", "simclr_rn50", "clip_rn50", "ibot_vitB16", "swav_rn50",
+    "init_rn50", "sup_rn50", "dinov2_vitS14", "uni_vitL16", "pocket_simclr_rn_shapes", "npidpp_rn50w2",
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget_ranking, "rank_odds", partial(budget_ranking.rank_odds, n_draws=50))
+NOBODY = {"init_rn50", "sup_rn50", "pocket_simclr_rn_shapes"}  # without a rank on this page
+ON_IMAGENET = Images("imagenet-1k", "natural")
 
 
 class _Page:
@@ -43,9 +39,9 @@ class _Page:
         data = renderer.assets.get("budget.js")
         self.budget = None if data is None else json.loads(data.content.decode().removeprefix("const BUDGET = ")[:-2])
 
-    def rows(self, within: str) -> list[list[str]]:
-        """Cells of the table within the element of that id."""
-        found = self.tree.findall(f".//*[@id='{within}']//tbody/tr")
+    def rows(self) -> list[list[str]]:
+        """Cells of the table."""
+        found = self.tree.findall(".//*[@id='ranking']//tbody/tr")
         return [[" ".join("".join(cell.itertext()).split()) for cell in row] for row in found]
 
 
@@ -54,57 +50,67 @@ def page() -> _Page:
     return _Page(*ONLY)
 
 
-def test_the_tables_are_the_ranking_of_the_command(page: _Page) -> None:
-    for n_labels, within in [(START, "ranking"), *((one.n_labels, f"labels-{one.n_labels}") for one in SETTINGS)]:
-        expected = [
-            one for one in answered(n_labels, [NOT_GONE]).ranked if one.candidate.card.id in page.contents.entries
-        ]
-        expected = [one for one in expected if one.candidate.card.id != WRONG]
-        rows = page.rows(within)
-        assert [row[1].split()[0] for row in rows] == [one.candidate.card.id for one in expected]
-        assert [(row[3], row[5]) for row in rows] == [
-            (one.interval_text, one.candidate.predicted.kind) for one in expected
-        ]
+def test_the_table_is_the_ranking_of_the_command(page: _Page) -> None:
+    expected = [one for one in ranking(START, 1_000, ON_IMAGENET).ranked if one.card.id in page.contents.entries]
+    assert "dinov2_vitS14" in {one.card.id for one in expected}
+    rows = page.rows()
+    assert [row[1] for row in rows] == [one.card.id for one in expected]
+    assert [row[0].rstrip("=") for row in rows] == [str(place) for place in range(1, len(rows) + 1)]
+    for row, one in zip(rows, expected, strict=True):
+        low, high = one.expected.interval
+        assert row[2:5] == [points(one.expected.error), f"{points(low)}-{points(high)}", one.expected.basis]
+    assert "Without a rank, gated: uni_vitL16" in page.text
+    assert f"zoo recommend --labels {START}" in page.text
+    assert f"zoo choose IMAGES --encoders {rows[0][1]}," in page.text
+    assert "Left out: 1 (weights gone, see --include-gone)" in page.text
 
 
-def test_the_script_gets_errors_and_noises_of_all_candidates(page: _Page) -> None:
+def test_the_script_gets_all_candidates_kinds_of_images_and_stops(page: _Page) -> None:
     assert page.budget is not None
     ids = [row[0] for row in page.budget["rows"]]
-    assert WRONG in ids
-    assert not {"init_rn50", "sup_rn50", "dinov2_vitS14"} & {*ids}
+    assert {*ids} == page.contents.entries.keys() - NOBODY
     assert [step["labels"] for step in page.budget["steps"]] == [*STEPS]
     assert {one.n_labels for one in SETTINGS} <= {*STEPS}
-    for step in page.budget["steps"]:
-        of = {one.card.id: one.predicted for one in candidates(step["labels"])[1]}
-        assert step["error"] == pytest.approx([of[one].error for one in ids], abs=1e-5)
-        assert [page.budget["kinds"][letter] for letter in step["kinds"]] == [of[one].kind for one in ids]
-        assert all(sd > 0 for sd in step["alone"])
-        assert (step["law"] is None) == (step["kind"] != "extrapolated")
-        assert step["words"]
+    kinds = [one["id"] for one in page.budget["kinds"]]
+    assert kinds[0] == "imagenet-1k" and {*kinds} == difficulties().keys() - {"overall"}
+    for one in page.budget["kinds"]:
+        assert len(one["level"]) == len(STEPS) and len(one["mean"]) == len(one["sd"]) == len(ids)
+    own = dict(zip(ids, (row[-1] for row in page.budget["rows"]), strict=True))
+    assert own["dino_vitS16"] is not None and own["dinov2_vitS14"] is None
 
 
-def test_words_of_licence_and_access_are_those_of_the_constraints(page: _Page) -> None:
+def test_words_of_limits_and_speeds_are_those_of_the_cards(page: _Page) -> None:
     assert page.budget is not None
     fields, cards = page.budget["fields"], catalogue()
     words = {
         "permissive": Constraints(licence="permissive"), "commercial": Constraints(licence="commercial"),
         "conditions": Constraints(licence="conditions"), "open": Constraints(access="open"),
     }  # fmt: skip
-    assert page.budget["reasons"].keys() == words.keys() | {"gone", "wrong"}
-    for row in page.budget["rows"]:
+    assert page.budget["reasons"].keys() == words.keys() | {"gone"}
+    someone = ranking(START, 1_000, ON_IMAGENET).ranked[0].expected
+    for place, row in enumerate(page.budget["rows"]):
         one = dict(zip(fields, row, strict=True))
         card = cards[one["id"]]
-        candidate = Candidate(card, {}, PredictedError(1_000, 1.0, "measured", ()), ())
-        assert {*one["may"]} == {word for word, asked in words.items() if filters(asked)[0].keeps(candidate)}
-        assert one["wrong"] == (one["id"] == WRONG)
-        assert tuple(one["sets"]) == card.pretraining.image_sets
+        allowed = {word for word, asked in words.items() if filters(asked)[0].keeps(Beside(card, someone, ""))}
+        assert {*one["may"]} == allowed
+        assert (one["id"] == "uni_vitL16") == (one["gated"] == 1) == (one["domains"] is not None)
+        assert (one["id"] == "npidpp_rn50w2") == (one["gone"] == 1)
+        for device in page.budget["devices"]:
+            speed = images_per_second(card, device_named(device["name"]))
+            assert speed is not None and device["speed"][place][0] == pytest.approx(speed.value, rel=1e-3)
+            assert len(device["speed"][place]) == (1 if speed.is_measured else 3)
+    assert [one["name"] for one in page.budget["devices"]] == [one.name for one in devices()]
 
 
-def test_it_says_what_has_no_rank_and_what_comes_next(page: _Page) -> None:
-    unmeasured = [name for name, one in page.contents.entries.items() if one.summary is None]
-    assert "dinov2_vitS14" in unmeasured
-    assert f"{len(unmeasured)} encoders were never measured" in page.text
-    first = page.rows("ranking")[0][1].split()[0]
-    assert f"zoo recommend --labels {START}" in page.text
-    assert f"zoo choose IMAGES --encoders {first}," in page.text
-    assert "Left out: 1 (measured wrongly, see --include-wrong)." in page.text
+def test_groups_of_the_figure_are_those_of_a_front() -> None:
+    ranked = ranking(START, 1_000, ON_IMAGENET).ranked[:60]
+    groups = on_front(ranked, lambda card: card.representation.dim)
+    front = [one for one, group in zip(ranked, groups, strict=True) if group == 1]
+    dims = [one.card.representation.dim for one in front]
+    assert groups[0] == 1 and dims == sorted(set(dims), reverse=True)
+    assert dims[-1] == min(one.card.representation.dim for one in ranked)
+
+
+def test_a_site_without_candidates_says_so() -> None:
+    page = _Page("init_rn50", "pocket_simclr_rn_shapes")
+    assert page.budget is None and "No encoder of this site can be ranked" in page.text

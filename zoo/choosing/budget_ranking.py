@@ -1,15 +1,13 @@
 """Encoders ranked by the expected linear-probe error with a number of labels of ImageNet, and how certain that is.
 
 Errors are measured, interpolated between settings or extrapolated (:mod:`zoo.analysis.label_budget`); lower is better.
-``zoo recommend`` and the site's page of choices rank by :func:`answered`.
+``zoo recommend --measured`` ranks by :func:`answered`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from ..analysis.label_budget import (
     LEVEL,
@@ -29,7 +27,7 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..results.derived import summaries
 from ..results.facts import points
-from ..results.values import SETTINGS, ResultErratum, Summary
+from ..results.values import SETTINGS, ResultErratum
 from .constraints import Filter, LeftOut, filtered
 
 NO_CANDIDATES = ("supervised", "initialized")
@@ -40,9 +38,6 @@ SETTING_OF = {setting.n_labels: setting.name for setting in SETTINGS}
 
 _FEWEST_SETTINGS = 3
 _TIE = (1 - LEVEL) / 2  # probability to be better up to which an encoder counts as worse
-
-Measured: TypeAlias = tuple[EncoderCard, Summary]
-"""An encoder and its risks on ImageNet-1K."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,28 +123,24 @@ class Answer:
         return usual_prediction(one.candidate for one in self.ranked)
 
 
-def measured_encoders() -> list[Measured]:
-    """All encoders with risks on ImageNet-1K, with those that an erratum says to leave out."""
-    cards = catalogue()
-    return [(cards[encoder], summary) for encoder, summary in summaries().items()]
-
-
 def is_right(encoders: Iterable[str]) -> Filter:
     """Keeps the encoders with these ids, whose measurements no erratum excludes."""
     right = set(encoders)
     return Filter("measured wrongly, see --include-wrong", lambda one: one.card.id in right)
 
 
-def candidates(n_labels: int, among: Iterable[Measured] | None = None) -> tuple[list[Curve], list[Candidate], LeftOut]:
+def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
     """All believable error curves, the self-supervised encoders whose curve predicts an error, others by reason.
 
-    A curve through fewer than three settings counts only where it was measured. ``among`` are all measured encoders,
-    unless given. QueryError below 1,000 labels, or above 1,281,167.
+    A curve through fewer than three settings counts only where it was measured. QueryError below 1,000 labels, or
+    above 1,281,167.
     """
     curves: list[Curve] = []
     found = []
     left_out: LeftOut = {}
-    for card, summary in measured_encoders() if among is None else among:
+    cards = catalogue()
+    for encoder, summary in summaries().items():
+        card = cards[encoder]
         if card.objective.mode in NO_CANDIDATES:
             continue
         curve = {
@@ -195,13 +186,13 @@ def usual_prediction(found: Iterable[Candidate]) -> PredictedError:
     return max((one.predicted for one in found), key=lambda one: (one.basis[0], -one.basis[-1]))
 
 
-def answered(n_labels: int, filters: Sequence[Filter], among: Iterable[Measured] | None = None) -> Answer:
+def answered(n_labels: int, filters: Sequence[Filter]) -> Answer:
     """The ranking with ``n_labels`` labels of ImageNet, of the candidates that pass the filters.
 
     Prediction errors are those of all candidates, whatever the filters; ranks are among those that pass. QueryError
     below 1,000 labels, or above 1,281,167.
     """
-    curves, everyone, without = candidates(n_labels, among)
+    curves, everyone, without = candidates(n_labels)
     kept, left_out, why_nobody = filtered(everyone, filters, without)
     uncertainty = held_out_error(curves, n_labels)
     return Answer(n_labels, _ranked(curves, kept, uncertainty), uncertainty, left_out, why_nobody)
@@ -220,32 +211,13 @@ def _ranked(curves: Sequence[Curve], kept: Sequence[Candidate], uncertainty: Hel
     ]
 
 
-def is_worse(one: Ranked, other: Ranked) -> bool:
-    """Whether ``one`` would have a lower error than ``other`` in at most one of twenty draws; both errors are normal.
-
-    False where a noise is unknown.
-    """
-    if one.noise is None or other.noise is None:
-        return False
-    alone = math.hypot(one.noise.images, one.noise.prediction, other.noise.images, other.noise.prediction)
-    sd = math.hypot(alone, one.noise.law - other.noise.law)
-    gap = one.error - other.error
-    better = 0.5 * math.erfc(gap / (sd * math.sqrt(2))) if sd else float(gap < 0)
-    return better <= _TIE
-
-
 def first_networks(ranked: Iterable[Ranked], n: int) -> list[str]:
     """Ids of the first ``n`` encoders with different weights."""
     first: dict[str, str] = {}
     for one in ranked:
-        first.setdefault(weights_of(one.candidate.card), one.candidate.card.id)
+        url = one.candidate.card.weights.url
+        first.setdefault(one.candidate.card.id if isinstance(url, Missing) else url, one.candidate.card.id)
     return [*first.values()][:n]
-
-
-def weights_of(card: EncoderCard) -> str:
-    """What encoders with the same weights share."""
-    url = card.weights.url
-    return card.id if isinstance(url, Missing) else url
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

@@ -1,48 +1,45 @@
-"""The page of choices: encoders ranked for a number of labels, and their fronts against size and feature dimension.
+"""The page of choices: encoders ranked by the error to expect, for labels a class, a kind of images, and limits.
 
-Ranks are those of :mod:`zoo.choosing.budget_ranking`, drawn here for :data:`START` labels and for each setting that was
-measured. For the slider, Python computes every candidate's error and its noise at each of :data:`STEPS`; the script
-filters candidates and repeats the last part alone, the draws of :func:`zoo.analysis.label_budget.rank_odds`.
+Ranks are those of :func:`zoo.choosing.ranking.ranking`, drawn here for :data:`START` labels of ImageNet-1K. For the
+script Python writes what each encoder adds to the log odds of an error on each kind of images, as results/expected.tsv
+has it; the script adds the difficulty of the images at each of :data:`STEPS`, and filters, sorts and ties encoders.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.label_budget import LEVEL, N_CLASSES, HeldOutError, Noise, held_out_error
+from ..analysis.label_budget import N_CLASSES
+from ..cards.catalogue import catalogue
+from ..cards.gates import GATED
 from ..cards.licences import LICENCE_WORDS
-from ..cards.schema import Missing, fact_text
-from ..choosing.budget_ranking import (
-    EXTRAPOLATION,
-    NO_CANDIDATES,
-    ONE_IS_FIRST,
-    SETTING_OF,
-    TIES,
-    Answer,
-    Candidate,
-    Measured,
-    Ranked,
-    answered,
-    candidates,
-    first_networks,
-    how_sure,
-    is_right,
-    is_worse,
-    measured_encoders,
-    noises,
-    origin_words,
-    usual_prediction,
-    weights_of,
+from ..cards.schema import EncoderCard, Missing, fact_text
+from ..cards.throughput import Device, devices, images_per_second
+from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, Filter, filters, known_cost
+from ..choosing.expectations import (
+    BASIS_CODES,
+    OVERALL,
+    Expected,
+    Images,
+    difficulties,
+    difficulty_at,
+    expected_errors,
+    label_place,
+    scale_sd,
 )
-from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, Filter, filters
-from ..choosing.figures import pareto
+from ..choosing.ranking import Beside, Ranked, first_networks, fits, ranking
+from ..results.evidence import datasets
 from ..results.facts import points, short_number
-from ..results.values import SETTINGS
+from ..results.values import IMAGENET, SETTINGS
 from .contents import Contents
-from .drawing import Axis, Point, scatter
+from .drawing import FILLS, Axis, Point, scatter
+from .expected import FILL_OF, ON_IMAGENET
+from .first_page import interval_text
 from .rendering import File, Renderer, encoder_page
 
 if TYPE_CHECKING:
@@ -55,173 +52,275 @@ STEPS = (
 """Labels of ImageNet at which the slider stops, from one a class to all; the measured settings are among them."""
 START = 12_811
 """Labels with which the page begins: measured, and a usual number."""
-FRONT_GROUPS = ("on the front", "not beaten beyond a tie", "beaten")
-_LISTED = 50  # encoders of a table of one setting
+FRONT_GROUPS = ("on the front", "statistically tied with the front", "worse beyond a tie")
+LISTED = 100  # encoders of the table before all are asked for
 _N_NEXT = 3  # encoders that the next command measures
+_N_BESIDE = 5  # encoders without a rank that are named
+_TIE = 0.05  # probability to be better up to which an encoder counts as worse, as in ranking()
+_DEVIATES = NormalDist().inv_cdf(1 - _TIE)  # standard deviations between the two, from which on it is so
 _FIELDS = (
-    "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "wrong", "doubted", "mine", "sets",
-    "network",
+    "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "gated", "domains", "mine", "sets",
+    "network", "basis", "slope", "slope_sd", "spread", "own",
 )  # fmt: skip
-_COLUMNS = (
-    "rank_low", "rank_high", "id", "error", "interval_low", "interval_high", "best", "tie", "kind", "parameters", "dim",
-    "licence",
-)  # fmt: skip
-_KINDS = {"measured": "m", "interpolated": "i", "extrapolated": "e"}
 _LICENCES = {
     "any": "any",
     "permissive": "permissive: MIT, Apache-2.0 or BSD, of code and weights",
     "commercial": "commercial use allowed",
     "conditions": "commercial use allowed, also on conditions",
 }
-_SIZES = (
-    ("parameters", "parameters", lambda one: one.candidate.card.architecture.n_parameters),
-    ("dim", "feature dimension", lambda one: one.candidate.card.representation.dim),
-)  # fmt: skip
 
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The page, and the data of its script."""
-    zoo = _Zoo(contents)
-    unmeasured = [
-        entry
-        for entry in contents.entries.values()
-        if entry.summary is None and entry.card.objective.mode not in NO_CANDIDATES
-    ]
-    common: dict[str, Any] = {
-        "title": "Choose an encoder for your number of labels",
-        "kind": "choose",
-        "n_unmeasured": len(unmeasured),
-        "n_reported": sum(bool(entry.reported) for entry in unmeasured),
-    }
-    answers = {n: zoo.answered(n) for n in (START, *(setting.n_labels for setting in SETTINGS))}
-    start = answers[START]
-    if not start.ranked:
-        yield renderer.page("choose.html.jinja", "choose.html", answer=None, why=start.why_nobody, **common)
-        return
-    budget, sets = zoo.budget()
+    with contents.reading():
+        found = ranking(START, N_CLASSES, ON_IMAGENET)
+        everyone = ranking(START, N_CLASSES, ON_IMAGENET, include_gone=True)
+        cards = {one.card.id: one.card for one in everyone.ranked} | {one.card.id: one.card for one in everyone.beside}
+        cards = {name: cards[name] for name in sorted(cards) if name in contents.entries}
+        common: dict[str, Any] = {"title": "Choose an encoder for your images and labels", "kind": "choose"}
+        if not cards:
+            yield renderer.page("choose.html.jinja", "choose.html", rows=[], **common)
+            return
+        budget = _budget(contents, cards)
+    ranked = [one for one in found.ranked if one.card.id in contents.entries]
+    sets = Counter(name for card in cards.values() for name in _image_sets(card) or ())
+    figure, front = _figure(ranked, contents)
     yield renderer.page(
         "choose.html.jinja",
         "choose.html",
         scripts=[renderer.data("budget.js", "BUDGET", budget)],
-        answer=start,
-        rows=_rows(start, contents),
-        words=how_sure(start),
-        left_out=[(len(names), reason) for reason, names in start.left_out.items()],
-        figures=[(name, words, *_figure(start, contents, words, size)) for name, words, size in _SIZES],
-        settings=[
-            (setting.name, answers[setting.n_labels], _rows(answers[setting.n_labels], contents)[:_LISTED])
-            for setting in SETTINGS
-        ],
+        rows=[_row(place, one, ranked[0].expected, contents) for place, one in enumerate(ranked[:LISTED], start=1)],
+        n_ranked=len(ranked),
+        n_ties=sum(not is_worse(one.expected, ranked[0].expected) for one in ranked),
+        beside=_beside_words([one for one in found.beside if one.card.id in contents.entries]),
+        left_out=[(n, reason) for reason, names in found.left_out.items()
+                  if (n := sum(name in contents.entries for name in names))],
+        figure=figure,
+        front=front,
         steps=STEPS,
         start=STEPS.index(START),
         measured_steps=[STEPS.index(setting.n_labels) for setting in reversed(SETTINGS)],
         label=labels_in_words(START),
         licences=[(word, _LICENCES.get(word, word)) for word in LICENCE_WORDS],
-        sets=sets,
-        next_encoders=",".join(first_networks(start.ranked, _N_NEXT)),
-        level=LEVEL,
+        kinds=_kinds(),
+        devices=[one.name for one in devices()],
+        sets=sorted(sets.items(), key=lambda pair: (-pair[1], pair[0])),
+        start_labels=START,
+        next_encoders=",".join(first_networks(ranked, _N_NEXT)),
         **common,
-    )
+    )  # fmt: skip
 
 
 def labels_in_words(n_labels: int) -> str:
-    """A number of labels of ImageNet, a class and in all.
+    """A number of labels of ImageNet, by class.
 
-    >>> labels_in_words(1_500), labels_in_words(12_811)
-    ('1.5 labels a class, 1,500 in all', '12.8 labels a class, 12,811 in all (1%)')
+    >>> labels_in_words(1_500), labels_in_words(12_811), labels_in_words(1_000)
+    ('1.5 labels a class', '12.8 labels a class', '1 label a class')
     """
     a_class = n_labels / N_CLASSES
     short = f"{a_class:,.0f}" if a_class >= 100 or a_class == int(a_class) else f"{a_class:.1f}"
-    setting = SETTING_OF.get(n_labels)
-    name = "" if setting is None else f" ({'all of ImageNet' if setting == '100%' else setting})"
-    return f"{short} label{'s' * (short != '1')} a class, {n_labels:,} in all{name}"
+    return f"{short} label{'s' * (short != '1')} a class"
 
 
-def on_front(ranked: Sequence[Ranked], size: Callable[[Ranked], float]) -> list[int]:
-    """For each encoder the number of its group of :data:`FRONT_GROUPS`, from 1.
+def is_worse(one: Expected, other: Expected) -> bool:
+    """Whether ``one`` has the lower error with a probability of at most one in twenty; both log odds are normal."""
+    return one.odds > other.odds and one.odds - other.odds >= _DEVIATES * math.hypot(one.sd, other.sd)
 
-    An encoder is on the front if no other has a lower or equal error and is no larger, but for its equals. It is beaten
-    if another one that is no larger has a lower error beyond a tie; the others are in between.
+
+def on_front(ranked: Sequence[Ranked], size: Callable[[EncoderCard], float]) -> list[int]:
+    """For each encoder the number of its group of :data:`FRONT_GROUPS`, from 1; they come by rising error.
+
+    An encoder is on the front if no other has a lower or equal error and is no larger, but for its equals. It is worse
+    if one that is no larger has a lower error beyond a tie; the others are in between.
     """
-    front = pareto([(size(one), one.error) for one in ranked], more_is_better=False)
-    return [
-        1 if place in front else 3 if any(size(other) <= size(one) and is_worse(one, other) for other in ranked) else 2
-        for place, one in enumerate(ranked)
+    groups: list[int] = []
+    for place, one in enumerate(ranked):
+        smaller = [other.expected for other in ranked[:place] if size(other.card) <= size(one.card)]
+        groups.append(1 if not smaller else 3 if any(is_worse(one.expected, other) for other in smaller) else 2)
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Images that can be chosen."""
+
+    id: str  # data set or domain
+    words: str
+    group: str  # of the list
+    images: Images
+    option: str  # of zoo recommend
+
+
+def _kinds() -> list[Kind]:
+    """ImageNet-1K first, then domains and data sets, each with the number of data sets or its domain."""
+    known, sets = difficulties(), datasets()
+    domains = [
+        Kind(
+            name,
+            f"{name} ({one.n} data set{'s' * (one.n != 1)})",
+            "Any images of a kind",
+            Images("", name),
+            f"--domain {name}",
+        )
+        for name, one in sorted(known.items())
+        if name not in sets and name != OVERALL
     ]
+    single = [
+        Kind(
+            name,
+            f"{sets[name].title} ({sets[name].domain})",
+            "Like those of a data set",
+            Images(name, sets[name].domain),
+            f"--like {name}",
+        )
+        for name in known
+        if name in sets
+    ]
+    single.sort(key=lambda one: one.words.casefold())
+    first = Kind(IMAGENET, "ImageNet-1K", "", ON_IMAGENET, "")
+    return [first, *domains, *(one for one in single if one.id != IMAGENET)]  # fmt: skip
 
 
-class _Zoo:
-    """Candidates of a site, beside all other encoders, whose misses say how sure predictions are."""
-
-    def __init__(self, contents: Contents) -> None:
-        with contents.reading():
-            everyone = {card.id: (card, summary) for card, summary in measured_encoders()}
-        for entry in contents.entries.values():
-            if entry.summary is not None:
-                everyone[entry.id] = (entry.card, entry.summary)
-        self._everyone: list[Measured] = [*everyone.values()]
-        self._entries = contents.entries
-        self._right = is_right(entry.id for entry in contents.entries.values() if entry.right is not None)
-        self._here = Filter("not on this site", lambda one: one.card.id in contents.entries, is_asked=False)
-
-    def answered(self, n_labels: int) -> Answer:
-        """The ranking as it is without choices."""
-        found = answered(n_labels, [self._here, NOT_GONE, self._right], self._everyone)
-        found.left_out.pop(self._here.reason, None)
-        return found
-
-    def budget(self) -> tuple[dict[str, Any], list[tuple[str, int]]]:
-        """What the script ranks by, and image sets with the number of candidates that were trained on each."""
-        found: dict[int, tuple[list[Candidate], list[Noise | None], HeldOutError | None]] = {}
-        for n_labels in STEPS:
-            curves, all_of_them, _ = candidates(n_labels, self._everyone)
-            here = [one for one in all_of_them if self._here.keeps(one)]
-            trial = held_out_error(curves, n_labels)
-            found[n_labels] = here, noises(curves, here, trial), trial
-        everyone = {one.card.id: one for here, _, _ in found.values() for one in here}
-        ids = sorted(everyone)
-        networks = {of: place for place, of in enumerate(sorted({weights_of(everyone[one].card) for one in ids}))}
-        words = _words()
-        rows, n_trained = [], dict[str, int]()
-        for one in ids:
-            card, entry = everyone[one].card, self._entries[one]
-            sets = card.pretraining.image_sets
-            for name in () if isinstance(sets, Missing) else sets:
-                n_trained[name] = n_trained.get(name, 0) + 1
-            licence = card.licence.weights
-            rows.append(
+def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]:
+    """What the script ranks by: facts of encoders, difficulties at each stop, and what encoders add to them."""
+    kinds, entries = _kinds(), contents.entries
+    here = [expected_errors(catalogue(), n, N_CLASSES, images=ON_IMAGENET) for n in STEPS]
+    elsewhere = expected_errors(cards, START, N_CLASSES)
+    slopes = _slopes(cards)
+    added = {one.id: _added(cards, one.images, START) for one in kinds}
+    spreads = _spreads(cards)
+    at_start = label_place(START / N_CLASSES)
+    networks: dict[str, int] = {}
+    measured = {setting.n_labels for setting in SETTINGS}  # whose errors have few digits: no half is rounded twice
+    words = _words()
+    rows = []
+    for name, card in cards.items():
+        at_steps = [one[name] for one in here]
+        is_own = entries[name].is_mine or any(one.basis == "measured here" for one in at_steps)
+        slope, slope_sd = slopes[name]
+        url, licence, sets = card.weights.url, card.licence.weights, _image_sets(card)
+        fitting = {one.images.domain for one in kinds if fits(card, one.images)}
+        rows.append(
+            [
+                name,
+                entries[name].file,
+                card.architecture.n_parameters,
+                card.representation.dim,
+                fact_text(licence),
+                int(not isinstance(licence, Missing)),
+                [word for word, limit in words.items() if limit.keeps(Beside(card, at_steps[0], ""))],
+                int(not NOT_GONE.keeps(Beside(card, at_steps[0], ""))),
+                int(card.weights.availability in GATED),
+                None if fits(card, Images()) else sorted(fitting),
+                int(entries[name].is_mine),
+                sets,
+                networks.setdefault(name if isinstance(url, Missing) else url, len(networks)),
+                BASIS_CODES[at_steps[STEPS.index(START)].basis] + BASIS_CODES[elsewhere[name].basis],
+                _hundredths(slope),
+                _hundredths(slope_sd),
+                _hundredths(spreads[name]),
                 [
-                    one,
-                    entry.file,
-                    card.architecture.n_parameters,
-                    card.representation.dim,
-                    fact_text(licence),
-                    not isinstance(licence, Missing),
-                    [word for word, limit in words.items() if limit.keeps(everyone[one])],
-                    not NOT_GONE.keeps(everyone[one]),
-                    not self._right.keeps(everyone[one]),
-                    bool(everyone[one].errata),
-                    entry.is_mine,
-                    None if isinstance(sets, Missing) else list(sets),
-                    networks[weights_of(card)],
+                    [
+                        one.error if n in measured else round(one.error, 5),
+                        round(1e5 * one.sd),
+                    ]
+                    for n, one in zip(STEPS, at_steps, strict=True)
                 ]
-            )
-        document = {
-            "fields": _FIELDS,
-            "rows": rows,
-            "steps": [_step(n, ids, *found[n]) for n in STEPS],
-            "start": STEPS.index(START),
-            "level": LEVEL,
-            "quantile": NormalDist().inv_cdf((1 + LEVEL) / 2),
-            "columns": _COLUMNS,
-            "groups": FRONT_GROUPS,
-            "kinds": {letter: kind for kind, letter in _KINDS.items()},
-            "reasons": {name: one.reason for name, one in {**words, "gone": NOT_GONE, "wrong": self._right}.items()},
-            "first": ONE_IS_FIRST,
-            "ties": TIES,
-            "extrapolation": EXTRAPOLATION,
-        }  # fmt: skip
-        return document, sorted(n_trained.items(), key=lambda pair: (-pair[1], pair[0]))
+                if is_own
+                else None,
+            ]
+        )
+    return {
+        "fields": _FIELDS,
+        "rows": rows,
+        "steps": [
+            {"labels": n, "place": label_place(n / N_CLASSES), "text": labels_in_words(n)} for n in STEPS
+        ],
+        "start": STEPS.index(START),
+        "kinds": [
+            {
+                "id": one.id,
+                "domain": one.images.domain,
+                "words": one.images.words,
+                "option": one.option,
+                "classes": datasets()[one.id].n_classes if one.id in datasets() else None,
+                "level": [round(difficulty_at(one.images, label_place(n / N_CLASSES)), 8) for n in STEPS],
+                "floor": next(iter(expected_errors(cards, START, N_CLASSES, images=one.images).values())).floor,
+                "scale": difficulties()[one.images.column].scale,
+                "mean": [_hundredths(mean - slopes[name][0] * at_start) for name, (mean, _) in added[one.id].items()],
+                "sd": [
+                    _hundredths(math.sqrt(max(sd**2 - (slopes[name][1] * at_start) ** 2, 0.0)))
+                    for name, (_, sd) in added[one.id].items()
+                ],
+            }
+            for one in kinds
+        ],
+        "deviates": _DEVIATES,
+        "scaleSd": scale_sd(),
+        "reach": _reach(),
+        "bases": {code: basis for basis, code in BASIS_CODES.items()},
+        "devices": [_speeds(one, cards) for one in devices()],
+        "groups": FRONT_GROUPS,
+        "fills": FILLS,
+        "fillOf": FILL_OF,
+        "listed": LISTED,
+        "beside": _N_BESIDE,
+        "reasons": {name: one.reason for name, one in {**words, "gone": NOT_GONE}.items()},
+    }  # fmt: skip
+
+
+def _added(cards: dict[str, EncoderCard], images: Images, n_labels: int) -> dict[str, tuple[float, float]]:
+    """What encoders add to the difficulty of images, and its standard deviation, both in units of its scale."""
+    scale, level = difficulties()[images.column].scale, difficulty_at(images, label_place(n_labels / N_CLASSES))
+    found = expected_errors(cards, n_labels, N_CLASSES, images=images)
+    return {name: ((found[name].odds - level) / scale, found[name].sd / scale) for name in cards}
+
+
+def _slopes(cards: dict[str, EncoderCard]) -> dict[str, tuple[float, float]]:
+    """How what encoders add grows with the place of labels, and the standard deviation of that.
+
+    Of encoders of the user's, of which nothing is estimated, this is an approximation.
+    """
+    few, many = (_added(cards, Images(), n) for n in (START, STEPS[-1]))
+    left, right = (label_place(n / N_CLASSES) for n in (START, STEPS[-1]))
+    return {
+        name: (
+            (many[name][0] - few[name][0]) / (right - left),
+            math.sqrt(max(many[name][1] ** 2 - few[name][1] ** 2, 0.0) / (right**2 - left**2)),
+        )
+        for name in cards
+    }
+
+
+def _spreads(cards: dict[str, EncoderCard]) -> dict[str, float]:
+    """Standard deviations of what encoders add on one data set of a kind, in units of the scale of the kind.
+
+    Of encoders of the user's, of which nothing is estimated, this is an approximation.
+    """
+    scale = difficulties()[OVERALL].scale
+    found, added = expected_errors(cards, START, N_CLASSES), _added(cards, Images(), START)
+    squares = {
+        name: (found[name].new_sd ** 2 - found[name].sd ** 2) / scale**2 - (scale_sd() * added[name][0]) ** 2
+        for name in cards
+    }
+    return {name: math.sqrt(max(square, 0.0)) for name, square in squares.items()}
+
+
+def _hundredths(value: float) -> float:
+    """Whole ones as results/expected.tsv has them, but for specialists on their images."""
+    rounded = round(100 * value, 4)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _reach() -> float:
+    """From an expected error to the ends of its interval, in standard deviations of its log odds."""
+    _, high = Expected(odds=0.0, sd=1.0, new_sd=1.0, basis="kin", source="").interval
+    return math.log(high / (100 - high))
+
+
+def _image_sets(card: EncoderCard) -> list[str] | None:
+    sets = card.pretraining.image_sets
+    return None if isinstance(sets, Missing) else list(sets)
 
 
 def _words() -> dict[str, Filter]:
@@ -230,86 +329,73 @@ def _words() -> dict[str, Filter]:
     return found | {word: one for word in ACCESS_WORDS for one in filters(Constraints(access=word))}
 
 
-def _step(
-    n_labels: int,
-    ids: Sequence[str],
-    here: Sequence[Candidate],
-    own: Sequence[Noise | None],
-    trial: HeldOutError | None,
-) -> dict[str, Any]:
-    """One stop of the slider: for each encoder its error and standard deviations in points, null where not known.
-
-    Measured errors have every digit, as in other tables; predictions have more digits than are shown.
-    """
-    known = {one.card.id: (one.predicted, noise) for one, noise in zip(here, own, strict=True)}
-    of = [known.get(name, (None, None)) for name in ids]
-    noises = [noise for _, noise in of]
-    laws = [0.0 if one is None else round(one.law, 3) for one in noises]
-    usual = usual_prediction(here) if here else None
+def _speeds(device: Device, cards: dict[str, EncoderCard]) -> dict[str, Any]:
+    """Images a second of all encoders on a device: value, and ends of the interval where it is expected."""
+    speeds = [images_per_second(card, device, cost=known_cost(card)) for card in cards.values()]
+    numbers = [
+        None if one is None else [one.value, *([] if one.is_measured else [one.low, one.high])] for one in speeds
+    ]
     return {
-        "labels": n_labels,
-        "text": labels_in_words(n_labels),
-        "kind": None if usual is None else usual.kind,
-        "words": [] if usual is None else origin_words(usual, own, trial),
-        "kinds": "".join("-" if one is None else _KINDS[one.kind] for one, _ in of),
-        "error": [one and (one.error if one.kind == "measured" else round(one.error, 5)) for one, _ in of],
-        "alone": [one and round(math.hypot(one.images, one.prediction), 4) for one in noises],
-        "law": laws if any(laws) else None,
+        "name": device.name,
+        "how": f"{device.precision}, {device.how}",
+        "speed": [of and [float(f"{number:.4g}") for number in of if number is not None] for of in numbers],
     }
 
 
-def _rows(answer: Answer, contents: Contents) -> list[dict[str, Any]]:
-    """The encoders of a table."""
-    return [
-        {
-            "entry": contents.entries[one.candidate.card.id],
-            "href": encoder_page(contents.entries[one.candidate.card.id]),
-            "is_wrong": bool(one.candidate.errata),
-            "is_tie": one.is_tie and answer.n_ties > 1,
-            "is_first": one.is_tie,  # shares the first place
-            "rank": one.rank_text,
-            "error": points(one.error),
-            "interval": one.interval_text,
-            "best": one.best_text,
-            "kind": one.candidate.predicted.kind,
-            "parameters": short_number(one.candidate.card.architecture.n_parameters),
-            "licence": fact_text(one.candidate.card.licence.weights),
-            "is_licensed": not isinstance(one.candidate.card.licence.weights, Missing),
-        }
-        for one in answer.ranked
-    ]
+def _row(place: int, one: Ranked, first: Expected, contents: Contents) -> dict[str, Any]:
+    """An encoder of the table."""
+    entry = contents.entries[one.card.id]
+    return {
+        "entry": entry,
+        "href": encoder_page(entry),
+        "rank": f"{place}{'=' * (not is_worse(one.expected, first))}",
+        "is_tie": not is_worse(one.expected, first),
+        "error": points(one.expected.error),
+        "interval": interval_text(*one.expected.interval),
+        "basis": one.expected.basis,
+        "parameters": short_number(one.card.architecture.n_parameters),
+        "licence": fact_text(one.card.licence.weights),
+        "is_licensed": not isinstance(one.card.licence.weights, Missing),
+    }
 
 
-def _figure(
-    answer: Answer, contents: Contents, words: str, size: Callable[[Ranked], float]
-) -> tuple[Markup, list[tuple[str, str, str, str]]]:
-    """The plot of error against a size, and id, page, size and error of those on the front, smallest first."""
-    groups = on_front(answer.ranked, size)
+def _beside_words(beside: Sequence[Beside]) -> list[str]:
+    """Encoders without a rank, the first ones by why."""
+    lines = []
+    for why in sorted({one.why for one in beside}):
+        some = [f"{one.card.id} ({points(one.expected.error)} %)" for one in beside if one.why == why]
+        more = f" and {len(some) - _N_BESIDE} more" if len(some) > _N_BESIDE else ""
+        lines.append(f"Without a rank, {why}: {', '.join(some[:_N_BESIDE])}{more}.")
+    return lines
+
+
+def _figure(ranked: Sequence[Ranked], contents: Contents) -> tuple[Markup, list[tuple[str, str, str, str]]]:
+    """The plot of error against parameters; id, page, size and error of those on the front, smallest first."""
+    groups = on_front(ranked, lambda card: card.architecture.n_parameters)
     marks = []
-    for one, group in zip(answer.ranked, groups, strict=True):
-        name = one.candidate.card.id
-        low, high = one.interval or (None, None)
+    for one, group in zip(ranked, groups, strict=True):
+        low, high = one.expected.interval if group == 1 else (None, None)
         marks.append(
             Point(
-                id=name,
-                href=encoder_page(contents.entries[name]),
-                x=size(one),
-                y=one.error,
+                id=one.card.id,
+                href=encoder_page(contents.entries[one.card.id]),
+                x=float(one.card.architecture.n_parameters),
+                y=one.expected.error,
                 low=low,
                 high=high,
                 group=group,
-                hollow=group == 3,
+                fill=FILL_OF[one.expected.basis],
             )
         )
     front = sorted((one for one in marks if one.group == 1), key=lambda one: one.x)
-    written = short_number if words == "parameters" else "{:.0f}".format
     drawing = scatter(
         marks,
-        Axis(words, "log", "count" if words == "parameters" else "number", "low"),
-        Axis("error, %", "linear", "percent", "low"),
-        title=f"Error with {answer.n_labels:,} labels against {words}",
+        Axis("parameters", "log", "count"),
+        Axis("expected error, %", "log", "percent", "low"),
+        title=f"ImageNet-1K: expected error with {labels_in_words(START)} against parameters",
         description=f"{len(front)} of {len(marks)} encoders are on the front.",
         groups=FRONT_GROUPS,
         front=True,
+        by_fill=True,
     )
-    return drawing, [(one.id, one.href, written(one.x), points(one.y)) for one in front]
+    return drawing, [(one.id, one.href, short_number(one.x), points(one.y)) for one in front]

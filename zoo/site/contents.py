@@ -14,7 +14,7 @@ from typing import Any
 from ..cards.catalogue import catalogue
 from ..cards.costs import Cost, cost_of, shipped_costs
 from ..cards.representations import MARK
-from ..cards.schema import EncoderCard
+from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError
 from ..files import shipped_only
 from ..results.derived import seed_means, summaries
@@ -26,6 +26,8 @@ from ..results.wording import PROBE
 from ..weights.places import portable, shown
 
 TITLE = "SSL Zoo"
+N_GROUPS = 8  # colours and shapes that a plot has
+OTHER = "other"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)  # which Windows keeps for devices
 
@@ -62,6 +64,21 @@ class Entry:
     def right(self) -> Summary | None:
         """Its risks on ImageNet-1K that no erratum excludes."""
         return self.subject.summary
+
+    @property
+    def mode(self) -> str:
+        """How it was trained: the mode of its objective, "other" where that is not recorded."""
+        mode = self.card.objective.mode
+        return OTHER if isinstance(mode, Missing) else mode
+
+    def risks_on(self, dataset: str) -> Summary | None:
+        """Its risks on a data set, without what an erratum excludes."""
+        return self.right if dataset == IMAGENET else self.elsewhere.get(dataset)
+
+    def error(self, setting: str, dataset: str = IMAGENET) -> float | None:
+        """Its error in percent in one of the five settings, unless it is unmeasured or excluded."""
+        found = self.risks_on(dataset)
+        return None if found is None else found.errors.get(setting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +120,19 @@ def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TI
     with nullcontext() if with_mine else shipped_only():
         found = _entries(only, shipped)
     return Contents(title, {entry.id: entry for entry in found}, with_mine, tuple(only))
+
+
+def coloured_modes(contents: Contents) -> list[str]:
+    """Training modes with a colour of their own, by their share of what is measured and of what is reported."""
+    entries = contents.entries.values()
+    measured = Counter(entry.mode for entry in entries if entry.right is not None)
+    measured = measured or Counter(entry.mode for entry in entries if entry.elsewhere)
+    reported = Counter(entry.mode for entry in entries if entry.subject.reported)
+    shares = {
+        mode: measured[mode] / max(measured.total(), 1) + reported[mode] / max(reported.total(), 1)
+        for mode in {*measured, *reported} - {OTHER}
+    }
+    return sorted(shares, key=lambda mode: (-shares[mode], mode))[: N_GROUPS - 1]
 
 
 def public(fact: Fact, subject: Subject) -> Any:

@@ -31,11 +31,11 @@ from ..results.reported_values import METRICS, PROTOCOLS, ReportedNumber
 from ..results.values import IMAGENET, SETTINGS, Summary
 from ..results.wording import by_whom, how, interval_of_others, kind
 from ..weights.places import without_keys
-from .contents import Contents, Entry
-from .drawing import Axis, Point, element, scatter
+from .contents import OTHER, Contents, Entry, coloured_modes
+from .drawing import Axis, Fill, Point, element, scatter
 from .encoder_facts import Text
 from .encoder_results import Table, make_table
-from .first_page import OTHER, _groups, _mode, in_order, in_words, main_dataset
+from .first_page import in_words
 from .rendering import File, Renderer
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class _Pages:
 
     def __init__(self, contents: Contents) -> None:
         self.entries = contents.entries
-        self.modes = _groups(in_order(contents), main_dataset(contents))
+        self.modes = coloured_modes(contents)
         self.others: dict[tuple[str, str, str], ReportedNumber] = {}  # encoder, data set, source -> what differs
         for pair in contradictions(one for entry in self.entries.values() for one in entry.reported):
             for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
@@ -271,10 +271,12 @@ class _Pages:
         drawn = []
         for one in best.values():
             entry = self.entries[one.encoder]
-            group = 1 + [*self.modes, _mode(entry)].index(_mode(entry))  # one more for all other modes
+            group = 1 + [*self.modes, entry.mode].index(entry.mode)  # one more for all other modes
             x = float(entry.card.architecture.n_parameters)
-            ends = {"low": one.low, "high": one.high}
-            drawn.append(Point(id=one.encoder, href="", x=x, y=one.value, group=group, **ends, hollow=entry.is_mine))
+            fill: Fill = "open" if entry.is_mine else "full"
+            drawn.append(
+                Point(id=one.encoder, href="", x=x, y=one.value, group=group, low=one.low, high=one.high, fill=fill)
+            )
         metric = METRICS[rows[0].metric]
         return scatter(
             drawn,

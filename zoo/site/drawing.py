@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..optional import requires_extra
 from ..results.facts import points as in_percent
@@ -124,6 +124,20 @@ MARKS = (
 )
 """A shape a group, for colours alone do not tell eight groups apart: circle, square, triangle, diamond, triangle that
 points down, plus, hexagon, bar; each as a path from the point."""
+RIGHT_HALVES = (
+    "m0,-5a5,5 0 0,1 0,10z",
+    "m0,-4.5h4.5v9h-4.5z",
+    "m0,-6l5.5,9.5h-5.5z",
+    "m0,-6.2l6.2,6.2l-6.2,6.2z",
+    "m0,6l5.5,-9.5h-5.5z",
+    "m0,-6h2v4h4v4h-4v4h-2z",
+    "m0,-6l6,3.5v5l-6,3.5z",
+    "m0,-3h6v6h-6z",
+)
+"""What a half-filled mark leaves open of its shape."""
+Fill: TypeAlias = Literal["full", "half", "open"]
+FILLS: dict[Fill, str] = {"full": "measured here", "half": "measured by others", "open": "expected"}
+"""What the fill of a mark says of its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +166,8 @@ class Point:
     group: int = 1  # 1 to 8: colour and shape
     low: float | None = None  # interval of y
     high: float | None = None
-    hollow: bool = False
+    fill: Fill = "full"
+    is_beside: bool = False  # takes no part in the front
 
 
 def shown(value: float, axis: Axis) -> str:
@@ -175,6 +190,7 @@ def scatter(
     description: str,
     groups: Sequence[str],
     front: bool = False,
+    by_fill: bool = False,
 ) -> Markup:
     """A figure with the plot and its legend.
 
@@ -189,23 +205,36 @@ def scatter(
     groups : sequence of str
         Names of the groups 1, 2 ..., at most eight.
     front : bool
-        Draws the line of the points that no other one beats in both directions; both axes must say what is better.
+        Draws the line of the points that no other one beats in both directions, with names where there is room; the
+        axis of y must say what is better, and smaller is better of x.
+    by_fill : bool
+        Adds a legend of fills.
     """
     across = Scale(*_reach(x, [one.x for one in points]), LEFT, WIDTH - RIGHT, x.kind)
     ends = [end for one in points for end in (one.y, one.low, one.high) if end is not None]
     up = Scale(*_reach(y, ends), HEIGHT - BOTTOM, TOP, y.kind)
-    marks = [_mark(one, across, up, x, y) for one in sorted(points, key=lambda one: one.x)]
-    line = [_front(points, across, up, x, y)] if front else []
+    best = front_of(points, lower=y.better == "low") if front else []
+    on_front = {one.id for one in best}
+    ordered = sorted(points, key=lambda one: (one.id in on_front, FILL_ORDER[one.fill], one.x))
+    marks = [_mark(one, across, up, x, y, " first" * (one.id in on_front)) for one in ordered]
+    line = [_front(best, across, up), *_names(best, across, up)] if best else []
     drawing = element(
         "svg",
         {"viewBox": f"0 0 {WIDTH:g} {HEIGHT:g}", "role": "img", "aria-label": f"{title}. {description}"},
         *_axes(across, up, x, y),
-        *line,
-        element("g", {"class": "marks"}, *marks),
+        *line[:1],
+        element("g", {"class": "marks crowded" if len(marks) > CROWD else "marks"}, *marks),
+        *line[1:],
     )
     used = sorted({one.group for one in points})
     names = [element("li", None, swatch(group), groups[group - 1]) for group in used]
-    return element("figure", {"class": "plot"}, drawing, element("ul", {"class": "legend"}, *names))
+    fills = [element("li", None, swatch(1, fill), words) for fill, words in FILLS.items()] if by_fill else []
+    legends = [element("ul", {"class": f"legend{kind}"}, *of) for kind, of in (("", names), (" fills", fills)) if of]
+    return element("figure", {"class": "plot"}, drawing, *legends)
+
+
+CROWD = 300  # marks, from which on they are smaller
+FILL_ORDER = {"open": 0, "half": 1, "full": 2}  # what is drawn over what
 
 
 def _reach(axis: Axis, values: Sequence[float]) -> tuple[float, float]:
@@ -216,14 +245,14 @@ def _reach(axis: Axis, values: Sequence[float]) -> tuple[float, float]:
     return extent(values)
 
 
-def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis) -> Markup:
+def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis, more: str) -> Markup:
     at_x, at_y = across(one.x), up(one.y)
     told = element("title", None, f"{one.id}: {shown(one.y, y)}, {shown(one.x, x)}")
     shape = element(
         "path",
         {
-            "class": f"{'hollow s' if one.hollow else 'f'}{one.group}",
-            "d": f"M{at_x:.1f},{at_y:.1f}{MARKS[one.group - 1]}",
+            "class": mark_class(one.group, one.fill) + more,
+            "d": mark_path(f"{at_x:.1f},{at_y:.1f}", one.group, one.fill),
         },
         told,
     )
@@ -253,18 +282,50 @@ def _axes(across: Scale, up: Scale, x: Axis, y: Axis) -> list[Markup]:
     return drawn
 
 
-def _front(points: Sequence[Point], across: Scale, up: Scale, x: Axis, y: Axis) -> Markup:
-    """Steps along the points that no other one beats."""
-    x_sign, y_sign = (-1 if axis.better == "high" else 1 for axis in (x, y))
+def front_of(points: Iterable[Point], *, lower: bool) -> list[Point]:
+    """The points that no other one beats by less x and better y, by rising x; those beside take no part."""
+    sign = 1 if lower else -1
     best: list[Point] = []
-    for one in sorted(points, key=lambda one: (x_sign * one.x, y_sign * one.y)):
-        if not best or y_sign * one.y < y_sign * best[-1].y:
+    for one in sorted((one for one in points if not one.is_beside), key=lambda one: (one.x, sign * one.y)):
+        if not best or sign * one.y < sign * best[-1].y:
             best.append(one)
+    return best
+
+
+def _front(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
+    """Steps along the front."""
     steps = "".join(f"H{across(one.x):.1f}V{up(one.y):.1f}" for one in best[1:])
     return element("path", {"class": "front", "d": f"M{across(best[0].x):.1f},{up(best[0].y):.1f}{steps}"})
 
 
-def swatch(group: int) -> Markup:
-    """Colour and shape of a group, from 1."""
-    mark = element("path", {"class": f"f{group}", "d": f"M8,8{MARKS[group - 1]}"})
+def _names(best: Sequence[Point], across: Scale, up: Scale) -> list[Markup]:
+    """Names of the front where they hide no other, on the side where no ranked mark is; the best first."""
+    taken = [(across(one.x) - 7, across(one.x) + 7, up(one.y) + 4) for one in best]  # ends and feet of marks and names
+    drawn = []
+    for one in reversed(best):
+        right, at_y = across(one.x) - 9, up(one.y)
+        left = right - 6.6 * len(one.id)
+        for foot in (at_y + 13, at_y + 4, at_y + 21):
+            room = all(right < start or end < left or abs(foot - other) > 12 for start, end, other in taken)
+            if left < LEFT or foot > HEIGHT - BOTTOM - 2 or not room:
+                continue
+            taken.append((left, right, foot))
+            drawn.append(element("text", {"class": "top", "x": right, "y": foot, "text-anchor": "end"}, one.id))
+            break
+    return drawn
+
+
+def mark_class(group: int, fill: Fill = "full") -> str:
+    """Classes of a mark."""
+    return {"full": f"f{group}", "half": f"half f{group} s{group}", "open": f"hollow s{group}"}[fill]
+
+
+def mark_path(at: str, group: int, fill: Fill = "full") -> str:
+    """The path of a mark; a half-filled one has its right half twice, which the rule of even and odd leaves open."""
+    return f"M{at}{MARKS[group - 1]}" + (f"M{at}{RIGHT_HALVES[group - 1]}" if fill == "half" else "")
+
+
+def swatch(group: int, fill: Fill = "full") -> Markup:
+    """Colour, shape and fill of a group, from 1."""
+    mark = element("path", {"class": mark_class(group, fill), "d": mark_path("8,8", group, fill)})
     return element("svg", {"class": "swatch", "viewBox": "0 0 16 16", "aria-hidden": "true"}, mark)

@@ -1,21 +1,20 @@
-"""The first page: a plot of score against size, the table of all encoders, and their data for scripts."""
+"""The first page: a plot of expected error against size, the table of all encoders, and their data for scripts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..cards.schema import Missing, fact_text
 from ..results.facts import DOUBTFUL, FACTS, REPORTED, points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
-from ..results.values import IMAGENET, SETTINGS, Summary
-from .contents import Contents, Entry
-from .drawing import Axis, Point, scatter
+from ..results.values import IMAGENET, SETTINGS
+from .contents import OTHER, Contents, Entry, coloured_modes
+from .drawing import FILLS, Axis, Point, front_of, scatter
+from .expected import FILL_OF, Standing, standings
 from .rendering import File, Renderer, encoder_page
 
-N_GROUPS = 8  # colours and shapes that a plot has
-OTHER = "other"
 LABELS = {
     "100%": "all labels", "30-shot": "30 labels a class", "1%": "1 % of the labels", "5-shot": "5 labels a class",
     "3-shot": "3 labels a class",
@@ -26,44 +25,50 @@ _COMMERCIAL = {
 Offered: TypeAlias = dict[str, list[tuple[str, str, int]]]  # by kind: value, words and number of encoders
 NAMES = {IMAGENET: "ImageNet-1K"}
 ELSEWHERE = "on "  # begins a score that is an error on another data set
+_EXPECTED = "expected"
 
 
 Cell: TypeAlias = tuple[str, bool]  # a text of the table, and whether it says why there is no value
 
 COLUMNS = (
     ("encoder", "Encoder"), ("training", "Training"), ("network", "Network"), ("parameters", "Parameters"),
-    ("dim", "Dimension"), ("error", "Error, all labels"), ("error1", "Error, 1\N{NO-BREAK SPACE}% labels"),
-    ("reported", "Reported"), ("licence", "Licence"), ("access", "Weights"), ("released", "Released"),
+    ("dim", "Dimension"), ("error", "Error,\N{NO-BREAK SPACE}%"), ("interval", "90\N{NO-BREAK SPACE}% interval"),
+    ("basis", "Rests on"), ("reported", "Reported"), ("licence", "Licence"), ("access", "Weights"),
+    ("released", "Released"),
 )  # fmt: skip
 """Name in the address, and heading."""
 
 
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The page, and with it the assets that it names."""
-    entries = in_order(contents)
-    dataset = main_dataset(contents)
-    groups = _groups(entries, dataset)
-    scores = _scores(entries, dataset)
+    dataset, known = standings(contents)
+    entries = in_order(contents, known)
+    groups = coloured_modes(contents)
+    scores = _scores(entries, dataset, known)
     yield renderer.page(
         "index.html.jinja",
         "index.html",
         title=contents.title,
         kind="index",
-        scripts=(renderer.data("encoders.js", "ENCODERS", encoder_data(contents)),),
+        scripts=(renderer.data("encoders.js", "ENCODERS", encoder_data(entries, dataset, known)),),
         datatables=renderer.datatables,
-        plot=_plot(entries, groups, scores, dataset),
+        plot=_plot(entries, groups, scores, dataset, known),
+        front=[
+            (one.id, one.href, short_number(one.x), points(one.y))
+            for one in front_of(_marks(entries, groups, known), lower=True)
+        ],
         groups=[*groups, OTHER],
+        fills=[*FILLS.values()],
         columns=COLUMNS,
         dataset=NAMES.get(dataset, dataset),
-        rows=[(entry, encoder_page(entry), _cells(entry, dataset)) for entry in entries],
+        rows=[(entry, encoder_page(entry), _cells(entry, known.get(entry.id))) for entry in entries],
         n_encoders=len(entries),
-        n_measured=sum(
-            any(error_of(entry, setting.name, dataset) is not None for setting in SETTINGS) for entry in entries
-        ),
+        n_measured=sum(FILL_OF[one.basis] == "full" for one in known.values()),
+        n_known=len(known),
+        n_by_others=sum(FILL_OF[one.basis] == "half" for one in known.values()),
         scores=scores,
         choices=_choices(entries),
         has_mine=any(entry.is_mine for entry in entries),
-        has_wrong=any(entry.subject.is_wrong for entry in entries),
         doubtful=DOUBTFUL,
         reported=REPORTED,
     )
@@ -74,74 +79,54 @@ def in_words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _groups(entries: Sequence[Entry], dataset: str) -> list[str]:
-    """Training modes with a colour of their own, by their share of what is measured and of what is reported."""
-    measured = Counter(_mode(entry) for entry in entries if risks_on(entry, dataset) is not None)
-    reported = Counter(_mode(entry) for entry in entries if entry.subject.reported)
-    shares = {
-        mode: measured[mode] / max(measured.total(), 1) + reported[mode] / max(reported.total(), 1)
-        for mode in {*measured, *reported} - {OTHER}
-    }
-    ranked = sorted(shares, key=lambda mode: (-shares[mode], mode))
-    return ranked[: N_GROUPS - 1]
-
-
-def _mode(entry: Entry) -> str:
-    mode = entry.card.objective.mode
-    return OTHER if isinstance(mode, Missing) else mode
-
-
-def _plot(entries: Iterable[Entry], groups: list[str], scores: Offered, dataset: str) -> object:
-    """What the page shows before anybody chooses: the first measured score, or the first reported one, against size."""
-    if not any(scores.values()):
+def _plot(
+    entries: Sequence[Entry], groups: list[str], scores: Offered, dataset: str, known: Mapping[str, Standing]
+) -> object:
+    """What the page shows before anybody chooses: expected error, or that measured on the data set, against size."""
+    if not known:
         return ""
-    name, words, _ = (scores["measured"] or scores["reported"])[0]
-    if scores["measured"]:
-        if name.startswith(ELSEWHERE):
-            name, dataset = "100%", name.removeprefix(ELSEWHERE)
-        values = [(entry, error_of(entry, name, dataset)) for entry in entries]
-        axis, title = Axis(f"{words}, %", "log", "percent", "low"), f"{NAMES.get(dataset, dataset)}: {words}, measured,"
-    else:
-        [protocol] = (one.name for one in PROTOCOLS.values() if one.short == name)
-        preferred = [(entry, entry.subject.reported.get(protocol)) for entry in entries]
-        values = [(entry, None if one is None else one.value) for entry, one in preferred]
-        axis = Axis(f"{words}, %", "linear", "percent", "high")
-        title = f"ImageNet-1K: {words},"
-    shown = [
+    is_expected = bool(scores[_EXPECTED])
+    words = f"{NAMES.get(dataset, dataset)}: {'expected' if is_expected else 'measured'} error with all labels"
+    return scatter(
+        _marks(entries, groups, known),
+        Axis("parameters", "log", "count"),
+        Axis("expected error, %" if is_expected else "error, %", "log", "percent", "low"),
+        title=f"{words} against the number of parameters",
+        description="The table below has the same numbers.",
+        groups=[in_words(one) for one in [*groups, OTHER]],
+        front=is_expected,
+        by_fill=is_expected,
+    )
+
+
+def _marks(entries: Sequence[Entry], groups: list[str], known: Mapping[str, Standing]) -> list[Point]:
+    """Error against parameters of those that are drawn."""
+    return [
         Point(
             id=entry.id,
             href=encoder_page(entry),
             x=float(entry.card.architecture.n_parameters),
-            y=value,
-            group=groups.index(_mode(entry)) + 1 if _mode(entry) in groups else len(groups) + 1,
-            hollow=entry.is_mine,
+            y=one.error,
+            group=groups.index(entry.mode) + 1 if entry.mode in groups else len(groups) + 1,
+            fill=FILL_OF[one.basis],
+            is_beside=not one.is_ranked,
         )
-        for entry, value in values
-        if value is not None
+        for entry in entries
+        if (one := known.get(entry.id)) and one.is_drawn
     ]
-    return scatter(
-        shown,
-        Axis("parameters", "log", "count"),
-        axis,
-        title=f"{title} against the number of parameters",
-        description="The table below has the same numbers.",
-        groups=[in_words(one) for one in [*groups, OTHER]],
-    )
 
 
-def _scores(entries: list[Entry], dataset: str) -> Offered:
-    """What the plot can show: measured on the main data set and, with all labels, on others; and reported, apart."""
+def _scores(entries: list[Entry], dataset: str, known: Mapping[str, Standing]) -> Offered:
+    """What the plot can show: expected, or measured on the main data set and, with all labels, on others; reported."""
     measured = [
         (
             setting.name,
             f"error with {LABELS[setting.name]}",
-            sum(error_of(entry, setting.name, dataset) is not None for entry in entries),
+            sum(entry.error(setting.name, dataset) is not None for entry in entries),
         )
         for setting in SETTINGS
     ]
-    others = Counter(
-        other for entry in entries for other in entry.elsewhere if error_of(entry, "100%", other) is not None
-    )
+    others = Counter(other for entry in entries for other in entry.elsewhere if entry.error("100%", other) is not None)
     measured += [
         (f"{ELSEWHERE}{other}", f"error on {other}, all labels", n) for other, n in others.items() if other != dataset
     ]
@@ -151,7 +136,9 @@ def _scores(entries: list[Entry], dataset: str) -> Offered:
         for one in PROTOCOLS.values()
         if counts[one.name]
     ]
-    return {"measured": [one for one in measured if one[2]], "reported": reported}
+    n_expected = sum(one.is_drawn for one in known.values()) if dataset == IMAGENET else 0
+    expected = [(_EXPECTED, "expected error, all labels", n_expected)] * bool(n_expected)
+    return {_EXPECTED: expected, "measured": [one for one in measured if one[2]], "reported": reported}
 
 
 def _choices(entries: list[Entry]) -> Offered:
@@ -168,7 +155,7 @@ def _choices(entries: list[Entry]) -> Offered:
     }
 
 
-def _cells(entry: Entry, dataset: str) -> list[Cell]:
+def _cells(entry: Entry, known: Standing | None) -> list[Cell]:
     """The row of an encoder behind its name, as COLUMNS."""
     card, objective = entry.card, entry.card.objective
     method = [in_words(one) for one in (objective.name, objective.mode) if not isinstance(one, Missing)]
@@ -180,8 +167,7 @@ def _cells(entry: Entry, dataset: str) -> list[Cell]:
         (card.architecture.exact, False),
         (short_number(card.architecture.n_parameters), False),
         (str(card.representation.dim), False),
-        _error(entry, "100%", dataset),
-        _error(entry, "1%", dataset),
+        *_error_cells(known),
         _of_fact(FACTS["reported"].of(entry.subject)),
         licence,
         _of_fact(card.weights.availability),
@@ -193,12 +179,21 @@ def _of_fact(value: object) -> Cell:
     return fact_text(value), isinstance(value, Missing)
 
 
-def _error(entry: Entry, setting: str, dataset: str) -> Cell:
-    error = error_of(entry, setting, dataset)
-    if error is not None:
-        return points(error), False
-    was_measured = dataset == IMAGENET and entry.summary is not None and setting in entry.summary.errors
-    return ("excluded as wrong" if was_measured else "not measured"), True
+def _error_cells(known: Standing | None) -> list[Cell]:
+    """Error, interval and what it rests on."""
+    if known is None:
+        return [("not expected", True), ("none", True), ("nothing known", True)]
+    interval = ("none", True) if known.low is None else (interval_text(known.low, known.high or 0.0), False)
+    return [(points(known.error), False), interval, (", ".join(filter(None, (known.basis, known.note))), False)]
+
+
+def interval_text(low: float, high: float) -> str:
+    """Both ends in percent.
+
+    >>> interval_text(21.34, 24.1)
+    '21.3-24.1'
+    """
+    return f"{points(low)}-{points(high)}"
 
 
 # --- the encoders as data for scripts ---
@@ -224,72 +219,52 @@ COMPONENTS = (
     "approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization",
 )  # fmt: skip
 FIELDS = (
-    "id", "file", *_OF_CARD, *(setting.name for setting in SETTINGS), *COMPONENTS, "approximation_assumed", "reported",
-    "mine", "wrong", "elsewhere",
+    "id", "file", "expected", "low", "high", "basis", "ranked", "drawn", "note", *_OF_CARD,
+    *(setting.name for setting in SETTINGS), *COMPONENTS, "approximation_assumed", "reported", "mine", "wrong",
+    "elsewhere",
 )  # fmt: skip
 """What a row has, in order.
 
-Facts of the card and errors in percent are null where they have no value; errors and components also where an erratum
-excludes them. ``reported`` has by the short name of a protocol the accuracy as it is printed, with ``*`` behind it, or
-``*!`` if it is doubtful. ``elsewhere`` has by data set the error with all its labels. Errors and components are
-those on :func:`main_dataset`. ``mine`` is true of a card of the user's, ``wrong`` where an erratum excludes
-measurements.
+``expected`` is the error of :func:`~zoo.site.expected.standings`, with its interval from ``low`` to ``high`` and the
+``basis`` that it rests on; ``ranked`` encoders may be on the front. Facts of the card and errors in percent are null
+where they have no value; errors and components also where an erratum excludes them. ``reported`` has by the short name
+of a protocol the accuracy as it is printed, with ``*`` behind it, or ``*!`` if it is doubtful. ``elsewhere`` has by
+data set the error with all its labels. Measured errors and components are those on the main data set. ``mine`` is true
+of a card of the user's, ``wrong`` where an erratum excludes measurements.
 """
 
 
-def encoder_data(contents: Contents) -> dict[str, Any]:
+def encoder_data(entries: Sequence[Entry], dataset: str, known: Mapping[str, Standing]) -> dict[str, Any]:
     """Names of the fields and a row an encoder."""
-    main = main_dataset(contents)
-    return {"fields": list(FIELDS), "rows": [_data_row(entry, main) for entry in in_order(contents)]}
+    return {"fields": list(FIELDS), "rows": [_data_row(entry, dataset, known.get(entry.id)) for entry in entries]}
 
 
-def in_order(contents: Contents) -> list[Entry]:
-    """First what was measured with all labels, the lowest error first; then what somebody reported an accuracy on
-    ImageNet-1K of, the newest first; then all others, the newest first; of one month by name."""
-    dataset = main_dataset(contents)
+def in_order(contents: Contents, known: Mapping[str, Standing]) -> list[Entry]:
+    """By rising error; behind them those that cannot be ranked, such as those that ImageNet's labels flatter, by
+    theirs, and those without any, newest first; of one month by name."""
 
-    def key(entry: Entry) -> tuple[float, int, str]:
-        error = error_of(entry, "100%", dataset)
-        if error is not None:
-            return error, 0, entry.id.casefold()
+    def key(entry: Entry) -> tuple[int, float, str]:
+        one = known.get(entry.id)
+        if one is not None:
+            return int(not one.is_drawn), one.error, entry.id.casefold()
         released = entry.card.released
-        month = 0 if isinstance(released, Missing) else int(released.replace("-", ""))
-        return (1000.0 if entry.subject.reported else 2000.0), -month, entry.id.casefold()
+        return 2, 0.0 if isinstance(released, Missing) else -int(released.replace("-", "")), entry.id.casefold()
 
     return sorted(contents.entries.values(), key=key)
 
 
-def main_dataset(contents: Contents) -> str:
-    """The data set whose errors the first page lists: ImageNet-1K, or without any there the most frequent one."""
-    entries = contents.entries.values()
-    counts = Counter(dataset for entry in entries for dataset in entry.elsewhere)
-    if not counts or any(entry.right is not None for entry in entries):
-        return IMAGENET
-    return max(counts, key=lambda dataset: counts[dataset])
-
-
-def risks_on(entry: Entry, dataset: str) -> Summary | None:
-    """Its risks on a data set, without what an erratum excludes."""
-    return entry.right if dataset == IMAGENET else entry.elsewhere.get(dataset)
-
-
-def error_of(entry: Entry, setting: str, dataset: str = IMAGENET) -> float | None:
-    """Its error in percent in one of the five settings, unless it is unmeasured or excluded."""
-    found = risks_on(entry, dataset)
-    return None if found is None else found.errors.get(setting)
-
-
-def _data_row(entry: Entry, dataset: str) -> list[Any]:
-    subject, found = entry.subject, risks_on(entry, dataset)
+def _data_row(entry: Entry, dataset: str, known: Standing | None) -> list[Any]:
+    subject, found = entry.subject, entry.risks_on(dataset)
     parts = None if found is None else found.decomposition
     components = [None if parts is None else _plain(getattr(parts, name)) for name in COMPONENTS]
-    elsewhere = {name: error for name in entry.elsewhere if (error := error_of(entry, "100%", name)) is not None}
+    elsewhere = {name: error for name in entry.elsewhere if (error := entry.error("100%", name)) is not None}
     reported = {PROTOCOLS[name].short: f"{one.printed}{reported_mark(one)}" for name, one in subject.reported.items()}
     return [
         entry.id,
         entry.file,
+        *_known_data(known),
         *(_plain(FACTS[column].of(subject)) for column in _OF_CARD.values()),
-        *(error_of(entry, setting.name, dataset) for setting in SETTINGS),
+        *(entry.error(setting.name, dataset) for setting in SETTINGS),
         *(None if value is None else round(value, 4) for value in components),  # more digits than any figure shows
         parts is not None and parts.approximation_assumed,
         reported,
@@ -297,6 +272,14 @@ def _data_row(entry: Entry, dataset: str) -> list[Any]:
         subject.is_wrong,
         elsewhere,
     ]
+
+
+def _known_data(known: Standing | None) -> list[Any]:
+    if known is None:
+        return [None, None, None, None, False, False, ""]
+    ends = [None if end is None else round(end, 2) for end in (known.low, known.high)]
+    error = known.error if known.low is None or FILL_OF[known.basis] == "full" else round(known.error, 3)
+    return [error, *ends, known.basis, known.is_ranked, known.is_drawn, known.note]
 
 
 def _plain(value: Any) -> Any:

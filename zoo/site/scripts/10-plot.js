@@ -1,6 +1,7 @@
 /* --- plot: takes over a figure of drawing.py; hover, arrow keys, zoom by brushing, a legend that filters ---
- * Zoo.plot(figure, { points: [{id, label, href, x, y, group (1 to 8), low, high, hollow, note}], x and y: {label, kind, format, better},
- *   groups: [names], off: [groups], zoom: [x0, x1, y0, y1] or null, selected: [ids], front: bool,
+ * Zoo.plot(figure, { points: [{id, label, href, x, y, group (1 to 8), low, high, fill ("full", "half" or "open"), beside, note}], x and y: {label, kind, format, better},
+ *   groups: [names], off: [groups], zoom: [x0, x1, y0, y1] or null, selected: [ids], fills: {fill: words} for a legend of fills,
+ *   front: bool, the line of the points that no other one beats, but for those beside, with names where there is room,
  *   onChange({off, zoom}) }) returns { update(changes) }; axes are as in drawing.py */
 Zoo.ticks = (low, high, kind, most) => {
   const places = (step, first = Math.ceil(low / step), n = Math.floor(high / step) - first + 1) => n > most ? [] : Array.from({ length: n }, (_, place) => +((first + place) * step).toPrecision(9));
@@ -21,15 +22,23 @@ Zoo.shown = (value, { format }) => {
 };
 Zoo.marks = ["m-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0z", "m-4.5,-4.5h9v9h-9z", "m0,-6l5.5,9.5h-11z", "m0,-6.2l6.2,6.2l-6.2,6.2l-6.2,-6.2z", "m0,6l5.5,-9.5h-11z",
   "m-2,-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "m-6,-2.5l6,-3.5l6,3.5v5l-6,3.5l-6,-3.5z", "m-6,-3h12v6h-12z"];
+Zoo.halves = ["m0,-5a5,5 0 0,1 0,10z", "m0,-4.5h4.5v9h-4.5z", "m0,-6l5.5,9.5h-5.5z", "m0,-6.2l6.2,6.2l-6.2,6.2z", "m0,6l5.5,-9.5h-5.5z", "m0,-6h2v4h4v4h-4v4h-2z", "m0,-6l6,3.5v5l-6,3.5z", "m0,-3h6v6h-6z"];
+/* The points that no other one beats in both directions, the best x first; those beside take no part. */
+Zoo.front = (points, x, y) => {
+  const [xWay, yWay] = [x, y].map(axis => axis.better === "high" ? -1 : 1);
+  return points.filter(one => !one.beside).sort((a, b) => xWay * (a.x - b.x) || yWay * (a.y - b.y)).reduce((kept, one) => !kept.length || yWay * one.y < yWay * kept.at(-1).y ? [...kept, one] : kept, []);
+};
 Zoo.plot = (figure, options) => {
   const { element } = Zoo, svg = (name, attributes, ...inside) => element(`svg:${name}`, attributes, ...inside), clamp = (value, low, high) => Math.max(low, Math.min(high, value));
   const path = (name, d) => svg("path", { class: name, d }), text = (words, x, y, anchor, name) => svg("text", { x, y, "text-anchor": anchor, class: name }, words);
+  const mark = (at, group, fill, name = "") => path(`${{ half: `half f${group} s`, open: "hollow s" }[fill] ?? "f"}${group}${name}`, `M${at}${Zoo.marks[group - 1]}${fill === "half" ? `M${at}${Zoo.halves[group - 1]}` : ""}`);
+  const swatch = (group, fill) => svg("svg", { class: "swatch", viewBox: "0 0 16 16", "aria-hidden": "true" }, mark("8,8", group, fill));
   const state = { points: [], groups: [], off: [], selected: [], zoom: null, ...options }, left = 48, top = 30;
   const drawing = svg("svg", { tabindex: 0, role: "application", "aria-roledescription": "plot", "aria-label": `${figure.querySelector("svg")?.getAttribute("aria-label") ?? ""} Arrow keys visit points, Enter opens one, plus and minus zoom, 0 shows all.` });
   const button = (act, attributes, ...inside) => { const made = element("button", { type: "button", ...attributes }, ...inside); made.onclick = act; return made; };
-  const tip = element("div", { class: "tip", hidden: true }), told = element("output", { class: "sr" }), legend = element("ul", { class: "legend" }), box = element("div", { class: "plot-box" }, drawing, tip);
+  const tip = element("div", { class: "tip", hidden: true }), told = element("output", { class: "sr" }), legend = element("ul", { class: "legend" }), fills = element("ul", { class: "legend fills" }), box = element("div", { class: "plot-box" }, drawing, tip);
   const reset = button(() => zoom(null), {}, "Reset zoom"), tools = element("div", { class: "plot-tools" }, button(() => zoomBy(.6), { "aria-label": "Zoom in" }, "+"), button(() => zoomBy(1.6), { "aria-label": "Zoom out" }, "−"), reset);
-  figure.replaceChildren(box, tools, legend, told);
+  figure.replaceChildren(box, tools, legend, fills, told);
   let current, drawn, across, up, right, floor, brush, width = box.clientWidth;
 
   const scaled = (values, ends, start, end, kind) => {
@@ -40,7 +49,7 @@ Zoo.plot = (figure, options) => {
     return Object.assign(value => start + (to(value) - low) / (high - low) * (end - start), { low: from(low), high: from(high), back });
   };
   function draw() {
-    const { x, y, points, off, zoom: ends, selected } = state, known = points.filter(one => !off.includes(one.group)), marks = svg("g", { class: "marks" }), labels = [];
+    const { x, y, points, off, zoom: ends, selected } = state, known = points.filter(one => !off.includes(one.group)), marks = svg("g", { class: points.length > 300 ? "marks crowded" : "marks" }), labels = [];
     right = width - 14; floor = (width < 600 ? Math.min(width * 1.1, 420) : Math.min(width * .53, 520)) - 42;
     drawing.setAttribute("viewBox", `0 0 ${width} ${floor + 42}`);
     across = scaled(known.map(one => one.x), ends?.slice(0, 2), left, right, x.kind);
@@ -54,29 +63,37 @@ Zoo.plot = (figure, options) => {
       if (axis === x) parts.push(path("grid", `M${at},${top}V${floor}`), text(words, at, floor + 18, "middle"));
       else parts.push(path("grid", `M${left},${at}H${right}`), text(words, left - 6, at + 4, "end"));
     }
-    if (state.front) parts.push(path("front", frontOf(known)));
-    for (const one of drawn) {
+    const front = state.front ? Zoo.front(known, state.x, state.y) : [], level = one => front.includes(one) ? 3 : ["open", "half", "full"].indexOf(one.fill ?? "full");
+    if (front.length) parts.push(path("front", front.map((one, n) => n ? `H${place(one)[0]}V${place(one)[1]}` : `M${place(one)}`).join("")));
+    for (const one of [...drawn].sort((a, b) => level(a) - level(b))) {
       const at = [across(one.x), up(one.y)], chosen = selected.includes(one.id), side = at[0] > width * .7;
       if (one.low != null && one.high != null) marks.append(path(`interval s${one.group}`, `M${at[0]},${clamp(up(one.low), top, floor)}V${clamp(up(one.high), top, floor)}`));
-      marks.append(path(`${one.hollow ? "hollow s" : "f"}${one.group}${chosen ? " selected" : ""}`, `M${at}${Zoo.marks[one.group - 1]}`));
+      marks.append(mark(at, one.group, one.fill, (front.includes(one) ? " first" : "") + (chosen ? " selected" : "")));
       if (chosen) labels.push(text(one.label, at[0] + (side ? -9 : 9), at[1] - 7, side ? "end" : "start", "chosen"));
     }
-    drawing.replaceChildren(...parts, marks, ...labels, ...drawn.length ? [] : [text("No encoder to show", width / 2, floor / 2, "middle")]);
+    drawing.replaceChildren(...parts, marks, ...namesOf(front.filter(one => drawn.includes(one) && !selected.includes(one.id))), ...labels, ...drawn.length ? [] : [text("No encoder to show", width / 2, floor / 2, "middle")]);
     const groups = [...new Set(points.map(one => one.group))].sort();
     legend.replaceChildren(...groups.length < 2 ? [] : groups.map(group => element("li", {}, button(() => {
       state.off = off.includes(group) ? off.filter(one => one !== group) : [...off, group];
       changed();
       legend.querySelector(`[data-group="${group}"]`).focus();
     }, { "aria-pressed": String(!off.includes(group)), "data-group": group },
-    svg("svg", { class: "swatch", viewBox: "0 0 16 16", "aria-hidden": "true" }, path(`f${group}`, "M8,8" + Zoo.marks[group - 1])), `${state.groups[group - 1]} (${points.filter(one => one.group === group).length})`))));
+    swatch(group), `${state.groups[group - 1]} (${points.filter(one => one.group === group).length})`))));
+    fills.replaceChildren(...Object.entries(state.fills ?? {}).map(([fill, words]) => element("li", {}, swatch(1, fill), `${words} (${points.filter(one => one.fill === fill).length})`)));
     reset.disabled = !ends;
     show(drawn.find(one => one.id === current?.id));
   }
-  /* Steps along the points that no other one beats in both directions. */
-  function frontOf(known) {
-    const [xWay, yWay] = [state.x, state.y].map(axis => axis.better === "high" ? -1 : 1), place = ({ x, y }) => [clamp(across(x), left, right), clamp(up(y), top, floor)];
-    const best = [...known].sort((a, b) => xWay * (a.x - b.x) || yWay * (a.y - b.y)).reduce((kept, one) => !kept.length || yWay * one.y < yWay * kept.at(-1).y ? [...kept, one] : kept, []);
-    return best.map((one, n) => n ? `H${place(one)[0]}V${place(one)[1]}` : `M${place(one)}`).join("");
+  const place = ({ x, y }) => [clamp(across(x), left, right), clamp(up(y), top, floor)];
+  /* Names of the front where they hide no other, on the side where no ranked mark is; the best first. */
+  function namesOf(front) {
+    const side = state.x.better === "high" ? 1 : -1, taken = front.map(place).map(([x, y]) => ({ ends: [x - 7, x + 7], foot: y + 4 }));
+    return front.reverse().flatMap(one => {
+      const [x, y] = place(one), end = x + 9 * side, start = end + 6.6 * one.label.length * side, ends = [Math.min(start, end), Math.max(start, end)];
+      const down = [13, 4, 21].find(down => ends[0] > left && ends[1] < right && y + down < floor - 2 && !taken.some(other => ends[0] < other.ends[1] && other.ends[0] < ends[1] && Math.abs(y + down - other.foot) < 12));
+      if (!down) return [];
+      taken.push({ ends, foot: y + down });
+      return [text(one.label, end, y + down, side < 0 ? "end" : "start", "top")];
+    });
   }
   const changed = () => { draw(); state.onChange?.({ off: state.off, zoom: state.zoom }); };
   const zoom = ends => { state.zoom = ends && ends.map(value => +value.toPrecision(5)); changed(); };
@@ -99,7 +116,7 @@ Zoo.plot = (figure, options) => {
     if (aloud) told.textContent = [one.label, ...lines].join(", ");
   }
   const open = one => { location.href = one.href; };
-  const place = event => { const area = drawing.getBoundingClientRect(); return [event.clientX - area.left, event.clientY - area.top].map(at => at * width / area.width); };
+  const pointed = event => { const area = drawing.getBoundingClientRect(); return [event.clientX - area.left, event.clientY - area.top].map(at => at * width / area.width); };
   const nearest = ([x, y]) => {
     const away = one => Math.hypot(across(one.x) - x, up(one.y) - y);
     return drawn.reduce((best, one) => away(one) < (best ? away(best) : 26) ? one : best, undefined);
@@ -108,11 +125,11 @@ Zoo.plot = (figure, options) => {
   const heard = {
     pointerdown(event) {
       if (event.button) return;
-      brush = { from: place(event), was: current };
+      brush = { from: pointed(event), was: current };
       if (event.pointerType !== "touch") drawing.setPointerCapture(event.pointerId); // a finger scrolls the page
     },
     pointermove(event) {
-      const at = place(event);
+      const at = pointed(event);
       if (!brush || event.pointerType === "touch") return show(nearest(at));
       const [x, y] = [[left, right], [top, floor]].map((ends, side) => [brush.from[side], at[side]].map(value => clamp(value, ...ends)).sort((a, b) => a - b));
       if (!brush.mark && x[1] - x[0] + y[1] - y[0] < 8) return;
@@ -122,7 +139,7 @@ Zoo.plot = (figure, options) => {
       drawing.append(brush.mark);
     },
     pointerup(event) {
-      const ended = brush, one = nearest(place(event));
+      const ended = brush, one = nearest(pointed(event));
       stop();
       if (!ended?.mark) ended && one && (event.pointerType !== "touch" || one === ended.was) ? open(one) : show(one);
       else if (ended.x[1] - ended.x[0] > 8 && ended.y[1] - ended.y[0] > 8) zoom([...ended.x.map(across.back), ...ended.y.map(up.back).reverse()]);

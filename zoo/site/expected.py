@@ -1,0 +1,75 @@
+"""Expected errors on ImageNet-1K with all labels, as the first page draws and lists them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from ..analysis.label_budget import MOST_LABELS, N_CLASSES
+from ..cards.catalogue import catalogue
+from ..choosing.expectations import Basis, Expected, Images, expected_errors
+from ..choosing.ranking import FLATTERING, ranking
+from ..results.values import IMAGENET, SETTINGS
+from .contents import Contents, Entry
+from .drawing import Fill
+
+ON_IMAGENET = Images(IMAGENET, "natural")
+FILL_OF: dict[Basis, Fill] = {
+    "these images": "full", "measured here": "full", "measured by others": "half", "reported": "open", "kin": "open",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The error of an encoder as the first page has it."""
+
+    error: float  # percent
+    low: float | None = None  # 90 % interval; None of a plain measurement
+    high: float | None = None
+    basis: Basis = "measured here"
+    is_ranked: bool = False  # could be on the front, as in ranking()
+    is_drawn: bool = True
+    note: str = ""  # why it is not ranked
+
+
+def standings(contents: Contents) -> tuple[str, dict[str, Standing]]:
+    """The data set whose errors the first page lists, and these by id.
+
+    That is ImageNet-1K, where no error is expected of untrained and pocket encoders that were not measured there; if a
+    site has no other encoders, the data set that most of them were measured on.
+    """
+    with contents.reading():
+        found = ranking(MOST_LABELS, N_CLASSES, ON_IMAGENET, include_gone=True)
+        cards = catalogue()
+        others = {name: why for why, names in found.left_out.items() for name in names if name in contents.entries}
+        unranked = expected_errors({name: cards[name] for name in others}, MOST_LABELS, N_CLASSES, images=ON_IMAGENET)
+    known = {one.card.id: _standing(one.expected, is_ranked=True) for one in found.ranked}
+    known |= {one.card.id: _standing(one.expected, note=one.why) for one in found.beside}
+    known |= {name: _standing(one, is_drawn=False, note=_short(others[name])) for name, one in unranked.items()}
+    for name, entry in contents.entries.items():
+        measured = _measured(entry, IMAGENET)
+        if measured and (name in others or name not in known):
+            known[name] = replace(measured, note=_short(others.get(name, "")))
+    known = {name: known[name] for name in contents.entries if name in known}
+    counts = Counter(dataset for entry in contents.entries.values() for dataset in entry.elsewhere)
+    if known or not counts:
+        is_nobody = not any(one.is_drawn for one in known.values())
+        return IMAGENET, {name: replace(one, is_drawn=one.is_drawn or is_nobody) for name, one in known.items()}
+    dataset = max(counts, key=lambda name: counts[name])
+    return dataset, {name: one for name, entry in contents.entries.items() if (one := _measured(entry, dataset))}
+
+
+def _measured(entry: Entry, dataset: str) -> Standing | None:
+    error = entry.error(SETTINGS[0].name, dataset)
+    return None if error is None else Standing(error=error)
+
+
+def _standing(one: Expected, *, is_ranked: bool = False, is_drawn: bool = True, note: str = "") -> Standing:
+    low, high = one.interval
+    return Standing(
+        error=one.error, low=low, high=high, basis=one.basis, is_ranked=is_ranked, is_drawn=is_drawn, note=note
+    )
+
+
+def _short(why: str) -> str:
+    return "saw its labels" if why == FLATTERING else why
