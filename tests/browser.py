@@ -35,6 +35,15 @@ REASON = (
 )
 
 
+def wait_until(page: Page, expression: str, arg: object = None) -> None:
+    """Asks a page until an expression is true, ten seconds at most; pages refuse what Playwright polls."""
+    for _ in range(100):
+        if page.evaluate(expression, arg):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"The page never came to {expression}")
+
+
 def chromium() -> str | None:
     """Path of a Chromium, None if there is none; ``$CHROMIUM`` comes before the path."""
     named = os.environ.get("CHROMIUM", "")

@@ -213,7 +213,7 @@ def test_what_others_measured_is_a_column_for_each_data_set() -> None:
 def test_what_others_measured_of_one_encoder_is_short_and_apart_from_what_authors_say() -> None:
     reported, others = run("show", "dinov2_vitB14").stdout.split("Measured by others")
     assert "84.5 %" in reported and "cifar-10-clustering" not in reported
-    assert "16 labels a class; 21 data sets. Natural: imagenet-1k 75.9, cifar-10 96.4, " in others
+    assert "16 labels a class; 21 data sets. Natural: imagenet-1k 75.9, caltech-101 89.4; " in others
     assert "roxford-hard-retrieval 26.9*!" in others and "*! mAP@5" in others
     assert "zoo results dinov2_vitB14 --reported" in others
     assert "pooled otherwise: projected to the space of texts" in run("show", "clip_vitB16").stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from tests.browser import wait_until
 from tests.site.conftest import OpenPage
 from tests.site.site_under_test import MINE, SCRIPT
 
@@ -62,10 +63,10 @@ def test_the_script_draws_what_the_page_came_with(open_page: OpenPage) -> None:
     static, scripted = (open_page("compare.html", javascript=on).evaluate(_DRAWN) for on in (False, True))
     assert scripted == static
     page = open_page(f"compare.html#e={quote(SCRIPT)},dino_vitS16&all=1")
-    page.wait_for_function(_HEADINGS, arg=1)
+    wait_until(page, _HEADINGS, arg=1)
     assert compared(page) == ["dino_vitS16"] and SCRIPT in page.locator("#said").inner_text()
     page.evaluate("location.hash = ''")  # as the button Back does
-    page.wait_for_function(_HEADINGS, arg=6)
+    wait_until(page, _HEADINGS, arg=6)
     assert page.evaluate(_DRAWN) == static
 
 
@@ -78,8 +79,8 @@ def test_copy_buttons_copy_what_stands_beside_them(open_page: OpenPage) -> None:
         page.bring_to_front()
         code = page.locator(f"#{buttons.nth(place).get_attribute('data-copy')}").inner_text()
         buttons.nth(place).click()
-        page.wait_for_function(
-            "place => document.querySelectorAll('button.copy')[place].textContent.startsWith('Copied')", arg=place
+        wait_until(
+            page, "place => document.querySelectorAll('button.copy')[place].textContent.startsWith('Copied')", arg=place
         )
         other.bring_to_front()
         search = other.locator("#filters [name=q]")

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from tests.browser import wait_until
 from tests.site.conftest import OpenPage, Site
 from tests.site.site_under_test import MINE
 from zoo.results.derived import summaries
@@ -42,7 +43,7 @@ def sort_by(page: Page, column: str, way: str) -> None:
     """Clicks a heading until the table has that order."""
     heading = page.locator(f"table.encoders th[data-name={column}]")
     heading.hover()  # which has DataTables loaded
-    page.wait_for_function("performance.getEntriesByName('zoo-table').length")
+    wait_until(page, "performance.getEntriesByName('zoo-table').length")
     for _ in range(3):
         heading.click()
         page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -73,7 +74,7 @@ def test_sorting_filtering_and_searching_and_the_link_that_holds_them(open_page:
     assert kept and set(kept) < set(found) and n_marks(page) == len(kept)
 
     again = open_page(f"index.html#{urlsplit(page.url).fragment}")
-    again.wait_for_function("performance.getEntriesByName('zoo-table').length")
+    wait_until(again, "performance.getEntriesByName('zoo-table').length")
     assert shown(again) == kept and n_marks(again) == len(kept)
     assert again.locator("#filters [name=q]").input_value() == "dino vit"
     again.locator("#clear").click()

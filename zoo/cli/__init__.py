@@ -77,7 +77,7 @@ VERBS = {
     "show": Verb("show", "Show everything known of one encoder."),
     "results": Verb("results", "Show the measured errors and their components."),
     "compare": Verb("list", "Show how encoders differ."),
-    "recommend": Verb("recommend", "Rank encoders for the number of labels you have."),
+    "recommend": Verb("recommend", "Rank encoders by the error to expect with the labels you have."),
     "choose": Verb("choose", "Find the encoder for your labelled images."),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
     "predict": Verb("predict", "Classify images by a saved probe."),
