@@ -34,8 +34,8 @@ from ..choosing.ranking import Ranked as ExpectedRank
 from ..choosing.ranking import first_networks as expected_networks
 from ..results.derived import summaries
 from ..results.evidence import datasets
-from ..results.facts import DOUBTFUL, REPORTED, points, reported_mark, short_number
-from ..results.reported import Preferred, preferred_numbers, reported_numbers
+from ..results.facts import DOUBTFUL, REPORTED, points, short_number
+from ..results.reported import reported_numbers
 from ..results.reported_values import PROTOCOLS, ReportedNumber
 from ..results.values import IMAGENET
 from ..results.wording import how
@@ -181,7 +181,7 @@ def recommend_command(
                 "n_ties_with_first": answer.n_ties,
                 "left_out": _left_out_records(answer.left_out),
                 "encoders": [_ranked_record(one, constraints) for one in answer.ranked[:top]],
-                "not_measured": _not_measured_document(unmeasured, top),
+                "not_measured": {"n": len(unmeasured)},
                 "next": command,
             }
         )
@@ -337,10 +337,10 @@ def _print(
     errata = [line for one in shown for line in distrust(one.candidate.card.id, one.candidate.errata)]
     notes = [*translation[:1], *ties]
     notes += [f"{WRONG}  doubtful measurements; zoo show NAME says why: {', '.join(doubtful)}"] * bool(doubtful)
-    without = _not_measured_notes(unmeasured)
-    notes.append(f"{len(shown)} of {counted(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without[0]}")
+    without = f"; not ranked: {len(unmeasured)} not measured, see it without --measured" if unmeasured else ""
+    notes.append(f"{len(shown)} of {counted(len(ranked), 'encoder')}{_left_out(answer.left_out)}{without}")
     more = [cost_note(constraints)] * shows_costs + translation[1:] + [line for line in sure if line not in ties]
-    print_notes(notes, more=[*more, *wider_gaps(shown, answer.usual.basis), *errata, *without[1:]])
+    print_notes(notes, more=[*more, *wider_gaps(shown, answer.usual.basis), *errata])
 
 
 def _facts(card: EncoderCard) -> list[str]:
@@ -484,9 +484,6 @@ def _agreement_note(agreement: Agreement | None, n_pairs: int) -> str:
     )
 
 
-# --- encoders without measurements -----------------------------------------------------------------------------------
-
-
 def _not_measured(conditions: Sequence[Filter]) -> list[EncoderCard]:
     """Encoders without measurements that pass the user's filters."""
     known = summaries()
@@ -497,39 +494,3 @@ def _not_measured(conditions: Sequence[Filter]) -> list[EncoderCard]:
         and card.objective.mode not in NO_CANDIDATES
         and all(one.keeps(_Candidate(card)) for one in conditions)
     ]
-
-
-def _best_reported(cards: Sequence[EncoderCard]) -> dict[str, list[tuple[str, Preferred]]]:
-    """The reported numbers of these encoders by protocol, best first."""
-    reported = preferred_numbers()
-    found = {}
-    for protocol in BY:
-        of_it = [(card.id, reported[card.id][protocol]) for card in cards if protocol in reported.get(card.id, {})]
-        if of_it:
-            found[protocol] = sorted(of_it, key=lambda pair: (-pair[1].value, pair[0]))
-    return found
-
-
-def _not_measured_notes(cards: Sequence[EncoderCard]) -> list[str]:
-    """The end of a sentence on encoders that were not measured, then the best reported numbers by protocol."""
-    if not cards:
-        return [""]
-    best = _best_reported(cards)
-    n_known = len({encoder for found in best.values() for encoder, _ in found})
-    lines = [f"; not ranked: {len(cards)} not measured, {n_known} of them with reported numbers, see --by"]
-    for protocol, found in best.items():
-        named = [f"{encoder} {one.printed}{reported_mark(one)}" for encoder, one in found]
-        lines.append(f"{REPORTED}  {protocol}, accuracy: {listed(named, 3)}; --by {protocol} shows them")
-    return lines
-
-
-def _not_measured_document(cards: Sequence[EncoderCard], top: int) -> dict[str, Any]:
-    return {
-        "n": len(cards),
-        "reported": {
-            protocol: [
-                {"encoder": encoder, "accuracy": one.value, "doubtful": one.is_doubtful} for encoder, one in found[:top]
-            ]
-            for protocol, found in _best_reported(cards).items()
-        },
-    }
