@@ -197,7 +197,7 @@ class Bench:
             rows = [block[place] for place in at]
             scales = {name: one for (name, of), one in self.model.effects.scale.items() if of == FEW_SHOT}
             others = np.exp(np.mean([np.log(one) for name, one in scales.items() if name != dataset]))
-            scale = scales[dataset] / others  # the own one is not known of a new data set
+            scale = scales.get(dataset, 1.0) / others  # the own one is not known of a new data set
             mean, covariance = mean[at] / scale, self.rescaled(covariance[np.ix_(at, at)], scale)
             mean, covariance = self.level(rows, mean, covariance)
             covariance = covariance + np.diag((scale_sd() * (mean - mean.mean())) ** 2)
@@ -350,7 +350,7 @@ def main() -> None:
         print(f"{source} left out: {n} errors, MAE {mae:.1f}, tau {tau:.2f}, in 90 %: {100 * inside:.0f} %")
     bench.hidden_published()
     if options.halves:
-        names = sorted(set(bench.truth))
+        names = sorted(set(bench.truth) - {IMAGENET})
         for half in (names[::2], names[1::2]):
             some = [one for one in bench.known if one.dataset not in half]
             model = Model(CARDS, some)
