@@ -1,7 +1,7 @@
 """Estimates what to expect of every encoder: writes results/expected.toml and results/expected.tsv.
 
 python scripts/expect_errors.py          # conditions on all observations, with the effects that expected.toml has
-python scripts/expect_errors.py --fit    # estimates the effects first, which takes some minutes and 6 GB
+python scripts/expect_errors.py --fit    # goes on estimating the effects from those first: minutes, and 6 GB
 
 expected.toml has the sizes of effects, noises and scales of protocols, and difficulties; expected.tsv a line an
 encoder: what it adds to log odds and the standard deviation of that, in hundredths, overall, by domain and by data set
@@ -35,7 +35,7 @@ from zoo.analysis.expected_error import (
 )
 from zoo.cards.catalogue import catalogue
 from zoo.choosing.expectations import BASIS_CODES
-from zoo.results.evidence import datasets
+from zoo.results.evidence import datasets, origins
 from zoo.results.values import IMAGENET
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -53,7 +53,7 @@ def fitted(known: list[Observation]) -> Effects:
             return bool(drawn.random() < SHARE_OF_ZERO_SHOT)
         return not (one.protocol == MEASURED and abs(one.labels - label_place(12.811)) < 0.01)
 
-    model = Model(CARDS, [one for one in known if keeps(one)])
+    model = Model(CARDS, [one for one in known if keeps(one)], shipped_effects())
     print(f"Fits {len(EFFECTS)} effects to {len(model.known)} observations", file=sys.stderr)
     model.fit(say=lambda text: print(text, end=" ", file=sys.stderr, flush=True))
     return model.effects
@@ -97,23 +97,14 @@ def difficulties(model: Model) -> tuple[dict[str, dict[str, Any]], float]:
 
 
 def basis_of(known: list[Observation]) -> dict[str, str]:
-    """What is known of each encoder, or of others with its weights: the best of its observations."""
-    weights = {name: str(card.weights.url) for name, card in CARDS.items()}
+    """What is known of each encoder: the best of its observations."""
+    others = {one["source"] for one in origins().values()}
+    words = ("measured here", "measured by others", "reported", "kin")
     best: dict[str, int] = {}
     for one in known:
-        rank = (
-            0
-            if one.origin == "here"
-            else 1
-            if one.origin.startswith(("embeddings", "mlf", "LAION", "kaiko", "torchgeo"))
-            else 2
-        )
+        rank = 0 if one.origin == "here" else 1 if one.origin in others else 2
         best[one.encoder] = min(rank, best.get(one.encoder, 3))
-    words = ("measured here", "measured by others", "reported", "kin")
-    by_weights: dict[str, int] = {}
-    for name, rank in best.items():
-        by_weights[weights[name]] = min(rank, by_weights.get(weights[name], 3))
-    return {name: words[best.get(name, max(by_weights.get(weights[name], 3), 1))] for name in CARDS}
+    return {name: words[best.get(name, 3)] for name in CARDS}
 
 
 def write_effects(effects: Effects, known: list[Observation], model: Model) -> None:

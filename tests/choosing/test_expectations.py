@@ -138,6 +138,8 @@ def test_an_own_encoder_is_expected_like_its_kin_and_by_its_own_error(
         found.append(expected_errors({MINE: card}, 500, 10)[MINE])
     assert found[0].error < kin.error < found[1].error
     assert all("its error on ImageNet-1K" in one.source for one in found)
+    few = expected_errors({MINE: card}, 5_000, 1_000, images=ON_IMAGENET)[MINE]
+    assert few.error > 80.5  # an error with all labels is none with five a class
 
 
 def test_measurements_on_the_users_images_come_first_and_say_how_difficult_they_are(

@@ -11,7 +11,7 @@ from tests.card_text import VALID
 from tests.weights.test_care import put
 from zoo.cards.catalogue import catalogue
 from zoo.choosing.constraints import Constraints
-from zoo.choosing.expectations import expected_errors
+from zoo.choosing.expectations import Images, expected_errors
 from zoo.choosing.shortlist import (
     GATED_REASON,
     SPECIAL_REASON,
@@ -91,6 +91,13 @@ def test_gated_encoders_and_those_of_special_images_come_only_if_asked_for() -> 
     asked = of(3, where='domain == "pathology H&E"')
     assert {entry.card.pretraining.domain for entry in asked.chosen} == {"pathology H&E"}
     assert len(of(3, where='card_family == "satlas"').chosen) == 3  # a condition that only special ones meet
+
+
+def test_encoders_of_the_kind_of_images_that_is_named_are_candidates() -> None:
+    found = shortlist(6, n_labels=5_000, n_classes=2, images=Images.named(domain="pathology"))
+    domains = {str(entry.card.pretraining.domain) for entry in found.chosen}
+    assert "pathology H&E" in domains and not domains & {"earth RGB", "retina"}
+    assert not any(str(entry.card.pretraining.domain) == "pathology H&E" for entry in of(6).chosen)
 
 
 def test_constraints_hold_and_those_left_out_are_told_by_reason() -> None:

@@ -27,7 +27,8 @@ from ..results.evidence import Dataset, datasets
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
 from ..results.values import IMAGENET, SETTINGS
-from .traits import SLOPES, TRAITS, WRONG_LABELS, traits_of
+from .traits import REFERENCE_LABELS, SLOPES, TRAITS, WRONG_LABELS, traits_of
+from .traits import place_of_labels as label_place
 
 with requires_extra("study", needed_for="A model of expected errors"):
     import numpy as np
@@ -58,7 +59,6 @@ _PRIOR_WIDTH = 1.5  # natural logarithm of a standard deviation
 _NOISE, _NOISE_WIDTH = 0.17, 0.4  # the same of noises
 _SCALE_WIDTH = 0.3  # natural logarithm of a scale, about 1
 _NEAR_0 = 0.002  # errors are kept so far from 0 and 1
-_REFERENCE_LABELS = 30  # a class, at which effects of labels are 0
 _MANY_LABELS = 1_000  # a class, where an origin uses all and does not say how many
 _SLIDES = ("camelyon16", "panda")  # sets of slides, which an attention network reads
 _SHIFTED = ("imagenet-a", "imagenet-o", "imagenet-r", "imagenet-sketch", "objectnet")  # robustness, of texts mostly
@@ -80,15 +80,6 @@ class Observation:
     def task(self) -> tuple[str, str, float]:
         """What has a difficulty of its own."""
         return self.dataset, self.protocol, round(self.labels, 2)
-
-
-def label_place(labels_a_class: float) -> float:
-    """Labels a class on the scale of effects: 0 at 30, 1 at 3,000.
-
-    >>> label_place(30), round(label_place(3_000), 6)
-    (0.0, 1.0)
-    """
-    return math.log10(labels_a_class / _REFERENCE_LABELS) / 2
 
 
 def log_odds(share: float, dataset: str = "") -> float:
@@ -146,15 +137,9 @@ def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
     """What a reported number says; None of what is no error of classes."""
     if number.dataset in _CALLED:
         return Observation(number.encoder, dataset.id, FEW_SHOT, label_place(16), 1 - number.value, number.source)
-    kind, lrap = (
-        _KINDS.get(number.protocol),
-        dataset.id == "voc-2007-multilabel" and number.protocol.endswith("few-shot"),
-    )
-    if (
-        kind is None
-        or not (number.metric in _METRICS or lrap)
-        or (number.split.endswith("-shot -> val") and kind != FEW_SHOT)
-    ):
+    kind = _KINDS.get(number.protocol)
+    is_share = number.metric in _METRICS or (dataset.id == "voc-2007-multilabel" and kind == FEW_SHOT)
+    if kind is None or not is_share:
         return None
     if dataset.id.startswith(_SLIDES) or dataset.id.endswith("-val") or dataset.id in (*_AGAIN, *_SHIFTED):
         return None
@@ -165,7 +150,7 @@ def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
     if kind == FEW_SHOT:
         labels = 16
     elif kind == ZERO_SHOT:
-        labels = _REFERENCE_LABELS
+        labels = REFERENCE_LABELS
     elif dataset.id == IMAGENET or dataset.id.startswith(("imagenet-", "objectnet")):
         labels = 1_281
     elif number.setting.endswith("training images"):
@@ -183,7 +168,6 @@ class _Design:
     dataset: NDArray[np.int64]
     domain: NDArray[np.int64]
     labels: Floats
-    protocol: NDArray[np.int64]
     texts: Floats  # 1 for zero-shot numbers
 
     def covariance(self, effect: tuple[str, str], other: _Design) -> Floats:
@@ -256,7 +240,6 @@ class Model:
             np.array([self._code("dataset", row[1]) for row in rows]),
             np.array([self._code("domain", row[2]) for row in rows]),
             np.array([row[3] for row in rows]),
-            np.array([self._code("protocol", row[4]) for row in rows]),
             np.array([float(row[4] == ZERO_SHOT) for row in rows]),
         )
 
@@ -312,8 +295,8 @@ class Model:
         bounds = [(-14, 1)] * n + [(-7, 1)] * p + [(-1.5, 1.5)] * q
         start = centre.copy()
         if self.effects.sd:  # from where an earlier fit stopped
-            start[:n] = [2 * math.log(self.effects.sd[effect]) for effect in EFFECTS]
-            start[n : n + p] = [2 * math.log(self.effects.noise[name]) for name in protocols]
+            start[:n] = [2 * math.log(max(self.effects.sd.get(effect, _PRIOR_SD), 1e-3)) for effect in EFFECTS]
+            start[n : n + p] = [2 * math.log(self.effects.noise.get(name, _NOISE)) for name in protocols]
             start[n + p :] = [math.log(self.effects.scale.get(name, 1.0)) for name in scaled_by]
         x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": n_steps}).x
         sds, noises = np.exp(x[: n + p] / 2)[:n], np.exp(x[: n + p] / 2)[n:]

@@ -1,4 +1,7 @@
-"""What encoders have in common: the traits whose effects on errors :mod:`zoo.analysis.expected_error` estimates."""
+"""What encoders have in common, and the scale of labels, of the model in :mod:`zoo.analysis.expected_error`.
+
+Pure Python, for ``zoo recommend`` reads what that estimated without NumPy.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,24 @@ from ..cards.schema import EncoderCard, Missing
 WRONG_LABELS = {"imagenet-1k": 0.0583}
 """Share of test labels that are wrong, below which no error is expected; others are taken as right.
 
-C. Northcutt, A. Athalye and J. Mueller 2021, Pervasive Label Errors in Test Sets (arXiv:2103.14749), Table 2.
+C. Northcutt, A. Athalye and J. Mueller 2021, Pervasive Label Errors in Test Sets (arXiv:2103.14749): 2,916 of 50,000.
 """
+REFERENCE_LABELS = 30
+"""A class, at which effects of labels are 0."""
 
 GROUPS = ("weights", "family", "data", "images", "objective", "supervision", "architecture")
 SLOPES = ("size", "px", "date")
 TRAITS = (*GROUPS, *SLOPES)
 """Within a group an effect is shared, along a slope it is proportional."""
+
+
+def place_of_labels(labels_a_class: float) -> float:
+    """Labels a class on the scale of effects: 0 at 30, 1 at 3,000.
+
+    >>> place_of_labels(30), round(place_of_labels(3_000), 6)
+    (0.0, 1.0)
+    """
+    return math.log10(labels_a_class / REFERENCE_LABELS) / 2
 
 
 def traits_of(card: EncoderCard) -> dict[str, str | float]:

@@ -211,12 +211,12 @@ def _ranked(curves: Sequence[Curve], kept: Sequence[Candidate], uncertainty: Hel
     ]
 
 
-def first_networks(ranked: Iterable[Ranked], n: int) -> list[str]:
+def first_networks(cards: Iterable[EncoderCard], n: int) -> list[str]:
     """Ids of the first ``n`` encoders with different weights."""
     first: dict[str, str] = {}
-    for one in ranked:
-        url = one.candidate.card.weights.url
-        first.setdefault(one.candidate.card.id if isinstance(url, Missing) else url, one.candidate.card.id)
+    for card in cards:
+        url = card.weights.url
+        first.setdefault(card.id if isinstance(url, Missing) else url, card.id)
     return [*first.values()][:n]
 
 

@@ -20,7 +20,7 @@ from statistics import fmean, linear_regression, stdev
 from typing import Any, Literal, TypeAlias
 
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
-from ..analysis.traits import SLOPES, WRONG_LABELS, traits_of
+from ..analysis.traits import SLOPES, WRONG_LABELS, place_of_labels, traits_of
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
@@ -134,7 +134,7 @@ class Difficulty:
 def label_place(labels_a_class: float) -> float:
     """Labels a class on the scale of the model: 0 at 30, 1 at 3,000; cut at 1 label and at 1,281."""
     low, high = _LABELS_PLACE
-    return min(max(math.log10(labels_a_class / 30) / 2, low), high)
+    return min(max(place_of_labels(labels_a_class), low), high)
 
 
 @cache
@@ -305,19 +305,17 @@ def _like_kin(
     rows = _table()[1]
     shipped = {name: everyone[name] for name in rows if name in everyone}
     others = _modelled(shipped, images, place)
-    there = others if images.dataset == IMAGENET else _modelled(shipped, Images(IMAGENET, "natural"), 1.0)
+    there = _modelled(shipped, Images(IMAGENET, "natural"), _LABELS_PLACE[1])  # own errors are those with all labels
     line = _line((there[name].odds, others[name].odds) for name in others)
-    own_numbers = {name: _own_error(name) for name in missing}
+    floor = WRONG_LABELS.get(images.dataset, 0.0)
     found = {}
     for name in missing:
         card = cards[name]
-        odds = own_numbers[name]
+        odds = _own_error(name)
         if odds is not None and line is not None:
             mean, sd = line(odds)
             source = "translated from its error on ImageNet-1K"
-            found[name] = replace(
-                next(iter(others.values())), odds=mean, sd=sd, new_sd=sd, basis="reported", source=source
-            )
+            found[name] = Expected(odds=mean, sd=sd, new_sd=sd, basis="reported", source=source, floor=floor)
             continue
         for words, is_kin in (
             ("its family", lambda other, card=card: other.family == card.family),
@@ -329,7 +327,7 @@ def _like_kin(
                 mean, apart = fmean(one.odds for one in kin), stdev(one.odds for one in kin)
                 spread = math.hypot(apart, fmean(one.sd for one in kin))
                 source = f"nothing is known of it; the mean of {len(kin)} encoders of {words}"
-                found[name] = replace(kin[0], odds=mean, sd=spread, new_sd=spread, basis="kin", source=source)
+                found[name] = Expected(odds=mean, sd=spread, new_sd=spread, basis="kin", source=source, floor=floor)
                 break
     return found
 

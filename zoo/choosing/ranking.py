@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..cards.catalogue import catalogue
@@ -81,11 +80,9 @@ def ranking(
     limits = constraints or Constraints()
     cards = catalogue()
     known = expected_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=images)
-    everyone = [_Candidate(cards[name], one) for name, one in known.items() if not _is_pocket(cards[name])]
+    everyone = [_Candidate(cards[name], one) for name, one in known.items() if not is_of_pocket(cards[name])]
     conditions = [*filters(limits), *([] if include_gone else [NOT_GONE])]
-    conditions.append(
-        Filter(FLATTERING, lambda one: not one.card.saw_labels and one.card.objective.mode != "supervised")
-    )
+    conditions.append(Filter(FLATTERING, lambda one: not one.card.saw_labels))
     conditions.append(Filter("weights of another network", lambda one: one.card.weights.availability != "unfit"))
     kept, left_out, why_nobody = filtered(everyone, conditions, {})
     asked = limits.where or ""
@@ -121,7 +118,8 @@ def fits(card: EncoderCard, images: Images) -> bool:
     return own in OF_NATURAL_IMAGES or (bool(images.domain) and _SPECIAL.get(own, own) == images.domain)
 
 
-def _is_pocket(card: EncoderCard) -> bool:
+def is_of_pocket(card: EncoderCard) -> bool:
+    """Whether an encoder is one of the tiny ones that come with the zoo, or of an experiment with them."""
     url = card.weights.url
     return card.family == "randomised" or (not isinstance(url, Missing) and url.startswith(_POCKET))
 
@@ -132,12 +130,3 @@ def _may_be_better(one: Expected, first: Expected) -> bool:
     sd = math.hypot(one.sd, first.sd)
     better = 0.5 * math.erfc((one.odds - first.odds) / (sd * math.sqrt(2))) if sd else 0.0
     return better > _TIE
-
-
-def first_networks(ranked: Sequence[Ranked], n: int) -> list[str]:
-    """Ids of the first ``n`` encoders with different weights."""
-    first: dict[str, str] = {}
-    for one in ranked:
-        url = one.card.weights.url
-        first.setdefault(one.card.id if isinstance(url, Missing) else url, one.card.id)
-    return [*first.values()][:n]

@@ -6,8 +6,9 @@ set, whose sizes are estimated. Greedily, the encoder is added that lowers the e
 most; a standard deviation of the expectation counts against it, and so does half a point a doubling of the parameters.
 
 Never on the list: weights that are gone or of another network, and untrained encoders. Gated weights, and encoders of
-special kinds of images such as pathology, only where the condition asks for them or nothing else passes it; the tiny
-ones of the pocket only where there is no other. Named encoders are taken as named, but for constraints.
+special kinds of images such as pathology, only where the condition or the kind of images asks for them or nothing else
+passes; the tiny ones of the pocket only where there is no other. Named encoders are taken as named, but for
+constraints.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.traits import SLOPES, traits_of
 from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, OF_NATURAL_IMAGES, domain_of
+from ..cards.gates import GATED
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, WeightsUnavailable
 from ..optional import requires_extra
@@ -32,6 +33,7 @@ from ..weights.places import is_installed, is_path, mirror_place, package_file, 
 from ..weights.store import REGISTERED, recorded_name
 from .constraints import Constraints, Filter, LeftOut, filtered, filters, named
 from .expectations import Expected, Images, difficulties, effect_sizes, expected_errors
+from .ranking import fits, is_of_pocket
 
 with requires_extra("evaluate", needed_for="A shortlist"):
     import numpy as np
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 POINTS_A_DOUBLING = 0.5
 """Points of error that a doubling of the parameters must be worth."""
 GATED_REASON = "gated, see --encoders or --where 'access == \"gated\"'"
-SPECIAL_REASON = "of special kinds of images, see --where 'domain == \"pathology H&E\"'"
+SPECIAL_REASON = "of special kinds of images, see --domain, such as pathology"
 _TIE = 0.02  # share of the gain within which what is here already is preferred
 _N_DRAWS = 2_000
 _BYTES_A_PARAMETER = 4  # of a file whose size is not known: single precision
@@ -137,7 +139,7 @@ def shortlist(
     known = expected_errors({name: cards[name] for name in cards}, n_labels, n_classes, images=like, dataset=dataset)
     here = weights_here(everyone.values())
     candidates = [Candidate(card, known.get(name), here[name]) for name, card in everyone.items()]
-    passed, left_out = _passed(candidates, limits, offline=offline, is_named=not isinstance(n, int))
+    passed, left_out = _passed(candidates, limits, like, offline=offline, is_named=not isinstance(n, int))
     named_ones = [_entry(one, "you named it") for one in passed]
     entries = _diverse(passed, n, like, seed=seed) if isinstance(n, int) else named_ones
     return Shortlist(
@@ -152,7 +154,7 @@ def shortlist(
 
 
 def _passed(
-    candidates: Sequence[Candidate], constraints: Constraints, *, offline: bool, is_named: bool
+    candidates: Sequence[Candidate], constraints: Constraints, images: Images, *, offline: bool, is_named: bool
 ) -> tuple[list[Candidate], LeftOut]:
     """Candidates that pass all, those left out by reason; QueryError if none is left."""
     kept, left_out, why = filtered(candidates, [*_loadable(offline=offline), *filters(constraints)], {})
@@ -163,8 +165,8 @@ def _passed(
     where = constraints.where or ""
     for reason, column, is_one in (
         (GATED_REASON, "access", lambda card: card.weights.availability in GATED),
-        (SPECIAL_REASON, "domain", lambda card: domain_of(card) not in OF_NATURAL_IMAGES and not _is_of_pocket(card)),
-        ("tiny, of the pocket", "card_family", _is_of_pocket),
+        (SPECIAL_REASON, "domain", lambda card: not fits(card, images) and not is_of_pocket(card)),
+        ("tiny, of the pocket", "card_family", is_of_pocket),
     ):
         some = [one.card.id for one in kept if is_one(one.card)]
         if some and len(some) < len(kept) and not re.search(rf"\b{column}\b", where):  # unless asked for
@@ -188,11 +190,6 @@ def _loadable(*, offline: bool) -> list[Filter]:
 
 def _is_here(one: object) -> bool:
     return isinstance(one, Candidate) and bool(one.here)
-
-
-def _is_of_pocket(card: EncoderCard) -> bool:
-    url = card.weights.url
-    return not isinstance(url, Missing) and url.startswith(_POCKET)
 
 
 def offline_advice() -> str:

@@ -31,7 +31,6 @@ from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filt
 from ..choosing.expectations import Images, best_measured
 from ..choosing.ranking import Beside, Ranking, ranking
 from ..choosing.ranking import Ranked as ExpectedRank
-from ..choosing.ranking import first_networks as expected_networks
 from ..results.derived import summaries
 from ..results.evidence import datasets
 from ..results.facts import DOUBTFUL, REPORTED, points, short_number
@@ -155,7 +154,7 @@ def recommend_command(
     translation = [] if budget is None else _translation(budget, too_few)
     command = None
     if answer.ranked:
-        command = _next(first_networks(answer.ranked, _N_FIRST), constraints)
+        command = _next(first_networks((one.candidate.card for one in answer.ranked), _N_FIRST), constraints)
     if as_json:
         of_user = None
         if budget is not None:
@@ -220,7 +219,7 @@ def _by_expected(
         check_n_labels(n_labels)
     found = ranking(n_labels, n_classes, images, constraints, include_gone=include_gone)
     shown = found.ranked[:top]
-    command = _next(expected_networks(found.ranked, _N_FIRST), constraints) if shown else None
+    command = _next(first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
     if as_json:
         print_json(
             {

@@ -20,6 +20,7 @@ from ..cards.gates import GATED
 from ..cards.licences import LICENCE_WORDS
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..cards.throughput import Device, devices, images_per_second
+from ..choosing.budget_ranking import first_networks
 from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, Filter, filters, known_cost
 from ..choosing.expectations import (
     BASIS_CODES,
@@ -32,7 +33,7 @@ from ..choosing.expectations import (
     label_place,
     scale_sd,
 )
-from ..choosing.ranking import Beside, Ranked, first_networks, fits, ranking
+from ..choosing.ranking import Beside, Ranked, fits, ranking
 from ..results.evidence import datasets
 from ..results.facts import points, short_number
 from ..results.values import IMAGENET, SETTINGS
@@ -106,7 +107,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         devices=[one.name for one in devices()],
         sets=sorted(sets.items(), key=lambda pair: (-pair[1], pair[0])),
         start_labels=START,
-        next_encoders=",".join(first_networks(ranked, _N_NEXT)),
+        next_encoders=",".join(first_networks((one.card for one in ranked), _N_NEXT)),
         **common,
     )  # fmt: skip
 
