@@ -18,7 +18,7 @@ def test_other_features_of_the_same_weights_are_no_other_choice() -> None:
     names = ["dino_vitS16", "dino_vitS16_last", "simclr_rn50", "dino_rn50"]
     assert CARDS[names[0]].weights.url == CARDS[names[1]].weights.url
     found = [ranked(20.0, None, name=name) for name in names]
-    assert first_networks(found, 2) == ["dino_vitS16", "simclr_rn50"]
+    assert first_networks((one.candidate.card for one in found), 2) == ["dino_vitS16", "simclr_rn50"]
 
 
 def test_ties_are_counted_among_those_whose_uncertainty_is_known() -> None:
