@@ -210,6 +210,15 @@ def test_what_others_measured_is_a_column_for_each_data_set() -> None:
     assert "others_DATASET" in run("list", "--help-columns").stdout
 
 
+def test_the_error_to_expect_is_shown_of_what_was_not_measured() -> None:
+    text = run("show", "dinov2_vitB14").stdout
+    assert "expected, 100%" in text and "estimated from what others measured of it; not measured" in text
+    found = document("show", "dinov2_vitB14")["expected"]
+    assert found["interval"][0] < found["error"] < found["interval"][1] and found["rests_on"] == "measured by others"
+    assert document("show", "dino_vitS16")["expected"] is None
+    assert document("show", "pocket_simclr_rn_shapes")["expected"] is None
+
+
 def test_what_others_measured_of_one_encoder_is_short_and_apart_from_what_authors_say() -> None:
     reported, others = run("show", "dinov2_vitB14").stdout.split("Measured by others")
     assert "84.5 %" in reported and "cifar-10-clustering" not in reported

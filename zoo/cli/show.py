@@ -18,7 +18,7 @@ from ..results.evidence import origin_of
 from ..results.facts import points, subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
-from ..results.values import SETTINGS, SeedMean, Summary
+from ..results.values import IMAGENET, SETTINGS, SeedMean, Summary
 from ..results.wording import (
     NEIGHBOURS,
     PROBE,
@@ -38,6 +38,7 @@ from .output import entry, json_option, print_json, record, size, wrapped
 
 if TYPE_CHECKING:
     from ..cards.costs import Cost
+    from ..choosing.expectations import Expected
 
 _LAST_SECTIONS = ("weights", "licence")
 _OF_CARD = {
@@ -77,7 +78,7 @@ def show_command(name: str, as_json: bool) -> None:
             lines += _section(part.capitalize(), parts[part])
         if part == "architecture" and card.patch_grid is not None:
             lines += entry("patch grid", "{} x {}".format(*card.patch_grid))
-    lines += [*_cost(card), *_risks(summary)]
+    lines += [*_cost(card), *_risks(card, summary)]
     for means in elsewhere.values():
         lines += _measured(means)
     if by_others:
@@ -103,6 +104,10 @@ def _document(
     facts = {f"{part}.{name}": value for part, values in facts_by_part(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
     missing = split.pop("missing")
+    one = _expected(card) if summary is None else None
+    expected = None
+    if one is not None:
+        expected = {"error": one.error, "interval": list(one.interval), "rests_on": one.basis, "source": one.source}
     cost, cost_document = _known_cost(card), None
     if cost is not None:
         from ..cards.costs import BATCH_SIZE
@@ -121,6 +126,7 @@ def _document(
         ],
         "cost": cost_document,
         "results": None if summary is None else risk_record(summary),
+        "expected": expected,
         "other_results": [asdict(mean) for mean in others],
         "reported": [asdict(number) for number in reported],
     }
@@ -177,10 +183,26 @@ def _cost(card: EncoderCard) -> list[str]:
     )
 
 
-def _risks(summary: Summary | None) -> list[str]:
+def _expected(card: EncoderCard) -> Expected | None:
+    """The error to expect on ImageNet-1K with all labels; None of untrained encoders and those of the pocket."""
+    from ..choosing.expectations import Images, expected_errors
+    from ..choosing.ranking import is_of_pocket
+
+    if is_of_pocket(card):
+        return None
+    found = expected_errors({card.id: card}, SETTINGS[0].n_labels, 1_000, images=Images.named(like=IMAGENET))
+    return found.get(card.id)
+
+
+def _risks(card: EncoderCard, summary: Summary | None) -> list[str]:
     lines = _title("Error of a linear probe on ImageNet-1K (percent, lower is better)")
     if summary is None:
-        return [*lines, "  not measured"]
+        one = _expected(card)
+        if one is None:
+            return [*lines, "  not measured"]
+        low, high = one.interval
+        told = f"{points(one.error)} (90 % interval {points(low)} to {points(high)}), {one.source}; not measured"
+        return lines + entry(f"expected, {SETTINGS[0].name}", told)
     for setting in SETTINGS:
         error = summary.errors.get(setting.name)
         lines += entry(
