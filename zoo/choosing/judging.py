@@ -16,6 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..datasets.images import together
 from ..datasets.subsets import held_out, raw_draws
 from ..errors import DataError
 from ..evaluation.transferability.components import Labelled
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.int64]
     Truths = NDArray[np.bool_]
 
-PROTOCOL = "zoo-logistic-2"  # of the probe
+PROTOCOL = "zoo-logistic-3"  # of the probe
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
 _FORMAT = "zoo-choice-probe-1"
 _UNKNOWN = -1  # no label is below 0
@@ -229,33 +230,45 @@ Probe = Callable[[str, Any, Any, Any], Predict]
 
 
 def logistic_probe(
-    task: Task, *, contents: NDArray[np.uint64] | None = None, seed: int = 0, device: str | None = None
+    task: Task,
+    *,
+    contents: NDArray[np.uint64] | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    protocol: str = PROTOCOL,
 ) -> Probe:
-    """A maker of probes by the protocol zoo-logistic-2: C by a held-out fifth of the labels, then all labels.
+    """A maker of probes by a protocol of logistic regression: its choice by a held-out fifth of the labels, or by
+    cross-validation where that is few, then all labels.
 
     On all labels it is the probe of ``zoo evaluate`` in its setting "full": whole groups are held out, and copies (the
     same number in ``contents`` of the training images) together. Parts of the labels may have too few groups for that;
-    then the images that are held out are of the same groups as the others, which may cost the best C and no more.
+    then the images that are held out are of the same groups as the others, which may cost the best choice and no more.
     """
 
     def fitted(name: str, rows: Rows, x: Floats, y: NDArray[np.int64]) -> Predict:
         from ..evaluation.evaluating import probe_maker
+        from ..evaluation.measuring import cross_validates, retrained
         from ..evaluation.protocols import PROTOCOLS
 
-        probe: Any = probe_maker(PROTOCOLS[PROTOCOL], seed=seed, device=device)()
+        probe: Any = probe_maker(PROTOCOLS[protocol], seed=seed, device=device)()
         n_free = len(y) - len(np.unique(y))  # each class keeps an image
         n = min(task.n_test, math.ceil(TUNING_SHARE * len(y)), n_free)
         some = None if contents is None else contents[rows]
-        drawn = partial(held_out, y, n, seed=seed, classes=task.classes)
         groups = None if task.groups_train is None else task.groups_train[rows]
-        try:
-            held = drawn(contents=some, groups=groups).indices
-        except DataError:
-            held = drawn().indices
-        rest = np.setdiff1d(np.arange(len(y)), held)
-        probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
-        again = type(probe)(**(probe.get_params() | {"C": probe.report_["C"]}))
-        again.fit(x, y)
+        if cross_validates(probe, n_tuning=n, n_train=len(y)):
+            try:
+                again = probe.fit(x, y, groups=together(some, groups))
+            except DataError:
+                again = probe.fit(x, y)
+        else:
+            drawn = partial(held_out, y, n, seed=seed, classes=task.classes)
+            try:
+                held = drawn(contents=some, groups=groups).indices
+            except DataError:
+                held = drawn().indices
+            rest = np.setdiff1d(np.arange(len(y)), held)
+            probe.fit(x[rest], y[rest], x_val=x[held], y_val=y[held])
+            again = retrained(probe, probe.report_, x, y)
 
         def predict(x_test: Any, rows_test: Any = None) -> Any:
             return again.predict(x_test)

@@ -23,6 +23,16 @@ if TYPE_CHECKING:
     from ..features.items import Featurising
 
 
+def protocol_option() -> Callable[..., Any]:
+    """``--protocol``, of the linear probe."""
+    return click.option(
+        "--protocol",
+        type=click.Choice(["zoo-logistic-3", "zoo-logistic-2", "zoo-streamed-1"]),
+        help="Of the linear probe, in place of --probe; zoo-logistic-2 takes features as they are.  [default: "
+        "zoo-logistic-3 where the features fit in memory]",
+    )
+
+
 SETTING_OPTIONS = (
     click.option(
         "--settings",
@@ -49,6 +59,7 @@ PROBE_OPTIONS = (
         show_default=True,
         help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory.",
     ),
+    protocol_option(),
     click.option(
         "--set",
         "changed",
@@ -115,6 +126,7 @@ def request_of(options: dict[str, Any], *, decompose: bool, supervised: Any = No
         n_subsets=options.get("n_subsets", 3),
         seed=options["seed"],
         probe=options["probe"],
+        protocol=options.get("protocol"),
         changed=settings_of(options["changed"]),
         neighbours=options.get("neighbours", False),
         decompose=decompose,

@@ -20,7 +20,7 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..datasets.images import Copies, SharedGroups, copies_of, shared_groups
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, UnknownName
 from ..features import Features
 from ..features import featurise as compute_features
 from ..features.computing import memory_of
@@ -54,8 +54,9 @@ with requires_extra("evaluate", needed_for="Measuring an encoder"):
 
 SHARE_OF_MEMORY = 0.5  # that the path solver may take
 _MODULES = {"LogisticProbe": "logistic", "StreamedProbe": "streamed", "NeighbourProbe": "neighbours"}
-_LINEAR = {"logistic": "zoo-logistic-2", "streamed": "zoo-streamed-1"}
-_RISK_PROTOCOLS = {"logistic": "zoo-risk-logistic-2", "streamed": "zoo-risk-streamed-1"}
+_LINEAR = {"logistic": "zoo-logistic-3", "streamed": "zoo-streamed-1"}
+LINEAR_PROTOCOLS = (*_LINEAR.values(), "zoo-logistic-2")
+"""Protocols of linear probes; that of the decomposition has ``risk-`` before the rest of the name."""
 NEIGHBOURS = "zoo-nearest-neighbours-1"
 Tell = Callable[[str], None]
 
@@ -70,6 +71,7 @@ class Request:
     seed: int = 0
     probe: str = "auto"  # "logistic", "streamed", or "auto": the first where it fits in memory
     memory_bytes: int | None = None  # that "auto" reckons with; None: what this machine has
+    protocol: str | None = None  # one of LINEAR_PROTOCOLS, whatever ``probe`` says
     changed: Mapping[str, Any] = field(default_factory=dict)  # settings of the linear probe, which then is another
     neighbours: bool = True
     decompose: bool = False
@@ -218,18 +220,24 @@ def _chosen(train: Features, request: Request) -> Choice:
     Changed settings of the probe and rules of the decomposition become part of their names.
     """
     kind, reason = request.probe, f"{request.probe}: as asked for"
-    if kind == "auto":
+    base = request.protocol
+    if base is not None:
+        if base not in LINEAR_PROTOCOLS:
+            raise UnknownName("protocol of linear probes", base, LINEAR_PROTOCOLS)
+        kind, reason = ("streamed" if base == _LINEAR["streamed"] else "logistic"), f"{base}: as asked for"
+    elif kind == "auto":
         n_classes = len(train.classes) or int(train.y.max()) + 1
         kind, reason = full_shot_kind(
             len(train.y), train.dim, n_classes, memory_bytes=request.memory_bytes, device=request.device
         )
-    known = PROTOCOLS[_LINEAR[kind]].settings
+    base = base or _LINEAR[kind]
+    known = PROTOCOLS[base].settings
     if unknown := sorted(request.changed.keys() - known.keys()):
         raise QueryError(f"A {kind} probe has no setting {unknown[0]!r}, expected one of {', '.join(sorted(known))}.")
     rules = {"n_subsets": request.n_subsets, "order": request.order}
     return Choice(
-        errors=protocol_named(_LINEAR[kind], **request.changed),
-        parts=protocol_named(_RISK_PROTOCOLS[kind], **request.changed, **rules),
+        errors=protocol_named(base, **request.changed),
+        parts=protocol_named(base.replace("zoo-", "zoo-risk-"), **request.changed, **rules),
         reason=reason,
     )
 

@@ -17,7 +17,7 @@ from ..optional import requires_extra
 from .classification import Classification, Tagging, classification_metrics
 from .evaluating import Evaluation, Request, probe_maker
 from .logistic import LogisticProbe
-from .measuring import ProbeCache, ProbeRun, label_setting, measure
+from .measuring import ProbeCache, ProbeRun, label_setting, measure, retrained
 from .protocols import Protocol
 from .saved_probes import SavedProbe, probe_of
 from .streamed import StreamedProbe
@@ -90,8 +90,7 @@ def keep_probe(
 def trained_again(probe: Any, train: Features, run: ProbeRun) -> Any:
     """A probe that is fitted to all training images by what its run chose."""
     if isinstance(probe, LogisticProbe):
-        again = LogisticProbe(**{**probe.get_params(), "C": run.report["C"]})
-        return again.fit(train.x, train.y)
+        return retrained(probe, run.report, train.x, train.y)
     if isinstance(probe, StreamedProbe):
         return probe.fit_chosen(train.x, train.y, trials=run.report["trials"])
     raise QueryError(
@@ -108,7 +107,7 @@ def about(train: Features, test: Features, protocol: Protocol, run: ProbeRun) ->
         "seed": run.seed,
         "n_train": run.n_train,
         "n_tuning": run.n_tuning,
-        "chosen": {"C": report["C"]} if "C" in report else report["chosen"],
+        "chosen": {name: report[name] for name in ("C", "preparation") if name in report} or report["chosen"],
         "dataset": train.origin.dataset,
         "images_hash": {"train": train.origin.images_hash, "val": test.origin.images_hash},
         "n_test": len(test.y),

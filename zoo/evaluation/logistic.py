@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -32,8 +32,9 @@ from .arrays import (
     table_of,
     width_checked,
 )
-from .logistic_path import PathPoint, RegularisationPath, Validation, choice_key, searched
-from .logistic_solver import Exact, centred_and_scaled, problem_of
+from .logistic_path import Fit, Located, PathPoint, RegularisationPath, choice_key, finished, located
+from .logistic_solver import centred_and_scaled
+from .preparing import AS_THEY_ARE, Preparations, Prepared, cross_validated, folds_of, strength_of
 from .threads import threads_for
 
 with requires_extra("evaluate", needed_for="A probe"):
@@ -150,6 +151,24 @@ def logits_of(model: LogisticRegression, x: Array) -> torch.Tensor:
     return torch.from_numpy(x @ weights.T.astype(x.dtype) + intercepts.astype(x.dtype))
 
 
+@dataclass(slots=True, eq=False)
+class _Found:
+    """A fit and what it took."""
+
+    record: PathPoint = None  # type: ignore[assignment]
+    preparation: str = AS_THEY_ARE
+    tried: list[dict[str, Any]] = field(default_factory=list)  # the best of each preparation
+    records: list[PathPoint] = field(default_factory=list)
+    iterations: int = 0
+    products: int = 0
+
+    def add(self, other: _Found | RegularisationPath) -> None:
+        """Counts what another one took, before this."""
+        self.records = [*other.records, *self.records]
+        self.iterations += other.iterations
+        self.products += other.products
+
+
 _MOST_FITS = 24
 _HELD_OUT_SHARE = 0.2
 _FEATURE_SIZES = 1e-140, 1e140  # whose squares float64 can hold
@@ -201,11 +220,18 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     precision : {"float32", "float64"}
         Of the matrix products on the way; sums over images are always float64. The same images may get another C on
         another machine, within what the early stops of the walk leave open.
+    preparations : sequence of str
+        Of the features (:mod:`zoo.evaluation.preparing`): "as they are", "standardised", "whitened 0.1" with another
+        shrinkage. Each has its own path of C; the fit that ``select`` finds best on the validation images counts. C is
+        then of the prepared features, the coefficients of the features as they are.
+    folds : int
+        Of the cross-validation that chooses C and preparation where there is no validation data, each class and the
+        copies and groups of images kept together; 0 holds out a fifth of the training images, stratified, instead. The
+        probe is fitted on all of them afterwards.
     device : str, optional
         Of torch; None takes a GPU if there is one.
     seed : int
-        Of the fifth of the training images, stratified, that C is chosen on where there is no validation data; the
-        probe is fitted on all of them afterwards.
+        Of the folds, or of the fifth that is held out.
     progress : callable, optional
         Called with every finished fit (:class:`zoo.evaluation.logistic_path.PathPoint`).
 
@@ -240,16 +266,20 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         stop: str = "convergence",
         max_iter: int = 1000,
         precision: str = "float32",
+        preparations: Sequence[str] = (AS_THEY_ARE,),
+        folds: int = 0,
         device: str | None = None,
         seed: int = 0,
         progress: Callable[[PathPoint], None] | None = None,
     ) -> None:
         self.Cs, self.select, self.C, self.tol, self.stop = Cs, select, C, tol, stop
         self.max_iter, self.precision, self.device = max_iter, precision, device
-        self.seed, self.progress = seed, progress
+        self.preparations, self.folds, self.seed, self.progress = preparations, folds, seed, progress
 
-    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None) -> LogisticProbe:
+    def fit(self, x: Any, y: Any, *, x_val: Any = None, y_val: Any = None, groups: Any = None) -> LogisticProbe:
         """Fits features (n, dim) to labels (n,).
+
+        ``groups`` (n,) are numbers that rows share which one fold of the cross-validation has to have together.
 
         Raises
         ------
@@ -269,38 +299,70 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if both_or_neither(x_val, y_val):
             rows_val = table_of(width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "this fit"), "x_val")
             validation = rows_val, numbered(labels_of(y_val, len(rows_val), "y_val"), self.classes_)
-        fit = self._fit_by_sklearn if self.stop == "scikit-learn" else self._fit_path
-        self._fit(fit, rows, numbers, validation)
+        if self.stop == "scikit-learn":
+            self._fit_held_out(self._fit_by_sklearn, rows, numbers, validation)
+        elif self.C is None and validation is None and self.folds:
+            self._fit_folds(rows, numbers, groups)
+        else:
+            self._fit_held_out(self._fit_path, rows, numbers, validation)
         return self
 
-    def _fit(self, fit: Any, rows: Array, numbers: Array, validation: tuple[Array, Array] | None) -> None:
-        held_out = self.C is None and validation is None
-        if held_out:
-            out = held_out_rows(numbers, self.seed)
-            chosen, records, iterations, products = fit(rows[~out], numbers[~out], (rows[out], numbers[out]), self.C)
-            final, _, more, extra = fit(rows, numbers, None, chosen.C)
-            iterations, products, n_val = iterations + more, products + extra, int(out.sum())
-            records = [*records, final]
-        else:
-            chosen, records, iterations, products = fit(rows, numbers, validation, self.C)
-            final, n_val = chosen, 0 if validation is None else len(validation[0])
-        self.path_ = [_jsonable(record) for record in records]
-        self.n_iter_ = max(1, final.iterations)
+    def _fit_held_out(self, fit: Any, x: Array, y: Array, validation: tuple[Array, Array] | None) -> None:
+        """Chooses on the validation data, or on rows held out for it, and then fits all rows."""
+        if self.C is not None or validation is not None:
+            found = fit(x, y, validation, self.C, self.preparations)
+            n_val = 0 if validation is None else len(validation[0])
+            unseen = 0 if validation is None else int((validation[1] < 0).sum())
+            self._report(found.record, found, n_train=len(x), n_val=n_val, n_unseen_validation_labels=unseen)
+            return
+        out = held_out_rows(y, self.seed)
+        chosen = fit(x[~out], y[~out], (x[out], y[out]), None, self.preparations)
+        final = fit(x, y, None, chosen.record.C, (chosen.preparation,))
+        final.add(chosen)
+        final.tried = chosen.tried
+        self._report(chosen.record, final, n_train=len(x), n_val=int(out.sum()), held_out_from_training=True)
+
+    def _fit_folds(self, x: Array, y: Array, groups: Any) -> None:
+        """Chooses by cross-validation, and then fits all rows."""
+        folds = folds_of(y, self.folds, seed=self.seed, groups=None if groups is None else np.asarray(groups))
+        ways = self._ways(x, y)
+        with threads_for(x.size * len(self.classes_)):
+            located_by = cross_validated(
+                ways,
+                self.preparations,
+                folds=folds,
+                values=self._values(None),
+                most=self.Cs or _MOST_FITS,  # type: ignore[arg-type]
+                **self._path_options(),
+            )
+        tried = {name: self._tried(name, found.key, c) for name, (found, c) in located_by.items()}
+        name = min(located_by, key=lambda name: located_by[name][0].key)
+        final = self._fit_path(x, y, None, located_by[name][1], (name,))
+        final.tried = list(tried.values())
+        chosen = replace(
+            final.record, **{key: tried[name][key] for key in ("validation_error_percent", "validation_log_loss")}
+        )
+        self._report(chosen, final, n_train=len(x), n_val=sum(len(out) for _, out in folds), n_folds=len(folds))
+
+    def _report(self, chosen: PathPoint, final: _Found, **facts: Any) -> None:
+        self.path_ = [_jsonable(record) for record in final.records]
+        self.n_iter_ = max(1, final.record.iterations)
         self.report_ = {
-            **_jsonable(final),
+            **_jsonable(final.record),
             "validation_error_percent": _number(chosen.validation_error_percent),
             "validation_log_loss": _number(chosen.validation_log_loss),
             "select": self.select,
             "stop": self.stop,
             "precision": self._precision,
-            "n_train": len(rows),
-            "n_val": n_val,
-            "n_unseen_validation_labels": 0 if validation is None else int((validation[1] < 0).sum()),
-            "held_out_from_training": held_out,
-            "n_fits": len(records),
-            "iterations_of_all": iterations,
-            "products_of_all": products,
+            "n_unseen_validation_labels": 0,
+            "held_out_from_training": False,
+            **facts,
+            "n_fits": len(final.records),
+            "iterations_of_all": final.iterations,
+            "products_of_all": final.products,
         }
+        if self.folds or tuple(self.preparations) != (AS_THEY_ARE,):
+            self.report_ |= {"preparation": final.preparation, "preparations": final.tried}
 
     def decision_function(self, x: Any) -> Array:
         """Logits; for two classes the difference of the second and the first.
@@ -326,51 +388,87 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities (n, n_classes), float64."""
         return torch.softmax(torch.from_numpy(self._logits(x)), dim=1).numpy()
 
-    def _fit_path(
-        self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
-    ) -> tuple[PathPoint, list[PathPoint], int, int]:
+    def _ways(self, x: Array, y: Array) -> Preparations:
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        n_classes = len(self.classes_)
         dtype = torch.float64 if self.precision == "float64" else torch.float32
-        basis, problem = problem_of(x, y, n_classes=n_classes, dtype=dtype, device=device)
-        exact = Exact(x, problem.y, n_classes=n_classes, basis=basis)
-        judge = None
-        if validation is not None:
-            judge = Validation(basis.coordinates(validation[0]), torch.as_tensor(validation[1], device=device))
-        if not _FEATURE_SIZES[0] <= basis.scale <= _FEATURE_SIZES[1]:
+        ways = Preparations(x, y, n_classes=len(self.classes_), dtype=dtype, device=device)
+        if not _FEATURE_SIZES[0] <= ways.scale <= _FEATURE_SIZES[1]:
             raise DataError(
-                f"The features of x differ from their means by up to {basis.scale:.3g}, expected a size from "
+                f"The features of x differ from their means by up to {ways.scale:.3g}, expected a size from "
                 f"{_FEATURE_SIZES[0]:g} to {_FEATURE_SIZES[1]:g}, whose square float64 can hold: multiply them by a "
                 "number."
             )
-        factor = (2.0 if n_classes == 2 else 1.0) / basis.scale**2
-        penalties = [_penalty(value, factor, basis.scale) for value in self._values(c)]
-        path = RegularisationPath(
-            basis,
-            problem,
-            exact,
-            judge,
-            select=self.select,
-            tol=self.tol,
-            max_iterations=self.max_iter,
-            c_times_penalty=factor,
-            progress=self.progress,
-        )
-        with threads_for(problem.z.numel() * n_classes):
-            if c is not None:
-                found = path.towards(*penalties)
-            elif penalties:
-                found = path.along(penalties)
-            else:
-                found = searched(path, self.Cs or _MOST_FITS)  # type: ignore[arg-type]
-        assert found.weights is not None  # for it counts
+        return ways
+
+    def _path_options(self) -> dict[str, Any]:
+        return {
+            "select": self.select,
+            "tol": self.tol,
+            "max_iterations": self.max_iter,
+            "progress": self.progress,
+        }
+
+    def _fit_path(
+        self,
+        x: Array,
+        y: Array,
+        validation: tuple[Array, Array] | None,
+        c: float | None,
+        preparations: Sequence[str],
+    ) -> _Found:
+        ways = self._ways(x, y)
+        values = self._values(c)
+        spent = _Found()  # by preparations that others beat
+        best: tuple[tuple[float, ...], Prepared, RegularisationPath, Fit | Located] | None = None
+        with threads_for(x.size * len(self.classes_)):
+            for name in preparations:
+                prepared, path = ways.path(name, validation, **self._path_options())
+                penalties = [_penalty(value, path.c_times_penalty, prepared.basis.scale) for value in values]
+                found: Fit | Located
+                if c is not None:
+                    found = path.towards(*penalties)
+                elif penalties:
+                    found = path.along(penalties)
+                else:
+                    found = located(path, self.Cs or _MOST_FITS)  # type: ignore[arg-type]
+                key, penalty = (
+                    (found.key, found.penalty) if isinstance(found, Located) else (path.key(found), found.point.penalty)
+                )
+                spent.tried.append(self._tried(name, key, path.c_times_penalty / penalty))
+                if best is None or key < best[0]:
+                    beaten, best = best and best[2], (key, prepared, path, found)
+                else:
+                    beaten = path
+                if beaten is not None:
+                    spent.add(beaten)
+            assert best is not None
+            _, prepared, path, found = best
+            fit = finished(path, found) if isinstance(found, Located) else found
+        assert fit.weights is not None  # for it counts
+        spent.add(path)
+        spent.record, spent.preparation = fit.record, prepared.name
+        weights = ways.weights(prepared, fit.weights).cpu()
         self._precision = self.precision
-        self._adopt(found.weights[:, :-1].cpu(), found.weights[:, -1].cpu(), basis.mean.cpu(), basis.scale)
-        return found.record, path.records, path.iterations, path.products
+        self._adopt(weights[:, :-1], weights[:, -1], ways.mean, ways.scale)
+        return spent
+
+    def _tried(self, name: str, key: tuple[float, ...], c: float) -> dict[str, Any]:
+        error, log_loss = key[:2] if self.select == "error" else key[1::-1]
+        return {
+            "preparation": name,
+            "C": c,
+            "validation_error_percent": _number(error),
+            "validation_log_loss": _number(log_loss),
+        }
 
     def _fit_by_sklearn(
-        self, x: Array, y: Array, validation: tuple[Array, Array] | None, c: float | None
-    ) -> tuple[PathPoint, list[PathPoint], int, int]:
+        self,
+        x: Array,
+        y: Array,
+        validation: tuple[Array, Array] | None,
+        c: float | None,
+        preparations: Sequence[str],
+    ) -> _Found:
         search = ScikitLearnFits(
             x,
             y,
@@ -389,7 +487,13 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weights, intercepts = (torch.from_numpy(one) for one in weights_of(model))
         self._precision = str(x.dtype)
         self._adopt(weights, intercepts, torch.zeros(x.shape[1], dtype=torch.float64), 1.0)
-        return record, search.records, search.iterations, 2 * search.iterations
+        return _Found(
+            record=record,
+            preparation=AS_THEY_ARE,
+            records=search.records,
+            iterations=search.iterations,
+            products=2 * search.iterations,
+        )
 
     def _adopt(self, weights: torch.Tensor, intercepts: torch.Tensor, mean: torch.Tensor, scale: float) -> None:
         """Takes over a fit of centred, scaled features; predictions are made in them, so that large means cost no
@@ -425,6 +529,18 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ):
             if getattr(self, name) not in allowed:
                 raise QueryError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(map(repr, allowed))}.")
+        for name in self.preparations:
+            strength_of(name)
+        if not len(self.preparations) or (self.C is not None and len(self.preparations) > 1):
+            expected = "one or more" if self.C is None else "one, whose C is given"
+            raise QueryError(f"preparations are {list(self.preparations)}, expected {expected}.")
+        if self.stop == "scikit-learn" and (tuple(self.preparations) != (AS_THEY_ARE,) or self.folds):
+            raise QueryError(
+                "stop 'scikit-learn' fits features as they are, with rows held out; expected preparations "
+                f"[{AS_THEY_ARE!r}] and no folds, as zoo-logistic-2 has them."
+            )
+        if not (_is_number(self.folds, Integral) and (self.folds == 0 or self.folds >= 2)):
+            raise QueryError(f"folds is {self.folds!r}, expected 0 or a whole number from 2 on.")
         several = self._values(None)
         if self.Cs is not None and not several and not (_is_number(self.Cs, Integral) and self.Cs >= 3):  # type: ignore[operator]
             raise QueryError(f"Cs is {self.Cs!r}, expected 3 fits or more, values of C, or None for {_MOST_FITS} fits.")
@@ -468,5 +584,5 @@ def _is_number(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool | np.bool_)
 
 
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -292,27 +292,110 @@ class RegularisationPath:
         return choice_key(self.select, record.validation_error_percent, record.validation_log_loss, -fit.point.penalty)
 
 
+class Folds:
+    """One path a fold of cross-validation, all under the same C, judged by the rows that each leaves out.
+
+    Penalties are those of ``whole``, the path of all rows, of which the walk takes the spectrum.
+    """
+
+    def __init__(self, whole: RegularisationPath, paths: Sequence[RegularisationPath], labels: Tensor) -> None:
+        self.whole, self.paths = whole, paths
+        self.problem, self.select, self.loose, self.iterations = whole.problem, whole.select, whole.loose, 0
+        self.validation = Validation(labels[:, None], labels)  # in the order of the folds
+        self._parts: dict[float, list[Fit]] = {}
+
+    def continued(self, fits: Sequence[Fit], penalty: float, tol: float) -> Fit:
+        """A fit of every fold that goes on from those of the last penalties."""
+        before = [self._parts[fit.point.penalty] for fit in fits]
+        return self._judged(
+            penalty,
+            [
+                path.continued([parts[place] for parts in before], self._penalty(path, penalty), tol)
+                for place, path in enumerate(self.paths)
+            ],
+        )
+
+    def fitted(self, start: Point, penalty: float, tol: float) -> Fit:
+        """A fit of every fold from those of another penalty."""
+        parts = zip(self.paths, self._parts[start.penalty], strict=True)
+        return self._judged(
+            penalty, [path.fitted(part.point, self._penalty(path, penalty), tol) for path, part in parts]
+        )
+
+    def key(self, fit: Fit) -> tuple[float, ...]:
+        return self.whole.key(fit)
+
+    def _penalty(self, path: RegularisationPath, penalty: float) -> float:
+        return penalty * path.c_times_penalty / self.whole.c_times_penalty
+
+    def _judged(self, penalty: float, parts: list[Fit]) -> Fit:
+        self._parts[penalty] = parts
+        logits = torch.cat([part.logits for part in parts if part.logits is not None])
+        error, loss = self.validation.judged(logits)
+        records = [part.record for part in parts]
+        nothing = logits[:0]
+        point = Point(
+            penalty=penalty, parameters=nothing, logits=nothing, objective=max(record.objective for record in records)
+        )
+        record = replace(
+            records[0],
+            C=self.whole.c_times_penalty / penalty,
+            iterations=sum(record.iterations for record in records),
+            objective=point.objective,
+            validation_error_percent=error,
+            validation_log_loss=loss,
+        )
+        return Fit(point, None, logits, record)
+
+
+AnyPath = RegularisationPath | Folds
 _BETTER_LOG_LOSS = 0.005  # share by which a loose fit must be better than the final one to be fitted to the end
 _N_BETWEEN = 8  # interpolated penalties between two neighbours of the best
 _FITTED_NATS = 1e-5  # objective per image at which the walk has reached its weak end
 _PATIENCE = {"log_loss": 1, "error": 2}  # fits without a better one that end the walk
 
 
+@dataclass(slots=True, eq=False)
+class Located:
+    """The best penalty of a walk, before it is fitted to the end."""
+
+    best: Fit  # of the walk
+    penalty: float  # best by interpolation
+    start: Point  # of its fit
+    key: tuple[float, ...]  # what is expected of it
+
+
 def searched(path: RegularisationPath, most: int) -> Fit:
     """The fit under the best penalty, by at most so many fits (three at least)."""
+    return finished(path, located(path, most))
+
+
+def located(path: AnyPath, most: int, penalties: Sequence[float] = ()) -> Located:
+    """The best penalty of a path, of those named from strong to weak, or by a search of one fit less than ``most``."""
     if path.problem.z.shape[1] == 1:  # features that tell nothing: every penalty gives the same
-        return path.along([1.0])
+        penalties = penalties[:1] or [1.0]
+    if penalties:
+        along: list[Fit] = []
+        for penalty in penalties:
+            along.append(path.continued(along[-2:], penalty, path.loose))
+        fit = min(along, key=path.key)
+        return Located(fit, fit.point.penalty, fit.point, path.key(fit))
     fits = _walked(path, most)
     best = min(range(len(fits)), key=lambda place: path.key(fits[place]))
-    penalty, start = _between(path, fits, best)
-    final = path.fitted(start, penalty, path.tol)
-    if _promised_more(path, fits[best], final):
-        again = path.fitted(fits[best].point, fits[best].point.penalty, path.tol)
+    penalty, start, key = _between(path, fits, best)
+    return Located(fits[best], penalty, start, key)
+
+
+def finished(path: RegularisationPath, found: Located) -> Fit:
+    """The fit that was located, to its end."""
+    final = path.fitted(found.start, found.penalty, path.tol)
+    if _promised_more(path, found.best, final):
+        again = path.fitted(found.best.point, found.best.point.penalty, path.tol)
         final = min(again, final, key=path.key)
     return final
 
 
-def _walked(path: RegularisationPath, most: int) -> list[Fit]:
+def _walked(path: AnyPath, most: int) -> list[Fit]:
     """Fits from strong to weak, of which the best is not at an end unless there are no more."""
     spectrum = path.problem.spectrum[:-1]
     largest = float(spectrum.max())
@@ -342,7 +425,7 @@ def _walked(path: RegularisationPath, most: int) -> list[Fit]:
     return fits
 
 
-def _beats_guessing(path: RegularisationPath, fit: Fit) -> bool:
+def _beats_guessing(path: AnyPath, fit: Fit) -> bool:
     """Whether its validation error is below that of the most frequent class."""
     if path.validation is None:
         return True
@@ -351,10 +434,10 @@ def _beats_guessing(path: RegularisationPath, fit: Fit) -> bool:
     return fit.record.validation_error_percent < 100.0 * (1.0 - most / len(path.validation.y))
 
 
-def _between(path: RegularisationPath, fits: Sequence[Fit], best: int) -> tuple[float, Point]:
-    """The best penalty between the best fit and its neighbours by interpolation, and the point to begin with."""
+def _between(path: AnyPath, fits: Sequence[Fit], best: int) -> tuple[float, Point, tuple[float, ...]]:
+    """The best penalty between the best fit and its neighbours by interpolation, the point to begin with, its key."""
     if path.validation is None or not 0 < best < len(fits) - 1:
-        return fits[best].point.penalty, fits[best].point
+        return fits[best].point.penalty, fits[best].point, path.key(fits[best])
     three = fits[best - 1 : best + 2]
     places = [math.log(fit.point.penalty) for fit in three]
     between = [
@@ -370,12 +453,14 @@ def _between(path: RegularisationPath, fits: Sequence[Fit], best: int) -> tuple[
         return choice_key(path.select, error, loss, -math.exp(between[number]))
 
     if path.select == "log_loss":  # smooth along the path
-        chosen = between[lowest_from(_N_BETWEEN, len(between), key)]
+        number = lowest_from(_N_BETWEEN, len(between), key)
     else:
-        chosen = between[min(range(len(between)), key=key)]
+        number = min(range(len(between)), key=key)
+    chosen = between[number]
     parameters = interpolated([fit.point.parameters for fit in three], places, chosen)
     logits = interpolated([fit.point.logits for fit in three], places, chosen)
-    return math.exp(chosen), Point(penalty=math.exp(chosen), parameters=parameters, logits=logits)
+    start = Point(penalty=math.exp(chosen), parameters=parameters, logits=logits)
+    return start.penalty, start, key(number)
 
 
 def _promised_more(path: RegularisationPath, loose: Fit, final: Fit) -> bool:

@@ -259,6 +259,15 @@ def cross_entropies(logits: Tensor, right: Tensor, out: Tensor | None = None) ->
     return largest.double() - right.double() - top.double().log()
 
 
+def centre_of(x: Array) -> tuple[Tensor, float]:
+    """Means of the features, float64 (dim,), and the largest distance from them; 1 where no feature changes."""
+    mean = np.mean(x, axis=0, dtype=np.float64)
+    scale = float(np.maximum(np.abs(x.max(axis=0) - mean), np.abs(x.min(axis=0) - mean)).max()) or 1.0
+    if x.dtype == np.float32:
+        mean = mean.astype(np.float32).astype(np.float64)  # the same number is taken off in float32 and in float64
+    return torch.from_numpy(mean), scale
+
+
 def problem_of(
     x: Array, y: Array, *, n_classes: int, dtype: torch.dtype, device: torch.device
 ) -> tuple[Basis, Problem]:
@@ -268,11 +277,7 @@ def problem_of(
     in it; one that comes from the images' Gram matrix is divided by singular values. Both are found in float64.
     """
     n, dim = x.shape
-    mean = torch.from_numpy(np.mean(x, axis=0, dtype=np.float64))
-    ends = np.stack([x.max(axis=0), x.min(axis=0)])
-    scale = float(np.abs(ends - mean.numpy()).max()) or 1.0
-    if x.dtype == np.float32:
-        mean = mean.float().double()  # so that the same number is taken off in float32 and in float64
+    mean, scale = centre_of(x)
     like = torch.empty(0, dtype=dtype, device=device)
     rows = centred_and_scaled(x, mean.to(device), scale, like)
     if n < dim and dtype == torch.float64:
@@ -290,7 +295,7 @@ def problem_of(
         z = torch.ones(n, axes.shape[1] + 1, dtype=dtype, device=device)
         z[:, :-1] = vectors * values.sqrt()
     else:
-        varying = torch.from_numpy(np.flatnonzero(ends[0] > ends[1])).to(device)  # other features have no weight
+        varying = torch.from_numpy(np.flatnonzero(x.max(axis=0) > x.min(axis=0))).to(device)  # others have no weight
         vectors = eigh((rows.T @ rows)[varying][:, varying].double())[1]
         axes = torch.zeros(dim, len(varying), dtype=dtype, device=device)
         axes[varying] = vectors.flip(1).to(dtype)

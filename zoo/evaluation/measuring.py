@@ -3,8 +3,10 @@
 Dubois et al. 2023, Appendix C.3: the settings of a probe are chosen on training images that it is not trained on, at
 most as many as the test set has, and never on the images that it is evaluated on. Few-shot probes are tuned on images
 outside the setting, if there are as many as the test set has or ``TUNING_SHARE`` of the labels. Otherwise that share of
-the labels is held out for the choice, and the probe is then trained on all labels. Tuning rows never share a duplicate
-or a group (e.g. a patient) with the rows trained on, and intervals are over groups of test images where there are any.
+the labels is held out for the choice, and the probe is then trained on all labels. A probe with ``folds`` chooses by
+cross-validation on its labels where tuning rows would be fewer than ``FEWEST_TUNING`` and than the labels. Tuning rows
+never share a duplicate or a group (e.g. a patient) with the rows trained on, and intervals are over groups of test
+images where there are any.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 N_SEEDS = 5  # of a setting with few labels; three determine their variance too poorly
 TUNING_SHARE = 0.2  # of the labels, held out for the choice where a test set as large would take more
+FEWEST_TUNING = 150  # rows, below which a probe that can cross-validates on its labels instead
 PUBLISHED_SETTINGS = ("full", "30-shot", "1%", "5-shot", "3-shot")
 _SHOTS = re.compile(r"([1-9][0-9]*)-?shot")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s?%")
@@ -148,7 +151,8 @@ class TunedProbe(Protocol):
     """A classifier of features that chooses its settings on validation data.
 
     To be trained again with what it chose, it has a method ``refit(x, y)``, or is an estimator of scikit-learn's kind
-    with a parameter ``C`` and the chosen one in ``report_["C"]``. One that has neither must, when ``fit`` is given no
+    with a parameter ``C`` and the chosen one in ``report_["C"]`` (and of ``preparations`` in
+    ``report_["preparation"]``). One that has neither must, when ``fit`` is given no
     validation rows, hold out some of its rows for the choice by itself and then train on all of them; if it takes
     ``groups``, it gets a number for each row that copies, and images of a group, share.
     """
@@ -160,6 +164,11 @@ class TunedProbe(Protocol):
 
     def predict(self, x: Any) -> Indices:
         """Labels, shape (n,)."""
+
+
+def cross_validates(probe: TunedProbe, *, n_tuning: int, n_train: int) -> bool:
+    """Whether a probe chooses by cross-validation on its labels, because the tuning rows are too few."""
+    return bool(getattr(probe, "folds", 0)) and n_tuning < min(FEWEST_TUNING, n_train)
 
 
 def _can_refit(probe: TunedProbe) -> bool:
@@ -202,7 +211,7 @@ def run_probe(
     cannot be written to ``cache``, ``cache.problems`` has the reason.
     """
     wanted = np.arange(len(evaluation.y), dtype=np.int64) if evaluated is None else evaluated
-    chooses_alone = division.refits and not _can_refit(probe)
+    chooses_alone = _chooses_alone(probe, division)
     rows = {"train": _hash(division.train), "evaluated": _hash(wanted)}
     if not chooses_alone:
         rows["tuning"] = _hash(division.tuning)
@@ -226,7 +235,7 @@ def run_probe(
         seed=seed,
         n_train=len(division.train),
         n_tuning=None if chooses_alone else len(division.tuning),
-        refitted=division.refits,
+        refitted=division.refits or chooses_alone,
         error_percent=100 * int((~correct).sum()) / len(correct),
         correct=correct,
         evaluated=evaluated,
@@ -245,24 +254,38 @@ def _trained(probe: TunedProbe, train: Features, division: Division) -> tuple[Tu
     """The probe to be evaluated, and its report, with that of the choice in "choice"."""
     x, y = chosen_rows(train.x, division.train), train.y[division.train]
     x_val, y_val = chosen_rows(train.x, division.tuning), train.y[division.tuning]
-    if not division.refits:
-        probe.fit(x, y, x_val=x_val, y_val=y_val)
-        return probe, dict(probe.report_)
-    if not _can_refit(probe):
+    if _chooses_alone(probe, division):
         joined = train.together
         if joined is not None and "groups" in signature(probe.fit).parameters:
             probe.fit(x, y, groups=joined[division.train])  # type: ignore[call-arg]
         else:
             probe.fit(x, y)
         return probe, dict(probe.report_)
+    if not division.refits:
+        probe.fit(x, y, x_val=x_val, y_val=y_val)
+        return probe, dict(probe.report_)
     probe.fit(chosen_rows(train.x, division.choice), train.y[division.choice], x_val=x_val, y_val=y_val)
     choice = dict(probe.report_)
     if hasattr(probe, "refit"):
         probe.refit(x, y)
         return probe, dict(probe.report_) | {"choice": choice}
-    again: TunedProbe = type(probe)(**{**probe.get_params(), "C": choice["C"]})  # type: ignore[attr-defined]
-    again.fit(x, y)
+    again = retrained(probe, choice, x, y)
     return again, dict(again.report_) | {"choice": choice}
+
+
+def retrained(probe: Any, choice: dict[str, Any], x: Any, y: Any) -> Any:
+    """A probe of the same settings, fitted to all rows at the C, and the preparation, that a report has."""
+    chosen = {"C": choice["C"]}
+    if "preparation" in choice:
+        chosen["preparations"] = (choice["preparation"],)
+    return type(probe)(**{**probe.get_params(), **chosen}).fit(x, y)
+
+
+def _chooses_alone(probe: TunedProbe, division: Division) -> bool:
+    """Whether the probe gets no tuning rows, and makes its choice on its training rows by itself."""
+    if cross_validates(probe, n_tuning=len(division.tuning), n_train=len(division.train)):
+        return True
+    return division.refits and not _can_refit(probe)
 
 
 def _hash(rows: Indices) -> str:

@@ -58,6 +58,14 @@ _LOGISTIC = {
 _WALK = {  # the best C of few images lies where it happens to: between which fits, by what steps they were reached
     "walk": "powers of ten, each to a gap of 3e-3 by steps as long as the last one tells, then between the best three",
 }
+_PREPARED = _LOGISTIC | {
+    "preparations": ("as they are", "standardised", "whitened 1", "whitened 0.1", "whitened 0.001"),
+    "folds": 5,
+}
+_FOLDS = {  # few rows choose badly: where they are fewer than this, and than the labels of the setting
+    "fewest_tuning": 150,
+    "fewer": "cross-validation on the labels of the setting, in stratified folds; copies and groups in one fold",
+}
 _STREAMED = {
     "n_trials": 30,
     "epochs": 100,
@@ -120,6 +128,16 @@ PROTOCOLS = {
             _ROWS | _WALK,
         ),
         _protocol(
+            "zoo-logistic-3",
+            "multinomial logistic regression on frozen features as they are, standardised or whitened with shrinkage, "
+            "solved to convergence along the whole regularisation path of each; preparation and C have the smallest "
+            "error on training images that are like those of the evaluation, or in cross-validation where these are "
+            "few",
+            "LogisticProbe",
+            _PREPARED,
+            _ROWS | _WALK | _FOLDS,
+        ),
+        _protocol(
             "zoo-streamed-1",
             "linear probe trained by gradient descent for 100 epochs, for features that do not fit in memory; its "
             "settings are tuned in 30 trials on a tenth of the labels, by the error on training images that are like "
@@ -152,6 +170,14 @@ PROTOCOLS = {
             "LogisticProbe",
             _LOGISTIC,
             _ROWS | _WALK | _PARTS,
+        ),
+        _protocol(
+            "zoo-risk-logistic-3",
+            "signed parts of the full-shot error, from errors by `zoo-logistic-3`, with three held-out subsets as "
+            "large as the test set",
+            "LogisticProbe",
+            _PREPARED,
+            _ROWS | _WALK | _FOLDS | _PARTS,
         ),
         _protocol(
             "zoo-risk-streamed-1",
