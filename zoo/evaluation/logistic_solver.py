@@ -205,7 +205,12 @@ class Exact:
 
     def problem(self) -> tuple[Basis, Problem]:
         return problem_of(
-            self.x, self.y.cpu().numpy(), n_classes=self.n_classes, dtype=torch.float64, device=self.y.device
+            self.x,
+            self.y.cpu().numpy(),
+            n_classes=self.n_classes,
+            dtype=torch.float64,
+            device=self.y.device,
+            centre=(self.mean.cpu(), self.scale),  # penalties are of this scale
         )
 
     def _summed(self, weights: Tensor) -> _Summed:
@@ -269,15 +274,21 @@ def centre_of(x: Array) -> tuple[Tensor, float]:
 
 
 def problem_of(
-    x: Array, y: Array, *, n_classes: int, dtype: torch.dtype, device: torch.device
+    x: Array,
+    y: Array,
+    *,
+    n_classes: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    centre: tuple[Tensor, float] | None = None,
 ) -> tuple[Basis, Problem]:
-    """The basis of features (n, dim) and the problem in it.
+    """The basis of features (n, dim) and the problem in it; ``centre`` is by default that of :func:`centre_of`.
 
     An eigenbasis of the features' Gram matrix is orthonormal whatever its rounding, and the spectrum is measured again
     in it; one that comes from the images' Gram matrix is divided by singular values. Both are found in float64.
     """
     n, dim = x.shape
-    mean, scale = centre_of(x)
+    mean, scale = centre or centre_of(x)
     like = torch.empty(0, dtype=dtype, device=device)
     rows = centred_and_scaled(x, mean.to(device), scale, like)
     if n < dim and dtype == torch.float64:
