@@ -79,7 +79,7 @@ class Preparations:
         if name == STANDARDISED:
             return self._standardised()
         basis, problem = self._plain
-        if strength is None:
+        if strength is None or problem.z.shape[1] == 1:  # as they are, or no unit changes
             return Prepared(name, basis, problem, self._exact(self.x, problem.y, basis), None)
         variances = problem.spectrum[:-1] / problem.n
         scales = (variances + strength * variances.mean()).rsqrt()
