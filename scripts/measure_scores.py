@@ -6,7 +6,7 @@ The encoders of the pocket and those whose weights come in Python packages, on d
 than those that the pocket was pretrained on) and the first images of Fashion-MNIST (as Debian's package
 ``dataset-fashion-mnist`` has them). For each image set, number of labels a class and seed a balanced subset of the
 training part is drawn; every score and every probe sees exactly these labels, and the truth is the error on the whole
-test part of the probe that ``zoo choose`` trains on all of them (``zoo-logistic-2``, its C chosen on a
+test part of the probe that ``zoo choose`` trains on all of them (``zoo-logistic-3``, its choice on a
 fifth). Smaller subsets of a seed lie within its larger ones.
 
 What is finished is kept in the scratch folder, seed by seed, so that the script may be killed at any time and a new
@@ -61,7 +61,7 @@ N_REPEATS = 3  # of featurising some images
 FIXED_C = 100.0  # of a probe that chooses nothing, over the mean squared distance of the features from their mean
 FIXED_TOL = 1e-3  # of its objective
 TINY = 1e-12  # of a probability, for its logarithm
-PROTOCOL = "zoo-logistic-2"
+PROTOCOL = "zoo-logistic-3"
 STUDY = "do_transferability_scores_predict"
 Values = dict[str, float]
 
