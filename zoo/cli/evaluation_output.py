@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from ..evaluation.classification import Classification, ClassResult, Tagging
     from ..evaluation.evaluating import Evaluation
     from ..evaluation.keeping import Kept
-    from ..evaluation.measuring import SettingResult
+    from ..evaluation.measuring import ProbeRun, SettingResult
     from ..evaluation.risk import RiskReport
     from ..evaluation.tagging import TagEvaluation
     from ..features import Features
@@ -56,7 +58,7 @@ def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
     if found["decomposition"] is not None:
         print_risk(found["encoder"], found["decomposition"], is_last=False)
     law_notes = _print_law(found["law"])
-    important = [*_left_out(found["left_out"]), *_problems(found), *notes]
+    important = [*_left_out(found["left_out"]), *_problems(found), *notes, *preparation_notes(found)]
     runs = [run for result in found["errors"] for run in result["runs"]]
     few = sorted({run["n_tuning"] for run in runs if run["n_tuning"] is not None})
     tuning = f"probes with few labels were tuned on {few[0]:,} to {few[-1]:,} further training images" if few else ""
@@ -91,6 +93,30 @@ def _problems(found: Document) -> list[str]:
 
 def _left_out(left_out: Mapping[str, str]) -> list[str]:
     return [f"{name} was left out: {why}" for name, why in left_out.items()]
+
+
+_TELLING_POINTS = 2.0  # between the tuning errors of features as prepared and as they are
+
+
+def preparation_notes(found: Document) -> list[str]:
+    """A note on the label settings in which the preparation of the features moved the tuning error by much, if any."""
+    said = []
+    for one in found.get("errors", ()):
+        tuned = one.get("preparation")
+        if tuned is None or None in (tuned["error"], tuned["as_they_are"]):
+            continue
+        if tuned["as_they_are"] - tuned["error"] <= _TELLING_POINTS:
+            continue
+        (first, *others), counts = tuned["chosen"], tuned["chosen"].items()
+        how = first.replace("whitened ", "whitened (") + ")" * first.startswith("whitened ")
+        if others:
+            how = f"prepared as each seed chose ({', '.join(f'{n} {name}' for name, n in counts)})"
+        images = "in cross-validation" if tuned["cross_validated"] else "of the tuning images"
+        said.append(
+            f"{one['setting']}: features {how} err on {tuned['error']:.1f} % {images}, as they are on "
+            f"{tuned['as_they_are']:.1f} %"
+        )
+    return ["; ".join(said)] if said else []
 
 
 def _results_in(found: Document) -> list[Document]:
@@ -135,7 +161,8 @@ def print_many(documents: Sequence[Document], notes: Sequence[str] = ()) -> None
         important += [f"{one['encoder']}: {note}" for note in (*_left_out(one["left_out"]), *_problems(one))]
     unit = "percent, higher is better" if "tags" in first else "percent of the test images, lower is better"
     protocols = ", ".join(dict.fromkeys(one["protocol"] for one in documents))
-    print_notes([f"{unit}; protocol {protocols}; 95 % intervals with --json", *important, *notes])
+    prepared = [f"{one['encoder']}: {note}" for one in documents for note in preparation_notes(one)]
+    print_notes([f"{unit}; protocol {protocols}; 95 % intervals with --json", *important, *notes, *prepared])
 
 
 def _print_points(
@@ -355,10 +382,37 @@ def _setting(result: SettingResult) -> dict[str, Any]:
         "split": result.setting.split,
         "n_train": result.runs[0].n_train,
         **_interval(result.error),
+        "preparation": _preparation(result.runs),
         "runs": [
             {"seed": run.seed, "value": run.error_percent, "n_tuning": run.n_tuning, "report": _plain(run.report)}
             for run in result.runs
         ],
+    }
+
+
+def _preparation(runs: Sequence[ProbeRun]) -> dict[str, Any] | None:
+    """The preparations that probes chose, with their numbers, and mean errors on the tuning rows, in percent.
+
+    None of probes that take features as they are; an error is null where it was not measured.
+    """
+    from ..evaluation.preparing import AS_THEY_ARE
+
+    choices = [run.report.get("choice", run.report) for run in runs]
+    if not all(choice.get("preparations") for choice in choices):
+        return None
+    chosen = [choice["preparation"] for choice in choices]
+    tried = [{one["preparation"]: one["validation_error_percent"] for one in each["preparations"]} for each in choices]
+
+    def mean_of(names: Sequence[str]) -> float | None:
+        errors = [each.get(name) for each, name in zip(tried, names, strict=True)]
+        known = [error for error in errors if error is not None]
+        return fmean(known) if len(known) == len(errors) else None
+
+    return {
+        "chosen": dict(Counter(chosen).most_common()),
+        "error": mean_of(chosen),
+        "as_they_are": mean_of([AS_THEY_ARE] * len(tried)),
+        "cross_validated": any("n_folds" in choice for choice in choices),
     }
 
 
