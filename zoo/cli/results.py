@@ -30,6 +30,7 @@ from ..results.wording import (
     is_by_labels,
     kind,
     of_plain_protocols,
+    only_older,
     origin,
     setting_name,
     shown_value,
@@ -336,6 +337,7 @@ def _print_rows(
         notes = [f"{count} on {dataset}, means over seeds; {units}{source}; protocol: {protocol}"]
         notes += [f"left out on so narrow a terminal: {', '.join(narrow)}"] * bool(narrow)
     missing = [encoder for encoder in wanted if encoder not in encoders]
+    notes += only_older(shown, means)
     notes += [*more, *[f"not measured: {listed(missing)}"] * bool(missing)]
     print_notes(
         notes + ([] if metrics or settings else _not_shown(shown, [one for one in means if one.encoder in kept]))

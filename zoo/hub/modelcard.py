@@ -14,7 +14,16 @@ from ..cards.wording import STUDY, described, paper_entry
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements
-from ..results.values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, ResultErratum, SeedMean, Setting, Summary
+from ..results.values import (
+    IMAGENET,
+    PUBLISHED_SOURCE,
+    SETTINGS,
+    ResultErratum,
+    SeedMean,
+    Setting,
+    Summary,
+    newest_generations,
+)
 from ..version import __version__
 from ..weights.places import portable, shown, without_keys
 from ..weights.store import REGISTERED, Record
@@ -190,6 +199,9 @@ def measured_elsewhere(card: EncoderCard) -> dict[str, list[SeedMean]]:
     for mean in seed_means(card.id):
         if mean.dataset != IMAGENET:
             found.setdefault(mean.dataset, []).append(mean)
+    for dataset, means in found.items():
+        newest = newest_generations(mean.protocol for mean in means)
+        found[dataset] = [mean for mean in means if mean.protocol in newest]
     return found
 
 

@@ -34,6 +34,8 @@ from .values import (
     Row,
     SeedMean,
     Summary,
+    generation_of,
+    newest_generations,
 )
 
 _ASSUMED_ZERO = "assumed zero"  # protocol of a twin that was not measured
@@ -54,9 +56,10 @@ def summaries(
 ) -> dict[str, Summary]:
     """The risks on ImageNet-1K, or another data set, of every encoder that has any, in the order of the rows.
 
-    All linear-probe errors of one encoder come from one campaign, which is one source and one protocol. Without
-    ``source`` that is the published one where there is one, else the newest by date, and of several of the same date
-    the one that is read last. Rows that differ only in their seed are averaged. What is wrong in the user's files is
+    All linear-probe errors of one encoder come from one campaign, which is one source and one protocol, and components
+    from one of that generation. Without ``source`` that is the published one where there is one, else the newest by
+    date, and of several of the same date the one that is read last; no protocol of which the encoder has errors by a
+    newer generation counts. Rows that differ only in their seed are averaged. What is wrong in the user's files is
     left out with a :class:`~zoo.errors.ContentWarning`. Shipped rows of encoders of an experiment, such as the family
     ``randomised``, count only if ``encoders`` names one of them.
 
@@ -158,9 +161,12 @@ def _summary(encoder: str, risks: Risks, known_errata: Iterable[ResultErratum]) 
 def campaign_of(rows: Sequence[AnyRow]) -> AnyRow | None:
     """The row whose source and protocol are those of an encoder's summary on one data set; None without a probe.
 
-    It is of the published campaign where there is one, else of the newest, else of the last.
+    It is of the published campaign where there is one, else of the newest, else of the last, and of the newest
+    generation of its protocol.
     """
     probes = [row for row in rows if row.metric == PROBE]
+    newest = newest_generations(row.protocol for row in probes)
+    probes = [row for row in probes if row.protocol in newest]
     return max(reversed(probes), key=lambda row: (row.source == PUBLISHED_SOURCE, row.date), default=None)
 
 
@@ -171,9 +177,16 @@ def _risks_of_one_campaign(rows: Sequence[Row]) -> Risks:
         return {}
     values: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
-        if row.source == best.source and (row.metric != PROBE or row.protocol == best.protocol):
+        is_of_it = row.protocol == best.protocol if row.metric == PROBE else _goes_with(row.protocol, best.protocol)
+        if row.source == best.source and is_of_it:
             values.setdefault((row.metric, row.split, row.protocol), []).append(float(row.value))
     return {(metric, split): (sum(seeds) / len(seeds), protocol) for (metric, split, protocol), seeds in values.items()}
+
+
+def _goes_with(parts: str, errors: str) -> bool:
+    """Whether components by a protocol are of the generation of errors by another; those that name none are."""
+    stem, number = generation_of(parts.partition(" (")[0])
+    return not number or (stem.replace("-risk-", "-"), number) == generation_of(errors.partition(" (")[0])
 
 
 def _decomposition(risks: Risks) -> RiskDecomposition | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,6 +37,30 @@ class Row(NamedTuple):
 
 
 COLUMNS = Row._fields
+
+
+def generation_of(protocol: str) -> tuple[str, int]:
+    """What the generations of a protocol have in common, and the number of this one; 0 if it has none.
+
+    >>> generation_of("zoo-logistic-3 (select=log_loss)"), generation_of("assumed zero")
+    (('zoo-logistic (select=log_loss)', 3), ('assumed zero', 0))
+    """
+    name, bracket, options = protocol.partition(" (")
+    stem, _, number = name.rpartition("-")
+    return (stem + bracket + options, int(number)) if number.isdigit() else (protocol, 0)
+
+
+def newest_generations(protocols: Iterable[str]) -> set[str]:
+    """Those of some protocols of which none of the others is a newer generation.
+
+    >>> sorted(newest_generations(["zoo-logistic-2", "zoo-logistic-3", "zoo-streamed-1"]))
+    ['zoo-logistic-3', 'zoo-streamed-1']
+    """
+    names = set(protocols)
+    newest: dict[str, int] = {}
+    for stem, number in map(generation_of, names):
+        newest[stem] = max(number, newest.get(stem, 0))
+    return {name for name in names if generation_of(name)[1] == newest[generation_of(name)[0]]}
 
 
 def key_of(row: Row) -> Key:

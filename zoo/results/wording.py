@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .facts import points
 from .reported_values import CARD, PROTOCOLS, ReportedNumber
-from .values import SETTINGS, SeedMean
+from .values import SETTINGS, SeedMean, generation_of, newest_generations
 
 PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
 
@@ -29,17 +29,35 @@ def setting_name(split: str) -> str:
 
 
 def of_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
-    """Of each metric the rows of its plain protocol: with the fewest brackets, then the most encoders, then the
-    shortest.
+    """Of each metric the rows of its plain protocol: with the fewest brackets, of the newest generation, then with the
+    most encoders, then the shortest.
     """
     counts: dict[str, dict[str, set[str]]] = {}
     for mean in means:
         counts.setdefault(mean.metric, {}).setdefault(mean.protocol, set()).add(mean.encoder)
-    chosen = {
-        metric: min(protocols, key=lambda name: (name.count("("), -len(protocols[name]), len(name), name))
-        for metric, protocols in counts.items()
-    }
+    chosen = {}
+    for metric, protocols in counts.items():
+        keys = [(name.count("("), -len(protocols[name]), len(name), name) for name in newest_generations(protocols)]
+        chosen[metric] = min(keys)[-1]
     return [mean for mean in means if mean.protocol == chosen[mean.metric]]
+
+
+def only_older(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
+    """Notes on encoders that a table leaves out because they were measured by an older generation of its protocol
+    alone.
+    """
+    by_metric = {mean.metric: mean.protocol for mean in shown}
+    there = {(mean.encoder, mean.metric) for mean in shown}
+    older: dict[str, dict[str, None]] = {}
+    for mean in among:
+        stem, number = generation_of(mean.protocol)
+        newer = generation_of(by_metric.get(mean.metric, ""))
+        if (mean.encoder, mean.metric) not in there and stem == newer[0] and number < newer[1]:
+            older.setdefault(mean.protocol, {})[mean.encoder] = None
+    return [
+        f"measured by {name} alone, {len(encoders)} encoder{'s' * (len(encoders) > 1)}: --protocol '{name}'"
+        for name, encoders in sorted(older.items())
+    ]
 
 
 def is_by_labels(split: str) -> bool:

@@ -20,7 +20,7 @@ from ..cards.schema import COLUMNS, Missing, fact_text
 from ..results.evidence import datasets, title_of
 from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
-from ..results.values import IMAGENET, SETTINGS, SeedMean
+from ..results.values import IMAGENET, SETTINGS, SeedMean, generation_of
 from ..results.vocabulary import METRICS
 from .contents import Contents, Entry, public
 from .dataset_pages import by_protocol, said
@@ -307,7 +307,19 @@ def _elsewhere(entries: Sequence[Entry]) -> Iterator[Line]:
         most = max(mean.n_train or 0 for mean in found[key].values())
         return dataset != IMAGENET, dataset, metrics.index(metric), protocol, source, -most, split
 
-    for key in sorted(found, key=order):
+    def is_superseded(key: tuple[str, ...]) -> bool:
+        """Whether all encoders of an older generation of a protocol are in the line of a newer one, too."""
+        stem, number = generation_of(key[3])
+        newer = [
+            other
+            for other in found
+            if (*other[:3], other[4]) == (*key[:3], key[4])
+            and generation_of(other[3])[0] == stem
+            and generation_of(other[3])[1] > number
+        ]
+        return any(found[key].keys() <= found[other].keys() for other in newer)
+
+    for key in sorted((key for key in found if not is_superseded(key)), key=order):
         dataset, metric, split, protocol, source = key
         setting = (match := _BY_LABELS.fullmatch(split)) and match[1]
         label = f"{dataset}: {_PROBE_METRICS[metric]}" + (f", {setting}" if setting else "")
