@@ -12,7 +12,17 @@ import pytest
 
 from tests.each import for_each
 from tests.evaluation.test_evaluating import clouds
-from zoo.choosing.judging import Chunk, Predict, Probe, Task, cached, logistic_probe, ridge_score, schedule
+from zoo.choosing.judging import (
+    PROTOCOLS_OF_PROBES,
+    Chunk,
+    Predict,
+    Probe,
+    Task,
+    cached,
+    logistic_probe,
+    ridge_score,
+    schedule,
+)
 from zoo.errors import DataError
 from zoo.evaluation.evaluating import probe_maker
 from zoo.evaluation.measuring import label_setting, measure
@@ -73,11 +83,14 @@ def test_missing_classes_are_wrong_equal_features_are_chance_and_one_group_has_n
     assert (len(left_out), len(on_test)) == (0, 40)
 
 
-def test_on_all_labels_the_probe_is_that_of_zoo_evaluate() -> None:
-    train, test = clouds("train", 40, seed=0), clouds("val", 30, seed=1)
-    run = measure(train, test, label_setting("full"), seed=0, probe=partial(probe_maker(PROTOCOLS["zoo-logistic-2"])))
+@pytest.mark.parametrize("n_per_class", [40, 250])  # chosen by cross-validation, and on rows held out
+@pytest.mark.parametrize("protocol", PROTOCOLS_OF_PROBES)
+def test_on_all_labels_the_probe_is_that_of_zoo_evaluate(protocol: str, n_per_class: int) -> None:
+    train, test = clouds("train", n_per_class, seed=0), clouds("val", 50, seed=1)
+    run = measure(train, test, label_setting("full"), seed=0, probe=partial(probe_maker(PROTOCOLS[protocol])))
     rows = np.arange(len(train.y))
-    predict = logistic_probe(Task(y_train=train.y, y_test=test.y))("any", rows, train.x, train.y)
+    task = Task(y_train=train.y, y_test=test.y)
+    predict = logistic_probe(task, protocol=protocol)("any", rows, train.x, train.y)
     assert np.array_equal(predict(test.x, np.arange(len(test.y))) == test.y, run.correct)
     assert 0 < run.correct.mean() < 1
 

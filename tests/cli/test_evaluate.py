@@ -73,11 +73,21 @@ def test_on_other_data_the_exponent_is_fitted_or_the_law_extrapolated() -> None:
 def test_a_changed_setting_is_another_protocol(folders: dict[str, str]) -> None:
     few = ("--settings", "5-shot", "--seeds", "1", "--no-knn")
     usual = document("probe", folders["train"], folders["val"], *few)
-    changed = document("probe", folders["train"], folders["val"], *few, "--set", "stop=scikit-learn", "--set", "Cs=5")
-    assert usual["protocol"] == "zoo-logistic-2"
+    before = (*few, "--protocol", "zoo-logistic-2")
+    changed = document(
+        "probe", folders["train"], folders["val"], *before, "--set", "stop=scikit-learn", "--set", "Cs=5"
+    )
+    assert usual["protocol"] == "zoo-logistic-3"
+    assert document("probe", folders["train"], folders["val"], *before)["protocol"] == "zoo-logistic-2"
     assert changed["protocol"] == 'zoo-logistic-2 (Cs=5, stop="scikit-learn")'
     assert changed["errors"][0]["runs"][0]["report"]["stop"] == "scikit-learn"
-    for wrong, says in (("speed=9", "speed"), ("tol", "NAME=VALUE"), ("select=beauty", "beauty")):
+    for wrong, says in (
+        ("speed=9", "speed"),
+        ("tol", "NAME=VALUE"),
+        ("select=beauty", "beauty"),
+        ("stop=scikit-learn", "as zoo-logistic-2 has them"),
+        ('preparations=["bleached"]', "There is no preparation 'bleached'"),
+    ):
         assert says in run("probe", folders["train"], folders["val"], *few, "--set", wrong, code=2).output
 
 

@@ -110,8 +110,8 @@ def test_other_weights_and_other_images_are_told(submitted: Path, tampered: Tamp
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ('"max_iter":1000', '"max_iter":10', "'zoo-logistic-2' has the options of 'zoo-logistic-2 (max_iter=10)'"),
-        ('"probe":"LogisticProbe"', '"probe":"StreamedProbe"', "'zoo-logistic-2' has the hash"),
+        ('"max_iter":1000', '"max_iter":10', "'zoo-logistic-3' has the options of 'zoo-logistic-3 (max_iter=10)'"),
+        ('"probe":"LogisticProbe"', '"probe":"StreamedProbe"', "'zoo-logistic-3' has the hash"),
         ('"options":{"k":5}', '"options":{"k":5,"temperature":1.0}', "does not name the option 'temperature'"),
         ('"name":"zoo-label-free-1"', '"name":"another"', "are of 'another', expected 'zoo-label-free-1'"),
     ],

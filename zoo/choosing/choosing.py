@@ -21,7 +21,7 @@ from ..datasets import ImageData, open_images
 from ..datasets.imagefiles import notes_on
 from ..datasets.images import copies_of, digest, shared_groups
 from ..datasets.labels import class_notes
-from ..errors import DataError, QueryError, WeightsUnavailable
+from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
 from ..features.items import Featurising
 from ..optional import requires_extra
@@ -30,7 +30,7 @@ from .comparing import LabelCurve, label_curve, label_parts
 from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
 from .expectations import Images
-from .judging import PROTOCOL, Probe, Task, cached, clusters_of, logistic_probe
+from .judging import PROTOCOL, PROTOCOLS_OF_PROBES, Probe, Task, cached, clusters_of, logistic_probe
 from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
 
@@ -99,6 +99,7 @@ class ChoicePlan:
     full_seconds: float | None  # of featurising everything
     time_s: float | None
     plan: Plan
+    protocol: str  # of the probes on all labels
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -182,6 +183,7 @@ def choose(
     n_workers: int = 0,
     root: str | os.PathLike[str] | None = None,
     decompose: bool = False,
+    protocol: str = PROTOCOL,
     offline: bool = False,
     spelled: str | None = None,
     load: Load | None = None,
@@ -214,6 +216,8 @@ def choose(
         Folder of features, speeds and probes; that of ``zoo evaluate`` by default.
     decompose : bool
         Also the components of the winner's error; its features of all images are then computed.
+    protocol : str
+        Of the probes: "zoo-logistic-3", or "zoo-logistic-2" for features as they are.
     offline : bool
         Only encoders whose weights are on this machine.
     spelled : str, optional
@@ -252,6 +256,7 @@ def choose(
         batch_size=batch_size,
         n_workers=n_workers,
         root=root,
+        protocol=protocol,
         offline=offline,
         spelled=spelled,
         load=load,
@@ -263,11 +268,11 @@ def choose(
     groups = None if task.groups_train is None else digest([task.groups_train])
     tell(f"{counted(len(contenders), 'encoder')} on {plan.data.name}: {', '.join(by_name)}")
     probe = cached(
-        logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device),
+        logistic_probe(task, contents=ground.data.train.contents, seed=seed, device=device, protocol=protocol),
         n_test=task.n_test,
         facts=lambda name: (
             runs_folder(ground.root, name),
-            {"features": by_name[name].facts, "protocol": PROTOCOL, "seed": seed, "groups": groups},
+            {"features": by_name[name].facts, "protocol": protocol, "seed": seed, "groups": groups},
         ),
     )
     try:
@@ -287,7 +292,7 @@ def choose(
             risk = decomposed(
                 leader.part("train"),
                 leader.part("val"),
-                Request(seed=seed, device=device, decompose=True),
+                Request(seed=seed, device=device, decompose=True, protocol=protocol),
                 card=catalogue()[leader.name],
                 cache=runs_folder(ground.root, leader.name),
                 tell=tell,
@@ -333,6 +338,7 @@ def _prepared(
     batch_size: int = 64,
     n_workers: int = 0,
     root: str | os.PathLike[str] | None = None,
+    protocol: str = PROTOCOL,
     offline: bool = False,
     spelled: str | None = None,
     load: Load | None = None,
@@ -341,6 +347,8 @@ def _prepared(
     is_rehearsal: bool = False,
 ) -> tuple[ChoicePlan, Task, list[ImageContender], dict[str, Prior]]:
     """What is known before the race."""
+    if protocol not in PROTOCOLS_OF_PROBES:
+        raise UnknownName("protocol of a choice", protocol, PROTOCOLS_OF_PROBES)
     if time_s is not None and not time_s > 0:
         raise QueryError(f"A choice was asked for within {time_s:g} seconds; expected more than 0.")
     plan = Plan(seed=seed, share=None, least_s=LEAST_S, budget_s=None if time_s is None else RACE_SHARE * time_s)
@@ -412,6 +420,7 @@ def _prepared(
         full_seconds=full_seconds,
         time_s=time_s,
         plan=plan,
+        protocol=protocol,
         notes=(*notes, *listed.notes),
     )
     expected = {entry.name: entry.expected for entry in listed.chosen}

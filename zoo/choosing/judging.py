@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Truths = NDArray[np.bool_]
 
 PROTOCOL = "zoo-logistic-3"  # of the probe
+PROTOCOLS_OF_PROBES = (PROTOCOL, "zoo-logistic-2")
 TUNING_SHARE = 0.2  # of the labels, for the choice of the probe's C, as the protocol has it
 _FORMAT = "zoo-choice-probe-1"
 _UNKNOWN = -1  # no label is below 0

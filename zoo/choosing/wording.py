@@ -401,5 +401,5 @@ def _provenance(choice: Choice) -> Iterator[tuple[str, Any]]:
         yield "Groups", f"{data.n_groups[0]:,} of training and {data.n_groups[1]:,} of test images"
     yield "Device", plan.device
     yield "Seed", str(plan.plan.seed)
-    yield "Judges", f"{plan.plan.score} before all labels, then the probe zoo-logistic-2"
+    yield "Judges", f"{plan.plan.score} before all labels, then the probe {plan.protocol}"
     yield "Cost", f"{choice.race.share:.0%} of measuring everything; {duration(choice.seconds)} by the clock"

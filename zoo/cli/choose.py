@@ -12,7 +12,7 @@ import click
 
 from .constraint_options import KIND_OF_IMAGES, LIMITS, constraints_of
 from .evaluation_output import print_risk, risk_document
-from .measure_options import DATA_OPTIONS, IMAGES_HELP, RUN_OPTIONS, about_images, opened
+from .measure_options import DATA_OPTIONS, IMAGES_HELP, PROTOCOL_OPTION, RUN_OPTIONS, about_images, opened
 from .options import (
     as_duration,
     dry_run_option,
@@ -82,6 +82,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
     help="Also a single-file page with plots.",
 )
 @click.option("--offline", is_flag=True, help="Only encoders whose weights are on this machine.")
+@PROTOCOL_OPTION
 @seed_option("Of the order of images.")
 @(lambda command: with_options(command, [*DATA_OPTIONS, *RUN_OPTIONS]))
 @click.option(
@@ -104,6 +105,7 @@ def choose_command(
     decompose: bool,
     page: Path | None,
     offline: bool,
+    protocol: str,
     seed: int,
     batch_size: int,
     n_workers: int,
@@ -142,6 +144,7 @@ def choose_command(
         "batch_size": batch_size,
         "n_workers": n_workers,
         "root": root,
+        "protocol": protocol,
         "offline": offline,
         "spelled": _spelled(images, options),
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import QueryError
-from .measure_options import IMAGES_HELP, about_images, featurising, image_options, opened
+from .measure_options import IMAGES_HELP, PROTOCOL_OPTION, about_images, featurising, image_options, opened
 from .options import encoder_names, seed_option
 from .output import json_option, n_cells, print_command, print_json, print_notes, print_table, say, width, wrapped
 
@@ -75,6 +75,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     show_default=True,
     help="Variants beside the default that get the tuned probe of zoo evaluate.",
 )
+@PROTOCOL_OPTION
 @seed_option("Of all draws.")
 @click.option("--figure", metavar="FILE", type=click.Path(path_type=Path), help="Write FILE.png and FILE.svg.")
 @click.option(
@@ -93,6 +94,7 @@ def layers_command(
     n_train: int,
     n_test: int,
     n_probed: int,
+    protocol: str,
     seed: int,
     figure: Path | None,
     root: Path | None,
@@ -117,6 +119,7 @@ def layers_command(
         n_train=n_train,
         n_test=n_test,
         n_probed=n_probed,
+        protocol=protocol,
         seed=seed,
         root=root,
         how=featurising(options),
@@ -129,7 +132,10 @@ def layers_command(
         print_json(report.as_dict() | of_images | {"figures": list(map(str, figures))})
         return
     _print(report)
-    how_to_read = [f"> chosen, * the card's features, = statistically tied; darker is better: {_OF_MAP}"]
+    how_to_read = [
+        "> chosen, * the card's features, = statistically tied; darker is better: "
+        + _OF_MAP.format(protocol=report.protocol)
+    ]
     print_notes([*(f"Written: {path}" for path in figures), *report.notes, *notes], [*_details(report), *how_to_read])
     print_command("load it", report.chosen.command)
 
@@ -201,7 +207,7 @@ def _cell(report: LayersReport, number: int, shade: str) -> str:
 _OF_MAP = (
     "errors in percent of ridge probes, each training image classified from all others, shaded by fifths of all "
     "variants; cost: share of the network's operations up to there; left out and test: ridge probes; tuned probe: "
-    "zoo-logistic-2 on the test images; ms an image, decoding apart"
+    "{protocol} on the test images; ms an image, decoding apart"
 )
 
 

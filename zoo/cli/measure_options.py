@@ -23,14 +23,13 @@ if TYPE_CHECKING:
     from ..features.items import Featurising
 
 
-def protocol_option() -> Callable[..., Any]:
-    """``--protocol``, of the linear probe."""
-    return click.option(
-        "--protocol",
-        type=click.Choice(["zoo-logistic-3", "zoo-logistic-2", "zoo-streamed-1"]),
-        help="Of the linear probe, in place of --probe; zoo-logistic-2 takes features as they are.  [default: "
-        "zoo-logistic-3 where the features fit in memory]",
-    )
+PROTOCOL_OPTION = click.option(
+    "--protocol",
+    type=click.Choice(["zoo-logistic-3", "zoo-logistic-2"]),
+    default="zoo-logistic-3",
+    show_default=True,
+    help="Of the tuned probes; zoo-logistic-2 takes features as they are.",
+)
 
 
 SETTING_OPTIONS = (
@@ -59,7 +58,12 @@ PROBE_OPTIONS = (
         show_default=True,
         help="logistic: converged, in memory; streamed: 30 tuned trainings, for features larger than memory.",
     ),
-    protocol_option(),
+    click.option(
+        "--protocol",
+        type=click.Choice(["zoo-logistic-3", "zoo-logistic-2", "zoo-streamed-1"]),
+        help="Of the linear probe, in place of --probe; zoo-logistic-2 takes features as they are.  [default: "
+        "zoo-logistic-3 where they fit in memory]",
+    ),
     click.option(
         "--set",
         "changed",

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 N_TRAIN, N_TEST = 5_000, 2_000  # images whose features are computed at most
 FACTORS = (0.75, 1.5)  # sizes beside the card's, as shares of it
 N_PROBED = 3  # variants that get a tuned probe beside the default
-PROBE = "zoo-logistic-2"
+PROBE = "zoo-logistic-3"
 _N_LOOKED_AT = 20  # images whose size is looked at
 Tell = Callable[[str], None]
 
@@ -97,6 +97,7 @@ class LayersReport:
     choice: Choice
     probe_naive: Interval | None  # the least tuned test error less the default's, as a table invites to read it
     probe_nested: Interval | None  # the chosen variant's tuned test error less the default's, in points
+    protocol: str  # of the tuned probes
     device: str
     batch_size: int  # of the seconds
     notes: tuple[str, ...]
@@ -128,7 +129,7 @@ class LayersReport:
             "gain_naive": asdict(choice.naive),
             "gain_nested": asdict(choice.nested),
             "optimism": choice.optimism,
-            "probe": PROBE,
+            "probe": self.protocol,
             "probe_gain_naive": None if self.probe_naive is None else asdict(self.probe_naive),
             "probe_gain_nested": None if self.probe_nested is None else asdict(self.probe_nested),
             "device": self.device,
@@ -164,6 +165,7 @@ def layers_of(
     n_train: int = N_TRAIN,
     n_test: int = N_TEST,
     n_probed: int = N_PROBED,
+    protocol: str = PROBE,
     seed: int = 0,
     root: Path | None = None,
     how: Featurising | None = None,
@@ -187,6 +189,8 @@ def layers_of(
     n_probed : int
         Variants that get a tuned probe beside the default: the chosen one and those with the next fewest errors on
         training images.
+    protocol : str
+        Of the tuned probes.
     seed : int
         Of the draws of images, of the probes and of the bootstrap.
     root : Path, optional
@@ -255,7 +259,7 @@ def layers_of(
     for number in probed:
         one = found[number]
         say(f"{one.tap.name}, {one.px} px: tuned logistic probe ({len(runs) + 1} of {len(probed)})")
-        runs[number] = _probed(one, features[one.px], folder, chosen_how, seed=seed)
+        runs[number] = _probed(one, features[one.px], folder, chosen_how, protocol=protocol, seed=seed)
     of_train = errors(train_wrong, groups=train_groups, seed=seed)
     of_test = errors(test_wrong, groups=test_groups, seed=seed)
     wrong_probed = np.stack(list(runs.values()), axis=1) if runs else np.empty((len(test.y), 0), bool)
@@ -292,6 +296,7 @@ def layers_of(
         choice=choice,
         probe_naive=probe_naive,
         probe_nested=probe_nested,
+        protocol=protocol,
         device=device,
         batch_size=chosen_how.batch_size,
         notes=tuple(dict.fromkeys(notes)),
@@ -475,17 +480,24 @@ def ridge_labels(z: Any, y: Any, z_test: Any, *, share: float) -> NDArray[Any]:
     return labels
 
 
-def _probed(one: _Measured, of_px: dict[str, dict[str, Features]], root: Path, how: Featurising, *, seed: int) -> Bools:
+def _probed(
+    one: _Measured,
+    of_px: dict[str, dict[str, Features]],
+    root: Path,
+    how: Featurising,
+    *,
+    protocol: str,
+    seed: int,
+) -> Bools:
     """Which test images the tuned probe of ``zoo evaluate`` classifies wrongly."""
-    protocol = PROTOCOLS[PROBE]
     train, test = (_of_tap(of_px, one.tap, part) for part in ("train", "val"))
     run = measure(
         train,
         test,
         label_setting("full"),
         seed=seed,
-        probe=probe_maker(protocol, device=how.device, seed=seed),
-        cache=ProbeCache(runs_folder(root, one.tap.name), protocol=protocol.name),
+        probe=probe_maker(PROTOCOLS[protocol], device=how.device, seed=seed),
+        cache=ProbeCache(runs_folder(root, one.tap.name), protocol=protocol),
     )
     return np.asarray(~run.correct)
 
