@@ -1,6 +1,7 @@
 """What error linear classifiers of frozen features have with few labels: the zoo's probes and four others.
 
-    python benchmarks/few_labels.py [NAME...] [--draws 20] [--features FOLDER] [--out cells.jsonl] [--json]
+    python benchmarks/few_labels.py [NAME...] [--draws 20] [--features FOLDER] [--out cells.jsonl] [--show]
+                                     [--json]
 
 The pocket, the EfficientNet-Lites and eight encoders of the randomised population on digits, shapes and Fashion-MNIST,
 with 3, 5, 10 and 30 labels a class, drawn anew each time, and once with all labels (of Fashion-MNIST the first 10,000).
@@ -16,7 +17,12 @@ Errors are in percent, of the test part (of Fashion-MNIST the first 2,000 images
   alone, and neither the Lites nor all labels.
 
 Cells are kept in ``--out`` one by one, so that the script may be killed and goes on; draws come one after the other
-over all encoders, so that any beginning is balanced. Features are computed where the folder has none.
+over all encoders, so that any beginning is balanced, and ``--show`` prints the table of what there is. Features are
+computed where the folder has none.
+
+Differences of probe 3 are paired: of the cells that have both columns, a mean for each encoder, then the mean over
+encoders and its standard error, in which encoders alone are drawn anew. The best other column is that which probe 3 is
+furthest behind, or least ahead of; picked from six after the fact, it looks a little better than it is.
 """
 
 from __future__ import annotations
@@ -25,8 +31,9 @@ import argparse
 import json
 import time
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +67,10 @@ COLUMNS = {
     "means": "means",
     "sklearn": "sklearn",
 }
-RIVALS = ("ridge", "lda", "means", "sklearn")
+MOST_BEHIND, MOST_WORSE = 0.7, 0.3  # points that probe 3 may have more than the best column, and than probe 2
+LEAST_BETTER = {("digits", 5): 3.0, ("digits", 10): 5.0}  # points that it has less than probe 2
 Array = np.ndarray
+Cell = dict[str, Any]
 
 
 def encoders() -> list[str]:
@@ -167,64 +176,129 @@ def cells(n_draws: int, names: list[str]) -> Iterator[tuple[str, int, int, str]]
                     yield data, shots, seed, name
 
 
-def table(found: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-    """The rows of the table, and what is said of the bars."""
-    rows, said = [], []
-    for data in DATA:
-        for shots in (*SHOTS, 0):
-            some = [one for one in found if one["data"] == data and one["shots"] == shots]
-            if not some:
-                continue
-            row: dict[str, Any] = {"data": data, "shots": shots, "n_draws": len({one["seed"] for one in some})}
-            for column in COLUMNS:
-                values = [one[column] for one in some if column in one]
-                row[column] = float(np.mean(values)) if values else None
-            slow = [one for one in some if "sklearn" in one]
-            if slow:  # beside the probe on the same cells, which are fewer
-                row["three_beside_sklearn"] = float(np.mean([one["three"] for one in slow]))
-            per_encoder = [
-                np.mean([one["three"] - one["two"] for one in some if one["encoder"] == name])
-                for name in sorted({one["encoder"] for one in some})
-            ]
-            row["difference"] = float(np.mean(per_encoder))
-            row["standard_error"] = float(np.std(per_encoder, ddof=1) / len(per_encoder) ** 0.5)
-            row["worst_encoder"] = float(np.max(per_encoder))
-            row["preparations"] = dict(Counter(one["preparation"] for one in some).most_common())
-            rows.append(row)
-            for rival in RIVALS:
-                ours = row.get("three_beside_sklearn") if rival == "sklearn" else row["three"]
-                if row[rival] is not None and ours - row[rival] > 0.7:
-                    said.append(
-                        f"{data}, {shots}: {ours - row[rival]:.1f} points behind {COLUMNS[rival]}, more than .7"
-                    )
-            if row["difference"] > 0.3:
-                said.append(f"{data}, {shots}: {row['difference']:.2f} points worse than probe 2, more than .3")
-            least = {5: 3.0, 10: 5.0}.get(shots, 0.0) if data == "digits" else 0.0
-            if least and -row["difference"] < least:
-                said.append(f"{data}, {shots}: {-row['difference']:.1f} points better than probe 2, expected {least:g}")
-    return rows, said or ["all bars are met"]
+def apart(some: list[Cell], column: str) -> dict[str, float]:
+    """Error of probe 3 less that of a column, for each encoder that has both."""
+    differences = defaultdict(list)
+    for one in some:
+        if column in one:
+            differences[one["encoder"]].append(one["three"] - one[column])
+    return {name: float(np.mean(values)) for name, values in differences.items()}
 
 
-def main() -> None:
-    """Measure cell by cell, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="encoders; all unless given")
-    parser.add_argument("--draws", type=int, default=20, help="draws of the labels")
-    parser.add_argument("--features", type=Path, default=evaluations_folder(), help="folder of features")
-    parser.add_argument("--out", type=Path, default=Path("few_labels.jsonl"), help="file of the cells")
-    parser.add_argument("--json", action="store_true", help="the table as JSON")
-    options = parser.parse_args()
-    names = options.names or encoders()
-    lines = options.out.read_text().splitlines() if options.out.exists() else []
-    found = {(one["data"], one["shots"], one["seed"], one["encoder"]): one for one in map(json.loads, lines)}
+def mean_and_error(values: Iterable[float]) -> tuple[float, float | None]:
+    """Mean and its standard error, which one value alone does not have."""
+    some = list(values)
+    return float(np.mean(some)), float(np.std(some, ddof=1) / len(some) ** 0.5) if len(some) > 1 else None
+
+
+def table(found: list[Cell]) -> list[dict[str, Any]]:
+    """A row for each data set and number of labels."""
+    rows = []
+    for data, shots in product(DATA, (*SHOTS, 0)):
+        some = [one for one in found if one["data"] == data and one["shots"] == shots]
+        if not some:
+            continue
+        others = {
+            column: mean_and_error(apart(some, column).values())
+            for column in COLUMNS
+            if column != "three" and any(column in one for one in some)
+        }
+        best = max(others, key=lambda column: others[column][0])
+        values = {column: [one[column] for one in some if column in one] for column in COLUMNS}
+        rows.append(
+            {
+                "data": data,
+                "shots": shots,
+                "n_draws": len({one["seed"] for one in some}),
+                "n_cells": len(some),
+                "errors": {column: float(np.mean(errors)) for column, errors in values.items() if errors},
+                "n_sklearn": len(values["sklearn"]),
+                "three_less": others,
+                "best_other": best,
+                "preparations": dict(Counter(one["preparation"] for one in some).most_common()),
+            }
+        )
+    return rows
+
+
+def bars(rows: list[dict[str, Any]]) -> list[tuple[bool, str]]:
+    """Whether each bar is met, and by which row it is decided."""
+
+    def place(row: dict[str, Any]) -> str:
+        return f"{row['data']}, {row['shots'] or 'all'}"
+
+    far = max(rows, key=lambda row: row["three_less"][row["best_other"]][0])
+    behind = far["three_less"][far["best_other"]][0]
+    met = [
+        (
+            behind <= MOST_BEHIND,
+            f"in every row at most {MOST_BEHIND} points behind the best column: worst {behind:+.2f} to "
+            f"{COLUMNS[far['best_other']]} ({place(far)})",
+        )
+    ]
+    for row in rows:
+        least = LEAST_BETTER.get((row["data"], row["shots"]))
+        if least is not None:
+            better = -row["three_less"]["two"][0]
+            met.append((better >= least, f"{place(row)}: {least:g} points better than probe 2 or more: {better:.2f}"))
+    far = max(rows, key=lambda row: row["three_less"]["two"][0])
+    worse = far["three_less"]["two"][0]
+    met.append(
+        (worse <= MOST_WORSE, f"nowhere more than {MOST_WORSE} worse than probe 2: worst {worse:+.2f} ({place(far)})")
+    )
+    return met
+
+
+def worst_rows(found: list[Cell], names: list[str]) -> dict[str, tuple[float, str, int, int]]:
+    """For each encoder the row where probe 3 does worst beside probe 2: the difference, the row, its draws."""
+    worst = {}
+    for name in names:
+        own: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for one in found:
+            if one["encoder"] == name:
+                own[one["data"], one["shots"]].append(one["three"] - one["two"])
+        if own:
+            data, shots = max(own, key=lambda row: float(np.mean(own[row])))
+            worst[name] = float(np.mean(own[data, shots])), data, shots, len(own[data, shots])
+    return worst
+
+
+def show(found: list[Cell], names: list[str]) -> None:
+    """Print the table, the bars and the worst row of each encoder."""
+    rows = table(found)
+    print(f"{len({one['encoder'] for one in found})} encoders\n{'':20}{'draws':>6}{'cells':>6}", end="")
+    print("".join(f"{title:>12}" for title in COLUMNS.values()) + f"   {'3 - 2':16}{'3 - best other':28}chosen")
+    for row in rows:
+        head = f"{row['data']}, {row['shots'] or 'all'}"
+        values = "".join(
+            f"{format(row['errors'][column], '.1f') if column in row['errors'] else '':>12}" for column in COLUMNS
+        )
+        two, other = (
+            f"{mean:+.2f} (" + ("one encoder" if error is None else f"{error:.2f}") + ")"
+            for mean, error in (row["three_less"]["two"], row["three_less"][row["best_other"]])
+        )
+        other = f"{other} {COLUMNS[row['best_other']]}"
+        chosen = ", ".join(f"{name} {n}" for name, n in row["preparations"].items())
+        print(f"{head:20}{row['n_draws']:6}{row['n_cells']:6}{values}   {two:16}{other:28}{chosen}")
+    print("sklearn is of fewer cells: " + ", ".join(str(row["n_sklearn"]) for row in rows) + ", by row")
+    print("\nBars, of probe 3")
+    for is_met, meaning in bars(rows):
+        print(f"{'met' if is_met else 'NOT MET':8} {meaning}")
+    print("\nWorst row of each encoder, 3 - 2")
+    for name, (difference, data, shots, n) in worst_rows(found, names).items():
+        print(f"{name:32}{difference:+7.2f}   {data}, {shots or 'all'} ({n} draw{'s' if n > 1 else ''})")
+
+
+def measure(
+    missing: list[tuple[str, int, int, str]], found: dict[tuple[str, int, int, str], Cell], options: argparse.Namespace
+) -> None:
+    """Add cells to those that there are, and to the file."""
     torch.set_num_threads(1)
     loaded: dict[tuple[str, str], tuple[Features, Features]] = {}
     begun, told = time.perf_counter(), -1
     with threadpool_limits(limits=1), options.out.open("a") as file:
-        for cell in cells(options.draws, names):
+        for cell in missing:
             data, shots, seed, name = cell
-            if cell in found:
-                continue
             if (data, name) not in loaded:
                 parts = featurise_data(name, open_images(data), root=options.features)
                 n_train, n_test = DATA[data]
@@ -238,19 +312,32 @@ def main() -> None:
             if seed != told and not options.json:
                 told = seed
                 print(f"draw {seed} begins, {time.perf_counter() - begun:.0f} s", flush=True)
-    rows, said = table([one for cell, one in found.items() if cell in set(cells(options.draws, names))])
+
+
+def main() -> None:
+    """Measure cell by cell, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="encoders; all unless given")
+    parser.add_argument("--draws", type=int, default=20, help="draws of the labels")
+    parser.add_argument("--features", type=Path, default=evaluations_folder(), help="folder of features")
+    parser.add_argument("--out", type=Path, default=Path("few_labels.jsonl"), help="file of the cells")
+    parser.add_argument("--show", action="store_true", help="compute nothing, print the table of the cells in --out")
+    parser.add_argument("--json", action="store_true", help="the table as JSON")
+    options = parser.parse_args()
+    names = options.names or encoders()
+    lines = options.out.read_text().splitlines() if options.out.exists() else []
+    found = {(one["data"], one["shots"], one["seed"], one["encoder"]): one for one in map(json.loads, lines)}
+    wanted = list(cells(options.draws, names))
+    if not options.show:
+        measure([cell for cell in wanted if cell not in found], found, options)
+    some = [found[cell] for cell in wanted if cell in found]
+    if not some:
+        parser.error(f"{options.out} has no cell of these encoders; run without --show to compute them")
     if options.json:
-        print(json.dumps({"encoders": names, "rows": rows, "bars": said}))
-        return
-    print(f"{len(names)} encoders\n{'':20}" + "".join(f"{title:>12}" for title in COLUMNS.values()), end="")
-    print("   3 - 2 (standard error; worst encoder)   chosen")
-    for row in rows:
-        head = f"{row['data']}, {row['shots'] or 'all'}"
-        values = "".join(f"{'' if row[column] is None else format(row[column], '.1f'):>12}" for column in COLUMNS)
-        apart = f"{row['difference']:+.2f} ({row['standard_error']:.2f}; {row['worst_encoder']:+.1f})"
-        chosen = ", ".join(f"{name} {n}" for name, n in row["preparations"].items())
-        print(f"{head:20}{values}   {apart:24} {chosen}")
-    print("\n".join(said))
+        rows = table(some)
+        print(json.dumps({"rows": rows, "bars": bars(rows), "worst_rows": worst_rows(some, names)}))
+    else:
+        show(some, names)
 
 
 if __name__ == "__main__":
