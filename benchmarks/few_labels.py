@@ -9,12 +9,13 @@ Errors are in percent, of the test part (of Fashion-MNIST the first 2,000 images
 
 * probe 2, probe 3: ``zoo-logistic-2`` and ``zoo-logistic-3``, whose settings are chosen on 15 further images a class;
   with all labels on what ``zoo evaluate`` holds out.
-* probe 3, CV: ``zoo-logistic-3`` that has nothing but the few labels, and chooses by cross-validation on them; the first ten draws.
+* probe 3, CV: ``zoo-logistic-3`` that has nothing but the few labels, and chooses by cross-validation on them; the
+  first ten draws.
 * ridge: regression to the classes on features as they are, its penalty by the squared error of leaving one out.
 * LDA: linear discriminant analysis, scikit-learn's, with the covariance shrunk by Ledoit and Wolf's rule.
 * means: the nearest class mean of whitened features (variance plus a tenth of the mean variance).
-* sklearn: LogisticRegressionCV, 10 values of C by 5 folds (3 with 3 labels a class). It is slow: the first draw
-  alone, and neither the Lites nor all labels.
+* sklearn: LogisticRegressionCV, 10 values of C by 5 folds (3 with 3 labels a class). It is slow: the
+  first draw alone, and neither the Lites nor all labels.
 
 Cells are kept in ``--out`` one by one, so that the script may be killed and goes on; draws come one after the other
 over all encoders, so that any beginning is balanced, and ``--show`` prints the table of what there is. Features are
