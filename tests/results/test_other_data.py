@@ -110,3 +110,41 @@ def test_lists_and_comparisons_are_of_another_data_set_on_request(add_rows: AddR
     assert compared["difference"]["train_test"] == 0
     assert document("compare", PUBLISHED_ID, UNMEASURED_ID)["difference"]["train_test"] is None
     assert "birds" in run("list", "--dataset", "brids", code=2).stderr
+
+
+def generation(number: int, **change: str) -> list[dict[str, str]]:
+    """The rows by a generation of the protocol of probes, all of whose errors are that number."""
+    return [
+        row
+        | {"protocol": row["protocol"].replace("-2", f"-{number}"), "value": str(number), "dataset": "birds"}
+        | change
+        for row in ROWS
+        if row["encoder"] == PUBLISHED_ID and row["metric" if "metric" in row else "source"] != "knn_error"
+    ]
+
+
+def test_errors_and_components_are_of_the_newest_generation_of_a_protocol(add_rows: AddRows) -> None:
+    add_rows(*generation(3), *generation(2, date="2027-01-01"))
+    summary = summaries(dataset="birds")[PUBLISHED_ID]
+    assert set(summary.errors.values()) == {3.0}
+    assert summary.decomposition is not None and summary.decomposition.approximation == 3.0
+    section = run("show", PUBLISHED_ID).stdout.partition("Measured on birds")[2]
+    assert "zoo-logistic-3" in section and "zoo-logistic-2" not in section
+    errors = [one for one in generation(3) if "metric" not in one or one["metric"] == "linear_probe_error"]
+    parts = [one for one in generation(2) if one.get("metric") not in (None, "linear_probe_error")]
+    add_rows(*errors, *parts)
+    summary = summaries(dataset="birds")[PUBLISHED_ID]
+    assert summary.decomposition is not None and summary.decomposition.full_shot_error == 3.0
+    assert summary.decomposition.probe_generalization == 0.0  # of errors by 3, not the 2 that was stated with 2
+
+
+def test_a_table_has_one_generation_and_says_who_has_an_older_one_alone(add_rows: AddRows) -> None:
+    older = {"encoder": UNMEASURED_ID}
+    add_rows(*generation(3), *generation(2), *generation(2, **older))
+    asked = ("results", "--dataset", "birds")
+    shown = run(*asked)
+    assert PUBLISHED_ID in shown.stdout and UNMEASURED_ID not in shown.stdout
+    assert "measured by zoo-logistic-2 alone, 1 encoder: --protocol 'zoo-logistic-2'" in shown.stderr
+    before = run(*asked, "--protocol", "zoo-logistic-2")
+    assert PUBLISHED_ID in before.stdout and UNMEASURED_ID in before.stdout and "alone" not in before.stderr
+    assert "3.0" not in before.stdout and "2.0" not in shown.stdout
