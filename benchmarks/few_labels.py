@@ -10,7 +10,7 @@ Errors are in percent, of the test part (of Fashion-MNIST the first 2,000 images
 * probe 2, probe 3: ``zoo-logistic-2`` and ``zoo-logistic-3``, whose settings are chosen on 15 further images a class;
   with all labels on what ``zoo evaluate`` holds out.
 * probe 3, CV: ``zoo-logistic-3`` that has nothing but the few labels, and chooses by cross-validation on them; the
-  first ten draws.
+  first three draws.
 * ridge: regression to the classes on features as they are, its penalty by the squared error of leaving one out.
 * LDA: linear discriminant analysis, scikit-learn's, with the covariance shrunk by Ledoit and Wolf's rule.
 * means: the nearest class mean of whitened features (variance plus a tenth of the mean variance).
@@ -58,7 +58,7 @@ DATA = {"digits": (None, None), "shapes": (None, None), "fashion-mnist": (10_000
 SHOTS = (3, 5, 10, 30)
 RANDOMISED = tuple(f"randomised_{number:03d}" for number in range(0, 64, 8))
 FURTHER = 15  # images a class that settings are chosen on
-N_SLOW, N_CV = 1, 10  # draws of LogisticRegressionCV, and of the probe that chooses by cross-validation
+N_SLOW, N_CV = 1, 3  # draws of LogisticRegressionCV, and of the probe that chooses by cross-validation
 COLUMNS = {
     "two": "probe 2",
     "three": "probe 3",

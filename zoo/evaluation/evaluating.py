@@ -258,7 +258,7 @@ def full_shot_kind(
     >>> full_shot_kind(50_000, 2048, 1000, memory_bytes=24 << 30)[0]
     'logistic'
     >>> full_shot_kind(1_281_167, 2048, 1000, memory_bytes=24 << 30)[1]
-    'streamed: the path solver would need 77.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
+    'streamed: the path solver would need 98.8 GB for 1281167 x 2048 features, more than 50 % of 25.8 GB'
     """
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     memory = memory_bytes if memory_bytes is not None else memory_of(torch.device(chosen))
@@ -276,13 +276,14 @@ def path_bytes(n: int, dim: int, n_classes: int) -> int:
     """Memory of the path solver in float32, an upper estimate.
 
     It has the features and their coordinates in the basis of their principal directions (of n or dim, whichever is
-    smaller; half as much again for the copies that these are made of), ten tables of logits, thirty of weights, and in
-    float64 the Gram matrix with its eigenvectors, or what certificates need of pairs of classes. A fit that has to go
+    smaller) as they are, of the best preparation so far and of the next one (half as much again for the copies that
+    these are made of), ten tables of logits, thirty of weights, and in float64 the Gram matrix with its eigenvectors,
+    or what certificates need of pairs of classes. A fit that has to go
     on in float64 takes twice the coordinates and tables on top, from the half of the memory that is left free.
     """
     rank = min(n, dim)
     squares = 8 * 3 * max(rank, n_classes) ** 2
-    return int(4 * (n * dim + 1.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + squares
+    return int(4 * (n * dim + 3.5 * n * rank + 10 * n * n_classes + 30 * rank * n_classes)) + squares
 
 
 def _n_labels(setting: LabelSetting, train: Features) -> float:

@@ -169,6 +169,17 @@ class _Found:
         self.products += other.products
 
 
+@dataclass(slots=True, eq=False)
+class _Candidate:
+    """The best penalty of one preparation."""
+
+    key: tuple[float, ...]  # the lower the better
+    penalty: float
+    prepared: Prepared
+    path: RegularisationPath
+    found: Fit | Located  # located ones are not yet fitted to the end
+
+
 _MOST_FITS = 24
 _HELD_OUT_SHARE = 0.2
 _FEATURE_SIZES = 1e-140, 1e140  # whose squares float64 can hold
@@ -295,6 +306,10 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes_of(labels)
         self.n_features_in_ = rows.shape[1]
         numbers = numbered(labels, self.classes_)
+        if groups is not None and np.shape(groups) != labels.shape:
+            raise DataError(
+                f"groups have the shape {np.shape(groups)}, expected {labels.shape}: a number for each row."
+            )
         validation = None
         if both_or_neither(x_val, y_val):
             rows_val = table_of(width_checked(rows_of(x_val, "x_val"), rows.shape[1], "x_val", "this fit"), "x_val")
@@ -417,40 +432,41 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         preparations: Sequence[str],
     ) -> _Found:
         ways = self._ways(x, y)
-        values = self._values(c)
         spent = _Found()  # by preparations that others beat
-        best: tuple[tuple[float, ...], Prepared, RegularisationPath, Fit | Located] | None = None
+        best: _Candidate | None = None
         with threads_for(x.size * len(self.classes_)):
             for name in preparations:
-                prepared, path = ways.path(name, validation, **self._path_options())
-                penalties = [_penalty(value, path.c_times_penalty, prepared.basis.scale) for value in values]
-                found: Fit | Located
-                if c is not None:
-                    found = path.towards(*penalties)
-                elif penalties:
-                    found = path.along(penalties)
+                one = self._candidate(ways, name, validation, c)
+                spent.tried.append(self._tried(name, one.key, one.path.c_times_penalty / one.penalty))
+                if best is None:
+                    best = one
+                elif one.key < best.key:
+                    spent.add(best.path)
+                    best = one
                 else:
-                    found = located(path, self.Cs or _MOST_FITS)  # type: ignore[arg-type]
-                key, penalty = (
-                    (found.key, found.penalty) if isinstance(found, Located) else (path.key(found), found.point.penalty)
-                )
-                spent.tried.append(self._tried(name, key, path.c_times_penalty / penalty))
-                if best is None or key < best[0]:
-                    beaten, best = best and best[2], (key, prepared, path, found)
-                else:
-                    beaten = path
-                if beaten is not None:
-                    spent.add(beaten)
+                    spent.add(one.path)
+                del one  # its rows are as large as the features
             assert best is not None
-            _, prepared, path, found = best
-            fit = finished(path, found) if isinstance(found, Located) else found
+            fit = finished(best.path, best.found) if isinstance(best.found, Located) else best.found
         assert fit.weights is not None  # for it counts
-        spent.add(path)
-        spent.record, spent.preparation = fit.record, prepared.name
-        weights = ways.weights(prepared, fit.weights).cpu()
+        spent.add(best.path)
+        spent.record, spent.preparation = fit.record, best.prepared.name
+        weights = ways.weights(best.prepared, fit.weights).cpu()
         self._precision = self.precision
         self._adopt(weights[:, :-1], weights[:, -1], ways.mean, ways.scale)
         return spent
+
+    def _candidate(
+        self, ways: Preparations, name: str, validation: tuple[Array, Array] | None, c: float | None
+    ) -> _Candidate:
+        prepared, path = ways.path(name, validation, **self._path_options())
+        penalties = [_penalty(value, path.c_times_penalty, prepared.basis.scale) for value in self._values(c)]
+        if not penalties:
+            found = located(path, self.Cs or _MOST_FITS)  # type: ignore[arg-type]
+            path.narrow()
+            return _Candidate(found.key, found.penalty, prepared, path, found)
+        fit = path.along(penalties) if c is None else path.towards(*penalties)
+        return _Candidate(path.key(fit), fit.point.penalty, prepared, path, fit)
 
     def _tried(self, name: str, key: tuple[float, ...], c: float) -> dict[str, Any]:
         error, log_loss = key[:2] if self.select == "error" else key[1::-1]

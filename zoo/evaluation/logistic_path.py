@@ -155,6 +155,11 @@ class RegularisationPath:
         wide = 0 if self._wide is None or self._wide[1] is self.solver else self._wide[1].problem.products
         return self.problem.products + self.exact.products + wide
 
+    def narrow(self) -> None:
+        """Lets go of the rows in float64 until they are needed again."""
+        if self._wide is not None and self._wide[1] is not self.solver:
+            self.problem.products, self._wide = self.problem.products + self._wide[1].problem.products, None
+
     def along(self, penalties: Sequence[float]) -> Fit:
         """Fits every penalty, from strong to weak, each to the end; returns the best."""
         fits: list[Fit] = []
