@@ -35,6 +35,7 @@ from ..results.recording import files_of, measured_in, sidecar_of
 from ..results.vocabulary import feature_metric
 from ..storage import Place, place_at
 from .evaluating import (
+    LINEAR_PROTOCOLS,
     PARTS,
     SOURCE,
     Evaluation,
@@ -358,7 +359,8 @@ def _indexes(measuring: Measuring, name: str, data: ImageData) -> dict[str, Inde
 
 def _key(measuring: Measuring, data: ImageData, indexes: Mapping[str, Index]) -> str:
     """Hash of everything that the rows follow from, but for rounding."""
-    asked = measuring.asked | {"probe": _kind(measuring.request, indexes["train"])}
+    kind = _kind(measuring.request, indexes["train"])
+    asked = measuring.asked | {"probe": kind, "protocol": measuring.request.protocol or LINEAR_PROTOCOLS}
     features = {what: [one.digest for one in index.shards] for what, index in indexes.items()}
     groups = [None if one.groups is None else _hash(one.groups.tobytes()) for one in (data.train, data.val)]
     return _hash(json.dumps([_FORMAT, asked, features, groups], sort_keys=True).encode())
@@ -366,6 +368,8 @@ def _key(measuring: Measuring, data: ImageData, indexes: Mapping[str, Index]) ->
 
 def _kind(request: Request, index: Index) -> str:
     """The kind of the linear probe as far as it is known here: "auto" where it goes by the GPU of the worker."""
+    if request.protocol is not None:
+        return "streamed" if "streamed" in request.protocol else "logistic"
     if request.probe != "auto" or request.memory_bytes is None:
         return request.probe
     n = sum(shard.n_rows for shard in index.shards)
