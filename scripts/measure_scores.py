@@ -6,8 +6,8 @@ The encoders of the pocket and those whose weights come in Python packages, on d
 than those that the pocket was pretrained on) and the first images of Fashion-MNIST (as Debian's package
 ``dataset-fashion-mnist`` has them). For each image set, number of labels a class and seed a balanced subset of the
 training part is drawn; every score and every probe sees exactly these labels, and the truth is the error on the whole
-test part of the probe that ``zoo choose`` trains on all of them (``zoo-logistic-3``, its choice on a
-fifth). Smaller subsets of a seed lie within its larger ones.
+test part of the probe that ``zoo choose`` trains on all of them (``zoo-logistic-3``). Smaller subsets of a seed lie
+within its larger ones.
 
 What is finished is kept in the scratch folder, seed by seed, so that the script may be killed at any time and a new
 score costs only itself. Seconds are those of the processor with one thread, of all scores and probes alternately in
