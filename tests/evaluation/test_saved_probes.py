@@ -254,7 +254,9 @@ def test_a_measured_probe_is_trained_again_without_tuning_and_is_the_same(
     assert np.array_equal(predicted == pair[1].y, run.correct)
     about = kept.probe.about
     assert (about["protocol"], about["n_train"], about["n_test"]) == (first.protocols.errors.name, 150, 90)
-    assert about["chosen"] == ({"C": run.report["C"]} if kind == "logistic" else run.report["chosen"])
+    named = {name: run.report[name] for name in ("C", "preparation") if name in run.report}
+    assert about["chosen"] == (named if kind == "logistic" else run.report["chosen"])
+    assert kind != "logistic" or set(named) == {"C", "preparation"}
     assert about["metrics"]["metrics"]["auroc"]["value"] > 60
     saved = save_probe(kept.probe, tmp_path / "saved", figures=[confusion_figure(kept.metrics)])  # type: ignore[arg-type]
     assert {path.name for path in saved.iterdir()} == {DESCRIPTION, NUMBERS, "confusion.png", "confusion.svg"}

@@ -2,7 +2,7 @@
 
 A penalised probe measures the scale of features beside what is in them: what varies little costs much. Each preparation
 is an affine map, found on the training rows alone, so that a probe of prepared features is a probe of the features, too
-(:meth:`Prepared.weights`). ``standardised`` divides every unit by its standard deviation; ``whitened 0.1`` turns
+(:meth:`Preparations.weights`). ``standardised`` divides every unit by its standard deviation; ``whitened 0.1`` turns
 features onto their principal directions and divides each by the root of its variance plus 0.1 times the mean variance
 of all directions. A unit that does not change, up to the rounding of float32, has no weight.
 
