@@ -48,12 +48,12 @@ def test_a_preparation_that_tells_is_in_the_document_and_in_one_note(
     assert choice["as_they_are"] == sum(each["as they are"] for each in tried) / 2
     assert choice["as_they_are"] > choice["error"] + 2 and not choice["cross_validated"]
     print_evaluation(found)
-    note = f"err on {choice['error']:.1f} % of the tuning images, as they are on {choice['as_they_are']:.1f} %"
+    note = f"10-shot from {choice['as_they_are']:.1f} to {choice['error']:.1f} % ("
     printed = capsys.readouterr().err
-    assert printed.count(note) == printed.count("10-shot: features ") == 1
+    assert printed.count(note) == printed.count("preparing the features") == 1
     print_many([found, found])
     printed = capsys.readouterr().err
-    assert printed.count(note) == printed.count("planted: 10-shot: features ") == 2
+    assert printed.count(note) == printed.count("planted: preparing the features") == 2
     assert documented("zoo-logistic-3", tmp_path) == found  # from cached runs
 
 
@@ -67,16 +67,10 @@ MIXED = {"whitened 0.1": 3, "as they are": 2}
 
 @for_each(
     [
-        ((told(),), "10-shot: features whitened (0.1) err on 15.7 % of the tuning images, as they are on 20.3 %"),
+        ((told(),), "10-shot from 20.3 to 15.7 % (whitened 0.1)"),
         (
-            (told(chosen={"standardised": 5}, cross_validated=True), told(error=18.26), told()),
-            "10-shot: features standardised err on 15.7 % in cross-validation, as they are on 20.3 %; "
-            "30-shot: features whitened (0.1) err on 15.7 % of the tuning images, as they are on 20.3 %",
-        ),
-        (
-            (told(chosen=MIXED),),
-            "10-shot: features prepared as each seed chose (3 whitened 0.1, 2 as they are) err on 15.7 % of the tuning "
-            "images, as they are on 20.3 %",
+            (told(chosen={"standardised": 5}), told(error=18.26), told(chosen=MIXED)),
+            "10-shot from 20.3 to 15.7 % (standardised), 30-shot from 20.3 to 15.7 % (whitened 0.1 in 3 of 5 seeds)",
         ),
         ((None, told(as_they_are=None), told(error=None)), None),
     ],
@@ -87,7 +81,9 @@ def test_settings_are_named_where_the_error_moved_by_more_than_two_points(
 ) -> None:
     names = ("10-shot", "20-shot", "30-shot")
     errors = [{"setting": name, "preparation": one} for name, one in zip(names, by_setting, strict=False)]
-    assert preparation_notes({"errors": errors}) == ([] if note is None else [note])
+    assert preparation_notes({"errors": errors}) == (
+        [] if note is None else [f"preparing the features lowers the tuning error: {note}"]
+    )
 
 
 def test_documents_without_preparations_have_no_note() -> None:

@@ -107,16 +107,11 @@ def preparation_notes(found: Document) -> list[str]:
             continue
         if tuned["as_they_are"] - tuned["error"] <= _TELLING_POINTS:
             continue
-        (first, *others), counts = tuned["chosen"], tuned["chosen"].items()
-        how = first.replace("whitened ", "whitened (") + ")" * first.startswith("whitened ")
-        if others:
-            how = f"prepared as each seed chose ({', '.join(f'{n} {name}' for name, n in counts)})"
-        images = "in cross-validation" if tuned["cross_validated"] else "of the tuning images"
-        said.append(
-            f"{one['setting']}: features {how} err on {tuned['error']:.1f} % {images}, as they are on "
-            f"{tuned['as_they_are']:.1f} %"
-        )
-    return ["; ".join(said)] if said else []
+        chosen, n = max(tuned["chosen"].items(), key=lambda one: one[1])
+        n_seeds = sum(tuned["chosen"].values())
+        where = "" if n == n_seeds else f" in {n} of {n_seeds} seeds"
+        said.append(f"{one['setting']} from {tuned['as_they_are']:.1f} to {tuned['error']:.1f} % ({chosen}{where})")
+    return [f"preparing the features lowers the tuning error: {', '.join(said)}"] if said else []
 
 
 def _results_in(found: Document) -> list[Document]:
