@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -103,6 +105,34 @@ def test_half_precision_rounds_gives_float32_features_and_is_named() -> None:
         np.testing.assert_allclose(other.x, full.x, atol=0.05)
     with pytest.raises(QueryError, match="stored in"):
         featurise(encoder().half(), to_tensor, images, name="small", precision="bfloat16")
+
+
+def test_a_compiled_encoder_gets_batches_of_one_size_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+        def run(*arguments: torch.Tensor) -> object:
+            sizes.extend(len(one) for one in arguments if one.ndim == 4 and one.shape[1] == 3)
+            return graph(*arguments)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))  # a machine may have no compiler
+    images = image_set(7)
+    plain = featurise(encoder(), to_tensor, images, name="small")
+    found = featurise(encoder(), to_tensor, images, name="small", precision="float32-compiled", batch_size=4)
+    np.testing.assert_allclose(found.x, plain.x, rtol=1e-4, atol=1e-6)
+    assert set(sizes) == {4} and len(sizes) >= 2
+    assert found.origin.precision == "float32-compiled"
+
+
+def test_a_compiler_that_fails_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+        raise OSError("no compiler here")
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+    with pytest.raises(QueryError, match=r"cannot compile 'small' here \(no compiler here\); leave out --compile"):
+        featurise(encoder(), to_tensor, image_set(3), name="small", precision="float32-compiled")
 
 
 def test_an_encoder_that_gives_something_else_than_a_vector_an_image_is_refused() -> None:

@@ -269,6 +269,7 @@ _OPTIONS = (
         show_default=True,
         help="Of the encoder's forward pass.",
     ),
+    click.option("--compile", "compiled", is_flag=True, help="Let torch compile the encoder: pays for many images."),
     click.option(
         "--skip-corrupt/--no-skip-corrupt",
         default=None,
@@ -356,9 +357,12 @@ def about_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, Any
 
 def featurising(options: dict[str, Any]) -> Featurising:
     """How features are computed, from the options."""
+    from ..features.computing import COMPILED
     from ..features.items import Featurising
 
     given = {name: options[name] for name in FEATURE_OPTIONS}
+    if options["compiled"]:
+        given["precision"] += COMPILED
     return Featurising(**{**given, "skip_corrupt": bool(given["skip_corrupt"])})
 
 

@@ -29,6 +29,7 @@ from ..cards.costs import Cost, cost_of, why_unknown
 from ..cards.schema import EncoderCard
 from ..errors import BuildError, MissingExtra, QueryError
 from ..files import cache_folder, replaced
+from ..memory import keep_memory
 from ..optional import requires_extra
 from . import resnet
 from .build import build_encoder
@@ -278,6 +279,8 @@ def measured_speed(
     Images are random, after one pass that is not timed; the network is moved to the device.
     """
     place = torch.device(device)
+    if place.type == "cpu":
+        keep_memory()  # as computing features does
     network.to(place)
     images = torch.randn(batch_size, 3, px, px, generator=torch.Generator().manual_seed(0)).to(place)
     images = images.contiguous(memory_format=memory_format)

@@ -23,6 +23,7 @@ from ..cards.catalogue import own_card
 from ..cards.representations import PROJECTED, Staged, Transformer, derived, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
 from ..errors import QueryError
+from ..memory import keep_memory
 from .blocks import block_modules, mean_of_map, watched
 from .build import build_encoder
 from .encoder import ERRORS, Encoder, other_pooling
@@ -246,6 +247,8 @@ def stop_costs(
     first = next(encoder.parameters())
     images = torch.randn(batch_size, 3, px, px, device=device, dtype=first.dtype)
     encoder = encoder.to(device).eval()
+    if device.type == "cpu":
+        keep_memory()  # as computing features does
     with torch.inference_mode(), torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
         times = [_at_blocks(encoder, images, clock=partial(_now, device)) for _ in range(_N_TIMED)]
     least = {number: min(one[number] for one in times) for number in flops}

@@ -23,9 +23,9 @@ from ..datasets.images import Copies, SharedGroups, copies_of, shared_groups
 from ..errors import DataError, QueryError, UnknownName
 from ..features import Features
 from ..features import featurise as compute_features
-from ..features.computing import memory_of
 from ..features.items import Featurising, features_path, path_part
 from ..files import cache_folder
+from ..memory import memory_of
 from ..optional import requires_extra
 from ..progress import Progress
 from ..results.rows import Measurement

@@ -24,7 +24,7 @@ from ..encoders.sizes import card_at
 from ..encoders.taps import Stop, Tap, Taps, stop_costs, taps_of
 from ..errors import QueryError
 from ..features import Features
-from ..features.computing import Part, device_for, featurise_parts, joined, number_type
+from ..features.computing import Part, autocast_of, device_for, featurise_parts, joined, number_type
 from ..features.items import Featurising
 from ..optional import requires_extra
 from ..progress import Progress
@@ -417,7 +417,7 @@ def _featurised(
             progress=None if progress is None else progress(f"{part}, {px} px"),
         )
     device = device_for(encoder, how.device)
-    autocast = number_type(encoder, how.precision)[1]
+    autocast = autocast_of(number_type(encoder, how.precision))
     stops = stop_costs(encoder, sized, px=px, device=device, batch_size=how.batch_size, autocast=autocast)  # type: ignore[arg-type]
     return found, stops, str(device)
 

@@ -24,11 +24,12 @@ from ..errors import DataError, QueryError
 from ..execution.executor import Executor, Failure, Outcome, PartOf, Resources, versions
 from ..execution.journal import Asked, Journal, now
 from ..features import Features, load_features
-from ..features.computing import memory_of, of_rows
+from ..features.computing import of_rows
 from ..features.items import Featurising, Setting, features_place, opened, path_part
 from ..features.origin import CODE_NUMBER, code_version
 from ..features.running import More, RunReport, run_features
 from ..features.store import Index, read_index
+from ..memory import memory_of
 from ..optional import requires_extra
 from ..progress import Progress
 from ..results.recording import files_of, measured_in, sidecar_of

@@ -25,12 +25,13 @@ from ..datasets.images import TAG_SEPARATOR, ImageSet
 from ..datasets.rgb import DROP, WHITE
 from ..errors import DataError, QueryError, StoreError
 from ..features import Features
-from ..features.computing import Computed, Forward, Network, compute, device_for, memory_told, number_type
+from ..features.computing import Computed, Forward, Network, compute, device_for, number_type
 from ..features.decoding import Decoding
 from ..features.origin import Origin
 from ..features.shards import Skipped
 from ..features.store import preprocess_hash, weights_hash
 from ..files import replace_folder
+from ..memory import memory_told
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from ..version import __version__
@@ -203,9 +204,9 @@ class SavedProbe:
         if batch_size < 1 or n_workers < 0:
             raise QueryError(f"Got batch_size {batch_size} and n_workers {n_workers}; expected at least 1 and 0.")
         encoder, preprocess = self.network
-        _, autocast = number_type(encoder, _asked_precision(self.origin["precision"]))
+        precision = number_type(encoder, _asked_precision(self.origin["precision"]))
         forward = Forward(
-            networks=(Network(encoder=encoder, name=self.encoder, autocast=autocast),),
+            networks=(Network(encoder=encoder, name=self.encoder, precision=precision),),
             decoding=Decoding(shown, preprocess),
             device=device_for(encoder, device),
             batch_size=batch_size,
@@ -228,7 +229,7 @@ class SavedProbe:
 
         forward.progress.start(f"{self.encoder}, {shown.name}", len(shown), 0)
         try:
-            with memory_told(forward):
+            with memory_told(forward.batch_size, forward.device):
                 compute(forward, range(forward.n_shards), kept)
         finally:
             forward.progress.end()
@@ -571,4 +572,5 @@ def _number(code_version: str) -> str:
 
 def _asked_precision(name: str) -> str:
     """The precision to ask for; weights that are stored in half precision compute in that by themselves."""
-    return "float32" if name.endswith(" weights") else name
+    _, weights, rest = name.partition(" weights")
+    return f"float32{rest}" if weights else name

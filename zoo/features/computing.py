@@ -7,16 +7,17 @@ may also give several features at once, each some columns of one wide row, into 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
+from typing import TypeAlias
 
 from ..datasets import ImageSet
 from ..drift import full_precision
 from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError
+from ..memory import keep_memory, memory_told
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from ..storage import Place, place_at
@@ -47,6 +48,9 @@ with requires_extra("models", needed_for="Computing features"):
 PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}
 """Types of autocast by name."""
 
+COMPILED = "-compiled"
+"""Ends the name of a precision whose forward pass torch compiles, which moves features by rounding."""
+
 _SHARD_BYTES = 1 << 27  # of wide rows, of which one shard is in memory
 _LEAST_ROWS = 64  # images a shard
 _LEAST_CONVOLUTIONS = 4  # of a convolutional encoder, not counting 1 x 1 and patches
@@ -58,9 +62,13 @@ class Network:
 
     encoder: torch.nn.Module
     name: str
-    autocast: torch.dtype | None
+    precision: str = "float32"  # as number_type names it
     channels_last: bool | None = None  # of its images; by default where it helps
     stays: bool = False  # as it was changed for computing: on its device and in its layout
+
+    @property
+    def is_compiled(self) -> bool:
+        return self.precision.endswith(COMPILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,49 +120,44 @@ def device_for(encoder: torch.nn.Module, wanted: str | torch.device | None) -> t
         device = torch.device(wanted)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        first_sentence = str(error).partition("\n")[0].partition(". ")[0]
-        reason = shorten(first_sentence, 120, placeholder="").rstrip(" ,.:")
         raise QueryError(
-            f"The device {str(wanted)!r} cannot be used here ({reason}); expected 'cpu', or a GPU that torch sees."
+            f"The device {str(wanted)!r} cannot be used here ({_first_sentence(error)}); expected 'cpu', or a GPU that "
+            "torch sees."
         ) from error
     if device.type == "meta":
         raise QueryError("Nothing can be computed on the device 'meta'; name 'cpu' or a GPU.")
     return device
 
 
-def number_type(encoder: torch.nn.Module, precision: str) -> tuple[str, torch.dtype | None]:
-    """What the forward pass computes in, by name, and for autocast; None without autocast.
+def _first_sentence(error: Exception) -> str:
+    return shorten(str(error).partition("\n")[0].partition(". ")[0], 120, placeholder="").rstrip(" ,.:")
+
+
+def number_type(encoder: torch.nn.Module, precision: str) -> str:
+    """What the forward pass computes in, by name.
 
     An encoder whose weights are stored in half precision computes in that alone.
     """
-    if precision not in PRECISIONS:
-        raise QueryError(f"The precision {precision!r} is not known; expected one of {', '.join(PRECISIONS)}.")
+    plain = precision.removesuffix(COMPILED)
+    if plain not in PRECISIONS:
+        raise QueryError(
+            f"The precision {precision!r} is not known; expected one of {', '.join(PRECISIONS)}, and {COMPILED!r} "
+            "behind it where torch shall compile the encoder."
+        )
     stored = str(_stored(encoder)).removeprefix("torch.")
     if stored == "float32":
-        return precision, PRECISIONS[precision]
-    if precision != "float32":
+        return precision
+    if plain != "float32":
         raise QueryError(
-            f"The weights of the encoder are stored in {stored}, so that it cannot compute in {precision}; leave out "
+            f"The weights of the encoder are stored in {stored}, so that it cannot compute in {plain}; leave out "
             "the precision, or convert the weights with encoder.float()."
         )
-    return f"{stored} weights", None
+    return f"{stored} weights{precision.removeprefix(plain)}"
 
 
-_CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-
-
-def memory_of(device: torch.device) -> int:
-    """Bytes of memory of a GPU, or of the machine or its control group; QueryError if the system does not say."""
-    if device.type == "cuda":
-        return int(torch.cuda.get_device_properties(device).total_memory)
-    if not hasattr(os, "sysconf"):  # Windows
-        raise QueryError("This system does not say how much memory it has, by which work is planned; use another one.")
-    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in _CONTROL_GROUPS:
-        text = limit.read_text().strip() if limit.is_file() else ""
-        if text.isdecimal():  # "max" where there is no limit
-            sizes.append(int(text))
-    return min(sizes)
+def autocast_of(precision: str) -> torch.dtype | None:
+    """The type of autocast of a precision as number_type names it; None without autocast."""
+    return PRECISIONS.get(precision.removesuffix(COMPILED))
 
 
 def compute(
@@ -172,6 +175,8 @@ def compute(
     steps = [(number, start) for number in numbers for start in forward.span(number)[:: forward.batch_size]]
     cuts = [range(start, min(start + forward.batch_size, forward.span(number).stop)) for number, start in steps]
     pin = forward.device.type == "cuda"
+    if forward.device.type == "cpu":
+        keep_memory()
     running = dict.fromkeys(forward.networks)  # in order, without those that failed
     fillings: dict[Network, _Filling] = {}
 
@@ -187,7 +192,7 @@ def compute(
             failed(network.name, error.with_traceback(None))  # which would keep tensors alive
 
     with _deaths_told(), ExitStack() as stack:
-        layouts = {network: stack.enter_context(_ready(network, forward.device)) for network in forward.networks}
+        ready = {network: stack.enter_context(_ready(network, forward.device)) for network in forward.networks}
         batches = stack.enter_context(decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin))
         stack.enter_context(torch.inference_mode())
         stack.enter_context(full_precision())
@@ -202,7 +207,7 @@ def compute(
             finished: list[Computed] = []
             for network in list(running):
                 with watched(network):
-                    fillings[network].take(batch, _output(forward, network, layouts[network], batch))
+                    fillings[network].take(batch, _output(forward, network, *ready[network], batch))
                     if is_last:
                         finished.append(fillings.pop(network).finished())
             for computed in finished:
@@ -212,23 +217,39 @@ def compute(
             forward.progress.advance(len(batch.positions) + len(batch.unreadable))
 
 
+Encode: TypeAlias = Callable[[torch.Tensor], object]
+
+
 @contextmanager
-def _ready(network: Network, device: torch.device) -> Iterator[torch.memory_format]:
-    """The encoder on its device, in the memory layout of its images."""
+def _ready(network: Network, device: torch.device) -> Iterator[tuple[Encode, torch.memory_format]]:
+    """The encoder on its device, compiled if it shall be, and the memory layout of its images."""
     encoder = network.encoder.to(device).eval()
     with in_layout(encoder, network.channels_last, stays=network.stays) as layout:
-        yield layout
+        yield torch.compile(encoder, dynamic=False) if network.is_compiled else encoder, layout
 
 
-def _output(forward: Forward, network: Network, layout: torch.memory_format, batch: Batch) -> object:
+def _output(forward: Forward, network: Network, encode: Encode, layout: torch.memory_format, batch: Batch) -> object:
     """What an encoder makes of a batch; None if it has no image."""
     if batch.pixels is None:
         return None
     device, dtype, pin = forward.device, _stored(network.encoder), forward.device.type == "cuda"
     is_shared = len(forward.networks) > 1  # and an encoder may change what it is given
     pixels = batch.pixels.to(device, dtype, non_blocking=pin, copy=is_shared, memory_format=layout)
-    with torch.autocast(device.type, dtype=network.autocast, enabled=network.autocast is not None):
-        return network.encoder(pixels)  # (b, dim)
+    autocast = autocast_of(network.precision)
+    with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+        if not network.is_compiled:
+            return encode(pixels)  # (b, dim)
+        n = len(pixels)
+        full = pixels.new_zeros(forward.batch_size, *pixels.shape[1:]).contiguous(memory_format=layout)
+        full[:n] = pixels  # of one shape, for which it was compiled
+        try:
+            output = encode(full)
+        except torch._dynamo.exc.BackendCompilerFailed as error:
+            raise QueryError(
+                f"torch cannot compile {network.name!r} here ({_first_sentence(error.inner_exception)}); leave out "
+                f"--compile ({COMPILED!r} of the precision), or install the compiler that it asks for."
+            ) from error
+        return output[:n] if isinstance(output, torch.Tensor) else output
 
 
 @contextmanager
@@ -239,27 +260,6 @@ def _deaths_told() -> Iterator[None]:
         if not is_death(error):
             raise
         raise died(str(error)) from error
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """True if an encoder failed because its batch does not fit into the memory."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or _NO_MEMORY in str(error)
-
-
-_NO_MEMORY = "DefaultCPUAllocator"  # torch has no class of its own for this
-
-
-@contextmanager
-def memory_told(forward: Forward) -> Iterator[None]:
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise QueryError(
-            f"{forward.batch_size} images at once do not fit into the memory of {str(forward.device)!r}; ask for a "
-            "smaller batch_size, finished shards stay."
-        ) from error
 
 
 class _Filling:
@@ -404,7 +404,8 @@ def featurise(
         Where the encoder runs; a GPU where there is one.
     precision : {"float32", "bfloat16", "float16"}
         Of the forward pass: float32 with all its bits (no TF32), or torch's autocast. Stored with the features, which
-        are float32 in any case. An encoder whose weights are stored in another type computes in that.
+        are float32 in any case. An encoder whose weights are stored in another type computes in that. With
+        ``-compiled`` behind it (``bfloat16-compiled``) torch compiles the encoder, which takes up to minutes first.
     channels_last : bool, optional
         Whether colours lie beside each other in memory, which changes rounding and speed alone. By default where it
         helps: in convolutional encoders.
@@ -564,7 +565,7 @@ def _begun(
     if not len(images):
         raise DataError(f"The image set {images.name!r} holds no image; there is nothing to featurise.")
     where = device_for(network, device)
-    precision_name, autocast = number_type(network, precision)
+    precision = number_type(network, precision)
     origin = Origin(
         encoder=name,
         dataset=images.name,
@@ -573,11 +574,11 @@ def _begun(
         preprocess_hash=preprocess_hash(preprocess),
         images_hash=images.fingerprint,
         representation=representation,
-        precision=precision_name,
+        precision=precision,
         code_version=code_version(),
     )
     forward = Forward(
-        networks=(Network(encoder=network, name=name, autocast=autocast, channels_last=channels_last),),
+        networks=(Network(encoder=network, name=name, precision=precision, channels_last=channels_last),),
         decoding=Decoding(images, preprocess),
         device=where,
         batch_size=batch_size,
@@ -739,7 +740,7 @@ def reported(forward: Forward, origin: Origin, *, n_done: int) -> Iterator[None]
     name = f"{origin.encoder}, {origin.dataset} ({origin.split})"
     forward.progress.start(name, len(forward.images), n_done)
     try:
-        with memory_told(forward):
+        with memory_told(forward.batch_size, forward.device):
             yield
     finally:
         forward.progress.end()

@@ -25,6 +25,7 @@ from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..encoders.preprocess import build_preprocess
 from ..errors import CorruptImage, DataError, QueryError, ZooError
+from ..memory import is_out_of_memory, memory_of
 from ..optional import requires_extra
 from ..progress import Silent
 from ..storage import Place, place_at
@@ -35,8 +36,6 @@ from .computing import (
     compute,
     device_for,
     index_of,
-    is_out_of_memory,
-    memory_of,
     number_type,
 )
 from .decoding import Decoding
@@ -332,9 +331,9 @@ def _loaded(setting: Setting, name: str) -> _Loaded:
 
         encoder, preprocess = (setting.load or load)(name)
         device = device_for(encoder, setting.how.device)
-        precision, autocast = number_type(encoder, setting.how.precision)
+        precision = number_type(encoder, setting.how.precision)
         _LOADED[key] = _Loaded(
-            network=Network(encoder=encoder, name=name, autocast=autocast, stays=True),
+            network=Network(encoder=encoder, name=name, precision=precision, stays=True),
             preprocess=preprocess,
             device=device,
             weights_hash=weights_hash(encoder),

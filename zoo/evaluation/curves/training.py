@@ -27,6 +27,7 @@ from ...drift import full_precision
 from ...errors import DataError, QueryError
 from ...features.computing import PRECISIONS, device_for
 from ...features.decoding import died, is_death
+from ...memory import keep_memory
 from ...optional import requires_extra
 from .calibration import majority_class, pixelwise_direction, pixelwise_median
 from .data import Batch, HeldInputs, Inputs, TransferData, cuts_of, inputs_of, labels_of, read_targets
@@ -504,6 +505,8 @@ def _best(trials: Sequence[dict[str, Any]]) -> int | None:
 def _computing(device: torch.device, recipe: Recipe) -> Iterator[None]:
     """Full precision, and the user's random state as it was; errors of torch become sentences that say what to do."""
     gpu = [device] if device.type == "cuda" else []
+    if device.type == "cpu":
+        keep_memory()
     on_gpu: AbstractContextManager[Any] = torch.cuda.device(device) if gpu else nullcontext()  # else the first too
     try:
         with on_gpu, torch.random.fork_rng(devices=gpu), full_precision():
