@@ -1,23 +1,25 @@
-"""What featurising adds to a bare loop of forward passes, and what share of it decoding is.
+"""Images a second of featurising, against the loop of forward passes that one would write with timm.
 
-    python benchmarks/featurise.py [--encoders simclr_rn50 init_vitS16] [--batches 4] [--batch-size 64] [--rounds 5]
-                                   [--workers 0] [--precision float32] [--device cpu] [--json FILE]
+    python benchmarks/featurise.py [ENCODER=TIMM_NAME ...] [--sources tensors jpeg] [--batch-size 32] [--batches 4]
+                                   [--rounds 3] [--device cpu] [--precisions float32 ...] [--compile] [--json FILE]
+    python benchmarks/featurise.py --eight --device cuda --precisions float32 bfloat16 float16 --batch-size 256
+    python benchmarks/featurise.py --agree 30
 
-For each encoder, with random weights, in turn and in one process:
+Networks have random weights, the same architecture on both sides. Each side is a process of its own, for what one does
+to the memory of its process must not help the other; they take turns, a round each.
 
-* ``bare``: ``encoder(batch)`` over batches of decoded tensors that lie in memory, in the same layout and precision;
-* ``decoded``: :func:`zoo.features.featurise` of the same tensors as an image set, into a folder: hashing the weights,
-  batching, checking, writing and mapping the shards included. The goal is at most 1.05 times ``bare``;
-* ``jpeg``: the same of JPEG files of 500 x 375 px, decoded and preprocessed as the card says;
-* ``decode``: decoding and preprocessing of these files alone, one after the other, as a share of ``bare``;
-* ``contiguous``: the bare loop in torch's default layout, where that is another one, to see what the layout is worth.
+* ``timm``: ``timm.create_model(NAME).eval()``, batch by batch under ``torch.inference_mode()`` and autocast, features
+  fetched to the CPU; files are opened, transformed and stacked one after the other.
+* ``zoo``: :func:`zoo.features.featurise` into a folder: with hashes of the weights, checks and shards.
+* ``loop``: only the forward passes of the zoo's side, of tensors. What featurising adds is at most 5 %.
 
-On two cores (load 2, of this run itself): ResNet-50, 256 images, ``decoded`` 0.98 of ``bare``, decoding 4.4 % of the
-forward passes; ViT-S, 128 images, 3 rounds, 1.03 and 4.2 %; from JPEG files 1.02 and 1.08.
+Sources: ``tensors`` that lie in memory, and ``jpeg`` files of 500 x 375 px. Columns: images/s (the median of the
+rounds), the median of the rounds' ratios, processor seconds of user and kernel a round, and the most memory that the
+process had. ``off``: how far features in another precision, or compiled, are from those in float32, relative.
+Where other jobs run the ratio is wrong in both directions: look at the load. ``--eight`` takes eight networks.
 
-Columns are medians of wall-clock seconds, their ratio to ``bare``, and seconds of all cores. On a busy machine the
-ratio is wrong in both directions: look at the load. Try it with ``--batches 1 --batch-size 8 --rounds 1``. Ends with 1
-if ``decoded`` is over the goal.
+``--agree``: so many networks, one of every backbone that the cards have, small ones first: the largest relative
+difference of featurising to the network's own forward pass, in torch's default layout and before memory is kept.
 """
 
 from __future__ import annotations
@@ -25,16 +27,20 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import multiprocessing
 import os
+import resource
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import timm
 import torch
 from PIL import Image
 
@@ -42,13 +48,26 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageSet, LazyImages
-from zoo.drift import full_precision
 from zoo.encoders import build_encoder
 from zoo.encoders.preprocess import build_preprocess
 from zoo.features import featurise
-from zoo.features.computing import PRECISIONS, device_for, in_layout, is_convolutional
+from zoo.features.computing import COMPILED, PRECISIONS, device_for, in_layout
+from zoo.processor import fast_forward
 
-_GOAL = 1.05
+THREE = {
+    "barlow_rn50": "resnet50",
+    "sup_efficientnet_lite0": "tf_efficientnet_lite0",
+    "dino_vitB16": "vit_base_patch16_224",
+}
+EIGHT = THREE | {
+    "dino_vitS16": "vit_small_patch16_224",
+    "sup_convnextT_in1k": "convnext_tiny",
+    "openclip_convnextB_laion2b": "convnext_base",
+    "esvit_swinb_w7": "swin_base_patch4_window7_224",
+    "dinov2_vitL14": "vit_large_patch14_dinov2",
+}
+N_FILES = 32  # different ones, over and over
+SEEN = 8  # images whose features are compared
 
 
 class Jpegs:
@@ -58,7 +77,7 @@ class Jpegs:
         self.files = files
 
     def __call__(self, index: int) -> Image.Image:
-        return Image.open(io.BytesIO(self.files[index]))
+        return Image.open(io.BytesIO(self.files[index % len(self.files)]))
 
 
 class Decoded:
@@ -87,123 +106,206 @@ def jpegs(n: int) -> list[bytes]:
 
 def image_set(images: Any, n: int, name: str) -> ImageSet:
     """An image set for featurise, whatever its images are."""
+    names = [str(number) for number in range(n)]
+    labels = np.zeros(n, np.int64)
     return ImageSet(
-        name=name,
-        split="all",
-        images=images,
-        labels=np.zeros(n, np.int64),
-        classes=("any",),
-        names=[str(number) for number in range(n)],
-        fingerprint="0",
+        name=name, split="all", images=images, labels=labels, classes=("any",), names=names, fingerprint="0"
     )
 
 
-def timed(sides: dict[str, Callable[[], object]], rounds: int) -> dict[str, dict[str, float]]:
-    """Median wall-clock and processor seconds of each side, run in turn after a round to warm up."""
-    walls: dict[str, list[float]] = {side: [] for side in sides}
-    processor: dict[str, list[float]] = {side: [] for side in sides}
-    for number in range(rounds + 1):
-        for side, function in sides.items():
-            wall, used = time.perf_counter(), time.process_time()
-            function()
-            if number:
-                walls[side].append(time.perf_counter() - wall)
-                processor[side].append(time.process_time() - used)
-    return {
-        side: {"wall_s": statistics.median(walls[side]), "processor_s": statistics.median(processor[side])}
-        for side in sides
-    }
+def by_zoo(name: str, options: argparse.Namespace, precision: str) -> dict[str, Callable[[], np.ndarray]]:
+    """What one round of each source does, by featurise; and by a loop over the same network."""
+    card, n = catalogue()[name], options.batches * options.batch_size
+    encoder, preprocess, decode = build_encoder(card), build_preprocess(card.preprocess), Jpegs(jpegs(N_FILES))
+    device = device_for(encoder, options.device)
+    few = [preprocess(decode(number)) for number in range(N_FILES)]
+    tensors = [few[number % N_FILES] for number in range(n)]
+    wanted = precision + COMPILED * options.compile
 
-
-def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """All sides for one encoder."""
-    card = catalogue()[name]
-    encoder, preprocess = build_encoder(card), build_preprocess(card.preprocess)
-    n = options.batches * options.batch_size
-    decoder = Jpegs(jpegs(n))
-    files = image_set(LazyImages(decoder, np.arange(n)), n, "jpeg")
-    tensors = [preprocess(decoder(number)) for number in range(n)]
-    device, precision = device_for(encoder, options.device), PRECISIONS[options.precision]
-    encoder.to(device).eval()
-    batches = [torch.stack(tensors[at : at + options.batch_size]) for at in range(0, n, options.batch_size)]
-
-    def bare(channels_last: bool) -> None:
-        with (
-            in_layout(encoder, channels_last) as layout,
-            torch.inference_mode(),
-            torch.autocast(device.type, dtype=precision, enabled=precision is not None),
-            full_precision(),
-        ):
-            for batch in batches:
-                encoder(batch.to(device, memory_format=layout)).cpu()
-
-    def ours(images: ImageSet, transform: Any) -> None:
+    def ours(images: ImageSet, transform: Any) -> np.ndarray:
         with tempfile.TemporaryDirectory() as folder:
-            featurise(
-                encoder,
-                transform,
-                images,
-                name=name,
-                folder=folder,
-                batch_size=options.batch_size,
-                n_workers=options.workers,
-                device=device,
-                precision=options.precision,
-            )
+            how: Any = {"batch_size": options.batch_size, "device": device, "precision": wanted}
+            return np.array(featurise(encoder, transform, images, name=name, folder=folder, **how).x[:SEEN])
 
-    def decode() -> None:
-        for number in range(n):
-            preprocess(decoder(number))
+    def loop() -> np.ndarray:
+        with in_layout(encoder.to(device).eval(), None) as layout, fast_forward(device):
+            first = [
+                passed(encoder, batch.to(device, memory_format=layout), precision)
+                for batch in batches(tensors, options)
+            ]
+        return first[0][:SEEN].numpy()
 
-    convolutional = is_convolutional(encoder)
-    sides: dict[str, Callable[[], object]] = {
-        "bare": lambda: bare(convolutional),
-        "decoded": lambda: ours(image_set(tensors, n, "decoded"), Decoded()),
+    files = image_set(LazyImages(decode, np.arange(n)), n, "jpeg")
+    found = {
+        "tensors": lambda: ours(image_set(tensors, n, "tensors"), Decoded()),
         "jpeg": lambda: ours(files, preprocess),
-        "decode": decode,
     }
-    if convolutional:
-        sides["contiguous"] = lambda: bare(False)
-    found = timed(sides, options.rounds)
-    for side in found.values():
-        side["ratio"] = side["wall_s"] / found["bare"]["wall_s"]
-    return {"encoder": name, "n_images": n, "device": str(device), "precision": options.precision, "sides": found}
+    return {source: found[source] for source in options.sources} | {"loop": loop}
 
 
-def main() -> int:
-    """Prints a table for each encoder; 1 if the pipeline adds more than the goal."""
+def by_timm(name: str, options: argparse.Namespace, precision: str) -> dict[str, Callable[[], np.ndarray]]:
+    """What one round of each source does in a bare loop."""
+    card, n = catalogue()[name], options.batches * options.batch_size
+    arch = options.encoders[name]
+    sized = {"dynamic_img_size": True} if "dinov2" in arch else {}
+    network = timm.create_model(arch, pretrained=False, num_classes=0, **sized).eval().to(options.device)
+    transform, decode = build_preprocess(card.preprocess), Jpegs(jpegs(N_FILES))  # the same transforms on both sides
+    few = [transform(decode(number)) for number in range(N_FILES)]
+    tensors = [few[number % N_FILES] for number in range(n)]
+
+    def of_tensors() -> np.ndarray:
+        return next(passed(network, batch.to(options.device), precision) for batch in batches(tensors, options)).numpy()
+
+    def of_files() -> np.ndarray:
+        cuts = [range(at, at + options.batch_size) for at in range(0, n, options.batch_size)]
+        stacked = (torch.stack([transform(decode(number)) for number in cut]) for cut in cuts)
+        return next(passed(network, batch.to(options.device), precision) for batch in stacked).numpy()
+
+    found = {"tensors": of_tensors, "jpeg": of_files}
+    return {source: found[source] for source in options.sources}
+
+
+def batches(tensors: list[torch.Tensor], options: argparse.Namespace) -> list[torch.Tensor]:
+    return [torch.stack(tensors[at : at + options.batch_size]) for at in range(0, len(tensors), options.batch_size)]
+
+
+def passed(network: torch.nn.Module, batch: torch.Tensor, precision: str) -> torch.Tensor:
+    """Features of a batch (b, dim), on the CPU."""
+    autocast = PRECISIONS[precision]
+    with torch.inference_mode(), torch.autocast(batch.device.type, dtype=autocast, enabled=autocast is not None):
+        return network(batch).float().cpu()
+
+
+SIDES = {"timm": by_timm, "zoo": by_zoo}
+
+
+def side(pipe: Connection, which: str, name: str, options: argparse.Namespace, precision: str) -> None:
+    """A process: does a round whenever it is told a source, and says what that took."""
+    torch.manual_seed(0)
+    rounds = SIDES[which](name, options, precision)
+    while (source := pipe.recv()) is not None:
+        before, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+        features = rounds[source]()
+        wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
+        spent = (after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime)
+        pipe.send((wall, *spent, after.ru_maxrss / 1024, features))
+
+
+def measure(name: str, options: argparse.Namespace, precision: str) -> dict[str, Any]:
+    """Rounds of all sides in turn, after one that is not counted."""
+    context = multiprocessing.get_context("spawn")
+    pipes, processes = {}, []
+    for which in SIDES:
+        pipes[which], theirs = context.Pipe()
+        processes.append(context.Process(target=side, args=(theirs, which, name, options, precision), daemon=True))
+        processes[-1].start()
+        theirs.close()
+    turns = [(which, source) for source in options.sources for which in SIDES] + [("zoo", "loop")]
+    taken: dict[tuple[str, str], list[tuple[Any, ...]]] = {turn: [] for turn in turns}
+    for number in range(options.rounds + 1):
+        for which, source in turns:
+            pipes[which].send(source)
+            found = pipes[which].recv()
+            if number:
+                taken[which, source].append(found)
+    for pipe in pipes.values():
+        pipe.send(None)
+    for process in processes:
+        process.join()
+    n = options.batches * options.batch_size
+    rows = []
+    for which, source in turns:
+        rounds, base = taken[which, source], taken["timm", source if source in options.sources else options.sources[0]]
+        rows.append(
+            {
+                "side": which,
+                "source": source,
+                "images_per_second": n / statistics.median(one[0] for one in rounds),
+                "ratio": statistics.median(b[0] / one[0] for b, one in zip(base, rounds, strict=True)),
+                "user_s": statistics.median(one[1] for one in rounds),
+                "kernel_s": statistics.median(one[2] for one in rounds),
+                "peak_mb": max(one[3] for one in rounds),
+            }
+        )
+    return {
+        "encoder": name,
+        "precision": precision,
+        "rows": rows,
+        "features": taken["zoo", options.sources[0]][0][4].tolist(),
+    }
+
+
+def agree(n: int) -> None:
+    """Prints how far featurising is from the plain forward pass, for so many backbones."""
+    cards = sorted(
+        (card for card in catalogue().values() if isinstance(card.architecture.n_parameters, int)),
+        key=lambda card: card.architecture.n_parameters,
+    )
+    first = {card.architecture.backbone: card for card in reversed(cards) if card.preprocess.crop_px <= 256}
+    worst = 0.0
+    for card in sorted(first.values(), key=lambda card: card.architecture.n_parameters)[:n]:
+        torch.manual_seed(0)
+        encoder, preprocess, decode = build_encoder(card).eval(), build_preprocess(card.preprocess), Jpegs(jpegs(SEEN))
+        images = torch.stack([preprocess(decode(number)) for number in range(SEEN)])
+        with torch.inference_mode():
+            plain = encoder(images).numpy()
+        found = featurise(encoder, Decoded(), image_set(list(images), SEEN, "tensors"), name=card.id).x
+        apart = float((np.linalg.norm(found - plain, axis=1) / np.linalg.norm(plain, axis=1)).max())
+        worst = max(worst, apart)
+        print(f"{card.id:36} {card.architecture.backbone:44} {apart:.1e}", flush=True)
+    print(f"largest {worst:.1e}")
+
+
+def main() -> None:
+    """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--encoders", nargs="+", default=["simclr_rn50", "init_vitS16"])
+    parser.add_argument(
+        "encoders", nargs="*", metavar="ENCODER=TIMM_NAME", help="ResNet-50, Lite0, ViT-B/16 by default"
+    )
+    parser.add_argument("--eight", action="store_true", help="eight networks")
+    parser.add_argument("--sources", nargs="+", choices=["tensors", "jpeg"], default=["tensors", "jpeg"])
     parser.add_argument("--batches", type=int, default=4)
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=0)
-    parser.add_argument("--precision", choices=list(PRECISIONS), default="float32")
-    parser.add_argument("--device")
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precisions", nargs="+", choices=list(PRECISIONS), default=["float32"])
+    parser.add_argument("--compile", action="store_true", help="compile the zoo's side")
+    parser.add_argument("--agree", type=int, metavar="N", help="compare features of N networks instead")
     parser.add_argument("--json", type=Path, help="keep the numbers in this file")
     options = parser.parse_args()
-    loads = [os.getloadavg()[0]]
-    documents = []
-    for name in options.encoders:
-        found = measure(name, options)
-        documents.append(found)
-        n = found["n_images"]
-        print(f"\n{name}: {n} images, batches of {options.batch_size}, {found['device']}, {found['precision']}")
-        print(f"{'':12}{'seconds':>10}{'ratio':>8}{'processor s':>13}{'images/s':>10}")
-        for side, numbers in found["sides"].items():
-            wall = numbers["wall_s"]
-            print(f"{side:12}{wall:10.2f}{numbers['ratio']:8.3f}{numbers['processor_s']:13.2f}{n / wall:10.1f}")
-        print(f"decoding takes {found['sides']['decode']['ratio']:.1%} of what the forward passes take")
-    loads.append(os.getloadavg()[0])
+    if options.agree:
+        return agree(options.agree)
+    options.encoders = dict(one.split("=") for one in options.encoders) or (EIGHT if options.eight else THREE)
+    loads, found = [os.getloadavg()[0]], []
     print(
-        f"\ntorch {torch.__version__}, {torch.get_num_threads()} threads, {os.cpu_count()} cores, medians of ", end=""
+        f"{'network':28}{'precision':10}{'source':9}{'side':5}{'images/s':>10}{'ratio':>7}{'user s':>8}{'kernel s':>9}",
+        end="",
     )
-    print(f"{options.rounds}; load {loads[0]:.1f} before and {loads[1]:.1f} after")
+    print(f"{'peak MB':>9}{'off':>9}")
+    for name in options.encoders:
+        exact: np.ndarray | None = None
+        for precision in options.precisions:
+            found.append(measure(name, options, precision))
+            features = np.array(found[-1]["features"])
+            exact = features if exact is None else exact
+            off = float((np.linalg.norm(features - exact, axis=1) / np.linalg.norm(exact, axis=1)).max())
+            for row in found[-1]["rows"]:
+                is_compared = (row["side"], row["source"]) == ("zoo", options.sources[0])
+                print(
+                    f"{options.encoders[name][:27]:28}{precision:10}{row['source']:9}{row['side']:5}"
+                    f"{row['images_per_second']:10.1f}{row['ratio']:7.2f}{row['user_s']:8.1f}{row['kernel_s']:9.1f}"
+                    f"{row['peak_mb']:9.0f}" + (f"{off:9.1e}" if is_compared else ""),
+                    flush=True,
+                )
+    loads.append(os.getloadavg()[0])
+    where = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} threads"
+    print(f"torch {torch.__version__}, {where}, medians of {options.rounds}", end="; ")
+    print(f"load {loads[0]:.1f} before, {loads[1]:.1f} after")
     if options.json:
-        about = {"torch": torch.__version__, "threads": torch.get_num_threads(), "loads": loads}
-        options.json.write_text(json.dumps({**about, "encoders": documents}, indent=1))
-    return int(any(found["sides"]["decoded"]["ratio"] > _GOAL for found in documents))
+        options.json.write_text(
+            json.dumps({"torch": torch.__version__, "where": where, "loads": loads, "found": found})
+        )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -29,8 +29,8 @@ from ..cards.costs import Cost, cost_of, why_unknown
 from ..cards.schema import EncoderCard
 from ..errors import BuildError, MissingExtra, QueryError
 from ..files import cache_folder, replaced
-from ..memory import keep_memory
 from ..optional import requires_extra
+from ..processor import fast_forward
 from . import resnet
 from .build import build_encoder
 from .encoder import ERRORS
@@ -279,15 +279,13 @@ def measured_speed(
     Images are random, after one pass that is not timed; the network is moved to the device.
     """
     place = torch.device(device)
-    if place.type == "cpu":
-        keep_memory()  # as computing features does
     network.to(place)
     images = torch.randn(batch_size, 3, px, px, generator=torch.Generator().manual_seed(0)).to(place)
     images = images.contiguous(memory_format=memory_format)
     times: list[float] = []
     while len(times) < 3 or sum(times[1:]) < seconds:
         began = time.perf_counter()
-        with torch.no_grad():
+        with torch.no_grad(), fast_forward(place):  # as features are computed
             network(images)
         if images.is_cuda:
             torch.cuda.synchronize(images.device)

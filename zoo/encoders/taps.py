@@ -23,7 +23,7 @@ from ..cards.catalogue import own_card
 from ..cards.representations import PROJECTED, Staged, Transformer, derived, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
 from ..errors import QueryError
-from ..memory import keep_memory
+from ..processor import fast_forward
 from .blocks import block_modules, mean_of_map, watched
 from .build import build_encoder
 from .encoder import ERRORS, Encoder, other_pooling
@@ -247,9 +247,8 @@ def stop_costs(
     first = next(encoder.parameters())
     images = torch.randn(batch_size, 3, px, px, device=device, dtype=first.dtype)
     encoder = encoder.to(device).eval()
-    if device.type == "cpu":
-        keep_memory()  # as computing features does
-    with torch.inference_mode(), torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+    casting = torch.autocast(device.type, dtype=autocast, enabled=autocast is not None)
+    with torch.inference_mode(), casting, fast_forward(device):  # as features are computed
         times = [_at_blocks(encoder, images, clock=partial(_now, device)) for _ in range(_N_TIMED)]
     least = {number: min(one[number] for one in times) for number in flops}
     return {number: Stop(gflops=flops[number] / 1e9, seconds=least[number] / batch_size) for number in flops}

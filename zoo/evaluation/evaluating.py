@@ -25,8 +25,8 @@ from ..features import Features
 from ..features import featurise as compute_features
 from ..features.items import Featurising, features_path, path_part
 from ..files import cache_folder
-from ..memory import memory_of
 from ..optional import requires_extra
+from ..processor import memory_of
 from ..progress import Progress
 from ..results.rows import Measurement
 from .arrays import BLOCK_ROWS

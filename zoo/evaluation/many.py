@@ -29,8 +29,8 @@ from ..features.items import Featurising, Setting, features_place, opened, path_
 from ..features.origin import CODE_NUMBER, code_version
 from ..features.running import More, RunReport, run_features
 from ..features.store import Index, read_index
-from ..memory import memory_of
 from ..optional import requires_extra
+from ..processor import memory_of
 from ..progress import Progress
 from ..results.recording import files_of, measured_in, sidecar_of
 from ..results.vocabulary import feature_metric

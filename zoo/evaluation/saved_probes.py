@@ -31,8 +31,8 @@ from ..features.origin import Origin
 from ..features.shards import Skipped
 from ..features.store import preprocess_hash, weights_hash
 from ..files import replace_folder
-from ..memory import memory_told
 from ..optional import requires_extra
+from ..processor import memory_told
 from ..progress import Progress, Silent
 from ..version import __version__
 from .arrays import BLOCK_ROWS, rows_of, table_of, width_checked

@@ -17,8 +17,8 @@ from typing import TypeAlias
 from ..datasets import ImageSet
 from ..drift import full_precision
 from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError
-from ..memory import keep_memory, memory_told
 from ..optional import requires_extra
+from ..processor import fast_forward, memory_told
 from ..progress import Progress, Silent
 from ..storage import Place, place_at
 from .decoding import Batch, Decoding, Preprocess, decoded, died, is_death
@@ -175,8 +175,6 @@ def compute(
     steps = [(number, start) for number in numbers for start in forward.span(number)[:: forward.batch_size]]
     cuts = [range(start, min(start + forward.batch_size, forward.span(number).stop)) for number, start in steps]
     pin = forward.device.type == "cuda"
-    if forward.device.type == "cpu":
-        keep_memory()
     running = dict.fromkeys(forward.networks)  # in order, without those that failed
     fillings: dict[Network, _Filling] = {}
 
@@ -196,6 +194,8 @@ def compute(
         batches = stack.enter_context(decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin))
         stack.enter_context(torch.inference_mode())
         stack.enter_context(full_precision())
+        if not any(network.is_compiled for network in forward.networks):  # which has fast kernels of its own
+            stack.enter_context(fast_forward(forward.device))
         for (number, start), batch in zip(steps, batches, strict=True):
             if not fillings:
                 fillings.update({network: _Filling(forward, network, number) for network in running})

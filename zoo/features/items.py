@@ -25,8 +25,8 @@ from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..encoders.preprocess import build_preprocess
 from ..errors import CorruptImage, DataError, QueryError, ZooError
-from ..memory import is_out_of_memory, memory_of
 from ..optional import requires_extra
+from ..processor import is_out_of_memory, memory_of
 from ..progress import Silent
 from ..storage import Place, place_at
 from .computing import (

@@ -1,4 +1,4 @@
-"""Memory of computing stays with the process, and a batch that does not fit is told."""
+"""Memory of computing stays with the process, linear layers are exact to rounding, want of memory is told."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import sys
 import pytest
 import torch
 
+from tests.each import for_each
 from zoo.errors import QueryError
-from zoo.memory import memory_told
+from zoo.processor import fast_forward, memory_told
 
 FAULTS = """
 import resource, sys
 import torch
-from zoo.memory import keep_memory
+from zoo.processor import keep_memory
 kept = keep_memory() if sys.argv[1] == "keep" else None
 torch.ones(1 << 24)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -38,6 +39,30 @@ def test_tensors_of_the_same_size_take_the_memory_of_the_last_one() -> None:
         assert kept == "True" and few < many / 2
     else:
         assert kept == "False"
+
+
+@for_each(
+    [
+        torch.arange(5.0),
+        torch.arange(15.0).view(3, 5),
+        torch.arange(60.0).view(3, 5, 4).mT,
+        torch.arange(120.0).view(2, 5, 3, 4).permute(0, 2, 3, 1),
+        torch.arange(60.0).view(2, 6, 5)[:, ::2],
+        torch.empty(0, 5),
+        torch.arange(15.0, dtype=torch.float64).view(3, 5),
+    ]
+)
+def test_linear_layers_are_the_same_up_to_rounding_whatever_the_memory_of_their_input(x: torch.Tensor) -> None:
+    layer, bare = torch.nn.Linear(5, 7).to(x.dtype), torch.nn.Linear(5, 7, bias=False).to(x.dtype)
+    with torch.inference_mode():
+        plain = [layer(x), bare(x)]
+        with fast_forward(torch.device("cpu")):
+            fast = [layer(x), bare(x)]
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                cast = layer(x)
+    for one, other in zip(fast, plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)
+    assert cast.dtype == (torch.bfloat16 if x.dtype == torch.float32 else x.dtype)
 
 
 def test_a_batch_that_does_not_fit_is_told_with_its_size() -> None:

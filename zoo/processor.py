@@ -1,19 +1,21 @@
-"""Memory of computing: how much there is, that it is kept between batches, and what is said when it is not enough."""
+"""The processor and its memory while networks compute: fast kernels, how much memory there is, and want of it."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from .errors import QueryError
 from .optional import requires_extra
 
 with requires_extra("models", needed_for="Computing features"):
     import torch
+    from torch.overrides import TorchFunctionMode
 
 # of glibc's malloc.h: parameter, value
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = (-1, 2**31 - 1), (-2, 1 << 28), (-4, 0)
@@ -31,6 +33,33 @@ def keep_memory() -> bool:
     except (OSError, AttributeError, TypeError):  # TypeError: Windows has no such library
         return False
     return all(mallopt(*one) for one in (_M_MMAP_MAX, _M_TRIM_THRESHOLD, _M_TOP_PAD))
+
+
+@contextmanager
+def fast_forward(device: torch.device) -> Iterator[None]:
+    """Forward passes without gradients: on a CPU, memory is kept, and linear layers in float32 are computed by oneDNN.
+
+    That moves features by rounding (4e-7). On a GPU, and where torch has no oneDNN or MKL, nothing changes.
+    """
+    if device.type != "cpu":
+        yield
+        return
+    keep_memory()
+    # torch takes MKL for these, which is half as fast as oneDNN on processors that are not Intel's
+    backends: Any = torch.backends
+    with _OneDNN() if backends.mkl.is_available() and backends.mkldnn.is_available() else nullcontext():
+        yield
+
+
+class _OneDNN(TorchFunctionMode):
+    """Linear layers by the kernel that torch's compiler takes for them."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.nn.functional.linear and not kwargs and not torch.is_autocast_enabled("cpu"):
+            x, weight, bias = (*args, None)[:3]
+            if x.dtype == weight.dtype == torch.float32 and x.numel() and x.layout == torch.strided and not x.is_meta:
+                return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        return function(*args, **(kwargs or {}))
 
 
 _CONTROL_GROUPS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
