@@ -16,6 +16,7 @@ from torchvision.transforms import v2
 
 from tests.each import for_each
 from tests.published import EARLY
+from zoo import drift
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import Preprocess
 from zoo.encoders.preprocess import build_preprocess
@@ -108,3 +109,14 @@ def test_in_a_process_where_no_zoo_can_be_imported_it_preprocesses_the_same(
     done = run_apart(script, pickle.dumps(images).hex(), tmp_path / "batch", warm=True)
     assert done.stdout.strip() == f"{build_preprocess(USUAL)!r} False", done.stderr
     assert torch.equal(torch.load(tmp_path / "batch"), torch.stack([images[index][0] for index in range(4)]))
+
+
+@for_each(["landscape", "portrait", "badge", "sign"])
+def test_resizing_as_a_tensor_moves_pixels_by_little_and_has_another_hash(name: str) -> None:
+    card = catalogue()["sup_efficientnet_lite0"].preprocess
+    exact, fast = build_preprocess(card), build_preprocess(card, fast_resize=True)
+    image = Image.open(Path(drift.__file__).parent / "check_images" / f"{name}.png")
+    steps = (exact(image) - fast(image)).abs() * torch.tensor(card.std).view(3, 1, 1) * 255
+    assert steps.max() < 3.01 and steps.mean() < 0.2
+    assert preprocess_hash(fast) != preprocess_hash(exact)
+    assert torch.equal(pickle.loads(pickle.dumps(fast))(image), fast(image))

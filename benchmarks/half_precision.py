@@ -1,12 +1,12 @@
-"""What float16 shards cost: the error of linear probes on float32 and on float16 features of real images.
+"""What half precision costs: the error of linear probes on features stored in float16, or computed by autocast.
 
-Command: python benchmarks/float16_shards.py --out float16.json
+Command: python benchmarks/half_precision.py --out half.json
 
-Features of a few encoders of the pocket are computed once, saved twice, with float32 and with float16 rows, and read
-back. The same probes, on the same rows of the same seeds, are tuned on both: a difference is that of the rounding,
-which keeps eleven bits, and of the settings that a probe then chooses. Beside it stands how far the error moves from
-one draw of labels to another, and the share of test images that are right under one and wrong under the other. The
-bytes are those of the files.
+Features of a few encoders of the pocket are computed in float32, and by autocast in bfloat16 and float16; those in
+float32 are saved with float32 and with float16 rows (``stored``), and read back. The same probes, on the same rows of
+the same seeds, are tuned on all: a difference is that of the rounding, which keeps eleven bits (bfloat16: eight), and
+of the settings that a probe then chooses. Beside it stands how far the error moves from one draw of labels to another,
+and the share of test images that are right under one and wrong under the other. The bytes are those of the files.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from zoo.features.origin import stored_as
 from zoo.files import replaced
 
 ENCODERS = ("pocket_simclr_rn_shapes", "pocket_dino_vit_shapes", "pocket_mae_vit_shapes", "pocket_sup_rn_shapes")
+KINDS = ("float32", "stored", "bfloat16", "float16")
 SETTINGS = ("5-shot", "30-shot", "full")
 
 
@@ -48,26 +49,35 @@ def measured(encoder: str, images: str, *, n_train: int, n_test: int, n_seeds: i
     """Errors of both types of shards by setting and seed."""
     data = open_images(images)
     network, preprocess = zoo.load(encoder)
-    parts: dict[str, dict[str, Features]] = {"float32": {}, "float16": {}}
+    parts: dict[str, dict[str, Features]] = {kind: {} for kind in KINDS}
     n_bytes = {"float32": 0, "float16": 0}
     for part, whole, n in (("train", data.train, n_train), ("val", data.val, n_test)):
         some = drawn(whole, n, seed=0) if n < len(whole) else whole
+        for precision in ("bfloat16", "float16"):
+            parts[precision][part] = featurise(network, preprocess, some, name=encoder, precision=precision)
         features = featurise(network, preprocess, some, name=encoder)
-        for kind in parts:
-            parts[kind][part], size = stored(features, folder / encoder / images / part / kind, kind)
-            n_bytes[kind] += size
+        for type_name, kind in (("float32", "float32"), ("float16", "stored")):
+            parts[kind][part], size = stored(features, folder / encoder / images / part / type_name, type_name)
+            n_bytes[type_name] += size
     settings = []
     for name in SETTINGS:
         runs: dict[str, list[Any]] = {kind: [] for kind in parts}
         for seed in range(1 if name == "full" else n_seeds):
             for kind, both in parts.items():
-                make = probe_maker(PROTOCOLS["zoo-logistic-2"], device="cpu", seed=0)
+                make = probe_maker(PROTOCOLS["zoo-logistic-3"], device="cpu", seed=0)
                 runs[kind].append(measure(both["train"], both["val"], label_setting(name), seed=seed, probe=make))
         errors = {kind: [run.error_percent for run in several] for kind, several in runs.items()}
-        moved = [float(np.mean(a.correct != b.correct)) for a, b in zip(*runs.values(), strict=True)]
-        settings.append({"setting": name, **errors, "changed_percent": 100 * mean(moved)})
+        changed = {
+            kind: 100
+            * mean(float(np.mean(a.correct != b.correct)) for a, b in zip(runs["float32"], several, strict=True))
+            for kind, several in runs.items()
+        }
+        settings.append({"setting": name, "errors": errors, "changed_percent": changed})
     x = parts["float32"]["val"].x
-    rounding = float(np.abs(parts["float16"]["val"].x - x).max() / np.abs(x).max())
+    lengths = np.linalg.norm(x, axis=1)
+    rounding = {
+        kind: float((np.linalg.norm(both["val"].x - x, axis=1) / lengths).max()) for kind, both in parts.items()
+    }
     counts = {"n_train": len(parts["float32"]["train"]), "n_test": len(parts["float32"]["val"]), "dim": int(x.shape[1])}
     return {
         "encoder": encoder, "images": images, **counts, "bytes": n_bytes, "rounding": rounding, "settings": settings
@@ -85,8 +95,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     found: list[dict[str, Any]] = []
-    print("| images | encoder | labels | float32 error % | float16 error % | difference | between draws | changed % |")
-    print("|---|---|---|---|---|---|---|---|")
+    others = [kind for kind in KINDS if kind != "float32"]
+    print(
+        "| images | encoder | labels | float32 error % | between draws | "
+        + " | ".join(f"{kind} (changed %)" for kind in others)
+    )
     with tempfile.TemporaryDirectory() as private:
         for images in options.images:
             for encoder in options.encoders:
@@ -96,11 +109,14 @@ def main() -> None:
                 )  # fmt: skip
                 found.append(one)
                 for row in one["settings"]:
-                    a, b = mean(row["float32"]), mean(row["float16"])
-                    spread = f"{stdev(row['float32']):.2f}" if len(row["float32"]) > 1 else "-"
+                    exact = mean(row["errors"]["float32"])
+                    spread = f"{stdev(row['errors']['float32']):.2f}" if len(row["errors"]["float32"]) > 1 else "-"
+                    moved = [
+                        f"{mean(row['errors'][kind]) - exact:+.3f} ({row['changed_percent'][kind]:.2f})"
+                        for kind in others
+                    ]
                     print(
-                        f"| {images} | {encoder} | {row['setting']} | {a:.2f} | {b:.2f} | {b - a:+.3f} | {spread} "
-                        f"| {row['changed_percent']:.2f} |",
+                        f"| {images} | {encoder} | {row['setting']} | {exact:.2f} | {spread} | " + " | ".join(moved),
                         flush=True,
                     )
     for one in found:
@@ -109,11 +125,16 @@ def main() -> None:
             f"{one['encoder']} on {one['images']}: {one['n_train']:,} + {one['n_test']:,} images, {one['dim']} "
             f"dimensions, {one['bytes']['float32']:,} bytes, as float16 {one['bytes']['float16']:,} ({share:.0%})"
         )
-    differences = [mean(row["float16"]) - mean(row["float32"]) for one in found for row in one["settings"]]
-    print(
-        f"float16 - float32, in percentage points, over {len(differences)} settings: mean {mean(differences):+.4f}, "
-        f"from {min(differences):+.3f} to {max(differences):+.3f}"
-    )
+        print(
+            "features off by at most, relative: " + ", ".join(f"{kind} {one['rounding'][kind]:.1e}" for kind in others)
+        )
+    for kind in others:
+        rows = [row["errors"] for one in found for row in one["settings"]]
+        differences = [mean(row[kind]) - mean(row["float32"]) for row in rows]
+        print(
+            f"{kind} - float32, in percentage points, over {len(differences)} settings: mean {mean(differences):+.4f}, "
+            f"from {min(differences):+.3f} to {max(differences):+.3f}"
+        )
     if options.out is not None:
         with replaced(options.out) as file:
             file.write(json.dumps(found, indent=1).encode())
