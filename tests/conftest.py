@@ -60,17 +60,17 @@ def shipped_files_looked_at_once() -> Iterator[None]:
     files_below, listed = content._files_below, {}
     stamp, stamps = catalogue.stamp, {}
 
-    def list_once(folder: Path, suffix: str) -> list[Path]:
+    def list_once(folder: Path, suffix: str) -> list[str]:
         if folder not in SHIPPED:
             return files_below(folder, suffix)
         if (folder, suffix) not in listed:
             listed[folder, suffix] = files_below(folder, suffix)
         return [*listed[folder, suffix]]
 
-    def stamp_once(path: Path) -> Any:
+    def stamp_once(path: str) -> Any:
         if path not in stamps:
             found = stamp(path)
-            if not any(map(path.is_relative_to, SHIPPED)):
+            if not any(map(Path(path).is_relative_to, SHIPPED)):
                 return found
             stamps[path] = found
         return stamps[path]

@@ -14,12 +14,12 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import wraps
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from .errors import ContentError, StoreError, ZooError
 
@@ -30,6 +30,8 @@ _PACKAGE = Path(__file__).resolve().parent
 NO_HOME = Path(os.devnull, "ssl-zoo")
 """Placeholder for a folder in the home of a user without a readable home: it does not exist and cannot be created."""
 _shipped_only: ContextVar[bool] = ContextVar("shipped_only", default=False)
+_seen: ContextVar[dict[tuple[object, ...], object] | None] = ContextVar("seen", default=None)
+_Found = TypeVar("_Found")
 
 
 def content_folder(name: str) -> Path:
@@ -73,17 +75,48 @@ def cache_folder() -> Path:
     return _from_environment("ZOO_CACHE") or _platform_folder("XDG_CACHE_HOME", ".cache", "TEMP")
 
 
+@contextmanager
+def one_look() -> Iterator[None]:
+    """What :func:`looked` functions find holds for the whole block, or until this thread writes a file."""
+    token = _seen.set({})
+    try:
+        yield
+    finally:
+        _seen.reset(token)
+
+
+def looked(find: Callable[..., _Found]) -> Callable[..., _Found]:
+    """A function that looks at all files of content, which takes long of many: in :func:`one_look` only once."""
+
+    @wraps(find)
+    def found(*arguments: Any) -> _Found:
+        seen = _seen.get()
+        if seen is None:
+            return find(*arguments)
+        key = (find, _shipped_only.get(), *arguments)
+        if key not in seen:
+            seen[key] = find(*arguments)
+        return cast(_Found, seen[key])
+
+    return found
+
+
 def content_files(name: str, suffix: str) -> list[Path]:
     """All files of a content folder, the shipped ones first, then the user's, each group in name order.
 
     Hidden files and folders are left out: editors and file systems leave copies there.
     """
+    return list(map(Path, content_names(name, suffix)))
+
+
+def content_names(name: str, suffix: str) -> list[str]:
+    """The paths of :func:`content_files` as texts, which take less time than those of thousands of files."""
     shipped = _files_below(content_folder(name), suffix)
     if not shipped:
         raise ContentError(f"The folder {content_folder(name)} holds no {suffix} file; clone the repository again.")
     user = user_folder()
     added = _files_below(user / name, suffix) if _is_folder(user) and _is_folder(user / name) else []
-    return shipped + added + _mirrored(name, suffix, {path.relative_to(user / name) for path in added})
+    return shipped + added + _mirrored(name, suffix, user / name, added)
 
 
 def read_contents(paths: Iterable[Path], name: str, error: type[ZooError], left_out: list[str]) -> dict[Path, bytes]:
@@ -106,14 +139,15 @@ def is_of_user(path: Path, name: str) -> bool:
     return not path.is_relative_to(content_folder(name))
 
 
-def _mirrored(name: str, suffix: str, known: set[Path]) -> list[Path]:
+def _mirrored(name: str, suffix: str, user: Path, added: list[str]) -> list[str]:
     """Files of the user who made the mirror, if it is a folder, except those that this user has too."""
     place = None if _shipped_only.get() else os.environ.get("ZOO_MIRROR")
     mirror = local_folder(place) if place else None
     folder = None if mirror is None else mirror / name / "own"
     if folder is None or not folder.is_dir():
         return []
-    return [path for path in _files_below(folder, suffix) if path.relative_to(folder) not in known]
+    known = {os.path.relpath(path, user) for path in added}
+    return [path for path in _files_below(folder, suffix) if os.path.relpath(path, folder) not in known]
 
 
 def local_folder(place: str) -> Path | None:
@@ -142,21 +176,31 @@ def _is_folder(path: Path) -> bool:
     return True
 
 
-def _files_below(folder: Path, suffix: str) -> list[Path]:
-    found = []
-    for parent, folders, names in os.walk(folder, onerror=_refuse_to_list):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [f"{parent}{os.sep}{name}" for name in names if name.endswith(suffix) and not name.startswith(".")]
-    return [_path(name) for name in sorted(found, key=_parts)]  # in the order of paths, which compare more slowly
+def _files_below(folder: Path, suffix: str) -> list[str]:
+    return [path for path in _everything_below(folder) if path.endswith(suffix)]
 
 
-def _parts(name: str) -> list[str]:
-    return name.split(os.sep)
-
-
-@lru_cache(maxsize=4096)
-def _path(name: str) -> Path:
-    return Path(name)
+@looked
+def _everything_below(folder: Path) -> list[str]:
+    """All files in the order of their paths; links to folders are not followed."""
+    found: list[str] = []
+    waiting: list[tuple[str, bool]] = [(os.fspath(folder), True)]
+    while waiting:
+        path, is_folder = waiting.pop()
+        if not is_folder:
+            found.append(path)
+            continue
+        try:
+            with os.scandir(path) as entries:
+                inside = [
+                    (one.path, one.is_dir(follow_symlinks=False))
+                    for one in entries
+                    if one.name[0] != "." and not (one.is_symlink() and os.path.isdir(one.path))
+                ]
+        except OSError as error:
+            _refuse_to_list(error)
+        waiting += sorted(inside, reverse=True)  # all of one folder, so that this is the order of their names
+    return found
 
 
 def _refuse_to_list(error: OSError) -> NoReturn:
@@ -286,6 +330,8 @@ def replace_folder(temporary: Path, target: Path) -> None:
 
 def synchronise_folder(folder: Path) -> None:
     """Writes the names in a folder to the disk."""
+    if (seen := _seen.get()) and folder != cache_folder():  # where copies of content lie, which change no content
+        seen.clear()
     if os.name == "nt":  # Windows opens no folders; NTFS journals its names
         return
     descriptor = os.open(folder, os.O_RDONLY)

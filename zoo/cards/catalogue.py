@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CardError, QueryError, UnknownName, note, warn
-from ..files import content_files, content_folder, read_contents, shipped_only
+from ..files import content_files, content_folder, content_names, looked, read_contents, shipped_only, user_folder
 from .compiled import Parts, Stamp, compiled, stamp
 from .finding import Finder, names_of
 from .representations import MARK, are_features, derived, own_id
@@ -157,16 +157,22 @@ class Catalogue(Mapping[str, EncoderCard]):
         Raises UnknownName, or QueryError if the encoder does not have such features.
         """
         id_part, mark, features = _taken_apart(name) if isinstance(name, str) else ("", "", "")
-        encoder = self._every.get(id_part.casefold())
-        if encoder is None and id_part.casefold().startswith(PLACES):
-            encoder = self._id_at(id_part)
-        if encoder is None and id_part.casefold() in _UNLISTED:
-            encoder = _UNLISTED[id_part.casefold()].id
+        encoder = self._known(id_part)
         if encoder is None:
             raise UnknownName(
                 "encoder", id_part or name, self, hint=LIST, nearest=self.finder.nearest(id_part) if id_part else None
             )
         return derived(self._of_file(encoder), features=features).id if mark else encoder
+
+    def _known(self, name: str) -> str | None:
+        """The id of a name or place without features; None if there is none, without a search for others like it."""
+        folded = name.casefold()
+        encoder = self._every.get(folded)
+        if encoder is None and folded.startswith(PLACES):
+            encoder = self._id_at(name)
+        if encoder is None and folded in _UNLISTED:
+            encoder = _UNLISTED[folded].id
+        return encoder
 
     def __getitem__(self, name: str) -> EncoderCard:
         encoder = self.id_of(name)
@@ -213,8 +219,11 @@ class Catalogue(Mapping[str, EncoderCard]):
         return self._cards[encoder]
 
     def __contains__(self, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
+        id_part, mark, _ = _taken_apart(name)
         try:
-            return isinstance(name, str) and bool(self.id_of(name))
+            return self._known(id_part) is not None and (not mark or bool(self.id_of(name)))
         except (UnknownName, QueryError):
             return False
 
@@ -253,13 +262,14 @@ def unlisted(name: str) -> EncoderCard | None:
     return _UNLISTED.get(own_id(name).casefold())
 
 
+@looked
 def catalogue() -> Catalogue:
     """Every card of the zoo and of the user's folder; a file that has changed is read again.
 
     A card of the user's that is wrong is left out with a :class:`~zoo.errors.ContentWarning` that names file, encoder,
     field, value and what was expected; so is a file that cannot be read. A wrong shipped card raises CardError.
     """
-    cards = _catalogue(tuple(map(stamp, content_files("metadata", ".toml"))))
+    cards = _catalogue(tuple(map(stamp, content_names("metadata", ".toml"))))
     warn(cards.left_out)
     return cards
 
@@ -277,21 +287,21 @@ def read_card_files() -> dict[Path, bytes]:
 @lru_cache(maxsize=4)
 def _catalogue(stamps: tuple[Stamp, ...]) -> Catalogue:
     folder = str(content_folder("metadata"))
-    shipped = _shipped(tuple(one for one in stamps if str(one[0]).startswith(folder)))
-    own_stamps = [one for one in stamps if not str(one[0]).startswith(folder)]
-    own = [path for path, *_ in own_stamps]
-    if not own:
+    shipped = _shipped(tuple(one for one in stamps if one[0].startswith(folder)))
+    own_stamps = [one for one in stamps if not one[0].startswith(folder)]
+    if not own_stamps:
         return Catalogue([shipped])
     unreadable: list[str] = []
 
     def read() -> dict[Path, bytes]:
-        return read_contents(own, "metadata", CardError, unreadable)
+        return read_contents((Path(path) for path, *_ in own_stamps), "metadata", CardError, unreadable)
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
         facts, left_out = parse_beside_shipped(sources)
         return _as_parts(facts, [*unreadable, *left_out])
 
-    return Catalogue([shipped, compiled("own_cards", own_stamps, RULES, read, make, beside=shipped.digest)])
+    of = user_folder()
+    return Catalogue([shipped, compiled("own_cards", own_stamps, RULES, read, make, of=of, beside=shipped.digest)])
 
 
 @lru_cache(maxsize=2)
@@ -301,9 +311,10 @@ def _shipped(stamps: tuple[Stamp, ...]) -> Parts:
 
         return _as_parts(*parse_cards(sources))
 
-    return compiled(
-        "cards", stamps, RULES, lambda: read_contents((path for path, *_ in stamps), "metadata", CardError, []), make
-    )
+    def read() -> dict[Path, bytes]:
+        return read_contents((Path(path) for path, *_ in stamps), "metadata", CardError, [])
+
+    return compiled("cards", stamps, RULES, read, make, of=content_folder("metadata"))
 
 
 def parse_beside_shipped(sources: Mapping[Path, bytes]) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -311,7 +322,7 @@ def parse_beside_shipped(sources: Mapping[Path, bytes]) -> tuple[dict[str, dict[
     from .reading import parse_cards
 
     with shipped_only():
-        parts = _shipped(tuple(map(stamp, content_files("metadata", ".toml"))))
+        parts = _shipped(tuple(map(stamp, content_names("metadata", ".toml"))))
     urls = [url or NOT_RECORDED.value for url in parts["column weights.url"]]
     files = map(Path, parts["files"])
     return parse_cards(sources, dict(zip(parts["ids"], zip(files, urls, strict=True), strict=True)))

@@ -13,8 +13,9 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zlib import crc32
 
 from ..files import cache_folder, replaced
@@ -23,13 +24,13 @@ _MOST_COPIES = 8  # of one kind: other homes, other checkouts
 _SETTLED_NS = 3_000_000_000  # FAT tells the time of a change in steps of two seconds, the coarsest of file systems
 _ZOO = Path(__file__).parents[1]
 
-Stamp = tuple[Path, int, int, int, int]  # file, its number, times of change of content and of entry in ns, bytes
+Stamp = tuple[str, int, int, int, int]  # file, its number, times of change of content and of entry in ns, bytes
 
 
 class Parts(Mapping[str, Any]):
     """JSON values by name, each parsed whenever it is asked for."""
 
-    def __init__(self, digest: str, lengths: Iterable[tuple[str, int]], data: bytes, start: int = 0) -> None:
+    def __init__(self, digest: str, lengths: Iterable[tuple[str, int]], data: bytes | mmap, start: int = 0) -> None:
         self.digest = digest  # of the sources and rules
         self.lengths = tuple(lengths)  # names and bytes, in the order of the data
         self._data = data
@@ -66,20 +67,20 @@ def compiled(
     read: Callable[[], Mapping[Path, bytes]],
     make: Callable[[Mapping[Path, bytes]], Mapping[str, Any]],
     *,
+    of: Path,
     beside: str = "",
 ) -> Parts:
     """What ``make`` returns for the content of the sources, from the cached copy if there is one.
 
-    ``kind`` begins the name of the copy, ``stamps`` are those of every source, taken before ``read`` returns what is in
-    them, and ``rules`` names the packages and modules of the zoo that decide what ``make`` returns: JSON values, at
-    least one. ``beside`` is the digest of other copies that it depends on. Errors of ``read`` and ``make`` pass
-    through, and nothing is written then.
+    ``kind`` begins the name of the copy, one for each folder ``of`` content; ``stamps`` are those of every source, from
+    before ``read`` returns what is in them, and ``rules`` names the packages and modules of the zoo that decide what
+    ``make`` returns: JSON values, at least one. ``beside`` is the digest of other copies that it depends on. Errors of
+    ``read`` and ``make`` pass through, and nothing is written then.
     """
     modules = _modules(tuple(rules))
     stamped = [*stamps, *map(stamp, modules)]
-    told = "\n".join([beside, *(f"{path}\0{numbers}" for path, *numbers in stamped)])
-    paths = "\0".join(str(path) for path, *_ in stamped)
-    copy = cache_folder() / f"{kind}-{crc32(paths.encode(errors='surrogateescape')):08x}.json"
+    told = "\n".join([beside, *map(repr, stamped)])
+    copy = copy_of(kind, of, ".json")
     told_then, parts = _read(copy)
     if parts is not None and told_then == told:
         return parts
@@ -90,14 +91,26 @@ def compiled(
         values = make(sources)
         lines = {name: json.dumps(value, separators=(",", ":")).encode() for name, value in values.items()}
         parts = Parts(digest, [(name, len(line)) for name, line in lines.items()], b"\n".join(lines.values()))
-    newest = time.time_ns() - _SETTLED_NS
-    is_settled = all(number >= 0 and max(content, entry) < newest for _, number, content, entry, _ in stamped)
+    is_settled = len(settled(stamped)) == len(stamped)
     if lines is not None or is_settled:
-        _write(copy, told if is_settled else "", parts)
+        head = json.dumps([told if is_settled else "", parts.digest, parts.lengths], separators=(",", ":")).encode()
+        write_copy(copy, lambda file: file.writelines([head, b"\n", parts.body]))
     return parts
 
 
-def stamp(path: Path) -> Stamp:
+def copy_of(kind: str, of: Path, suffix: str) -> Path:
+    """The file of a copy: of a kind, of the content of a folder, made by this installation of the zoo."""
+    where = f"{of}\0{_ZOO}".encode(errors="surrogateescape")
+    return cache_folder() / f"{kind}-{crc32(where):08x}{suffix}"
+
+
+def settled(stamps: Iterable[Stamp]) -> list[Stamp]:
+    """Those by which a later change would be seen."""
+    newest = time.time_ns() - _SETTLED_NS
+    return [one for one in stamps if one[1] >= 0 and max(one[2], one[3]) < newest]
+
+
+def stamp(path: str) -> Stamp:
     """What changes whenever a file does; of what is no file, or cannot be looked at, a stamp that never counts."""
     try:
         status = os.stat(path)
@@ -109,15 +122,21 @@ def stamp(path: Path) -> Stamp:
 
 
 @lru_cache(maxsize=8)
-def _modules(rules: tuple[str, ...]) -> tuple[Path, ...]:
-    return tuple(path for name in rules for path in (sorted((_ZOO / name).glob("*.py")) or [_ZOO / f"{name}.py"]))
+def _modules(rules: tuple[str, ...]) -> tuple[str, ...]:
+    paths = (path for name in rules for path in (sorted((_ZOO / name).glob("*.py")) or [_ZOO / f"{name}.py"]))
+    return tuple(map(str, paths))
 
 
-def _digest(beside: str, modules: Iterable[Path], sources: Mapping[Path, bytes]) -> str:
+def module_stamps(rules: Iterable[str]) -> list[Stamp]:
+    """Stamps of the packages and modules of the zoo with these names."""
+    return list(map(stamp, _modules(tuple(rules))))
+
+
+def _digest(beside: str, modules: Iterable[str], sources: Mapping[Path, bytes]) -> str:
     from hashlib import blake2b  # which takes longer than reading a copy
 
     digest = blake2b(beside.encode(), digest_size=16)
-    for path, content in [*((path, path.read_bytes()) for path in modules), *sources.items()]:
+    for path, content in [*((path, Path(path).read_bytes()) for path in modules), *sources.items()]:
         digest.update(f"{path}\0{len(content)}\0".encode(errors="surrogateescape"))
         digest.update(content)
     return digest.hexdigest()
@@ -126,8 +145,9 @@ def _digest(beside: str, modules: Iterable[Path], sources: Mapping[Path, bytes])
 def _read(copy: Path) -> tuple[str, Parts | None]:
     """The stamps in a copy and what it holds; nothing if it is missing, unreadable or breaks off."""
     try:
-        data = copy.read_bytes()
-        start = data.index(b"\n") + 1
+        with open(copy, "rb") as file:  # of many cards a part alone is read; an open file cannot be replaced on Windows
+            data = file.read() if os.name == "nt" else mmap(file.fileno(), 0, access=ACCESS_READ)
+        start = data.find(b"\n") + 1
         told, digest, lengths = json.loads(data[:start])
         parts = Parts(digest, lengths, data, start)
     except (OSError, ValueError, TypeError):
@@ -135,14 +155,14 @@ def _read(copy: Path) -> tuple[str, Parts | None]:
     return (told, parts) if parts.is_whole else ("", None)
 
 
-def _write(copy: Path, told: str, parts: Parts) -> None:
-    head = json.dumps([told, parts.digest, parts.lengths], separators=(",", ":")).encode()
+def write_copy(copy: Path, fill: Callable[[BinaryIO], None]) -> None:
+    """Writes a copy whole, and removes the oldest ones of its kind; on a full or read-only disk nothing."""
     try:
         with replaced(copy) as file:
-            file.write(head + b"\n" + parts.body)
+            fill(file)
         kind = copy.name.rpartition("-")[0]
-        copies = sorted(copy.parent.glob(f"{kind}-*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for old in copies[_MOST_COPIES:]:
+        copies = copy.parent.glob(f"{kind}-*{copy.suffix}")
+        for old in sorted(copies, key=lambda path: path.stat().st_mtime, reverse=True)[_MOST_COPIES:]:
             old.unlink(missing_ok=True)
-    except OSError:  # a full or read-only disk, or another process that was quicker
+    except OSError:  # or another process was quicker
         return

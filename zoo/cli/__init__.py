@@ -13,13 +13,14 @@ use is in ``options``, ``constraint_options``, ``measure_options``, ``engine_opt
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -27,6 +28,7 @@ from typing import Any
 import click
 
 from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError
+from ..files import one_look
 from ..version import __version__
 from .options import ARGUMENTS
 
@@ -122,6 +124,8 @@ Examples:
 """
 
 
+_LOOK_ONCE = ("list", "show", "results", "compare", "recommend", "choose", "site")  # verbs that add no content
+_TABLES = _LOOK_ONCE[:4]  # of these those that print one, which may have many cells and no cycles, and end
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
@@ -156,7 +160,7 @@ class VerbGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)
         try:
-            with _warnings_in_a_line(), _stopped_by_sigterm():
+            with _warnings_in_a_line(), _stopped_by_sigterm(), _quick("".join(ctx.meta[ARGUMENTS][:1])):
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
             raise Refusal(str(error)) from error
@@ -194,6 +198,20 @@ def _stopped_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _quick(verb: str) -> Iterator[None]:
+    """Spares what takes long with many cards and rows: looking for changes again and again, collecting no garbage."""
+    collects = gc.isenabled()
+    if verb in _TABLES:
+        gc.disable()
+    try:
+        with one_look() if verb in _LOOK_ONCE else nullcontext():
+            yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager

@@ -38,6 +38,8 @@ WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks 
 
 def shown(fact: Fact, value: Any) -> str:
     """A value as a table shows it."""
+    if type(value) is str:  # most of them
+        return value
     if value is NOT_APPLICABLE:
         return "-"
     if value is NOT_PUBLISHED:

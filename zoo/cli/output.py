@@ -91,7 +91,11 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     """
     widths = _widths(headers, rows)
     if sum(widths) + 2 * (len(widths) - 1) <= width():
-        lines = [_aligned(line, widths, right) for line in (headers, *rows)]
+        padded = [
+            _padded(cells, wide, position in right)
+            for position, (cells, wide) in enumerate(zip(zip(headers, *rows, strict=True), widths, strict=True))
+        ]
+        lines = ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
         click.echo("\n".join([click.style(lines[0], bold=True), *lines[1:]]))
         return
     headers = [_broken(header) if position in right else header for position, header in enumerate(headers)]
@@ -139,15 +143,23 @@ def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     columns = zip(*rows, strict=True) if rows else [()] * len(headers)
-    return [max(map(n_cells, [*header.split("\n"), *cells])) for header, cells in zip(headers, columns, strict=True)]
+    return [
+        max(map(len if _is_plain(cells) else n_cells, [*header.split("\n"), *cells]))
+        for header, cells in zip(headers, columns, strict=True)
+    ]
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:
-    padded = []
-    for position, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
-        gap = " " * (wide - n_cells(cell))
-        padded.append(gap + cell if position in right else cell + gap)
-    return "  ".join(padded).rstrip()
+def _padded(cells: Sequence[str], wide: int, is_right: bool) -> list[str]:
+    if _is_plain(cells):
+        return [cell.rjust(wide) if is_right else cell.ljust(wide) for cell in cells]
+    gaps = (" " * (wide - n_cells(cell)) for cell in cells)
+    return [gap + cell if is_right else cell + gap for gap, cell in zip(gaps, cells, strict=True)]
+
+
+def _is_plain(cells: Sequence[str]) -> bool:
+    """True if every character takes a column of a terminal, as in most tables, however many cells they have."""
+    together = "".join(cells)
+    return together.isascii() and "\x1b" not in together
 
 
 def _broken(header: str) -> str:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -198,14 +199,16 @@ def selected(rows: Iterable[Any], asked: Mapping[str, Sequence[str]]) -> list[An
     ]
     for what, names in kinds:
         wanted = asked.get(f"{what}s", ())
-        known = list(dict.fromkeys(name for row in found for name in names(row)[:1]))
+        every = {names(row): None for row in found} if wanted else {}
+        known = list(dict.fromkeys(name for some in every for name in some[:1]))
         for one in wanted:
-            if not any(_is_like(name, one) for row in found for name in names(row)):
+            if not any(_is_like(name, one) for some in every for name in some):
                 near = nearest_names(one, known)
                 hint = f"did you mean {' or '.join(near)}?" if near else f"there are {listed(known, 8)}."
                 raise NothingFound(f"No row of these has a {what} like {one!r}; {hint}")
         if wanted:
-            found = [row for row in found if any(_is_like(name, one) for name in names(row) for one in wanted)]
+            kept = {some for some in every if any(_is_like(name, one) for name in some for one in wanted)}
+            found = [row for row in found if names(row) in kept]
     return found
 
 
@@ -280,12 +283,13 @@ def _print_rows(
     from ..results.values import COLUMNS
     from .others import best_of, on_dataset, print_on_dataset
 
+    in_columns = attrgetter(*COLUMNS)
     metrics, protocols, settings = asked["metrics"], asked["protocols"], asked["settings"]
-    rows = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None)
+    there = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None, dataset=dataset)
     by_others = on_dataset(dataset, wanted) if is_named else []
-    if by_others and all(row.dataset != dataset for row in rows):
+    if by_others and not there:
         dataset = by_others[0].dataset  # asked for in another spelling
-    there = [row for row in rows if row.dataset == dataset]
+        there = measurements(exclude_wrong=exclude_wrong, encoders=wanted or None, dataset=dataset)
     if not there and not by_others:
         _refuse_dataset(dataset, wanted)
     chosen = selected([*there, *by_others], asked)
@@ -300,7 +304,7 @@ def _print_rows(
         else:
             print_on_dataset(by_others, limit)
         return
-    encoders = list(dict.fromkeys(row.encoder for row in found))
+    encoders = dict.fromkeys(row.encoder for row in found)
     means = means_over_seeds(found)
     plain = of_plain_protocols(means)
     if is_long and metrics:
@@ -312,13 +316,13 @@ def _print_rows(
     else:
         shown = [mean for mean in _usual(plain) if dataset != IMAGENET or mean.metric == PROBE]
     pivot = _Pivot(shown, metrics)
-    kept = encoders[:limit] if as_json else list(dict.fromkeys(encoder for encoder, _ in pivot.rows))[:limit]
-    long = [asdict(row) for row in found if row.encoder in kept]
+    kept = dict.fromkeys(list(encoders if as_json else dict.fromkeys(encoder for encoder, _ in pivot.rows))[:limit])
     if as_json:
+        long = [dict(zip(COLUMNS, in_columns(row), strict=True)) for row in found if row.encoder in kept]
         print_json({"dataset": dataset, "measurements": long} | others)
         return
     if as_csv and is_long:
-        _write_csv(COLUMNS, [[row[name] for name in COLUMNS] for row in long])
+        _write_csv(COLUMNS, [in_columns(row) for row in found if row.encoder in kept])
         return
     pivot.rows = [key for key in pivot.rows if key[0] in kept]
     if as_csv:
@@ -380,7 +384,7 @@ def _usual(means: Sequence[SeedMean]) -> list[SeedMean]:
     split = {(mean.encoder, mean.source) for mean in found if mean.metric == "usability"}
     sums = [mean for mean in found if mean.metric == "approximation_plus_usability"]
     if all((mean.encoder, mean.source) in split for mean in sums):  # then the sum says nothing new
-        found = [mean for mean in found if mean not in sums]
+        found = [mean for mean in found if mean.metric != "approximation_plus_usability"]
     return found or list(means)
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, fields
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from ..cards.catalogue import Catalogue
 from ..cards.compiled import Parts
@@ -66,18 +66,26 @@ def checked_rows(
 
 
 class _Checks:
-    """Checks rows; what was right in an earlier row is not checked again, for most rows repeat it."""
+    """Checks rows; what was right in an earlier row of any file is not checked again, for most rows repeat it."""
+
+    _subjects: ClassVar[set[tuple[str | bool, ...]]] = set()
+    _circumstances: ClassVar[set[Key]] = set()
 
     def __init__(self, cards: Catalogue, seen: dict[Key, str]) -> None:
         self._cards = cards
         self._seen = seen
         self._ids: dict[str, str] = {}  # spelling -> id
-        self._subjects: set[tuple[str | bool, ...]] = set()
-        self._circumstances: set[Key] = set()
+        self._unknown: dict[str, str] = {}  # spelling -> what is wrong with it
 
     def checked(self, place: str, row: Row) -> Row:
+        if row.encoder in self._unknown:  # without another search for ids like it
+            raise ResultsError(place + self._unknown[row.encoder])
         if row.encoder not in self._ids:
-            self._ids[row.encoder] = _id_of(place, row.encoder, self._cards)
+            try:
+                self._ids[row.encoder] = _id_of(place, row.encoder, self._cards)
+            except ResultsError as error:
+                self._unknown[row.encoder] = str(error).removeprefix(place)
+                raise
         if row.encoder != self._ids[row.encoder]:
             row = row._replace(encoder=self._ids[row.encoder])
         subject = (row.metric, row.dataset, row.split, row.n_train, row.unit, row.source == PUBLISHED_SOURCE)
@@ -343,30 +351,25 @@ def _erratum(where: str, entry: object, cards: Catalogue) -> ResultErratum:
     return ResultErratum(**{**entry, "encoder": encoder})
 
 
-def checked_tables(sources: Mapping[Path, bytes], cards: Catalogue, shipped: Parts | None = None) -> dict[str, Any]:
-    """What a copy holds: rows by encoder with their places in the order of all, errata, sentences on what is wrong."""
+def checked_tables(sources: Mapping[Path, bytes], cards: Catalogue) -> dict[str, Any]:
+    """What a copy of the shipped files holds: rows by encoder with their places in the order of all, and errata."""
     seen: dict[Key, str] = {}
-    left_out: list[str] = []
     rows: list[Row] = []
     known: list[ResultErratum] = []
     for path, content in sources.items():
         if path.name.endswith("errata.toml"):
-            known += errata_of(path, content, cards, left_out)
+            known += errata_of(path, content, cards, [])
         elif path.suffix == ".csv":
-            if shipped is not None:
-                named = {row.encoder for _, row in table_lines(path, content, lambda error: None)}
-                seen |= _keys_in(shipped, {cards.id_of(name) for name in named if name in cards})
-            rows += rows_of(path, content, cards, seen, left_out)
-    made: dict[str, Any] = {"left out": left_out, "errata": [asdict(one) for one in known]}
+            rows += rows_of(path, content, cards, seen, [])
+    made: dict[str, Any] = {"errata": [asdict(one) for one in known]}
     for place, row in enumerate(rows):
         part = f"{'risks' if row.metric in RISKS else 'others'} {row.encoder}"
         made.setdefault(part, []).append([place, *row[1:]])
     encoders = list(dict.fromkeys(row.encoder for row in rows))
-    unlisted = [one for one in encoders if shipped is None and not cards.lists(one)]  # the user's rows always count
-    return made | {"encoders": encoders, "unlisted": unlisted}
+    return made | {"encoders": encoders, "unlisted": [one for one in encoders if not cards.lists(one)]}
 
 
-def _keys_in(parts: Parts, encoders: Iterable[str]) -> dict[Key, str]:
+def keys_in(parts: Parts, encoders: Iterable[str]) -> dict[Key, str]:
     """The keys of shipped rows of these encoders, with their place for a sentence."""
     stored = ((encoder, parts.get(f"{kind} {encoder}", ())) for encoder in encoders for kind in ("risks", "others"))
     return {key_of(Row(encoder, *fields)): "the zoo's own results" for encoder, rows in stored for _, *fields in rows}

@@ -117,10 +117,11 @@ def _shipped() -> Parts:
     origins = content_folder("results") / EVIDENCE / "origins.toml"
     return compiled(
         "reported",
-        [stamp(path) for path in (*paths, origins)],
+        [stamp(str(path)) for path in (*paths, origins)],
         (*RULES, "results"),
         read,
         make,
+        of=content_folder("results"),
         beside=catalogue().digests[0],
     )
 

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import RULES, catalogue
 from ..cards.compiled import Parts, Stamp, compiled, stamp
 from ..errors import UnknownName, warn
-from ..files import content_files, content_folder, shipped_only
+from ..files import content_folder, content_names, looked, shipped_only
 from .values import COLUMNS, RISKS, ResultErratum, Row, SeedMean
+
+if TYPE_CHECKING:
+    from .kept import OwnRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ def measurements(
     *,
     metrics: str | Iterable[str] | None = None,
     encoders: str | Iterable[str] | None = None,
+    dataset: str | None = None,
     exclude_wrong: bool = False,
 ) -> list[Measurement]:
     """Rows of all results files, the shipped ones first, then the user's.
@@ -55,6 +59,8 @@ def measurements(
     ----------
     metrics, encoders : str or iterable of str, optional
         Only this one or these; the case of an encoder's id does not matter.
+    dataset : str, optional
+        Only rows of this data set.
     exclude_wrong : bool
         Without the rows that an erratum excludes.
 
@@ -72,7 +78,8 @@ def measurements(
         if name not in METRICS:
             raise UnknownName("metric", name, METRICS, hint="results/README.md explains them all.")
     ids = None if encoders is None else {catalogue().id_of(name) for name in _names(encoders)}
-    rows = read_rows(wanted, encoders=ids, with_unlisted=not all(map(catalogue().lists, ids or ())))
+    with_unlisted = not all(map(catalogue().lists, ids or ()))
+    rows = read_rows(wanted, encoders=ids, dataset=dataset, with_unlisted=with_unlisted)
     if exclude_wrong:
         rows = without_wrong(rows, errata())
     return [measurement_of(row) for row in rows]
@@ -82,37 +89,46 @@ def read_rows(
     metrics: Collection[str] | None = None,
     *,
     encoders: Collection[str] | None = None,
+    dataset: str | None = None,
     with_unlisted: bool = False,
 ) -> list[Row]:
     """Checked rows of all results files, the shipped ones first, then the user's, each in the order of its lines.
 
-    With ``metrics`` or ``encoders``, by id, only theirs. Shipped rows of encoders of
+    With ``metrics``, ``encoders``, by id, or ``dataset`` only theirs. Shipped rows of encoders of
     experiments are among them if ``with_unlisted``. What is wrong in the user's files is left out, and warned of.
     """
-    return rows_and_errata(metrics, encoders=encoders, with_unlisted=with_unlisted)[0]
+    return rows_and_errata(metrics, encoders=encoders, dataset=dataset, with_unlisted=with_unlisted)[0]
 
 
 def rows_and_errata(
     metrics: Collection[str] | None = None,
     *,
     encoders: Collection[str] | None = None,
+    dataset: str | None = None,
     with_unlisted: bool = False,
 ) -> tuple[list[Row], tuple[ResultErratum, ...]]:
     """What :func:`read_rows` and :func:`errata` give, after one look at the files."""
     kinds = ("risks",) if metrics is not None and set(metrics) <= set(RISKS) else ("risks", "others")
-    rows: list[Row] = []
-    stored = _stored()
-    for parts in stored:
-        unlisted = () if with_unlisted else set(parts["unlisted"])
-        found: list[tuple[int, Row]] = []
-        for encoder in parts["encoders"]:
-            if encoder in unlisted or (encoders is not None and encoder not in encoders):
-                continue
-            for kind in kinds:
-                found += [(place, Row(encoder, *fields)) for place, *fields in parts.get(f"{kind} {encoder}", ())]
-        rows += [row for _, row in sorted(found, key=itemgetter(0)) if metrics is None or row.metric in metrics]
-        warn(parts["left out"])
-    return rows, tuple(ResultErratum(**one) for parts in stored for one in parts["errata"])
+    shipped, own = stored()
+    unlisted = () if with_unlisted else set(shipped["unlisted"])
+    wanted = None if encoders is None else frozenset(encoders)
+    found: list[tuple[int, Row]] = []
+    for encoder in shipped["encoders"]:
+        if encoder in unlisted or (wanted is not None and encoder not in wanted):
+            continue
+        for kind in kinds:
+            found += [(place, Row(encoder, *fields)) for place, *fields in shipped.get(f"{kind} {encoder}", ())]
+    rows = [
+        row
+        for _, row in sorted(found, key=itemgetter(0))
+        if (metrics is None or row.metric in metrics) and (dataset is None or row.dataset == dataset)
+    ]
+    known = shipped["errata"]
+    if own is not None:
+        rows += own.rows(metrics, wanted, dataset)
+        known += own.errata
+        warn(own.left_out)
+    return rows, tuple(ResultErratum(**one) for one in known)
 
 
 def errata() -> tuple[ResultErratum, ...]:
@@ -134,33 +150,19 @@ def without_wrong(rows: Iterable[Row], known: Iterable[ResultErratum]) -> list[R
     return [row for row in rows if not any(erratum.covers(row.encoder, row.metric) for erratum in wrong)]
 
 
-_RULES = (*RULES, "results")
-
-
-def _stored() -> list[Parts]:
-    """The copy of the shipped rows and errata, then that of the user's if there are any."""
+@looked
+def stored() -> tuple[Parts, OwnRows | None]:
+    """The copy of the shipped rows and errata, and that of the user's if there are any."""
     cards, folder = catalogue(), str(content_folder("results"))
-    tables = [*content_files("results", ".csv"), *content_files("results", "errata.toml")]
-    stamps = [stamp(path) for path in tables]
-    shipped = _shipped(tuple(one for one in stamps if str(one[0]).startswith(folder)), cards.digests[0])
-    own_stamps = [one for one in stamps if not str(one[0]).startswith(folder)]
+    names = [*content_names("results", ".csv"), *content_names("results", "errata.toml")]
+    stamps = tuple(map(stamp, names))
+    shipped = _shipped(tuple(one for one in stamps if one[0].startswith(folder)), cards.digests[0])
+    own_stamps = tuple(one for one in stamps if not one[0].startswith(folder))
     if not own_stamps:
-        return [shipped]
-    unreadable: list[str] = []
+        return shipped, None
+    from .kept import own_rows  # and SQLite, which others do without
 
-    def read() -> dict[Path, bytes]:
-        from .reading import contents_of
-
-        return contents_of([path for path, *_ in own_stamps], unreadable)
-
-    def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
-        from .reading import checked_tables
-
-        made = checked_tables(sources, cards, shipped)
-        return made | {"left out": unreadable + made["left out"]}
-
-    beside = "-".join([shipped.digest, *cards.digests])
-    return [shipped, compiled("own_rows", own_stamps, _RULES, read, make, beside=beside)]
+    return shipped, own_rows(own_stamps, cards, shipped)
 
 
 @lru_cache(maxsize=2)
@@ -177,7 +179,7 @@ def _shipped(stamps: tuple[Stamp, ...], cards: str) -> Parts:
         with shipped_only():
             return checked_tables(sources, catalogue())
 
-    return compiled("rows", stamps, _RULES, read, make, beside=cards)
+    return compiled("rows", stamps, (*RULES, "results"), read, make, of=content_folder("results"), beside=cards)
 
 
 def _names(given: str | Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..cards.schema import Maybe
@@ -39,6 +40,7 @@ class Row(NamedTuple):
 COLUMNS = Row._fields
 
 
+@lru_cache
 def generation_of(protocol: str) -> tuple[str, int]:
     """What the generations of a protocol have in common, and the number of this one; 0 if it has none.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from .facts import points
 from .reported_values import CARD, PROTOCOLS, ReportedNumber
@@ -18,6 +19,7 @@ _TRAINED = re.compile(r"train (.+) -> val")
 _SMALLEST_WITH_ONE_DECIMAL = 2e-4  # below which decimals would hide the value
 
 
+@lru_cache
 def setting_name(split: str) -> str:
     """Labels that a probe was trained on, in short.
 
@@ -60,6 +62,7 @@ def only_older(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str
     ]
 
 
+@lru_cache
 def is_by_labels(split: str) -> bool:
     """True if the split tests, on validation images, a probe that was trained with some number of labels."""
     return split == "train -> val" or (
