@@ -30,9 +30,6 @@ from ..cards.schema import EncoderCard
 from ..errors import BuildError, MissingExtra, QueryError
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
-from . import resnet
-from .build import build_encoder
-from .encoder import ERRORS
 
 with requires_extra("models", needed_for="Costs of networks"):
     import torch
@@ -168,6 +165,9 @@ def computed_cost(card: EncoderCard) -> Cost:
     MissingExtra
         If the library that builds it is not installed.
     """
+    from .build import build_encoder
+    from .encoder import ERRORS
+
     network = build_encoder(card, device="meta")
     px = card.preprocess.crop_px
     try:
@@ -338,7 +338,7 @@ def _cost_of_reference(backbone: str, px: int) -> Cost:
 
 
 def _reference(backbone: str) -> nn.Module:
-    from . import timm_models  # slow to import
+    from . import resnet, timm_models  # slow to import
 
     library, _, name = backbone.partition(":")
     network, _ = resnet.torchvision_resnet(name) if library == "torchvision" else timm_models.timm_model(name)
