@@ -13,12 +13,15 @@ recommend` within two seconds, and the plan of a choice within four.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import select
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -43,20 +46,20 @@ zoo choose digits --encoders {_ENCODER},{_VIT} --time 1m
 zoo features {_ENCODER} digits --to features
 zoo probe features/{_ENCODER}/features/digits-train-* features/{_ENCODER}/features/digits-val-*
 zoo decompose features/{_ENCODER}/features/digits-train-* features/{_ENCODER}/features/digits-val-* --supervised 0
-zoo evaluate {_ENCODER} folder --settings full,5-shot --no-record --save probe
+zoo evaluate {_ENCODER} folder --settings full,5-shot --save probe
 zoo evaluate {_VIT} shapes --decompose --no-record
 zoo predict probe folder
 zoo layers {_VIT} digits --n-images 500 --probes 1
 zoo metric rankme,lidar,logme {_ENCODER} digits --no-record
 zoo metric rankme features/{_ENCODER}/features/digits-train-*
-zoo curve {_ENCODER} shapes --task normals --regimes 20,50 --seeds 0 --no-record
+zoo curve {_ENCODER} shapes --task normals --regimes 20,50 --seeds 1 --learning-rates 1e-3 --maximal 0.01 --no-record
 zoo runs ls features
 zoo study
 zoo study where_the_risk_lies
 zoo study how_risk_scales_with_labels
 zoo site --out site --only dino* --no-studies
 zoo export {_ENCODER} --hub hub
-zoo export --space space --only dino*
+zoo export --space space --only dino* --no-studies
 zoo register hub/model.safetensors --like {_ENCODER} --id my_pocket
 zoo check my_pocket
 zoo get my_pocket
@@ -93,6 +96,8 @@ def waited(command: str, folder: Path, environment: dict[str, str], *, piped: bo
     sources, given = [], []
     for _ in range(2 if piped else 1):
         source, end = os.pipe() if piped else os.openpty()
+        if not piped:  # a bar in a terminal without columns would be empty
+            fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
         sources.append(source)
         given.append(end)
     began = last = time.perf_counter()
@@ -143,14 +148,17 @@ def _filled(folder: Path) -> None:
         for number in range(_N_OF_CLASS):
             pixels = generator.integers(0, 256, (_PX, _PX, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / "folder" / name / f"{number}.png")
+    as_somebody = ["-c", "user.name=A", "-c", "user.email=a@b.c", "-C", folder / "shared"]
     subprocess.run(["git", "init", "--quiet", folder / "shared"], check=True)
-    (folder / "shared" / "results").mkdir()
+    subprocess.run(["git", *as_somebody, "commit", "--quiet", "--allow-empty", "--message", "begun"], check=True)
 
 
 def main() -> None:
     """Run everything and print one table, or one JSON document."""
     parser = argparse.ArgumentParser(description="Waits of the command line.")
-    parser.add_argument("--verb", action="append", help="only this verb; repeatable")
+    parser.add_argument(
+        "--verb", action="append", help="only this verb; repeatable; name those whose output it reads, too"
+    )
     parser.add_argument("--piped", action="store_true", help="stdout and stderr are pipes, not a terminal")
     parser.add_argument("--cold", action="store_true", help="a fresh cache for every command")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
