@@ -1,6 +1,6 @@
 """How long the verbs of ``zoo`` leave their reader waiting: seconds to the first word, the longest silence, the total.
 
-    python benchmarks/waits.py [--verb VERB ...] [--piped] [--cold] [--json]
+    python benchmarks/waits.py [--verb VERB ...] [--beside CHECKOUT] [--piped] [--cold] [--json]
 
 Every command runs once as a process of its own, in the order below, on a pseudo-terminal; with ``--piped`` stdout and
 stderr are pipes, where progress is not shown. Caches are fresh, and warmed by ``zoo list``, ``zoo results`` and a plan;
@@ -73,6 +73,9 @@ zoo doctor --offline
 zoo demo --out demo
 zoo completion bash
 """.strip().splitlines()
+
+
+_WARMING = ("zoo list", "zoo results", "zoo choose folder --dry-run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,7 @@ def main() -> None:
     parser.add_argument(
         "--verb", action="append", help="only this verb; repeatable; name those whose output it reads, too"
     )
+    parser.add_argument("--beside", action="append", type=Path, default=[], help="another checkout, run alternately")
     parser.add_argument("--piped", action="store_true", help="stdout and stderr are pipes, not a terminal")
     parser.add_argument("--cold", action="store_true", help="a fresh cache for every command")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -168,31 +172,34 @@ def main() -> None:
         print(f"load average {os.getloadavg()[0]:.1f}, goal of the first word {GOAL_S:g} s")
         print("  first  silence    total  processor")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        _filled(folder)
-        package = str(Path(__file__).resolve().parents[1])
-        environment = os.environ | {"PYTHONPATH": package, "ZOO_HOME": str(folder / "home"), "ZOO_OFFLINE": "1"}
-        environment["ZOO_CACHE"] = str(folder / "cache")
-        if not options.cold:
-            for command in ("zoo list", "zoo results", "zoo choose folder --dry-run"):
+        sides = []
+        for checkout in [Path(__file__).resolve().parents[1], *options.beside]:
+            folder = Path(temporary) / str(len(sides))
+            _filled(folder)
+            places = {"ZOO_HOME": str(folder / "home"), "ZOO_CACHE": str(folder / "cache")}
+            environment = os.environ | {"PYTHONPATH": str(checkout.resolve()), "ZOO_OFFLINE": "1"} | places
+            sides.append((checkout, folder, environment))
+            for command in () if options.cold else _WARMING:
                 waited(command, folder, environment, piped=True)
         for number, command in enumerate(COMMANDS):
             if options.verb and command.split()[1] not in options.verb:
                 continue
-            if options.cold:
-                environment["ZOO_CACHE"] = str(folder / f"cache-{number}")
-            one = waited(command, folder, environment, piped=options.piped)
-            waits.append(one)
-            if not options.json:
-                late = "  late" if one.first_s > GOAL_S else ""
-                failed = f"  exit code {one.code}: {one.said}" if one.code else ""
-                print(
-                    f"{one.first_s:7.2f}  {one.silence_s:7.2f}  {one.total_s:7.2f}  {one.processor_s:9.2f}  "
-                    f"{command}{late}{failed}",
-                    flush=True,
-                )
+            for checkout, folder, environment in sides:
+                if options.cold:
+                    environment["ZOO_CACHE"] = str(folder / f"cache-{number}")
+                one = waited(command, folder, environment, piped=options.piped)
+                waits.append({"checkout": str(checkout), **asdict(one)})
+                if not options.json:
+                    late = "  late" if one.first_s > GOAL_S else ""
+                    failed = f"  exit code {one.code}: {one.said}" if one.code else ""
+                    where = f"  ({checkout})" if len(sides) > 1 else ""
+                    print(
+                        f"{one.first_s:7.2f}  {one.silence_s:7.2f}  {one.total_s:7.2f}  {one.processor_s:9.2f}  "
+                        f"{command}{where}{late}{failed}",
+                        flush=True,
+                    )
     if options.json:
-        print(json.dumps([asdict(one) for one in waits], indent=1))
+        print(json.dumps(waits, indent=1))
 
 
 if __name__ == "__main__":
