@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from .cards.schema import EncoderCard
-from .encoders import Encoder
 from .errors import DataError, StoreError
 from .files import replaced
 from .optional import requires_extra
@@ -38,6 +37,7 @@ with requires_extra("models", needed_for="Checking features"):
     from safetensors.torch import save
 
 if TYPE_CHECKING:
+    from .encoders import Encoder
     from .loading import StoredWeights
 
 TOLERANCE = 1e-4  # largest relative difference that rounding explains

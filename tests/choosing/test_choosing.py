@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -12,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from tests.each import for_each
@@ -288,6 +291,26 @@ def test_a_plan_says_what_it_would_do_and_does_nothing(
     assert {one.seconds_source for one in found.encoders} == {"expected"}
     assert not root.exists()
     json.dumps(found.as_dict())
+
+
+@pytest.mark.slow
+def test_a_plan_imports_no_library_that_only_a_race_needs(tmp_path: Path) -> None:
+    for name, one in zip(CLASSES, range(3), strict=True):
+        (tmp_path / "insects" / name).mkdir(parents=True)
+        for number in range(9):
+            pixels = np.full((PX, PX, 3), 10 * number + one, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "insects" / name / f"{number}.png")
+    script = """
+import sys
+from zoo.choosing.choosing import plan_choice
+from zoo.encoders import costs
+costs.rates_of = lambda device=None: costs.Rates(1e-3, 1e-10, 1e-5)
+plan = plan_choice(sys.argv[1])
+print(len(plan.encoders), *{"torch", "torchvision", "timm", "sklearn", "pandas", "scipy.stats"} & {*sys.modules})
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "insects")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["12", "torch"]
 
 
 def test_groups_go_together_and_are_counted(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 import zoo
 import zoo.errors
 from tests.card_text import VALID
-from tests.cli_runner import names, on_terminal, run
+from tests.cli_runner import names, on_terminal, process, run
+from tests.each import for_each
 from tests.weights.test_care import folders, put
 from zoo.cards.catalogue import catalogue
 from zoo.cards.finding import families
@@ -243,6 +244,39 @@ def test_a_shell_completes_names_options_and_their_values(monkeypatch: pytest.Mo
         environment = {"_ZOO_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         result = CliRunner().invoke(command_line, prog_name="zoo", env=environment)
         assert sorted(line.removeprefix("plain,") for line in result.stdout.split()) == sorted(completed), words
+
+
+@for_each(
+    [
+        "cache gc --dry-run",
+        "check pocket_init_rn",
+        "choose digits --dry-run",
+        "curve pocket_init_rn digits",
+        "evaluate pocket_init_rn digits",
+        "export pocket_init_rn --hub folder",
+        "features pocket_init_rn digits",
+        "layers pocket_init_rn digits",
+        "metric rankme features.npy",
+        "metric rankme pocket_init_rn digits",
+        "predict probe images",
+        "probe train test",
+        "recommend --labels 20k --min-images-per-second 10",
+        "register checkpoint.pth --like dino_vitS16 --id mine",
+        "unregister mine --yes",
+    ]
+)
+def test_a_terminal_is_told_something_before_a_slow_library_is_imported(line: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("print('imported')\nraise SystemExit(0)")
+    path = f"{tmp_path}:{Path(zoo.__file__).parents[1]}"
+    printed = on_terminal(80, *line.split(), PYTHONPATH=path, NO_COLOR="1").splitlines()
+    assert printed[-2:] == ["loading torch", "imported"]
+
+
+def test_nothing_is_said_of_slow_libraries_in_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise SystemExit(0)")
+    path = f"{tmp_path}:{Path(zoo.__file__).parents[1]}"
+    printed = process("probe", "train", "test", PYTHONPATH=path)
+    assert (printed.returncode, printed.stdout, printed.stderr) == (0, "", "")
 
 
 def test_no_heavy_library_is_imported_nor_another_verb() -> None:

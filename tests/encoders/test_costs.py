@@ -149,6 +149,12 @@ def test_rates_are_timed_once_a_device_and_kept_for_a_day(tmp_path: Path, monkey
         rates_of("cuda:99")
 
 
+@for_each(list(costs._REFERENCES))
+def test_costs_of_the_networks_that_are_timed_are_what_is_counted(backbone: str) -> None:
+    kept = costs._REFERENCES[backbone]
+    assert cost_of_network(on_meta(costs._reference(backbone)), kept.px) == kept
+
+
 @pytest.mark.slow
 def test_a_device_can_be_timed() -> None:
     rates = costs.calibrated("cpu", seconds=0.01)

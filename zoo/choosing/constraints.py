@@ -141,6 +141,7 @@ def filters(constraints: Constraints) -> list[Filter]:
 
 
 Found = TypeVar("Found", bound=HasCard)
+Known = TypeVar("Known")
 
 
 def filtered(
@@ -255,7 +256,7 @@ def _at_most(option: str, limit: int, of: Callable[[EncoderCard], int], words: C
 
 
 def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
-    cost = _costs()
+    cost = _once(known_cost)
     device, n = constraints.memory_device, constraints.batch_size
 
     def needed(card: EncoderCard) -> float:
@@ -278,8 +279,9 @@ def _of_memory(constraints: Constraints, limit: int) -> list[Filter]:
 
 
 def _of_speed(constraints: Constraints, limit: float) -> list[Filter]:
-    known, device = _costs(), constraints.measured_device
+    known, device = _once(known_cost), constraints.measured_device
 
+    @_once
     def speed(card: EncoderCard) -> float | None:
         cost = known(card)
         if cost is None:
@@ -306,16 +308,16 @@ def _of_speed(constraints: Constraints, limit: float) -> list[Filter]:
     ]
 
 
-def _costs() -> Callable[[EncoderCard], Cost | None]:
-    """:func:`known_cost`, called once an encoder; cards are not hashable."""
-    found: dict[str, Cost | None] = {}
+def _once(of: Callable[[EncoderCard], Known]) -> Callable[[EncoderCard], Known]:
+    """The same function, called once an encoder; cards are not hashable."""
+    found: dict[str, Known] = {}
 
-    def cost(card: EncoderCard) -> Cost | None:
+    def known(card: EncoderCard) -> Known:
         if card.id not in found:
-            found[card.id] = known_cost(card)
+            found[card.id] = of(card)
         return found[card.id]
 
-    return cost
+    return known
 
 
 def _of_condition(text: str) -> Filter:

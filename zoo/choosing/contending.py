@@ -20,7 +20,6 @@ from ..cards.catalogue import catalogue
 from ..cards.costs import cost_of, memory_bytes
 from ..datasets import ImageData, ImageSet
 from ..encoders.costs import expected_images_per_second
-from ..encoders.preprocess import build_preprocess
 from ..errors import DataError, QueryError
 from ..evaluation.evaluating import features_folder, runs_folder
 from ..features import Features, featurise, load_features
@@ -272,6 +271,8 @@ class ImageContender:
 
     def _checked(self, found: Features) -> Features:
         """Features by the preprocessing of the card, and of the same weights as all others of this contender."""
+        from ..encoders.preprocess import build_preprocess  # torchvision, which a plan does without
+
         of_card = preprocess_hash(build_preprocess(catalogue()[self.name].preprocess))
         if self.ground.load is None and found.origin.preprocess_hash != of_card:
             raise DataError(

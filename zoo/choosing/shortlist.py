@@ -140,8 +140,10 @@ def shortlist(
     here = weights_here(everyone.values())
     candidates = [Candidate(card, known.get(name), here[name]) for name, card in everyone.items()]
     passed, left_out = _passed(candidates, limits, like, offline=offline, is_named=not isinstance(n, int))
-    named_ones = [_entry(one, "you named it") for one in passed]
-    entries = _diverse(passed, n, like, seed=seed) if isinstance(n, int) else named_ones
+    if isinstance(n, int):
+        entries = _diverse(passed, n, like, seed=seed)
+    else:
+        entries = [_entry(one, "you named it") for one in passed]
     return Shortlist(
         chosen=tuple(entries),
         left_out=left_out,

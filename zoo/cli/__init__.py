@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 import click
@@ -160,7 +161,8 @@ class VerbGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)
         try:
-            with _warnings_in_a_line(), _stopped_by_sigterm(), _quick("".join(ctx.meta[ARGUMENTS][:1])):
+            quick = _quick("".join(ctx.meta[ARGUMENTS][:1]))
+            with _warnings_in_a_line(), _stopped_by_sigterm(), _slow_imports_said(), quick:
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
             raise Refusal(str(error)) from error
@@ -198,6 +200,27 @@ def _stopped_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+class _SlowImports(MetaPathFinder):
+    """Says on a terminal which library is about to be imported that takes a second or more; finds none itself."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in ("torch", "timm", "transformers"):
+            from .output import say
+
+            say(f"loading {name}")
+
+
+@contextmanager
+def _slow_imports_said() -> Iterator[None]:
+    """Whatever verb imports a slow library in the block says so, for it would be silent before its first words."""
+    finder = _SlowImports()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from ..optional import requires_extra
 from ..results.derived import summaries
 from ..results.facts import points, short_number
 from ..results.values import SETTINGS
-from .output import json_option, print_json, print_notes, print_table
+from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..evaluation.evaluating import Evaluation
@@ -115,7 +115,7 @@ def _evaluated(name: str, out: Path) -> Evaluation:
     features = featurise_data(name, data, root=out)
     request = Request(settings=tuple(_SPLITS), decompose=True, supervised=twin)
     kept = runs_folder(out, name)
-    return evaluate(features["train"], features["val"], request, card=catalogue()[name], cache=kept)
+    return evaluate(features["train"], features["val"], request, card=catalogue()[name], cache=kept, tell=say)
 
 
 def _standing() -> list[dict[str, Any]]:

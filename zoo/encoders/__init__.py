@@ -13,10 +13,17 @@ and one entry of ``LAYERS`` in :mod:`zoo.cards.schema`.
 
 from __future__ import annotations
 
-from ..optional import requires_extra
+from typing import TYPE_CHECKING
+
+from ..optional import lazy, requires_extra
 
 with requires_extra("models", needed_for="Building an encoder"):
-    from .build import build_empty_encoder, build_encoder
-    from .encoder import Encoder
+    import torch  # noqa: F401 (who asks for a module of this package is told what is missing)
 
-__all__ = ["Encoder", "build_empty_encoder", "build_encoder"]
+if TYPE_CHECKING:
+    from .build import build_empty_encoder as build_empty_encoder
+    from .build import build_encoder as build_encoder
+    from .encoder import Encoder as Encoder
+else:  # torchvision, which building needs, takes as long to import as torch
+    names = {"build": ["build_empty_encoder", "build_encoder"], "encoder": ["Encoder"]}
+    __getattr__, __dir__, __all__ = lazy(__name__, names)

@@ -22,7 +22,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any
 
 from ..cards.costs import Cost, cost_of, why_unknown
@@ -31,9 +30,6 @@ from ..errors import BuildError, MissingExtra, QueryError
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
 from ..processor import fast_forward
-from . import resnet
-from .build import build_encoder
-from .encoder import ERRORS
 
 with requires_extra("models", needed_for="Costs of networks"):
     import torch
@@ -169,6 +165,9 @@ def computed_cost(card: EncoderCard) -> Cost:
     MissingExtra
         If the library that builds it is not installed.
     """
+    from .build import build_encoder
+    from .encoder import ERRORS
+
     network = build_encoder(card, device="meta")
     px = card.preprocess.crop_px
     try:
@@ -224,7 +223,11 @@ def expected_seconds(cost: Cost, rates: Rates, batch_size: int) -> float:
     return rates.s_per_gflop * cost.gflops + rates.s_per_written_byte * cost.written_bytes + calls
 
 
-_REFERENCES = (("torchvision:resnet18", 224), ("timm:vit_tiny_patch16_224", 224), ("timm:efficientnet_lite0", 224))
+_REFERENCES = {
+    "torchvision:resnet18": Cost(224, 3.627123, 44744608, 7024640, 512, 34523136, 87),
+    "timm:vit_tiny_patch16_224": Cost(224, 2.506982, 22097664, 2417664, 0, 33352120, 124),
+    "timm:efficientnet_lite0": Cost(224, 0.767815, 13652488, 12644352, 768, 79377280, 190),
+}
 """Networks that set the rates: convolutions, matrix products with attention, and writing much for few operations."""
 _CALIBRATION_BATCH = {"cpu": 4}
 _RATES = "rates-1"
@@ -300,12 +303,11 @@ def calibrated(device: torch.device | str, *, seconds: float = 0.25) -> Rates:
     place = torch.device(device)
     batch_size = _CALIBRATION_BATCH.get(place.type, 64)
     measured = []
-    for backbone, px in _REFERENCES:
-        cost = _cost_of_reference(backbone, px)
+    for backbone, cost in _REFERENCES.items():
         layout = torch.contiguous_format if "vit" in backbone else torch.channels_last
         with torch.random.fork_rng(devices=[]):
             network = _reference(backbone).to(place).to(memory_format=layout)
-        speed = measured_speed(network, px, place, batch_size, seconds=seconds, memory_format=layout)
+        speed = measured_speed(network, cost.px, place, batch_size, seconds=seconds, memory_format=layout)
         measured.append((cost, 1 / speed))
     small = measured_speed(network, 32, place, 1, seconds=seconds / 4, memory_format=layout)
     per_call = 1 / small / cost.n_operations
@@ -332,14 +334,8 @@ def _two_rates(rows: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return min((pair for pair in choices if min(pair) >= 0), key=miss)
 
 
-@cache
-def _cost_of_reference(backbone: str, px: int) -> Cost:
-    with torch.device("meta"):
-        return cost_of_network(_reference(backbone), px)
-
-
 def _reference(backbone: str) -> nn.Module:
-    from . import timm_models  # slow to import
+    from . import resnet, timm_models  # slow to import
 
     library, _, name = backbone.partition(":")
     network, _ = resnet.torchvision_resnet(name) if library == "torchvision" else timm_models.timm_model(name)

@@ -725,3 +725,18 @@ def _units(rows: Array, lengths: Array) -> Array:
     """Rows of length 1 in float32, off by two units of rounding."""
     found: Array = (_squarable(rows) / lengths.astype(rows.dtype)[:, None]).astype(np.float32, copy=False)
     return found
+
+
+def votes_of(
+    similarities: Array, labels: Array, n_classes: int, temperature: float, voting: Array | None = None
+) -> Array:
+    """Votes float64 (m, n_classes) of neighbours (m, k) from their similarities, descending, and class numbers.
+
+    The nearest neighbour's is 1. With ``voting``, bool (m, k), only those vote, and the nearest of them has 1.
+    """
+    if voting is not None:
+        similarities = np.where(voting, similarities, -np.inf)
+    weights = np.exp((similarities - similarities.max(axis=1, keepdims=True)) / temperature)
+    votes = np.zeros((len(labels), n_classes))
+    np.add.at(votes, (np.broadcast_to(np.arange(len(labels))[:, None], labels.shape), labels), weights)
+    return votes

@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import QueryError
 from ..optional import requires_extra
 from .arrays import Array
-from .nearest import Reference
+from .nearest import Reference, votes_of
 from .streamed_training import Labelled, labelled_sets, unlabelled
 
 with requires_extra("evaluate", needed_for="Nearest neighbours"):
@@ -196,18 +196,3 @@ class NeighbourProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for k in tried:
                 voting = None if others is None else others[:, :k]
                 yield k, votes_of(similarities[:, :k], labels[:, :k], len(self.classes_), self.temperature, voting)
-
-
-def votes_of(
-    similarities: Array, labels: Array, n_classes: int, temperature: float, voting: Array | None = None
-) -> Array:
-    """Votes float64 (m, n_classes) of neighbours (m, k) from their similarities, descending, and class numbers.
-
-    The nearest neighbour's is 1. With ``voting``, bool (m, k), only those vote, and the nearest of them has 1.
-    """
-    if voting is not None:
-        similarities = np.where(voting, similarities, -np.inf)
-    weights = np.exp((similarities - similarities.max(axis=1, keepdims=True)) / temperature)
-    votes = np.zeros((len(labels), n_classes))
-    np.add.at(votes, (np.broadcast_to(np.arange(len(labels))[:, None], labels.shape), labels), weights)
-    return votes

@@ -23,7 +23,6 @@ from ..cards.catalogue import catalogue
 from ..cards.costs import cost_of, memory_bytes
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
-from ..encoders.preprocess import build_preprocess
 from ..errors import CorruptImage, DataError, QueryError, ZooError
 from ..optional import requires_extra
 from ..processor import is_out_of_memory, memory_of
@@ -593,6 +592,8 @@ def _require_wanted(setting: Setting, skipped: Sequence[Skipped]) -> None:
 
 
 def _preprocessing(name: str) -> str:
+    from ..encoders.preprocess import build_preprocess  # torchvision, which a plan does without
+
     return preprocess_hash(build_preprocess(catalogue()[name].preprocess))
 
 

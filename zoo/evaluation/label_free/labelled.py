@@ -9,9 +9,7 @@ from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..arrays import Array, classes_of, labels_of, numbered, width_checked
 from ..eigen import svd
-from ..logistic import LogisticProbe
 from ..nearest import in_range
-from ..neighbours import NeighbourProbe
 from .arrays import features_of, require_choice, require_number, require_rows, require_varied, views_of
 from .scatter import NOISE_UNITS, grouped, unit_roundoff
 
@@ -163,6 +161,8 @@ def target_label_entropy(
 
 
 def _entropy_of(train: LabelledFeatures, z_val: Array, y_val: Array | None, **options: Any) -> LabelEntropy:
+    from ..logistic import LogisticProbe  # scikit-learn
+
     z = train.z
     largest, largest_val = (float(np.abs(one).max()) for one in (z, z_val))
     if not (1 / _LARGEST < largest < _LARGEST and largest_val < _LARGEST * min(1.0, largest)):
@@ -248,6 +248,9 @@ def one_shot_accuracy(
     OneShotAccuracy
         ``value`` is in percent; higher is better.
     """
+    from ..logistic import LogisticProbe  # scikit-learn
+    from ..neighbours import NeighbourProbe
+
     require_choice(classifier, "classifier", CLASSIFIERS)
     require_number(n_draws, "n_draws", least=1, whole=True)
     train = labelled_of(z, y, least=2, needed_for=_ONE_SHOT)
@@ -344,6 +347,8 @@ def rotation_accuracy(
     RotationAccuracy
         ``value`` is in percent; higher is better.
     """
+    from ..neighbours import NeighbourProbe
+
     rows, n_train = _turned(z, "z")
     rows_val, n_val = _turned(z_val, "z_val")
     width_checked(rows_val, rows.shape[1], "z_val", _ROTATION)

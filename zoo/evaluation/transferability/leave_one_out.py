@@ -16,8 +16,7 @@ from ...optional import requires_extra
 from ..arrays import Array, labels_of
 from ..label_free.arrays import require_number
 from ..label_free.labelled import labelled_of
-from ..nearest import Reference
-from ..neighbours import votes_of
+from ..nearest import Reference, votes_of
 from ..streamed_training import Labelled as LabelledRows
 from .components import Components, Labelled, centred_of, components_of
 
