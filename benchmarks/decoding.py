@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import zoo
 from zoo.cards.catalogue import catalogue
 from zoo.encoders.preprocess import build_preprocess
-from zoo.processor import keep_memory
+from zoo.encoders.processor import keep_memory
 
 SIZES = {"12 megapixels": (4032, 3024), "500 px": (500, 375)}
 CARD = "sup_efficientnet_lite0"  # 256 px, bicubic, and a crop of 224

@@ -50,9 +50,9 @@ from zoo.cards.catalogue import catalogue
 from zoo.datasets import ImageSet, LazyImages
 from zoo.encoders import build_encoder
 from zoo.encoders.preprocess import build_preprocess
+from zoo.encoders.processor import fast_forward
 from zoo.features import featurise
 from zoo.features.computing import COMPILED, PRECISIONS, device_for, in_layout
-from zoo.processor import fast_forward
 
 THREE = {
     "barlow_rn50": "resnet50",

@@ -29,7 +29,7 @@ from ..cards.schema import EncoderCard
 from ..errors import BuildError, MissingExtra, QueryError
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
-from ..processor import fast_forward
+from .processor import fast_forward
 
 with requires_extra("models", needed_for="Costs of networks"):
     import torch

@@ -23,10 +23,10 @@ from ..cards.catalogue import own_card
 from ..cards.representations import PROJECTED, Staged, Transformer, derived, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
 from ..errors import QueryError
-from ..processor import fast_forward
 from .blocks import block_modules, mean_of_map, watched
 from .build import build_encoder
 from .encoder import ERRORS, Encoder, other_pooling
+from .processor import fast_forward
 from .resnet import SmallResNet
 
 _N_TIMED = 3  # forward passes, the fastest of which counts

@@ -20,13 +20,13 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..datasets.images import Copies, SharedGroups, copies_of, shared_groups
+from ..encoders.processor import memory_of
 from ..errors import DataError, QueryError, UnknownName
 from ..features import Features
 from ..features import featurise as compute_features
 from ..features.items import Featurising, features_path, path_part
 from ..files import cache_folder
 from ..optional import requires_extra
-from ..processor import memory_of
 from ..progress import Progress
 from ..results.rows import Measurement
 from .arrays import BLOCK_ROWS

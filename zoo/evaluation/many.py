@@ -20,6 +20,7 @@ from typing import Any
 
 from ..cards.catalogue import catalogue
 from ..datasets import ImageData, ImageSet
+from ..encoders.processor import memory_of
 from ..errors import DataError, QueryError
 from ..execution.executor import Executor, Failure, Outcome, PartOf, Resources, versions
 from ..execution.journal import Asked, Journal, now
@@ -30,7 +31,6 @@ from ..features.origin import CODE_NUMBER, code_version
 from ..features.running import More, RunReport, run_features
 from ..features.store import Index, read_index
 from ..optional import requires_extra
-from ..processor import memory_of
 from ..progress import Progress
 from ..results.recording import files_of, measured_in, sidecar_of
 from ..results.vocabulary import feature_metric

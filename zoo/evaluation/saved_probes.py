@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ..datasets.folders import unlabelled_images
 from ..datasets.images import TAG_SEPARATOR, ImageSet
 from ..datasets.rgb import DROP, WHITE
+from ..encoders.processor import memory_told
 from ..errors import DataError, QueryError, StoreError
 from ..features import Features
 from ..features.computing import Computed, Forward, Network, compute, device_for, number_type
@@ -32,7 +33,6 @@ from ..features.shards import Skipped
 from ..features.store import preprocess_hash, weights_hash
 from ..files import replace_folder
 from ..optional import requires_extra
-from ..processor import memory_told
 from ..progress import Progress, Silent
 from ..version import __version__
 from .arrays import BLOCK_ROWS, rows_of, table_of, width_checked

@@ -16,9 +16,9 @@ from typing import TypeAlias
 
 from ..datasets import ImageSet
 from ..drift import full_precision
+from ..encoders.processor import fast_forward, memory_told
 from ..errors import CorruptImage, DataError, PlaceError, QueryError, ZooError
 from ..optional import requires_extra
-from ..processor import fast_forward, memory_told
 from ..progress import Progress, Silent
 from ..storage import Place, place_at
 from .decoding import Batch, Decoding, Preprocess, decoded, died, is_death

@@ -23,9 +23,9 @@ from ..cards.catalogue import catalogue
 from ..cards.costs import cost_of, memory_bytes
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
+from ..encoders.processor import is_out_of_memory, memory_of
 from ..errors import CorruptImage, DataError, QueryError, ZooError
 from ..optional import requires_extra
-from ..processor import is_out_of_memory, memory_of
 from ..progress import Silent
 from ..storage import Place, place_at
 from .computing import (

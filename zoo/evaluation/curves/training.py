@@ -24,11 +24,11 @@ from ...cards.schema import Preprocess
 from ...datasets.dense import MapSet
 from ...datasets.subsets import raw_draws
 from ...drift import full_precision
+from ...encoders.processor import keep_memory
 from ...errors import DataError, QueryError
 from ...features.computing import PRECISIONS, device_for
 from ...features.decoding import died, is_death
 from ...optional import requires_extra
-from ...processor import keep_memory
 from .calibration import majority_class, pixelwise_direction, pixelwise_median
 from .data import Batch, HeldInputs, Inputs, TransferData, cuts_of, inputs_of, labels_of, read_targets
 from .models import TargetScale, TransferModel, loss_of, n_terms, risks_of, scale_of, transfer_model

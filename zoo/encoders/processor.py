@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .errors import QueryError
-from .optional import requires_extra
+from ..errors import QueryError
+from ..optional import requires_extra
 
 with requires_extra("models", needed_for="Computing features"):
     import torch

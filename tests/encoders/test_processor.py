@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from tests.each import for_each
+from zoo.encoders.processor import fast_forward, memory_told
 from zoo.errors import QueryError
-from zoo.processor import fast_forward, memory_told
 
 FAULTS = """
 import resource, sys
 import torch
-from zoo.processor import keep_memory
+from zoo.encoders.processor import keep_memory
 kept = keep_memory() if sys.argv[1] == "keep" else None
 torch.ones(1 << 24)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
