@@ -100,3 +100,22 @@ def test_the_stored_settings_explain_as_much_of_the_published_rows_as_they_shoul
     found = explained_variance(shipped_table(), outcome, n_repeats=2 if outcome == "approx" else 1)
     by_fold, pooled = BARS[outcome]
     assert (found.by_fold >= by_fold, found.pooled >= pooled) == (True, True)
+
+
+@pytest.mark.parametrize("corrected", [False, True], ids=["published", "corrected"])
+def test_predictions_of_the_shipped_rows_are_stored_and_those_of_a_training(
+    corrected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, repeats = shipped_table(corrected=corrected), {"filtered": 1, "few": 3}
+    again = explained_variance(table, "train_test", features="few", n_repeats=1)  # no three divisions: trained
+    with monkeypatch.context() as patch:
+        patch.setattr(importance, "out_of_fold", None)  # else the file is stale: scripts/stored_predictions.py
+        stored = {
+            (features, outcome): explained_variance(table, outcome, features=features, n_repeats=n_repeats)
+            for features, n_repeats in repeats.items()
+            for outcome in TREE_OUTCOMES
+        }
+    before = stored["few", "train_test"]
+    assert (again.predictions.index == before.predictions.index).all()
+    # Another processor or library may draw and split otherwise, but not so that less is explained than by chance of rows
+    assert before.pooled_ci_low < again.pooled < before.pooled_ci_high

@@ -28,8 +28,10 @@ from .trees import (
     others,
     out_of_fold,
     pooled_interval,
+    predictions_key,
     sample_of,
     searched_all,
+    stored_predictions,
     trained,
     tuned_parameters,
 )
@@ -102,7 +104,7 @@ def explained_variance(
     n_repeats: int = 3,
     n_workers: int = 0,
 ) -> ExplainedVariance:
-    """How well trees predict an outcome of encoders left out of training.
+    """How well trees predict an outcome of encoders left out of training; predictions of shipped rows are stored.
 
     Parameters
     ----------
@@ -133,7 +135,9 @@ def explained_variance(
     sample = sample_of(table, outcome, features, n_least=n_folds)
     settings = tuned_parameters(outcome, features) if parameters is None else parameters
     divisions = [drawn_folds(sample.n, n_folds, seed=seed, draw=1 + repeat) for repeat in range(n_repeats)]
-    predictions = out_of_fold(sample, settings, divisions, seed=seed, n_workers=n_workers)
+    predictions = stored_predictions(predictions_key(sample, settings, divisions, seed))
+    if predictions is None:
+        predictions = out_of_fold(sample, settings, divisions, seed=seed, n_workers=n_workers)
     return _explained(sample, outcome, features, divisions, predictions, seed)
 
 
