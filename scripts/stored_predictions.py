@@ -40,7 +40,7 @@ def main() -> None:
     about = json.dumps({"script": "scripts/stored_predictions.py", "xgboost": xgboost.__version__})
     path = Path(__file__).resolve().parents[1] / "analysis" / PREDICTIONS
     text = ",\n".join(sorted(lines))
-    path.write_text(f"{{\"how\":{about},\"predictions\":{{\n{text}\n}}}}\n", encoding="utf-8")
+    path.write_text(f'{{"how":{about},"predictions":{{\n{text}\n}}}}\n', encoding="utf-8")
     print(f"wrote {path}, {path.stat().st_size / 1e3:.0f} kB")
 
 

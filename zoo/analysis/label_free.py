@@ -53,7 +53,7 @@ TOLD: Mapping[Direction, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Population:
     """Encoders with metrics and accuracies on one data set."""
 

@@ -187,10 +187,9 @@ def _on_both_tables(work: tuple[Study, int]) -> Kept:
     Both in one process, for what they share is computed once.
     """
     study, n_workers = work
-    options = StudyOptions(n_workers=n_workers)
     with shipped_only():
-        table = _table(corrected=False)
-        findings = findings_of(study, table, options)
+        table, corrected = _table(corrected=False), _table(corrected=True)
+        findings, other = findings_of(study, table, corrected, options=StudyOptions(n_workers=n_workers))
         figures = {}
         with style():
             for figure in findings.figures:
@@ -198,9 +197,7 @@ def _on_both_tables(work: tuple[Study, int]) -> Kept:
                 data = "" if figure.data is None else csv_text(figure.data())
                 figures[file] = {"svg": svg_of(figure.draw(), name=file), "csv": data}
         document = document_of([StudyRun(study=study, table=table, findings=findings)])
-        if study.reads_table:
-            findings = findings_of(study, _table(corrected=True), options)
-        claims = {"claims": {claim.claim: claim.ours for claim in findings.claims}}  # the pages show no more of it
+        claims = {"claims": {claim.claim: claim.ours for claim in other.claims}}  # the pages show no more of it
     [content] = document["studies"]
     document["studies"] = [with_other(content, _OTHER, claims)]
     found: Kept = json.loads(json.dumps({"document": document, "figures": figures}))  # the same whether run or read

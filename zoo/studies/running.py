@@ -211,9 +211,12 @@ def run_studies(
 
 
 @one_thread()
-def findings_of(study: Study, table: StudyTable, options: StudyOptions | None = None) -> Findings:
-    """What one study says of the encoders of one table, which is compared with no other."""
-    return _answered(study, load_study(study)(table, options or StudyOptions()))
+def findings_of(study: Study, *tables: StudyTable, options: StudyOptions | None = None) -> list[Findings]:
+    """What one study says of the encoders of each table, which are compared with no other."""
+    function = load_study(study)  # once, for what a study keeps is lost when it is loaded anew
+    asked = tables if study.reads_table else tables[:1]
+    found = [_answered(study, function(table, options or StudyOptions())) for table in asked]
+    return [*found, *found[:1] * (len(tables) - len(found))]
 
 
 def _in_study(options: StudyOptions, study: Study, position: int, total: int) -> StudyOptions:
