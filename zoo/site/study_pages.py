@@ -173,7 +173,8 @@ def _run(chosen: Sequence[Study], n_processes: int) -> Iterator[tuple[str, Kept]
     """Name and findings of each study, as soon as it was run on both tables."""
     n_processes = n_processes or min(number_of_workers(0), _MOST_PROCESSES)
     is_alone = n_processes == 1 or len(chosen) < 2
-    work = [(study, 0 if is_alone else 1) for study in chosen]
+    longest_first = sorted(chosen, key=lambda study: "tune" not in study.options)  # lest one core waits at the end
+    work = [(study, 0 if is_alone else 1) for study in longest_first]
     with closing(Processes(0 if is_alone else n_processes)) as processes:
         for outcome in processes.map_unordered(_on_both_tables, work, Resources()):
             if outcome.value is None:
