@@ -154,12 +154,13 @@ def by_timm(name: str, options: argparse.Namespace, precision: str) -> dict[str,
     tensors = [few[number % N_FILES] for number in range(n)]
 
     def of_tensors() -> np.ndarray:
-        return next(passed(network, batch.to(options.device), precision) for batch in batches(tensors, options)).numpy()
+        each = [passed(network, batch.to(options.device), precision).numpy() for batch in batches(tensors, options)]
+        return np.concatenate(each)
 
     def of_files() -> np.ndarray:
         cuts = [range(at, at + options.batch_size) for at in range(0, n, options.batch_size)]
         stacked = (torch.stack([transform(decode(number)) for number in cut]) for cut in cuts)
-        return next(passed(network, batch.to(options.device), precision) for batch in stacked).numpy()
+        return np.concatenate([passed(network, batch.to(options.device), precision).numpy() for batch in stacked])
 
     found = {"tensors": of_tensors, "jpeg": of_files}
     return {source: found[source] for source in options.sources}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -276,6 +277,7 @@ def compared(table: StudyTable, term: str, pairs: pd.Series[float]) -> PairedCom
     return paired_comparison(pairs, term=term, outcome=DIFFERENCE, groups=objectives)
 
 
+@cache
 def known_fault(encoder: str) -> str:
     """What is known to be wrong with the published accuracy, or with the measurement, of an encoder."""
     cards = catalogue()

@@ -56,6 +56,8 @@ from .measured import (
     seconds_by_score,
 )
 
+READS_TABLE = False
+
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Scores against errors of probes; the table of encoders has no part in it."""

@@ -33,6 +33,8 @@ from .numbers import ALL, COMMERCIAL, ENOUGH, RANDOM, RANDOM_FIVE, Found, found_
 
 PRINTED = Path(__file__).with_name("printed.tsv")
 
+READS_TABLE = False
+
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Orders, what a pick loses, language, few data sets, and zero-shot; the table of encoders has no part in it."""

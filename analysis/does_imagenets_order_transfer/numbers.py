@@ -86,7 +86,8 @@ def read() -> Numbers:
     complete = few.dropna()
     doubtful = {one.encoder for one in every[FEW]} - set(few.index)
     left_out = {"their numbers are doubtful": len(doubtful), "not on every data set": len(few) - len(complete)}
-    cards = [catalogue()[name] for name in complete.index]
+    known = catalogue()
+    cards = [known[name] for name in complete.index]
     facts = {
         "parameters": [card.architecture.n_parameters for card in cards],
         "commercial": [card.commercial_use == "yes" for card in cards],

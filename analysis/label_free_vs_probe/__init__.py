@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.correlations import Resampling
@@ -53,6 +53,7 @@ from zoo.analysis.label_free_agreement import (
 from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
 from zoo.results.printed import PAPERS, PrintedNumber, clid_checkpoints, published_label_free
+from zoo.results.values import Row
 from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Claims, Findings, excludes_zero, number_claim
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import unsigned
@@ -80,14 +81,14 @@ NOTES = (
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Correlations, joint ranks and selections of every population with metrics and accuracies."""
-    measured = measured_populations(measured_rows(with_mine=table.with_mine, exclude_wrong=table.corrected))
+    measured = _measured(tuple(measured_rows(with_mine=table.with_mine, exclude_wrong=table.corrected)))
     published = published_population(table)
     populations = [published, resnets_of(published), _checkpoints(published), *measured.populations]
     asked = [one for one in populations if len(one) >= FEWEST and len(one.predictors.columns)]
     found: dict[str, Predictions] = {}
     for step, population in enumerate(asked):
         options.progress(population.name, step, len(asked))
-        found[population.name] = predictions(population, seed=options.seed)
+        found[population.name] = _predictions(population, options.seed)
     if not found:
         raise QueryError(
             f"{len(published)} encoders of the table have a statistic of their features and a full-shot error, and "
@@ -125,6 +126,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *(f"{one.name}: {sentence}" for one in measured.populations for sentence in one.unanswered),
         ],
     )
+
+
+@cache  # a report asks twice, with two tables of encoders that mostly share the measured rows
+def _measured(rows: tuple[Row, ...]) -> Measured:
+    return measured_populations(rows)
+
+
+@cache
+def _predictions(population: Population, seed: int) -> Predictions:
+    return predictions(population, seed=seed)
 
 
 def _placed(published: Population) -> str:

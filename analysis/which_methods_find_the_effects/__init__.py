@@ -65,6 +65,8 @@ from .tables import (
     trust_table,
 )
 
+READS_TABLE = False
+
 
 def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Answers of the methods against effects that are known; the table of encoders has no part in it."""

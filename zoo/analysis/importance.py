@@ -28,8 +28,10 @@ from .trees import (
     others,
     out_of_fold,
     pooled_interval,
+    predictions_key,
     sample_of,
     searched_all,
+    stored_predictions,
     trained,
     tuned_parameters,
 )
@@ -102,7 +104,7 @@ def explained_variance(
     n_repeats: int = 3,
     n_workers: int = 0,
 ) -> ExplainedVariance:
-    """How well trees predict an outcome of encoders left out of training.
+    """How well trees predict an outcome of encoders left out of training; predictions of shipped rows are stored.
 
     Parameters
     ----------
@@ -133,7 +135,9 @@ def explained_variance(
     sample = sample_of(table, outcome, features, n_least=n_folds)
     settings = tuned_parameters(outcome, features) if parameters is None else parameters
     divisions = [drawn_folds(sample.n, n_folds, seed=seed, draw=1 + repeat) for repeat in range(n_repeats)]
-    predictions = out_of_fold(sample, settings, divisions, seed=seed, n_workers=n_workers)
+    predictions = stored_predictions(predictions_key(sample, settings, divisions, seed))
+    if predictions is None:
+        predictions = out_of_fold(sample, settings, divisions, seed=seed, n_workers=n_workers)
     return _explained(sample, outcome, features, divisions, predictions, seed)
 
 
@@ -178,12 +182,11 @@ def tree_importance(
     features: str | Sequence[str] = "few",
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
-    fast: bool = False,
 ) -> Importance:
     """Which facts of an encoder the trees that explain an outcome go by, and in which direction.
 
     Parameters and errors are those of :func:`explained_variance`; QueryError also below :data:`FEWEST` encoders, and if
-    no feature varies. ``fast`` takes XGBoost's own contributions, the same numbers, without importing shap.
+    no feature varies.
 
     References
     ----------
@@ -194,22 +197,16 @@ def tree_importance(
     _require_something_to_learn(sample, outcome)
     settings = tuned_parameters(outcome, features) if parameters is None else parameters
     model = trained(sample, settings, seed=seed)
-    if fast:
-        shares_and_base = model.predict(sample.matrix(np.arange(sample.n)), pred_contribs=True)  # the base is last
-        credit, base = shares_and_base[:, :-1], float(shares_and_base[0, -1])
-    else:
-        with requires_extra("study", needed_for="The importance of design choices"):
-            import shap  # two seconds
-
-        explainer = shap.TreeExplainer(model)
-        credit, base = explainer.shap_values(sample.x), float(np.ravel(explainer.expected_value)[0])
-    shares = pd.DataFrame(credit, index=sample.values.index, columns=sample.values.columns, dtype="float64")
+    credit = model.predict(sample.matrix(np.arange(sample.n)), pred_contribs=True)  # those of shap.TreeExplainer
+    shares = pd.DataFrame(
+        credit[:, :-1], index=sample.values.index, columns=sample.values.columns, dtype="float64"
+    )  # the base is last
     estimates = _mean_absolute(shares, outcome, sample, seed=seed)
     return Importance(
         outcome=outcome,
         features=named_features(features),
         shap=shares,
-        base=base,
+        base=float(credit[0, -1]),
         values=sample.values,
         n=sample.n,
         estimates=estimates,
@@ -339,7 +336,7 @@ def subsampled(
     for number in range(n_subsamples):
         drawn = np.random.default_rng([seed, number]).permutation(len(encoders))[: max(2, round(share * len(encoders)))]
         part = table.only(encoders[drawn].tolist(), because="not in the subsample")
-        yield tree_importance(part, outcome, features=features, parameters=parameters, seed=seed, fast=True)
+        yield tree_importance(part, outcome, features=features, parameters=parameters, seed=seed)
 
 
 def mean_by_value(importance: Importance, feature: str) -> tuple[Estimate, ...]:

@@ -205,7 +205,7 @@ def tree_answers(
     columns: dict[str, list[tuple[float, bool, int, str]]] = {question.name: [] for question in questions}
     for draw in y:
         own = replace(table, frame=table.frame.assign(**{outcome: y[draw].where(table.frame[outcome].notna())}))
-        importance = tree_importance(own, outcome, features=TREE_SET, parameters=parameters, seed=seed, fast=True)
+        importance = tree_importance(own, outcome, features=TREE_SET, parameters=parameters, seed=seed)
         mean = float((importance.shap.sum(axis=1) + importance.base).abs().mean())
         for question in questions:
             columns[question.name].append(_asked(importance, question, own, mean))

@@ -53,7 +53,7 @@ TOLD: Mapping[Direction, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Population:
     """Encoders with metrics and accuracies on one data set."""
 
@@ -261,7 +261,8 @@ def measured_rows(*, with_mine: bool = False, exclude_wrong: bool = False) -> li
     """
     with nullcontext() if with_mine else shipped_only():
         rows = read_rows()
-    chosen = [row for row in rows if row.source != PUBLISHED_SOURCE and catalogue().lists(row.encoder)]
+    cards = catalogue()  # once, for it looks after every card file
+    chosen = [row for row in rows if row.source != PUBLISHED_SOURCE and cards.lists(row.encoder)]
     return without_wrong(chosen, errata()) if exclude_wrong else chosen
 
 

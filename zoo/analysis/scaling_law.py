@@ -366,9 +366,10 @@ def fit_scaling_law(
     best = problem.best()
     counts = encoder_counts(n_encoders, n_resamples=n_resamples, seed=seed)
     draws = np.array([problem.solve(best, weights) for weights in counts[:, problem.encoder]]).reshape(-1, 2)
-    r2 = explained(rows["error"], law_errors(rows, alpha=best[0], w=best[1], n_measured=n_measured))
+    cells = {name: rows[name].to_numpy("float64") for name in ("n", "T", "probe_gen", "enc_gen")}
+    r2 = explained(rows["error"], law_errors(cells, alpha=best[0], w=best[1], n_measured=n_measured))
     r2_draws = [
-        _weighted_r2(problem.error, law_errors(rows, alpha=alpha, w=w, n_measured=n_measured), weights)
+        _weighted_r2(problem.error, law_errors(cells, alpha=alpha, w=w, n_measured=n_measured), weights)
         for (alpha, w), weights in zip(draws, counts[:, problem.encoder], strict=True)
     ]
     n = len(rows)

@@ -8,6 +8,8 @@ is optimistic (selection): score settings on other folds.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -248,6 +250,25 @@ def out_of_fold(
     return predictions
 
 
+PREDICTIONS = "out_of_fold.json"
+"""In ``analysis/``: predictions of the shipped rows, which take a minute of boosting, by :func:`predictions_key`."""
+
+
+def predictions_key(sample: Sample, parameters: Mapping[str, Any], folds: Sequence[Sequence[Array]], seed: int) -> str:
+    """A hash of all that :func:`out_of_fold` depends on: rows, settings, folds, seed, and the release of XGBoost."""
+    rounded = [[f"{value:.9g}" for value in numbers.ravel()] for numbers in (sample.x, sample.y)]  # as processors agree
+    rows = [*rounded, [[fold.tolist() for fold in division] for division in folds]]
+    decisive = [rows, {**FIXED, **parameters}, seed, xgboost.__version__]
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+def stored_predictions(key: str) -> Array | None:
+    """What ``scripts/stored_predictions.py`` stored under a key, shape (n_repeats, n); None if nothing."""
+    path = content_folder("analysis") / PREDICTIONS
+    found = _document(path)["predictions"].get(key)
+    return None if found is None else np.array(found, dtype="float32").astype("float64")  # as XGBoost gives them
+
+
 def _mapped(function: Any, tasks: Sequence[Any], n_workers: int) -> Iterator[Any]:
     workers = min(number_of_workers(n_workers), len(tasks))
     if workers == 1:
@@ -369,10 +390,12 @@ def _toml(value: Any) -> str:
 @cache
 def _document(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+        found: dict[str, Any] = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        return found
+    except (OSError, ValueError) as error:
         raise ContentError(
-            f"The stored settings of trees at {path} cannot be read ({error}); "
+            f"What is stored of trees at {path} cannot be read ({error}); "
             "reinstall ssl-zoo or clone the repository again."
         ) from error
 

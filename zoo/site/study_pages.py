@@ -30,7 +30,6 @@ from ..studies.report import (
     csv_text,
     document_of,
     figure_file,
-    other_side,
     shown,
     with_other,
 )
@@ -132,7 +131,7 @@ def _paragraphs(introduction: str) -> list[str]:
 
 # --- running and keeping ---
 
-_FORMAT = "zoo-site-study-3"
+_FORMAT = "zoo-site-study-4"
 _OTHER = "corrected"  # the second table of every study
 _MOST_PROCESSES = 4  # each has the libraries and the tables in memory, some 400 MB
 _N_KEPT = 3  # of each study: as many states of the zoo may take turns without running it again
@@ -174,29 +173,24 @@ def _run(chosen: Sequence[Study], n_processes: int) -> Iterator[tuple[str, Kept]
     """Name and findings of each study, as soon as it was run on both tables."""
     n_processes = n_processes or min(number_of_workers(0), _MOST_PROCESSES)
     is_alone = n_processes == 1 or len(chosen) < 2
-    halves = [(study, corrected, 0 if is_alone else 1) for study in chosen for corrected in (False, True)]
-    done: dict[str, dict[bool, Any]] = {study.name: {} for study in chosen}
+    longest_first = sorted(chosen, key=lambda study: "tune" not in study.options)  # lest one core waits at the end
+    work = [(study, 0 if is_alone else 1) for study in longest_first]
     with closing(Processes(0 if is_alone else n_processes)) as processes:
-        for outcome in processes.map_unordered(_half, halves, Resources()):
+        for outcome in processes.map_unordered(_on_both_tables, work, Resources()):
             if outcome.value is None:
                 raise outcome.failures[-1].error()
-            study, corrected, _ = outcome.work
-            done[study.name][corrected] = outcome.value
-            if len(done[study.name]) == 2:
-                found, other = done[study.name][False], done[study.name][True]
-                [content] = found["document"]["studies"]
-                found["document"]["studies"] = [with_other(content, _OTHER, other)]
-                yield study.name, json.loads(json.dumps(found))  # the same whether it was run or read
+            yield outcome.work[0].name, outcome.value
 
 
-def _half(work: tuple[Study, bool, int]) -> dict[str, Any]:
-    """A study on one table: the published one with figures as texts, or what the corrected one says otherwise."""
-    study, corrected, n_workers = work
+def _on_both_tables(work: tuple[Study, int]) -> Kept:
+    """A study on the published table, with figures as texts, and what the corrected one says otherwise.
+
+    Both in one process, for what they share is computed once.
+    """
+    study, n_workers = work
     with shipped_only():
-        table = _table(corrected=corrected)
-        findings = findings_of(study, table, StudyOptions(n_workers=n_workers))
-        if corrected:
-            return other_side(findings)
+        table, corrected = _table(corrected=False), _table(corrected=True)
+        findings, other = findings_of(study, table, corrected, options=StudyOptions(n_workers=n_workers))
         figures = {}
         with style():
             for figure in findings.figures:
@@ -204,7 +198,11 @@ def _half(work: tuple[Study, bool, int]) -> dict[str, Any]:
                 data = "" if figure.data is None else csv_text(figure.data())
                 figures[file] = {"svg": svg_of(figure.draw(), name=file), "csv": data}
         document = document_of([StudyRun(study=study, table=table, findings=findings)])
-    return {"document": document, "figures": figures}
+        claims = {"claims": {claim.claim: claim.ours for claim in other.claims}}  # the pages show no more of it
+    [content] = document["studies"]
+    document["studies"] = [with_other(content, _OTHER, claims)]
+    found: Kept = json.loads(json.dumps({"document": document, "figures": figures}))  # the same whether run or read
+    return found
 
 
 @cache

@@ -20,6 +20,7 @@ _IN_THE_DARK = {
     "#d55e00": "#ff8a3d", "#7a5c00": "#cfae55",
 }  # fmt: skip
 _GROUP = re.compile(r'<g id="[^"]*">')
+_CLIPPED = re.compile(r'(<g clip-path="[^"]*">\n)(?:<use [^>]*/>\n)+</g>\n(?:\1(?:<use [^>]*/>\n)+</g>\n)+')
 _NO_TURN = re.compile(r' transform="rotate\(-?0 [^"]*\)"')
 _STYLED = re.compile(r'<(\w+)([^>]*?) style="([^"]*)"')
 _COLOUR = re.compile(r"(fill|stroke):(#[0-9a-f]{6})")
@@ -47,6 +48,7 @@ def svg_of(drawing: Drawing, *, name: str) -> str:
     text = re.sub(r"\s*\n\s*", "\n", text)  # a tenth of it is indentation
     text = _NO_TURN.sub("", _GROUP.sub("<g>", text))
     text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
+    text = _CLIPPED.sub(lambda found: found[0].replace(f"</g>\n{found[1]}", ""), text)  # a group a point becomes one
     return _with_classes(text)
 
 

@@ -55,6 +55,7 @@ class Study:
     question: str  # first line of its docstring
     introduction: str  # the rest: claim, expected numbers, command
     options: tuple[str, ...] = ()  # fields of StudyOptions, besides the seed, that it says it reads: its OPTIONS
+    reads_table: bool = True  # False: the table has no part in it, so that once is enough; its READS_TABLE
 
     @property
     def file(self) -> Path:
@@ -102,6 +103,11 @@ def read_study(path: Path) -> Study:
     try:
         tree = ast.parse(text)
         docstring = ast.get_docstring(tree) or ""
+        said = {  # OPTIONS = ("tune", ...) and READS_TABLE = False
+            ast.unparse(node.targets[0]): ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("OPTIONS", "READS_TABLE")
+        }
     except (SyntaxError, ValueError) as error:  # ValueError: a null byte
         raise QueryError(f"The study {path} is not Python ({error}); correct it.") from error
     question, _, introduction = docstring.partition("\n\n")
@@ -110,16 +116,8 @@ def read_study(path: Path) -> Study:
         raise QueryError(
             f"The study {path} opens with {question[:60]!r}, expected a docstring that begins with a question."
         )
-    return Study(path.name.removesuffix(".py"), path, question, introduction.strip(), _options_of(tree))
-
-
-def _options_of(tree: ast.Module) -> tuple[str, ...]:
-    """The texts of ``OPTIONS = ("tune", ...)``; nothing if the study has no such line."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == ["OPTIONS"]:
-            texts = node.value.elts if isinstance(node.value, ast.Tuple) else []
-            return tuple(str(text.value) for text in texts if isinstance(text, ast.Constant))
-    return ()
+    name = path.name.removesuffix(".py")
+    return Study(name, path, question, introduction.strip(), said.get("OPTIONS", ()), said.get("READS_TABLE", True))
 
 
 def load_study(study: Study) -> StudyFunction:
@@ -197,7 +195,9 @@ def run_studies(
         steps = _in_study(settings, study, position, len(chosen))
         findings = _answered(study, function(table, steps))
         other = None
-        if other_table is not None:  # with the trees' stored settings, for a search would be done twice
+        if other_table is not None and not study.reads_table:
+            other = findings
+        elif other_table is not None:  # with the trees' stored settings, for a search would be done twice
             other = _answered(study, function(other_table, replace(steps, tune=False)))
         if other is not None and not is_published:
             known = other.claims
@@ -211,9 +211,12 @@ def run_studies(
 
 
 @one_thread()
-def findings_of(study: Study, table: StudyTable, options: StudyOptions | None = None) -> Findings:
-    """What one study says of the encoders of one table, which is compared with no other."""
-    return _answered(study, load_study(study)(table, options or StudyOptions()))
+def findings_of(study: Study, *tables: StudyTable, options: StudyOptions | None = None) -> list[Findings]:
+    """What one study says of the encoders of each table, which are compared with no other."""
+    function = load_study(study)  # once, for what a study keeps is lost when it is loaded anew
+    asked = tables if study.reads_table else tables[:1]
+    found = [_answered(study, function(table, options or StudyOptions())) for table in asked]
+    return [*found, *found[:1] * (len(tables) - len(found))]
 
 
 def _in_study(options: StudyOptions, study: Study, position: int, total: int) -> StudyOptions:

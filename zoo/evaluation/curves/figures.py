@@ -15,8 +15,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ...cards.schema import Preprocess
-from ...datasets.dense import MapSet, aligned
-from ...encoders.preprocess import build_preprocess
 from ...errors import DataError, QueryError
 from ...optional import requires_extra
 from ..drawing import COLOURS, FULL_WIDTH, MARKS, SMALLEST, Figure, letter, new_figure
@@ -306,6 +304,9 @@ def strip_of(
     ``runs`` are those of :attr:`~zoo.evaluation.curves.report.CurveReport.runs`, of which the first seed is shown for
     some numbers of labels, and ``encoders`` the columns, in this order. ``preprocess`` is that of image and truth.
     """
+    from ...datasets.dense import MapSet, aligned  # PyTorch, which no other figure needs
+    from ...encoders.preprocess import build_preprocess
+
     if not isinstance(data.test, MapSet):
         return None
     every_run = [run.examples for group in runs.values() for run in group if run.examples is not None]
