@@ -26,7 +26,7 @@ def keep_memory() -> bool:
     """Lets this process keep the memory that tensors give back; False where the C library is not glibc.
 
     glibc returns every large tensor to the kernel and takes it again, page by page: half of the time of a convolutional
-    network on a CPU. From here on the process keeps, until it ends, what it once had; its peak grew by a tenth.
+    network on a CPU. From here on the process keeps, until it ends, what it once had. Its peak grew by up to a quarter.
     """
     try:
         mallopt, _ = ctypes.CDLL(None).mallopt, ctypes.CDLL(None).gnu_get_libc_version  # musl has neither
@@ -37,7 +37,7 @@ def keep_memory() -> bool:
 
 @contextmanager
 def fast_forward(device: torch.device) -> Iterator[None]:
-    """Forward passes without gradients: on a CPU, memory is kept, and linear layers in float32 are computed by oneDNN.
+    """Forward passes without gradients: on a CPU memory is kept, and linear layers in float32 are computed by oneDNN.
 
     That moves features by rounding (4e-7). On a GPU, and where torch has no oneDNN or MKL, nothing changes.
     """
