@@ -618,7 +618,7 @@ def load(
         Side of the images, if it is to be another than the card's; position embeddings are interpolated to it.
     fast_resize : bool
         Images are resized as tensors, which halves the time of what comes before the encoder; pixels differ by two
-        steps of 255 at most, features by 1e-3 (``benchmarks/decoding.py``).
+        steps of 255 at most, features by up to 4e-4 (``benchmarks/decoding.py``).
 
     Returns
     -------

@@ -39,7 +39,8 @@ def keep_memory() -> bool:
 def fast_forward(device: torch.device) -> Iterator[None]:
     """Forward passes without gradients: on a CPU memory is kept, and linear layers in float32 are computed by oneDNN.
 
-    That moves features by rounding (4e-7). On a GPU, and where torch has no oneDNN or MKL, nothing changes.
+    That moves features by rounding (up to 1.4e-6 over 30 networks). On a GPU nothing changes, nor where torch has no
+    oneDNN or MKL.
     """
     if device.type != "cpu":
         yield
