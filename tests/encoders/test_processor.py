@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -63,6 +64,20 @@ def test_linear_layers_are_the_same_up_to_rounding_whatever_the_memory_of_their_
     for one, other in zip(fast, plain, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)
     assert cast.dtype == (torch.bfloat16 if x.dtype == torch.float32 else x.dtype)
+
+
+def test_an_encoder_that_its_user_compiled_is_left_as_it_is() -> None:
+    steps: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+        steps.extend(str(node.target) for node in graph.graph.nodes)
+        return graph.forward
+
+    layer, x = torch.nn.Linear(5, 7), torch.ones(3, 5)
+    with torch.inference_mode(), fast_forward(torch.device("cpu")):
+        found = torch.compile(layer, backend=backend)(x)
+    assert any("linear" in step for step in steps) and not any("mkldnn" in step for step in steps)
+    torch.testing.assert_close(found, layer(x))
 
 
 def test_a_batch_that_does_not_fit_is_told_with_its_size() -> None:

@@ -56,7 +56,8 @@ class _OneDNN(TorchFunctionMode):
     """Linear layers by the kernel that torch's compiler takes for them."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function is torch.nn.functional.linear and not kwargs and not torch.is_autocast_enabled("cpu"):
+        is_left = torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()  # a user's compiled encoder
+        if function is torch.nn.functional.linear and not kwargs and not is_left:
             x, weight, bias = (*args, None)[:3]
             if x.dtype == weight.dtype == torch.float32 and x.numel() and x.layout == torch.strided and not x.is_meta:
                 return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")

@@ -194,8 +194,7 @@ def compute(
         batches = stack.enter_context(decoded(forward.decoding, cuts, n_workers=forward.n_workers, pin=pin))
         stack.enter_context(torch.inference_mode())
         stack.enter_context(full_precision())
-        if not any(network.is_compiled for network in forward.networks):  # which has fast kernels of its own
-            stack.enter_context(fast_forward(forward.device))
+        stack.enter_context(fast_forward(forward.device))
         for (number, start), batch in zip(steps, batches, strict=True):
             if not fillings:
                 fillings.update({network: _Filling(forward, network, number) for network in running})
