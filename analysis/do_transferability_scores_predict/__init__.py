@@ -5,7 +5,7 @@ an encoder will do, without training anything, and label-free metrics say it wit
 
 Expected: at the same cost, no score beats a probe on the same labels, leave-one-out ridge regression judged by its
 squares. Over 24 encoders, three image sets and 5, 20 and 100 labels a class that chooses an encoder 0.6 points behind
-the best (tau .76), exact LogME 0.6 (.73), ridge by errors 0.9, a logistic probe on halves 1.2 for five times the
+the best (tau .76), exact LogME 0.6 (.72), ridge by errors 0.9, a logistic probe on halves 1.2 for five times the
 seconds, k-NN 1.5, H-score 4.5, NLEEP 5.0, LogME as its authors publish it 5.5 (with fewer images than dimensions it
 orders by width), TransRate 5.5, RankMe 5.7, GBC 6.0, a random pick 25. What is best with 5 labels a class need not be
 with 100: that costs 1.8 points by the same ridge, nearly all of it on one image set.

@@ -104,6 +104,15 @@ def test_images_are_predicted_from_memory_files_and_sets_alike(folder: Path, tmp
     assert np.allclose(both, of_set.probabilities[:3], atol=1e-6)
 
 
+def test_a_probe_of_features_that_were_stored_as_float16_computes_as_these_were(train: Features) -> None:
+    stored = replace(train, origin=replace(train.origin, precision="float32, stored as float16"))
+    halved = replace(probe_of(LogisticProbe(C=1.0).fit(stored.x, stored.y), stored), load=tiny)
+    plain = replace(probe_of(LogisticProbe(C=1.0).fit(train.x, train.y), train), load=tiny)
+    images = image_set(5, seed=1)
+    one, other = (found.predict_images(images, device="cpu").probabilities for found in (halved, plain))
+    assert np.array_equal(one, other)
+
+
 def test_images_that_cannot_be_read_are_named(folder: Path) -> None:
     loaded, images = load_probe(folder, load=tiny), with_damaged(image_set(10), 4)
     with pytest.raises(CorruptImage, match=r"class/004\.png"):

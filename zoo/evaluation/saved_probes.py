@@ -28,7 +28,7 @@ from ..errors import DataError, QueryError, StoreError
 from ..features import Features
 from ..features.computing import Computed, Forward, Network, compute, device_for, number_type
 from ..features.decoding import Decoding
-from ..features.origin import Origin
+from ..features.origin import Origin, stored_as, stored_type
 from ..features.shards import Skipped
 from ..features.store import preprocess_hash, weights_hash
 from ..files import replace_folder
@@ -572,5 +572,6 @@ def _number(code_version: str) -> str:
 
 def _asked_precision(name: str) -> str:
     """The precision to ask for; weights that are stored in half precision compute in that by themselves."""
-    _, weights, rest = name.partition(" weights")
-    return f"float32{rest}" if weights else name
+    computed = name.removesuffix(stored_as("", stored_type(name)))
+    _, weights, rest = computed.partition(" weights")
+    return f"float32{rest}" if weights else computed
