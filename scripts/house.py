@@ -31,6 +31,7 @@ ROOMS = {  # lines to stay under, by name; a room may borrow from another
     "results": (("zoo/results",), 3_200),
     "analysis": (("zoo/analysis",), 6_300),
     "studies": (("zoo/studies",), 1_700),
+    "looking": (("zoo/looking",), 900),
     "choosing": (("zoo/choosing",), 3_900),
     "site": (("zoo/site",), 4_300),
     "encoders": (("zoo/encoders",), 4_600),

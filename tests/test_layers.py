@@ -26,6 +26,7 @@ ORDER = (
     ("features",),
     ("evaluation",),
     ("analysis",),
+    ("looking",),
     ("choosing",),
     ("studies",),
     ("site",),

@@ -12,13 +12,13 @@ from zoo.choosing.comparing import LabelCurve, LabelPoint
 from zoo.choosing.figures import (
     Bar,
     against_cost,
-    as_svg,
     decomposition,
     label_curve,
     pareto,
     ranking,
 )
 from zoo.evaluation.bootstrap import Interval
+from zoo.looking.pages import as_svg
 
 NAMES = ("dino_vitS16", "<b>&co", "pocket_simclr_rn_shapes")
 

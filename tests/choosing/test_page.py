@@ -88,9 +88,9 @@ def test_the_page_is_written_whole_and_refused_before_any_work(choice: Choice, t
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert [one.name for one in tmp_path.iterdir()] == ["choice.html"]
     with pytest.raises(QueryError, match=r"ends in \.html"):
-        wording.require_page(tmp_path / "choice.txt")
+        wording.write_page(choice, tmp_path / "choice.txt")
     with pytest.raises(StoreError, match="a folder that is there"):
-        wording.require_page(tmp_path / "nowhere" / "choice.html")
+        wording.write_page(choice, tmp_path / "nowhere" / "choice.html")
 
 
 def test_the_answer_names_ties_and_what_was_not_told(choice: Choice) -> None:

@@ -1,19 +1,17 @@
-"""Figures of a choice, each drawn for a width, as SVG in the colours of the page around it (:func:`as_svg`).
+"""Figures of a choice, each drawn for a width, as SVG in the colours of the page around it (:mod:`zoo.looking.pages`).
 
 Lower is better in all of them.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..evaluation.drawing import COLOURS, COMPONENT_COLOURS, MARKS, new_figure, style
-from ..optional import requires_extra
+from ..evaluation.drawing import COLOURS, COMPONENT_COLOURS, MARKS, new_figure
+from ..looking.pages import INK
 from ..results.facts import short_number
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
     from .comparing import LabelCurve
 
-_INK, _LINE = "#010203", "#040506"  # stand for the colours of the page
 _BY_VERDICT = {"leader": "#0072B2", "tie": "#56B4E9", "not told apart": "#CC79A7", "worse": "#D55E00"}
 _OTHER = "#8A8F98"
 _LONGEST_NAME = {True: 40, False: 24}  # characters, by whether the figure is wide
@@ -69,7 +66,7 @@ def against_cost(
     points = [(cost, bar.error.value) for bar, cost in zip(bars, costs, strict=True)]
     front = pareto(points, more_is_better=more_is_better)
     path = sorted(points[i] for i in front)
-    axes.plot(*zip(*path, strict=True), color=_INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+    axes.plot(*zip(*path, strict=True), color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
     for i, (bar, cost) in enumerate(zip(bars, costs, strict=True)):
         colour = _colour(bar.verdict)
         axes.plot([cost, cost], _ends(bar.error), color=colour, alpha=0.45, linewidth=2.0)
@@ -92,7 +89,7 @@ def against_cost(
             ha=side,
             va="top" if place % 2 else "bottom",
             size=6.5,
-            color=_INK,
+            color=INK,
         )
     axes.set(xlabel=label, ylabel="error, percent (lower is better)")
     _key(drawing, [bar.verdict for bar in bars], width)
@@ -147,12 +144,12 @@ def decomposition(parts: Mapping[str, float], width: float) -> Drawing:
     for place, (name, value) in enumerate(parts.items()):
         axes.barh(place, value, color=COMPONENT_COLOURS.get(name, _OTHER), height=0.6)
         axes.annotate(
-            f"{value:.2f}", (max(value, 0.0), place), (4, 0), textcoords="offset points", va="center", color=_INK
+            f"{value:.2f}", (max(value, 0.0), place), (4, 0), textcoords="offset points", va="center", color=INK
         )
     axes.set_yticks(range(len(parts)), list(parts))
     axes.set_ylim(len(parts) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
-    axes.axvline(0, color=_INK, linewidth=0.7)
+    axes.axvline(0, color=INK, linewidth=0.7)
     axes.margins(x=0.14)
     axes.set_xlabel("points of error (lower is better)")
     return drawing
@@ -197,41 +194,3 @@ def _key(drawing: Drawing, verdicts: Sequence[str], width: float) -> None:
     handles = [Line2D([], [], color=_colour(one), marker="o", linestyle="", label=one) for one in order]
     if len(handles) > 1:
         drawing.legend(handles=handles, loc="outside lower center", ncols=4 if width > _WIDE else 2, handlelength=1.0)
-
-
-# --- SVG for a page --------------------------------------------------------------------------------------------------
-
-_PAGE_STYLE: Any = {
-    "text.color": _INK, "axes.edgecolor": _INK, "axes.labelcolor": _INK, "xtick.color": _INK, "ytick.color": _INK,
-    "grid.color": _LINE, "svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none",
-    "savefig.facecolor": "none", "legend.labelcolor": _INK,
-}  # fmt: skip
-_OF_PAGE = {  # the darkest colours have lighter ones on a dark page
-    _INK: "currentColor",
-    _LINE: "var(--line)",
-    "#0072b2": "var(--blue, #0072b2)",
-    "#d55e00": "var(--red, #d55e00)",
-    "#009e73": "var(--green, #009e73)",
-}
-_SIZE = re.compile(r'<svg ([^>]*?)width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
-
-
-def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
-    """A figure of so many inches as an ``<svg>`` element; ``name`` keeps its ids apart from those of other figures.
-
-    Its text is text, which matplotlib has escaped. Its colours are those of the page: ``currentColor``, ``--line``,
-    ``--blue``, ``--red`` and ``--green``.
-    """
-    with requires_extra("study", needed_for="A figure"):
-        import matplotlib
-    file = io.StringIO()
-    with style(), matplotlib.rc_context({**_PAGE_STYLE, "svg.hashsalt": name}):
-        draw(width).savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = file.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = _SIZE.sub(r'<svg \1width="100%" style="max-width: \2pt"', text, count=1)
-    text = re.sub(r'<g id="[^"]*">', "<g>", text)
-    for colour, of_page in _OF_PAGE.items():
-        text = text.replace(colour, of_page)
-    return text

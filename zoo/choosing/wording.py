@@ -10,14 +10,12 @@ import datetime
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import fact_text
-from ..errors import QueryError, StoreError
-from ..files import replaced
+from ..looking import pages
 from ..optional import requires_extra
 from ..results.facts import short_number
 from ..version import __version__
@@ -272,47 +270,26 @@ def write_page(choice: Choice, path: str | os.PathLike[str]) -> Path:
     QueryError if the name does not end in ``.html`` or ``.htm``, StoreError if nothing can be written there,
     MissingExtra without matplotlib and jinja2.
     """
-    target = require_page(path)
-    content = html_page(choice).encode()
-    try:
-        with replaced(target) as file:
-            file.write(content)
-    except OSError as error:
-        raise StoreError(f"The page cannot be written to {target} ({error.strerror or error}).") from error
-    return target
-
-
-def require_page(path: str | os.PathLike[str]) -> Path:
-    """The path of a page, before any work; QueryError or StoreError if none can be written there."""
-    target = Path(path)
-    if target.suffix.lower() not in (".html", ".htm"):
-        raise QueryError(f"Got the page {str(target)!r}, expected a name that ends in .html.")
-    if target.is_dir() or not target.parent.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
-        raise StoreError(f"No page can be written to {target}; name a file in a folder that is there and writable.")
-    return target
+    return pages.write_page(html_page(choice), path)
 
 
 def html_page(choice: Choice) -> str:
     """The page as text."""
     with requires_extra("study", needed_for="A page"):
-        import jinja2
         from markupsafe import Markup
 
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(files(__package__).joinpath("page.html.jinja").read_text(encoding="utf-8"))
     drawn = []
     for number, (title, caption, alt, draw) in enumerate(_figures(choice)):
         svg = {
-            name: Markup(figures.as_svg(draw, width, name=f"{name}{number}"))
+            name: Markup(pages.as_svg(draw, width, name=f"{name}{number}"))
             for name, width in (("wide", _WIDE), ("narrow", _NARROW))
         }
         drawn.append({"title": title, "caption": caption, "alt": alt, **svg})
     headers = list(HEADERS)
     headers[5] = "interval behind"  # the second interval of the table
     kinds = {"best": "leader", "tie": "tie"}
-    return template.render(
+    return pages.rendered(
+        "choosing/page.html.jinja",
         title=title_of(choice),
         answer=answer(choice),
         in_python=["import zoo", choice.commands["load"]],

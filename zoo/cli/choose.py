@@ -128,7 +128,8 @@ def choose_command(
     if dry_run:
         refuse_idle(("decompose", "page"), "--dry-run measures nothing")
     if page is not None:
-        from ..choosing.wording import require_page, write_page
+        from ..choosing.wording import write_page
+        from ..looking.pages import require_page
 
         require_page(page)
     limits = constraints_of(options, device=device, batch_size=batch_size)

@@ -1,0 +1,56 @@
+"""Single-file pages: thumbnails that fit, and what a page refuses."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoo.errors import QueryError, StoreError
+from zoo.looking.pages import LEAST_PX, require_page, thumbnail, thumbnails, write_page
+
+
+def noise(height: int, width: int, seed: int = 0) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
+
+
+def opened(address: str) -> Image.Image:
+    return Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2])))
+
+
+def test_a_thumbnail_is_the_whole_image_in_rgb() -> None:
+    deep = Image.fromarray(np.linspace(0, 65535, 60 * 90).astype(np.uint16).reshape(60, 90))
+    assert (thumbnail(noise(60, 90), 30).size, thumbnail(noise(60, 90), 300).size) == ((30, 20), (90, 60))
+    small = thumbnail(deep, 30)
+    assert small.mode == "RGB" and small.getextrema()[0][1] > 200
+
+
+def test_small_images_are_stored_without_loss() -> None:
+    image = noise(28, 28)
+    (address,) = thumbnails([image], 128)
+    assert address.startswith("data:image/png;") and np.array_equal(np.asarray(opened(address)), np.asarray(image))
+
+
+def test_thumbnails_shrink_until_they_fit() -> None:
+    images = [noise(128, 128, seed) for seed in range(8)]
+    whole = sum(map(len, thumbnails(images, 128)))
+    found = thumbnails(images, 128, most_bytes=whole // 3)
+    assert sum(map(len, found)) <= whole // 3
+    assert LEAST_PX <= opened(found[0]).size[0] < 128
+
+
+def test_more_thumbnails_than_fit_are_refused() -> None:
+    with pytest.raises(QueryError, match=r"8 images .* show fewer"):
+        thumbnails([noise(128, 128, seed) for seed in range(8)], 128, most_bytes=1000)
+
+
+def test_a_page_needs_a_name_and_a_folder(tmp_path: Path) -> None:
+    assert write_page("é", tmp_path / "page.html").read_text(encoding="utf-8") == "é"
+    with pytest.raises(QueryError, match=r"ends in \.html"):
+        require_page(tmp_path / "page.pdf")
+    with pytest.raises(StoreError, match="folder that is there"):
+        require_page(tmp_path / "none" / "page.html")

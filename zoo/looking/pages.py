@@ -1,0 +1,149 @@
+"""Single-file HTML pages: templates, thumbnails and figures inside the page, and writing one whole or not at all.
+
+A page has no scripts and no external resources. Text is escaped by jinja2, or by matplotlib in figures, which are SVG
+in the colours of the page around them.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import re
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..datasets.rgb import to_rgb
+from ..errors import QueryError, StoreError
+from ..evaluation.drawing import style
+from ..files import replaced
+from ..optional import requires_extra
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+    from PIL import Image
+
+MOST_BYTES = 3_000_000
+"""Of the images of a page, as they are in its text."""
+LEAST_PX = 32  # below, nobody sees what is in a photograph
+_SMALL_PX = 64  # up to which an image is stored without loss
+_QUALITY = 82  # of JPEG
+
+
+def require_page(path: str | os.PathLike[str]) -> Path:
+    """The path of a page, before any work; QueryError or StoreError if none can be written there."""
+    target = Path(path)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise QueryError(f"Got the page {str(target)!r}, expected a name that ends in .html.")
+    if target.is_dir() or not target.parent.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
+        raise StoreError(f"No page can be written to {target}; name a file in a folder that is there and writable.")
+    return target
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template below the package zoo, such as ``choosing/page.html.jinja``, filled in.
+
+    Everything is escaped; an undefined name is an error. MissingExtra without jinja2.
+    """
+    with requires_extra("study", needed_for="A page"):
+        import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: files("zoo").joinpath(name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**values)
+
+
+def write_page(text: str, path: str | os.PathLike[str]) -> Path:
+    """Writes a page; an earlier file of that name is replaced. Errors are those of :func:`require_page`."""
+    target = require_page(path)
+    try:
+        with replaced(target) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise StoreError(f"The page cannot be written to {target} ({error.strerror or error}).") from error
+    return target
+
+
+# --- thumbnails ------------------------------------------------------------------------------------------------------
+
+
+def thumbnail(image: Image.Image, px: int) -> Image.Image:
+    """The whole image in RGB, its longer side ``px`` at most; a smaller one stays as it is."""
+    small = to_rgb(image)
+    small.thumbnail((px, px))
+    return small
+
+
+def data_address(image: Image.Image) -> str:
+    """An image as the address of an ``<img>``: PNG if it is small, else JPEG."""
+    file = io.BytesIO()
+    kind = "png" if max(image.size) <= _SMALL_PX else "jpeg"
+    image.save(file, kind, **({"optimize": True} if kind == "png" else {"quality": _QUALITY}))
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def thumbnails(images: Sequence[Image.Image], px: int, *, most_bytes: int = MOST_BYTES) -> list[str]:
+    """Addresses of thumbnails of ``px`` at most, of fewer pixels if they would not fit into ``most_bytes``.
+
+    QueryError if they do not fit with 32 pixels either.
+    """
+    small = [thumbnail(image, px) for image in images]
+    while True:
+        found = [data_address(one) for one in small]
+        n_bytes = sum(map(len, found))
+        if n_bytes <= most_bytes:
+            return found
+        if px <= LEAST_PX:
+            raise QueryError(
+                f"The {len(images):,} images of the page take {n_bytes / 1e6:.1f} MB with {px} pixels each, expected "
+                f"{most_bytes / 1e6:.1f} MB at most; show fewer images."
+            )
+        px = max(LEAST_PX, min(int(0.9 * px), int(px * (most_bytes / n_bytes) ** 0.5)))
+        small = [thumbnail(one, px) for one in small]
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+INK, LINE = "#010203", "#040506"
+"""Stand in a figure for the colours of text and of lines of the page."""
+_PAGE_STYLE: Any = {
+    "text.color": INK, "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+    "grid.color": LINE, "svg.fonttype": "none", "figure.facecolor": "none", "axes.facecolor": "none",
+    "savefig.facecolor": "none", "legend.labelcolor": INK,
+}  # fmt: skip
+_OF_PAGE = {  # the darkest colours have lighter ones on a dark page
+    INK: "currentColor",
+    LINE: "var(--line)",
+    "#0072b2": "var(--blue, #0072b2)",
+    "#d55e00": "var(--red, #d55e00)",
+    "#009e73": "var(--green, #009e73)",
+}
+_SIZE = re.compile(r'<svg ([^>]*?)width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
+
+
+def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
+    """A figure of so many inches as an ``<svg>`` element; ``name`` keeps its ids apart from those of other figures.
+
+    Its text is text, which matplotlib has escaped. Its colours are those of the page: ``currentColor``, ``--line``,
+    ``--blue``, ``--red`` and ``--green``.
+    """
+    with requires_extra("study", needed_for="A figure"):
+        import matplotlib
+    file = io.StringIO()
+    with style(), matplotlib.rc_context({**_PAGE_STYLE, "svg.hashsalt": name}):
+        draw(width).savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = file.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = _SIZE.sub(r'<svg \1width="100%" style="max-width: \2pt"', text, count=1)
+    text = re.sub(r'<g id="[^"]*">', "<g>", text)
+    for colour, of_page in _OF_PAGE.items():
+        text = text.replace(colour, of_page)
+    return text
