@@ -31,8 +31,9 @@ lint: $(INSTALLED)  ## check style, format and types
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 
-docs: $(INSTALLED)  ## renew the generated parts of the documentation, and write the API reference to build/reference
+docs: $(INSTALLED)  ## renew generated parts and pictures of the documentation, and write the API reference to build/reference
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/pictures.py
 	@$(BIN)/python docs/reference.py
 
 clean:  ## remove the environment and everything that was built or cached here

@@ -62,7 +62,7 @@ _MOST_LISTED = 5  # words of one cell; the rest is counted
 
 
 def families_at_a_glance() -> str:
-    """A row each way of training, for the README: its largest families, and how many encoders may be used for what."""
+    """A row each way of training, its largest families, and how many encoders may be used for what."""
     rows = [
         "| training | families | encoders | measured | commercial use allowed | weights open |",
         "|---|---|--:|--:|--:|--:|",
@@ -306,8 +306,7 @@ def standings_table() -> str:
 
 
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"families": families_at_a_glance},
-    "docs/families.md": {"counts": families_counts, "families": families_tables},
+    "docs/families.md": {"glance": families_at_a_glance, "counts": families_counts, "families": families_tables},
     "docs/label-free.md": {
         "label_free": partial(feature_metrics_table, LABEL_FREE_METRICS),
         "scores": partial(feature_metrics_table, TRANSFERABILITY_SCORES),

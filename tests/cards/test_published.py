@@ -116,11 +116,11 @@ def test_one_encoder_is_gone_and_the_file_of_one_is_of_another_network() -> None
     assert lost == {"npidpp_rn50w2": "gone", "deepcluster_rn50_bs512_ep200_mmselfsup": "unfit"}
 
 
-def test_the_readme_counts_the_weights_that_can_be_had_as_the_cards_do() -> None:
+def test_the_page_of_families_counts_the_weights_that_can_be_had_as_the_cards_do() -> None:
     published = {*TABLE, *ENTRY_POINTS_WITHOUT_PUBLISHED_FACTS}
     trained = [catalogue()[encoder] for encoder in published if not catalogue()[encoder].is_untrained]
     n_open = sum(card.weights.availability == "open" for card in trained)
-    text = " ".join((REPOSITORY / "README.md").read_text(encoding="utf-8").split())
+    text = " ".join((REPOSITORY / "docs/families.md").read_text(encoding="utf-8").split())
     assert f"{n_open} of the {len(trained)} published trained encoders can still be downloaded" in text
     assert f"{len(published)} published encoders come from that study" in text
     assert n_open == len(trained) - 2  # "one is gone, and one file is of another network than its id"

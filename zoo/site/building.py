@@ -24,7 +24,17 @@ from ..errors import MissingExtra, QueryError, StoreError
 from ..files import replace_folder
 from ..studies.running import LIBRARIES as STUDY_LIBRARIES
 from ..version import __version__
-from . import about_page, choose_page, compare_page, data_tables, dataset_pages, encoder_pages, first_page, study_pages
+from . import (
+    about_page,
+    choose_page,
+    compare_page,
+    data_tables,
+    dataset_pages,
+    encoder_pages,
+    first_page,
+    look_page,
+    study_pages,
+)
 from .contents import Contents
 from .rendering import File, Renderer
 
@@ -34,6 +44,7 @@ MAKERS: dict[str, Maker] = {
     "encoders": encoder_pages.files,
     "comparison": compare_page.files,
     "choice": choose_page.files,
+    "look": look_page.files,
     "data sets": dataset_pages.files,
     "studies": study_pages.files,
     "data": data_tables.files,

@@ -27,6 +27,7 @@ PAGES = (
     ("index.html", "Encoders"),
     ("choose.html", "Choose"),
     ("compare.html", "Compare"),
+    ("look.html", "Look"),
     ("datasets/index.html", "Data sets"),
     ("studies/index.html", "Studies"),
     ("data/index.html", "Data"),

@@ -1,0 +1,180 @@
+"""Draws the pictures of the README, from the cards, from measurements and from runs of the zoo.
+
+``python docs/pictures.py [NAME...]`` writes them to docs/pictures/; ``make docs`` does so too.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import EncoderCard, Missing
+from zoo.choosing.choosing import choose
+from zoo.site.contents import gather
+from zoo.site.expected import Standing, standings
+
+FOLDER = Path(__file__).resolve().parent / "pictures"
+INK, SOFT, FAINT = "#1b1f24", "#57606a", "#c9d0d8"
+KINDS = {  # colour and words of the ways to train
+    "text": ("#009e73", "trained with text"),
+    "images": ("#0072b2", "self-supervised, images alone"),
+    "others": ("#d55e00", "distilled, supervised"),
+}
+_MOST_ERROR = 60.0  # percent, up to which points are drawn
+
+
+def kind_of(card: EncoderCard) -> str:
+    """The way an encoder was trained, as the picture tells them apart."""
+    mode = card.objective.mode
+    if mode == "language_supervised":
+        return "text"
+    return "others" if mode in ("distillation", "supervised", "weakly_supervised") else "images"
+
+
+def error_against_size() -> Figure:
+    """Expected error on ImageNet-1K against the number of parameters, with the best for their size by name."""
+    contents = gather()
+    _, known = standings(contents)
+    cards = {name: contents.entries[name].card for name in known}
+    drawn = {name: one for name, one in known.items() if one.is_drawn and one.error <= _MOST_ERROR}
+    front = _front({name: one for name, one in drawn.items() if one.is_ranked}, cards)
+    figure, axes = _sheet(9.0, 4.7)
+    for kind, (colour, words) in KINDS.items():
+        names = [name for name in drawn if kind_of(cards[name]) == kind and name not in front]
+        axes.scatter(
+            [_size(cards[name]) * 10 ** _apart(name) for name in names],
+            [drawn[name].error for name in names],
+            s=12, c=colour, alpha=0.5, linewidths=0, label=words,
+        )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlim=(1.1e6, 9e9), ylim=(6.2, _MOST_ERROR * 1.05))
+    path = [(_size(cards[name]), drawn[name].error) for name in front]
+    axes.step(*zip(*path, strict=True), where="post", color=INK, linewidth=1.1, zorder=3)
+    _named(axes, front, cards, drawn)
+    axes.set_xticks([1e7, 1e8, 1e9], ["10M", "100M", "1G"])
+    axes.set_yticks([7, 10, 20, 30, 50], ["7", "10", "20", "30", "50 %"])
+    axes.minorticks_off()
+    axes.set_xlabel("parameters", loc="right")
+    axes.legend(loc="upper right", frameon=False, fontsize=9, handletextpad=0.1, labelcolor=SOFT)
+    small, middle = (_best_below(front, cards, drawn, most) for most in (7e6, 1e8))
+    return _titled(
+        figure,
+        f"The best encoder errs on {small:.0f} % of ImageNet with 7M parameters, on {middle:.0f} % with 100M",
+        f"Error of a linear probe on ImageNet-1K, expected or measured, of {len(drawn):,} encoders; points are "
+        "shifted a little",
+    )
+
+
+def _apart(name: str) -> float:
+    """Shift of a point to the side in powers of ten, for a hundred encoders may share a network; always the same."""
+    return 0.05 * (crc32(name.encode()) / 2**31 - 1)
+
+
+def _size(card: EncoderCard) -> float:
+    n = card.architecture.n_parameters
+    return math.nan if isinstance(n, Missing) else float(n)
+
+
+def _front(known: dict[str, Standing], cards: dict[str, EncoderCard]) -> list[str]:
+    """Encoders that no other beats in error with as few parameters, the smallest first."""
+    best: list[str] = []
+    for name in sorted(known, key=lambda name: (_size(cards[name]), known[name].error)):
+        if not best or known[name].error < known[best[-1]].error:
+            best.append(name)
+    return best
+
+
+def _best_below(front: list[str], cards: dict[str, EncoderCard], known: dict[str, Standing], most: float) -> float:
+    return min(known[name].error for name in front if _size(cards[name]) <= most)
+
+
+def _named(axes: Axes, front: list[str], cards: dict[str, EncoderCard], known: dict[str, Standing]) -> None:
+    """Names of the line below it, where they touch no other, the best first."""
+    canvas = FigureCanvasAgg(axes.get_figure(root=True))
+    canvas.draw()  # which lays out, so that extents of texts are final
+    taken = []
+    for name in reversed(front):
+        x, y = _size(cards[name]), known[name].error
+        axes.plot(x, y, "o", color=INK, markersize=4.5, zorder=4)
+        text = axes.annotate(
+            name, (x, y), (-4, -6), textcoords="offset points", ha="right", va="top", size=8.5, color=INK
+        )
+        box = text.get_window_extent(canvas.get_renderer())
+        if any(box.overlaps(other.expanded(1.03, 1.1)) for other in taken) or box.x0 < axes.bbox.x0:
+            text.remove()
+        else:
+            taken.append(box)
+
+
+def choosing() -> Figure:
+    """Encoders of the pocket, and two of today's small ones, in a race on scikit-learn's digits."""
+    names = [name for name in catalogue() if name.startswith("pocket_") and name.endswith("_shapes")]
+    choice = choose("digits", encoders=[*names, "sup_efficientnet_lite0", "sup_efficientnet_lite1"], time_s=None)
+    standings = [one for one in choice.race.standings if one.error is not None][:10]
+    figure, axes = _sheet(6.2, 3.4)
+    for place, one in enumerate(standings):
+        error = one.error
+        assert error is not None and error.ci_low is not None and error.ci_high is not None
+        colour = {"leader": "#009e73", "tie": "#0072b2"}.get(one.verdict, "#8a939d")
+        axes.plot([error.ci_low, error.ci_high], [place, place], color=colour, linewidth=5, alpha=0.35)
+        axes.plot(
+            error.value, place, "o", color=colour, markersize=6, fillstyle="full" if one.status == "probed" else "none"
+        )
+        axes.annotate(f"{error.value:.1f}", (error.ci_high, place), (5, 0), textcoords="offset points", va="center",
+                      size=8.5, color=SOFT)  # fmt: skip
+    axes.set_yticks(range(len(standings)), [one.name for one in standings])
+    axes.tick_params(axis="y", colors=INK)
+    axes.set(ylim=(len(standings) - 0.4, -0.6), xlim=(0, None), xlabel="error, percent (lower is better)")
+    axes.grid(visible=False, axis="y")
+    n = len(choice.ties)
+    ties = f"{n} other is" if n == 1 else f"{n} others are" if n else "no other is"
+    below = (
+        f"A race of {len(choice.race.standings)} encoders on {choice.data.name}; 95 % intervals, hollow: dropped early"
+    )
+    return _titled(figure, f"{choice.winner} is best; {ties} tied with it", below)
+
+
+def _sheet(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(FAINT)
+    axes.tick_params(colors=SOFT, labelsize=9, length=0)
+    axes.grid(color="#eceff2", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.xaxis.label.set(color=SOFT, size=9)
+    axes.yaxis.label.set(color=SOFT, size=9)
+    return figure, axes
+
+
+def _titled(figure: Figure, title: str, below: str) -> Figure:
+    """Title and what is shown above the picture, at its left."""
+    point = 1 / (72 * figure.get_figheight())
+    layout: Any = figure.get_layout_engine()
+    layout.set(rect=(0, 0, 1, 1 - 42 * point))
+    figure.text(0.012, 1 - 6 * point, title, ha="left", va="top", size=13, weight="bold", color=INK)
+    figure.text(0.012, 1 - 25 * point, below, ha="left", va="top", size=9.5, color=SOFT)
+    return figure
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {"error_against_size": error_against_size, "choosing": choosing}
+
+
+def main(names: list[str]) -> None:
+    """Draws these pictures, or all."""
+    FOLDER.mkdir(exist_ok=True)
+    metadata: Any = {"Software": None}
+    for name in names or PICTURES:
+        PICTURES[name]().savefig(FOLDER / f"{name}.png", dpi=150, metadata=metadata)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,81 @@
+"""``look.html``: what some encoders make of images: maps as colours, and nearest neighbours.
+
+Its pictures and their facts are in ``results/looks/`` (``scripts/look_pictures.py``): a sheet of images for each data
+set and, for each encoder, its maps one below the other, a cell of a map a pixel. The page shows parts of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..files import content_folder
+from .contents import Contents
+from .drawing import element
+from .rendering import File, Renderer, encoder_page
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+PAGE = "look.html"
+
+
+def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
+    """The page, of the encoders that the site has; its pictures are assets."""
+    folder = content_folder("results") / "looks"
+    sections = [_section(one, folder, contents, renderer) for one in json.loads((folder / "looks.json").read_bytes())]
+    yield renderer.page("look.html.jinja", PAGE, title="Look", kind="look", sections=sections)
+
+
+def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: Renderer) -> dict[str, Any]:
+    """A data set: rows of images beside their maps, and queries with the neighbours that each encoder finds."""
+    px, n_columns, labels = look["px"], look["columns"], look["labels"]
+    sheet = renderer.asset(look["file"], (folder / look["file"]).read_bytes())
+    size = (px * n_columns, px * -(-len(labels) // n_columns))
+
+    def image(number: int, more: str = "") -> Markup:
+        at = (px * (number % n_columns), px * (number // n_columns))
+        return _part(sheet, size, at, (px, px), label=labels[number] + more)
+
+    encoders = []
+    for one in look["encoders"]:
+        if entry := contents.entries.get(one["id"]):
+            strip = renderer.asset(one["file"], (folder / one["file"]).read_bytes())
+            rows, columns = one["rows"], one["columns"]
+            whole = (columns, rows * len(look["shown"]))
+            maps = [
+                _part(strip, whole, (0, rows * place), (columns, rows), label=f"map of {one['id']}: {labels[number]}")
+                for place, number in enumerate(look["shown"])
+            ]
+            encoders.append({**one, "href": encoder_page(entry), "maps": maps})
+    return {
+        **look,
+        "encoders": encoders,
+        "images": [(labels[number], image(number)) for number in look["shown"]],
+        "queries": [
+            {
+                "label": labels[query],
+                "image": image(query),
+                "found": [
+                    (
+                        one,
+                        [
+                            (image(number, f" at {apart:.2f}"), labels[number], f"{apart:.2f}", labels[number] == labels[query])
+                            for number, apart in one["neighbours"][place]
+                        ],
+                    )
+                    for one in encoders
+                ],
+            }
+            for place, query in enumerate(look["queries"])
+        ],
+    }  # fmt: skip
+
+
+def _part(file: str, size: tuple[int, int], at: tuple[int, int], part: tuple[int, int], *, label: str) -> Markup:
+    """A rectangle of a picture."""
+    drawn = element("image", {"href": file, "width": size[0], "height": size[1]})
+    box = {"class": "tile", "viewBox": f"{at[0]} {at[1]} {part[0]} {part[1]}", "role": "img", "aria-label": label}
+    return element("svg", box, drawn)
