@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -15,7 +17,7 @@ from zoo.results.facts import points
 from zoo.results.values import SETTINGS
 from zoo.site import first_page
 from zoo.site.contents import Contents, gather
-from zoo.site.drawing import Point, spread
+from zoo.site.drawing import STRIP, Point, spread
 from zoo.site.first_page import FARTHEST, FIELDS, KINDS, SIZES, kind_of
 from zoo.site.rendering import Renderer
 
@@ -123,10 +125,11 @@ def test_the_answer_is_the_best_ranked_encoder_up_to_each_size_with_its_interval
     data = data_of(some())
     ranked = [one for one in data.values() if one["ranked"]]  # by rising error
     found = iter(answers(text))
+    assert max(one["n_parameters"] for one in ranked) > 400e6
     for size in SIZES:
         fitting = [one for one in ranked if one["n_parameters"] <= size]
         if not fitting:
-            continue
+            continue  # no row
         row, best = next(found), fitting[0]
         assert row["name"] == best["id"] and row["n error"] == f"{points(best['expected'])}\N{NO-BREAK SPACE}%"
         assert row["n"] == f"{points(best['low'])}-{points(best['high'])}"
@@ -175,10 +178,13 @@ def test_points_of_about_the_same_size_lie_beside_each_other_and_alone_ones_wher
     alone = Point(id="alone", href="", x=90e6, y=20)
     found = spread([*same, alone])
     assert [one.id for one in found] == [one.id for one in [*same, alone]] and found[-1] == alone
-    shifts = [one.shift for one in found[:-1]]
-    assert len({*shifts}) == 40 and all(-1 <= one <= 1 for one in shifts) and max(shifts) - min(shifts) > 1.8
-    assert all(abs(a - b) > 0.2 for a, b in pairwise(shifts))  # neighbours in error
-    assert {one.id: one.shift for one in spread([alone, *same[::-1]])} == {one.id: one.shift for one in found}
+    moved = [math.log((one.at or 0.0) / one.x) for one in found[:-1]]
+    half = 0.02 * math.log(90e6 / 23_508_032)  # of a short axis; of a long one math.log(STRIP)
+    assert len({*moved}) == 40 and all(abs(one) <= half * (1 + 1e-9) for one in moved)
+    assert max(moved) - min(moved) > 1.8 * half and all(abs(a - b) > 0.2 * half for a, b in pairwise(moved))
+    assert {one.id: one.at for one in spread([alone, *same[::-1]])} == {one.id: one.at for one in found}
+    far = spread([*same, replace(alone, x=90e9)])
+    assert 0.9 * math.log(STRIP) < max(math.log((one.at or 0.0) / one.x) for one in far[:-1]) <= math.log(STRIP)
 
 
 def test_every_cell_has_its_value_or_the_reason_why_there_is_none() -> None:

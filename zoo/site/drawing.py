@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..optional import requires_extra
@@ -137,7 +138,7 @@ RIGHT_HALVES = (
 """What a half-filled mark leaves open of its shape."""
 Fill: TypeAlias = Literal["full", "half", "open"]
 STRIP = 1.08
-"""How far :func:`spread` moves a point on a logarithmic axis: up to this factor either way."""
+"""How far :func:`spread` moves a point, at most: by this factor either way."""
 FILLS: dict[Fill, str] = {"full": "measured here", "half": "measured by others", "open": "expected"}
 """What the fill of a mark says of its number."""
 
@@ -170,7 +171,7 @@ class Point:
     high: float | None = None
     fill: Fill = "full"
     is_beside: bool = False  # takes no part in the front
-    shift: float = 0.0  # -1 to 1: where in the strip of those of about the same x; 0 on the front
+    at: float | None = None  # x that it is drawn at beside others, unless it is on the front
 
 
 def shown(value: float, axis: Axis) -> str:
@@ -216,7 +217,12 @@ def scatter(
     ends = [end for one in points for end in (one.y, one.low, one.high) if end is not None]
     best = front_of(points, lower=y.better == "low") if front else []
     on_front = {one.id for one in best}
-    across = Scale(*_reach(x, [one.x for one in points], ROOM / 2 * bool(best)), LEFT, WIDTH - RIGHT, x.kind)
+    across = Scale(
+        *_reach(x, [at for one in points for at in (one.x, one.at or one.x)], ROOM / 2 * bool(best)),
+        LEFT,
+        WIDTH - RIGHT,
+        x.kind,
+    )
     up = Scale(*_reach(y, ends, ROOM * bool(best)), HEIGHT - BOTTOM, TOP, y.kind)
     ordered = sorted(points, key=lambda one: (one.id in on_front, FILL_ORDER[one.fill], one.x))
     marks = [_mark(one, across, up, x, y, " first" * (one.id in on_front)) for one in ordered]
@@ -250,24 +256,27 @@ def _reach(axis: Axis, values: Sequence[float], room: float = 0.0) -> tuple[floa
 
 
 def spread(points: Sequence[Point]) -> list[Point]:
-    """The points with their shifts: those within about 3 % of the same x, by rising y, lie beside each other.
+    """The points, those within about 3 % of the same x beside each other, for a logarithmic axis.
 
-    Steps of the golden ratio keep neighbours in y apart.
+    Steps of the golden ratio keep neighbours in y apart. A strip is as wide as :data:`STRIP` says, and at most 4 % of
+    the axis.
     """
     strips: dict[int, list[Point]] = {}
     for one in sorted(points, key=lambda one: (one.y, one.id)):
         strips.setdefault(round(30 * math.log(one.x)), []).append(one)
-    shifts = {
-        one.id: round((2 * place / GOLDEN) % 2 - 1, 3)
+    ends = [math.log(one.x) for one in points] or [0.0]
+    half = min(math.log(STRIP), 0.02 * (max(ends) - min(ends)))
+    places = {
+        one.id: one.x * math.exp(half * ((2 * place / GOLDEN) % 2 - 1))
         for some in strips.values()
         if len(some) > 1
         for place, one in enumerate(some)
     }
-    return [replace(one, shift=shifts.get(one.id, 0.0)) for one in points]
+    return [replace(one, at=places.get(one.id)) for one in points]
 
 
 def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis, more: str) -> Markup:
-    at_x, at_y = across(one.x if more or not one.shift else one.x * STRIP**one.shift), up(one.y)
+    at_x, at_y = across(one.x if more else one.at or one.x), up(one.y)
     told = element("title", None, f"{one.id}: {shown(one.y, y)}, {shown(one.x, x)}")
     shape = element(
         "path",
@@ -325,7 +334,10 @@ def _names(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
     A name that would come over a mark, another name or its line is left out.
     """
     marks = {one.id: (across(one.x) - 6, up(one.y) - 6, across(one.x) + 6, up(one.y) + 6) for one in best}  # boxes
-    taken: list[tuple[float, ...]] = []  # of names, and of points of their lines
+    taken: list[tuple[float, ...]] = []  # the front itself; of names, and of points of their lines
+    for one, after in pairwise(best):
+        taken.append((across(one.x), up(one.y), across(after.x), up(one.y)))
+        taken.append((across(after.x), up(one.y), across(after.x), up(after.y)))
     drawn = []
     for one in reversed(best):
         x, y = across(one.x), up(one.y)

@@ -77,9 +77,8 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         datatables=renderer.datatables,
         plot=_plot(marks, scores, dataset),
         answer=answer,
-        sizes=[*zip(map(_up_to, SIZES), (0 if math.isinf(one) else one for one in SIZES), strict=True)],
         ruler=whisker(),
-        headline=_headline(best if answer else [], len({one.group for one in marks}))
+        headline=_headline(best if answer else [], len({one.group for one in marks if not one.is_beside}))
         or f"{NAMES.get(dataset, dataset)}: measured error with all labels",
         undrawn=_undrawn(entries, known, marks),
         farthest=FARTHEST if len(marks) < len(every) else "",
@@ -119,7 +118,7 @@ def kind_of(card: EncoderCard) -> str:
 class Best:
     """The encoder with the lowest expected error among those up to a size."""
 
-    up_to: str
+    up_to: float  # parameters
     entry: Entry
     error: Standing
     within_reach: int  # others up to that size whose intervals reach its expected error
@@ -130,6 +129,7 @@ class Best:
         card, one = self.entry.card, self.error
         use = card.commercial_use
         return {
+            "up_to": "any size" if math.isinf(self.up_to) else short_number(self.up_to),
             "href": encoder_page(self.entry),
             "size": short_number(card.architecture.n_parameters),
             "error": points(one.error),
@@ -150,20 +150,18 @@ class Best:
         return whisker(self.error)
 
 
-def _up_to(size: float) -> str:
-    return "any size" if math.isinf(size) else short_number(size)
-
-
 def _answer(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Best]:
-    """The best encoder up to every size, of those that are ranked."""
+    """The best encoder of those that are ranked up to every size, but for sizes that no more of them have."""
     ranked = [(known[entry.id], entry) for entry in entries if entry.id in known and known[entry.id].is_ranked]
-    found = []
+    found: list[Best] = []
+    n_before = 0
     for size in SIZES:
         fitting = [one for one in ranked if one[1].card.architecture.n_parameters <= size]  # by rising error
-        if fitting:
+        if len(fitting) > n_before:
             error, entry = fitting[0]
             reach = sum((one.low or one.error) <= error.error for one, _ in fitting[1:])
-            found.append(Best(_up_to(size), entry, error, reach))
+            found.append(Best(size, entry, error, reach))
+        n_before = len(fitting)
     return found
 
 

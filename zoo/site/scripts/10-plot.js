@@ -32,9 +32,10 @@ Zoo.front = (points, x, y) => {
 Zoo.spread = (points, { kind, format }) => {
   const strips = new Map(), strip = ({ x }) => Math.round(kind === "log" ? 30 * Math.log(x) : 12 * x);
   for (const one of [...points].sort((a, b) => a.y - b.y || (a.id < b.id ? -1 : 1))) strips.set(strip(one), [...strips.get(strip(one)) ?? [], one]);
+  const ends = points.map(({ x }) => Math.log(x)), half = Math.min(Math.log(1.08), .02 * (Math.max(...ends) - Math.min(...ends)));
   for (const some of strips.values()) if (some.length > 1) some.forEach((one, place) => {
     const share = 4 * place / (1 + Math.sqrt(5)) % 2 - 1;
-    one.at = kind === "log" ? one.x * 1.08 ** share : format === "month" ? one.x + share * .03 : one.x;
+    one.at = kind === "log" ? one.x * Math.exp(half * share) : format === "month" ? one.x + share * .03 : one.x;
   });
 };
 /* Where a name may be below a mark of the front, the nearest first: how far down its foot is, how far aside its end. */
@@ -64,9 +65,9 @@ Zoo.plot = (figure, options) => {
     right = width - 14; floor = (width < 600 ? Math.min(width * 1.1, 420) : Math.min(width * .53, 520)) - 42;
     drawing.setAttribute("viewBox", `0 0 ${width} ${floor + 42}`);
     front = state.front ? Zoo.front(known, x, y) : [];
-    across = scaled(known.map(one => one.x), ends?.slice(0, 2), left, right, x.kind, front.length && x.better !== "high" ? .06 : 0);
+    across = scaled(known.flatMap(one => [one.x, one.at ?? one.x]), ends?.slice(0, 2), left, right, x.kind, front.length && x.better !== "high" ? .06 : 0);
     up = scaled(known.flatMap(one => [one.y, one.low ?? one.y, one.high ?? one.y]), ends?.slice(2), floor, top, y.kind, front.length ? .12 : 0);
-    drawn = known.filter(({ x, y }) => x >= across.low && x <= across.high && y >= up.low && y <= up.high).sort((a, b) => a.x - b.x || a.y - b.y);
+    drawn = known.filter(one => atX(one) >= across.low && atX(one) <= across.high && one.y >= up.low && one.y <= up.high).sort((a, b) => a.x - b.x || a.y - b.y);
     const name = ({ label, better }) => label + (better ? `, ${better}er is better` : "");
     const parts = [path("axis", `M${left},${top}V${floor}H${right}`), text(name(y), 2, 14, "start", "name"), text(name(x), right, floor + 36, "end", "name")];
     for (const [axis, scale] of [[x, across], [y, up]]) for (const value of Zoo.ticks(scale.low, scale.high, axis.kind, width < 600 ? 5 : 7)) {
@@ -98,7 +99,7 @@ Zoo.plot = (figure, options) => {
   const place = ({ x, y }) => [clamp(across(x), left, right), clamp(up(y), top, floor)], atX = one => front.includes(one) ? one.x : one.at ?? one.x;
   /* Names of the front below it, where no ranked mark is, with lines to those that stand apart; the best first, as _names() of drawing.py. */
   function namesOf(front) {
-    const side = state.x.better === "high" ? 1 : -1, taken = [], marks = new Map(front.map(one => [one, place(one)]).map(([one, [x, y]]) => [one, [x - 6, y - 6, x + 6, y + 6]])), letter = width < 600 ? 5.9 : 6.6;
+    const side = state.x.better === "high" ? 1 : -1, taken = front.slice(1).flatMap((one, n) => { const [x0, y0] = place(front[n]), [x, y] = place(one); return [[Math.min(x0, x), y0, Math.max(x0, x), y0], [x, y0, x, y]]; }), marks = new Map(front.map(one => [one, place(one)]).map(([one, [x, y]]) => [one, [x - 6, y - 6, x + 6, y + 6]])), letter = width < 600 ? 5.9 : 6.6;
     const meet = (a, b) => a[0] <= b[2] && b[0] <= a[2] && a[1] <= b[3] && b[1] <= a[3];
     return front.reverse().flatMap(one => {
       const [x, y] = place(one), others = [...front.filter(other => other !== one).map(other => marks.get(other)), ...taken];

@@ -64,7 +64,7 @@ Zoo.pages.index = () => {
     if (!table) return;
     const across = value => 6 + Math.log(clamp(value) / 5) / Math.log(12) * 148, clamp = value => Math.max(5, Math.min(60, value)), path = (name, d) => svg("path", { class: name, d });
     const rows = table.dataset.sizes.split("|").map(pair => {
-      const [words, size] = pair.split(":"), [one, ...others] = kept.filter(one => one.ranked && one.n_parameters <= (+size || Infinity)), cell = (name, ...inside) => element("td", { class: name }, ...inside);
+      const [words, size] = pair.split(":"), [one, ...others] = kept.filter(one => one.ranked && one.n_parameters <= (size === "inf" ? Infinity : size)), cell = (name, ...inside) => element("td", { class: name }, ...inside);
       if (!one) return element("tr", {}, element("th", { scope: "row" }, words), element("td", { colspan: 9, class: "missing" }, "none is ranked"));
       const group = kindNames.indexOf(one.kind) + 1, reach = others.filter(other => (other.low ?? other.expected) <= one.expected).length;
       return element("tr", {}, element("th", { scope: "row" }, words), cell("name", element("a", { href: `encoders/${one.file}.html` }, one.id)), cell("n size", Zoo.count(one.n_parameters)), cell("n error", `${one.expected.toFixed(1)}\u00a0%`), cell("n", `${one.low.toFixed(1)}-${one.high.toFixed(1)}`),
