@@ -67,9 +67,9 @@ def test_sorting_filtering_and_searching_and_the_link_that_holds_them(open_page:
     found = shown(page)
     assert "dino_vitS16" in found and set(found) < set(everything)
     assert str(len(found)) in page.locator("#count").inner_text()
-    page.locator("#filters [name=access]").select_option("open")
-    page.locator("#filters [name=measured]").check()
-    page.locator("#filters [name=max]").fill("50")
+    page.locator("#more [name=access]").select_option("open")
+    page.locator("#more [name=measured]").check()
+    page.locator("#more [name=max]").fill("50")
     kept = shown(page)
     assert kept and set(kept) < set(found) and n_marks(page) == len(kept)
 
@@ -138,7 +138,7 @@ def test_the_plot_answers_hover_brush_legend_and_keys(open_page: OpenPage) -> No
 
 def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: OpenPage) -> None:
     page = open_page(width=1300)
-    rows = page.evaluate("Zoo.encoders().filter(one => one.drawn)")
+    rows = page.evaluate("Zoo.encoders().filter(one => one.drawn && one.kind !== 'none' && one.expected <= 60)")
     fills = {"measured here": 0, "measured by others": 0, "expected": 0}
     for one in rows:
         fills[one["basis"] if one["basis"] in fills else "expected"] += 1
@@ -149,7 +149,7 @@ def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: Open
     best = page.locator("#front a").all_text_contents()
     named = page.locator("#plot .top").all_text_contents()
     assert named and {*named} <= {*best} and page.locator("#plot .marks .first").count() == len(best)
-    page.locator("#filters [name=mode]").select_option("contrastive")
+    page.locator("#more [name=mode]").select_option("contrastive")
     fewer = page.locator("#front a").all_text_contents()
     assert fewer and {*fewer} - {*best} and page.locator("#plot .marks .first").count() == len(fewer)
     page.locator("#clear").click()
@@ -159,5 +159,92 @@ def test_the_plot_tells_what_numbers_rest_on_and_names_the_front(open_page: Open
     one = next(row for row in rows if row["id"] == said.partition(",")[0])
     assert one["basis"] in said
     assert one["low"] is None or f"90 % interval {one['low']:.1f} to {one['high']:.1f}" in said
+    page.locator("#other summary").click()
     page.locator("#axes [name=score]").select_option("100%")
     assert page.locator("#plot .top").count() == 0 and not page.locator("#front").is_visible()
+
+
+def test_the_search_field_filters_everything_and_leads_to_encoders_by_keyboard(site: Site, open_page: OpenPage) -> None:
+    page = open_page()
+    everything = shown(page)
+    page.locator("#q").click()
+    page.keyboard.type("dino_vit")
+    found = shown(page)
+    assert "dino_vitS16" in found and set(found) < set(everything) and n_marks(page) <= len(found)
+    offered = page.locator("#found a").all_inner_texts()
+    begins = [one.startswith("dino_vit") for one in offered[:-1]]
+    assert begins[0] and begins == sorted(begins, reverse=True) and all("dino_vit" in one for one in offered[:-1])
+    assert str(len(found)) in offered[-1]
+    assert {row.split()[0] for row in page.locator(".best-of .name").all_inner_texts()} <= set(found)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.textContent").startswith(offered[1].split()[0])
+    page.keyboard.press("Escape")
+    assert not page.locator("#found").is_visible() and page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/encoders/*.html")
+    assert page.locator("h1").inner_text().startswith(offered[0].split()[0])
+
+    page = open_page()
+    page.locator("#q").fill("clustering")  # no name has it
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "table" and choices(page) == {"q": "clustering"}
+    page.locator("#q").fill("no such encoder")
+    assert page.locator("#found").inner_text() == "No encoder matches" and shown(page) == []
+    page.keyboard.press("Enter")  # leads nowhere, and breaks nothing
+    assert n_marks(page) == 0
+
+
+def test_the_answer_follows_licence_year_and_training_and_their_link(open_page: OpenPage) -> None:
+    page = open_page()
+    before, headline = page.locator(".best-of tbody").inner_text(), page.locator("#score").inner_text()
+    ranked = page.evaluate("Zoo.encoders().filter(one => one.ranked)")
+    wanted = {"commercial": "yes", "since": "2023", "kind": "self"}
+    for name, value in wanted.items():
+        page.locator(f"#filters [name={name}]").select_option(value)
+    right = [
+        one
+        for one in ranked
+        if one["commercial"] == "yes" and (one["released"] or "") >= "2023" and one["kind"] == "self"
+    ]
+    assert right and page.locator("#score").inner_text() != headline
+    rows = page.locator(".best-of tbody tr").all_inner_texts()
+    assert rows[-1].split("\t")[1] == right[0]["id"] and f"{right[0]['low']:.1f}-{right[0]['high']:.1f}" in rows[-1]
+    again = open_page(f"index.html#{urlsplit(page.url).fragment}")
+    assert choices(again) == wanted and again.locator(".best-of tbody tr").all_inner_texts() == rows
+    again.locator("#more [name=max]").fill("1")
+    assert {row.split("\t")[1] for row in again.locator(".best-of tbody tr").all_inner_texts()} == {"none is ranked"}
+    again.locator("#clear").click()
+    assert again.locator(".best-of tbody").inner_text() == before and again.locator("#score").inner_text() == headline
+    written = open_page(javascript=False)  # what Python wrote
+    assert (
+        written.locator(".best-of tbody").inner_text() == before and written.locator("#score").inner_text() == headline
+    )
+
+
+_OVERLAPS = """() => {
+  const boxes = [...document.querySelectorAll("#plot .top")].map(one => [one.textContent, one.getBBox()]);
+  const axis = document.querySelector("#plot .axis").getBBox();
+  const meet = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+  return boxes.flatMap(([name, box], place) => [
+    ...boxes.slice(place + 1).filter(([, other]) => meet(box, other)).map(([other]) => `${name} over ${other}`),
+    ...box.x < axis.x || box.x + box.width > axis.x + axis.width ? [`${name} beyond the plot`] : []]);
+}"""
+
+
+def test_names_of_the_front_never_overlap_whatever_is_shown(open_page: OpenPage) -> None:
+    for width in (1300, 800, 390):
+        page = open_page(width=width)
+        for asked in ("", "kind=self", "kind=text", "since=2023", "x=gflops", "q=dino", "max=100"):
+            page.evaluate("asked => { location.hash = asked; }", asked)
+            page.evaluate("new Promise(done => setTimeout(done, 50))")
+            assert page.evaluate(_OVERLAPS) == [], (width, asked)
+
+
+def test_links_of_earlier_sites_still_leave_out_the_modes_that_they_name(open_page: OpenPage) -> None:
+    page = open_page()
+    everything = n_marks(page)
+    drawn = "one => one.drawn && one.kind !== 'none' && one.expected <= 60"
+    n_out = page.evaluate(f"Zoo.encoders().filter({drawn}).filter(one => one.mode === 'clustering').length")
+    old = open_page("index.html#off=clustering")
+    assert 0 < n_out < everything and n_marks(old) == everything - n_out

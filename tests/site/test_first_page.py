@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import html5lib
@@ -14,7 +17,8 @@ from zoo.results.facts import points
 from zoo.results.values import SETTINGS
 from zoo.site import first_page
 from zoo.site.contents import Contents, gather
-from zoo.site.first_page import FIELDS
+from zoo.site.drawing import STRIP, Point, spread
+from zoo.site.first_page import FARTHEST, FIELDS, KINDS, SIZES, kind_of
 from zoo.site.rendering import Renderer
 
 WRONG = "deepcluster_rn50_bs512_ep200_mmselfsup"
@@ -31,7 +35,7 @@ def table(contents: Contents) -> tuple[str, list[dict[str, str]]]:
     """The page, and its table as texts by the names of columns."""
     [page] = first_page.files(contents, Renderer(contents))
     document = html5lib.parse(page.content, namespaceHTMLElements=False)
-    [found] = document.iter("table")
+    [found] = [one for one in document.iter("table") if one.get("class") == "encoders"]
     names = [head.get("data-name") for head in found.find("thead/tr")]
     rows = [["".join(cell.itertext()) for cell in row] for row in found.findall("tbody/tr")]
     return page.content.decode(), [dict(zip(names, row, strict=True)) for row in rows]
@@ -84,7 +88,10 @@ def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> 
     [drawing] = [one for one in document.findall(".//{*}svg") if one.get("role") == "img"]
     marks = {one[0].text.partition(":")[0]: one.get("class") for one in drawing.findall(".//{*}path") if len(one)}
     data = data_of(some())
-    assert marks.keys() == {name for name, one in data.items() if one["drawn"]}
+    drawn = {name for name, one in data.items() if one["drawn"]}
+    far = {name for name in drawn if data[name]["kind"] == "none" or data[name]["expected"] > FARTHEST}
+    assert marks.keys() == drawn - far and far == {"init_rn50", "mae_vitb16_ep100_lightly"}
+    assert "1 untrained" in text and "1 with an expected error above 60 %" in text  # what is not drawn is said
     kinds = {"measured here": "f", "measured by others": "half", "reported": "hollow", "kin": "hollow"}
     bases = {name: data[name]["basis"] for name in marks}
     assert {*bases.values()} >= {"measured here", "measured by others"}
@@ -97,6 +104,87 @@ def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> 
     named = [one.text for one in drawing.findall(".//{*}text") if one.get("class") == "top"]
     assert named and {*named} <= {*best} and best[-1] in named
     assert {name for name, kind in marks.items() if "first" in kind} == {*best}
+    groups = [*KINDS]
+    assert all(
+        kind.split()[0 if kind[0] == "f" else 1][1:] == str(groups.index(data[name]["kind"]) + 1)
+        for name, kind in marks.items()
+    )
+
+
+def answers(text: str) -> list[dict[str, str]]:
+    """The rows of the answer as texts by their classes, with the size they are for as "up to"."""
+    document = html5lib.parse(text, namespaceHTMLElements=False)
+    rows = document.findall(".//table[@class='best-of']/tbody/tr")
+    return [
+        {"up to": row[0].text} | {cell.get("class", ""): "".join(cell.itertext()) for cell in row[1:]} for row in rows
+    ]
+
+
+def test_the_answer_is_the_best_ranked_encoder_up_to_each_size_with_its_interval_and_its_rivals() -> None:
+    text, _ = table(some())
+    data = data_of(some())
+    ranked = [one for one in data.values() if one["ranked"]]  # by rising error
+    found = iter(answers(text))
+    assert max(one["n_parameters"] for one in ranked) > 400e6
+    for size in SIZES:
+        fitting = [one for one in ranked if one["n_parameters"] <= size]
+        if not fitting:
+            continue  # no row
+        row, best = next(found), fitting[0]
+        assert row["name"] == best["id"] and row["n error"] == f"{points(best['expected'])}\N{NO-BREAK SPACE}%"
+        assert row["n"] == f"{points(best['low'])}-{points(best['high'])}"
+        assert row["kind"] == KINDS[best["kind"]] and row["n year"] == best["released"]
+        assert row["n reach"] == str(sum(one["low"] <= best["expected"] for one in fitting[1:]))
+    assert next(found, None) is None
+    assert "Not ranked: encoders that saw ImageNet's labels" in text
+
+
+def test_a_site_without_ranked_encoders_has_no_answer_but_a_plot_and_a_table() -> None:
+    for only in (("init_*",), ("pocket_simclr_rn*",), ("sup_rn50",)):
+        text, rows = table(gather(only=only))
+        assert answers(text) == [] and rows and "<h1>SSL Zoo</h1>" in text, only
+        assert text.count("<title>SSL Zoo</title>") == 1 and 'class="marks"' in text, only
+
+
+def test_the_headline_says_from_which_size_on_one_kind_leads_if_one_does() -> None:
+    def headline(*kinds: str) -> str:
+        found = [
+            Point(id=kind, href="", x=(5.46 + place) * 1e6, y=30.04 - place, group=[*KINDS].index(kind) + 1)
+            for place, kind in enumerate(kinds)
+        ]
+        return first_page._headline(found, len({*kinds, "self"})).replace("\N{NO-BREAK SPACE}", " ")
+
+    falls = "the lowest expected error falls from 29 % there to 27 % at 8.5 million"
+    assert headline("self", "text", "text", "text") == (
+        f"Encoders trained with text lead from 6.5 million parameters on: {falls}"
+    )
+    assert headline("text", "text", "text").startswith("Encoders trained with text lead at every size: ")
+    for mixed in (("self", "text", "self", "text"), ("self", "self", "self")):  # nobody leads, or nobody else is there
+        assert headline(*mixed).startswith("The lowest expected error falls from 30 % at 5.5 million parameters to 2")
+    assert headline("text") == "The lowest expected error is 30 %, with 5.5 million parameters" and headline() == ""
+
+
+def test_what_a_network_learnt_from() -> None:
+    def kind(name: str) -> str:
+        return kind_of(gather(only=(name,)).entries[name].card)
+
+    assert {kind(name) for name in ("dino_vitS16", "dinov2_vitS14", "mae_vitB16", "aim_1B14_dfn2b")} == {"self"}
+    assert {kind(name) for name in ("clip_vitB16", "pe_core_vitB16_224", "aimv2_vit3B14_448")} == {"text"}
+    assert {kind(name) for name in ("sup_rn50", "eupe_vitT16")} == {"labels"} and kind("init_rn50") == "none"
+
+
+def test_points_of_about_the_same_size_lie_beside_each_other_and_alone_ones_where_they_are() -> None:
+    same = [Point(id=f"{n}", href="", x=23_508_032 + n, y=20 + n / 10) for n in range(40)]
+    alone = Point(id="alone", href="", x=90e6, y=20)
+    found = spread([*same, alone])
+    assert [one.id for one in found] == [one.id for one in [*same, alone]] and found[-1] == alone
+    moved = [math.log((one.at or 0.0) / one.x) for one in found[:-1]]
+    half = 0.02 * math.log(90e6 / 23_508_032)  # of a short axis; of a long one math.log(STRIP)
+    assert len({*moved}) == 40 and all(abs(one) <= half * (1 + 1e-9) for one in moved)
+    assert max(moved) - min(moved) > 1.8 * half and all(abs(a - b) > 0.2 * half for a, b in pairwise(moved))
+    assert {one.id: one.at for one in spread([alone, *same[::-1]])} == {one.id: one.at for one in found}
+    far = spread([*same, replace(alone, x=90e9)])
+    assert 0.9 * math.log(STRIP) < max(math.log((one.at or 0.0) / one.x) for one in far[:-1]) <= math.log(STRIP)
 
 
 def test_every_cell_has_its_value_or_the_reason_why_there_is_none() -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..optional import requires_extra
@@ -136,6 +137,8 @@ RIGHT_HALVES = (
 )
 """What a half-filled mark leaves open of its shape."""
 Fill: TypeAlias = Literal["full", "half", "open"]
+STRIP = 1.08
+"""How far :func:`spread` moves a point, at most: by this factor either way."""
 FILLS: dict[Fill, str] = {"full": "measured here", "half": "measured by others", "open": "expected"}
 """What the fill of a mark says of its number."""
 
@@ -168,6 +171,7 @@ class Point:
     high: float | None = None
     fill: Fill = "full"
     is_beside: bool = False  # takes no part in the front
+    at: float | None = None  # x that it is drawn at beside others, unless it is on the front
 
 
 def shown(value: float, axis: Axis) -> str:
@@ -210,14 +214,19 @@ def scatter(
     by_fill : bool
         Adds a legend of fills.
     """
-    across = Scale(*_reach(x, [one.x for one in points]), LEFT, WIDTH - RIGHT, x.kind)
     ends = [end for one in points for end in (one.y, one.low, one.high) if end is not None]
-    up = Scale(*_reach(y, ends), HEIGHT - BOTTOM, TOP, y.kind)
     best = front_of(points, lower=y.better == "low") if front else []
     on_front = {one.id for one in best}
+    across = Scale(
+        *_reach(x, [at for one in points for at in (one.x, one.at or one.x)], ROOM / 2 * bool(best)),
+        LEFT,
+        WIDTH - RIGHT,
+        x.kind,
+    )
+    up = Scale(*_reach(y, ends, ROOM * bool(best)), HEIGHT - BOTTOM, TOP, y.kind)
     ordered = sorted(points, key=lambda one: (one.id in on_front, FILL_ORDER[one.fill], one.x))
     marks = [_mark(one, across, up, x, y, " first" * (one.id in on_front)) for one in ordered]
-    line = [_front(best, across, up), *_names(best, across, up)] if best else []
+    line = [_front(best, across, up), _names(best, across, up)] if best else []
     drawing = element(
         "svg",
         {"viewBox": f"0 0 {WIDTH:g} {HEIGHT:g}", "role": "img", "aria-label": f"{title}. {description}"},
@@ -230,23 +239,44 @@ def scatter(
     names = [element("li", None, swatch(group), groups[group - 1]) for group in used]
     fills = [element("li", None, swatch(1, fill), words) for fill, words in FILLS.items()] if by_fill else []
     legends = [element("ul", {"class": f"legend{kind}"}, *of) for kind, of in (("", names), (" fills", fills)) if of]
-    return element("figure", {"class": "plot"}, drawing, *legends)
+    return element("figure", {"class": "plot"}, *legends, drawing)
 
 
 CROWD = 300  # marks, from which on they are smaller
+GOLDEN = (1 + math.sqrt(5)) / 2
+ROOM = 0.12  # share of the axis that is left below the front for its names; half as much on its left
 FILL_ORDER = {"open": 0, "half": 1, "full": 2}  # what is drawn over what
 
 
-def _reach(axis: Axis, values: Sequence[float]) -> tuple[float, float]:
-    """Ends of an axis: values with a margin, on a logarithmic axis a factor."""
-    if axis.kind == "log":
-        low, high = extent(map(math.log, values))
-        return math.exp(low), math.exp(high)
-    return extent(values)
+def _reach(axis: Axis, values: Sequence[float], room: float = 0.0) -> tuple[float, float]:
+    """Ends of an axis: values with a margin, a factor on a logarithmic axis, and a share of ``room`` at the low end."""
+    low, high = extent(map(math.log, values) if axis.kind == "log" else values)
+    low -= room * (high - low)
+    return (math.exp(low), math.exp(high)) if axis.kind == "log" else (low, high)
+
+
+def spread(points: Sequence[Point]) -> list[Point]:
+    """The points, those within about 3 % of the same x beside each other, for a logarithmic axis.
+
+    Steps of the golden ratio keep neighbours in y apart. A strip is as wide as :data:`STRIP` says, and at most 4 % of
+    the axis.
+    """
+    strips: dict[int, list[Point]] = {}
+    for one in sorted(points, key=lambda one: (one.y, one.id)):
+        strips.setdefault(round(30 * math.log(one.x)), []).append(one)
+    ends = [math.log(one.x) for one in points] or [0.0]
+    half = min(math.log(STRIP), 0.02 * (max(ends) - min(ends)))
+    places = {
+        one.id: one.x * math.exp(half * ((2 * place / GOLDEN) % 2 - 1))
+        for some in strips.values()
+        if len(some) > 1
+        for place, one in enumerate(some)
+    }
+    return [replace(one, at=places.get(one.id)) for one in points]
 
 
 def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis, more: str) -> Markup:
-    at_x, at_y = across(one.x), up(one.y)
+    at_x, at_y = across(one.x if more else one.at or one.x), up(one.y)
     told = element("title", None, f"{one.id}: {shown(one.y, y)}, {shown(one.x, x)}")
     shape = element(
         "path",
@@ -298,21 +328,45 @@ def _front(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
     return element("path", {"class": "front", "d": f"M{across(best[0].x):.1f},{up(best[0].y):.1f}{steps}"})
 
 
-def _names(best: Sequence[Point], across: Scale, up: Scale) -> list[Markup]:
-    """Names of the front where they hide no other, on the side where no ranked mark is; the best first."""
-    taken = [(across(one.x) - 7, across(one.x) + 7, up(one.y) + 4) for one in best]  # ends and feet of marks and names
+def _names(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
+    """Names of the front below it, where no ranked mark is, with lines to those that stand apart; the best first.
+
+    A name that would come over a mark, another name or its line is left out.
+    """
+    marks = {one.id: (across(one.x) - 6, up(one.y) - 6, across(one.x) + 6, up(one.y) + 6) for one in best}  # boxes
+    taken: list[tuple[float, ...]] = []  # the front itself; of names, and of points of their lines
+    for one, after in pairwise(best):
+        taken.append((across(one.x), up(one.y), across(after.x), up(one.y)))
+        taken.append((across(after.x), up(one.y), across(after.x), up(after.y)))
     drawn = []
     for one in reversed(best):
-        right, at_y = across(one.x) - 9, up(one.y)
-        left = right - 6.6 * len(one.id)
-        for foot in (at_y + 13, at_y + 4, at_y + 21):
-            room = all(right < start or end < left or abs(foot - other) > 12 for start, end, other in taken)
-            if left < LEFT or foot > HEIGHT - BOTTOM - 2 or not room:
+        x, y = across(one.x), up(one.y)
+        others = [box for name, box in marks.items() if name != one.id] + taken
+        for down, aside in NAME_PLACES:
+            right, foot, is_apart = x - aside, y + down, (down, aside) not in BESIDE
+            box = right - 6.6 * len(one.id), foot - 11, right, foot + 3
+            line = [(right + (x - right) * part / 16, foot - 4 + (y + 8 - foot) * part / 16) for part in range(16)]
+            boxes = [box, *((at_x - 2, at_y - 2, at_x + 2, at_y + 2) for at_x, at_y in line[: 16 * is_apart])]
+            if box[0] < LEFT + 2 or box[3] > HEIGHT - BOTTOM - 1 or any(_meet(a, b) for a in boxes for b in others):
                 continue
-            taken.append((left, right, foot))
+            taken += boxes
             drawn.append(element("text", {"class": "top", "x": right, "y": foot, "text-anchor": "end"}, one.id))
+            if is_apart:
+                leader = f"M{right + 2:.1f},{foot - 4:.1f}L{x - 4:.1f},{y + 5:.1f}"
+                drawn.append(element("path", {"class": "leader", "d": leader}))
             break
-    return drawn
+    return element("g", {"class": "names"}, *drawn)
+
+
+BESIDE = ((4, 9), (14, 9))  # places from which a name needs no line to its mark
+NAME_PLACES = sorted(
+    ((down, aside) for down in (4, 14, *range(24, 96, 12)) for aside in (9, 22, 40, 64)), key=lambda at: math.hypot(*at)
+)
+"""Where a name may be: its foot so far below the mark, its end so far to the left of it; the nearest first."""
+
+
+def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
 
 
 def mark_class(group: int, fill: Fill = "full") -> str:

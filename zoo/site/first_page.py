@@ -1,19 +1,24 @@
-"""The first page: a plot of expected error against size, the table of all encoders, and their data for scripts."""
+"""The first page: the best encoder for its size, a plot of error against size, the table of all, data for scripts."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..cards.schema import Missing, fact_text
+from ..cards.schema import EncoderCard, Missing, fact_text
 from ..results.facts import DOUBTFUL, FACTS, REPORTED, points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS
-from .contents import OTHER, Contents, Entry, coloured_modes
-from .drawing import FILLS, Axis, Point, front_of, scatter
+from .contents import Contents, Entry
+from .drawing import FILLS, Axis, Point, Scale, element, front_of, scatter, spread, swatch
 from .expected import FILL_OF, Standing, standings
 from .rendering import File, Renderer, encoder_page
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 LABELS = {
     "100%": "all labels", "30-shot": "30 labels a class", "1%": "1 % of the labels", "5-shot": "5 labels a class",
@@ -39,12 +44,30 @@ COLUMNS = (
 """Name in the address, and heading."""
 
 
+KINDS = {"self": "self-supervised", "text": "with text", "labels": "supervised or distilled", "none": "untrained"}
+"""What a network learnt from, a colour and a shape each: its name in data and addresses, and words."""
+_LEADING = {
+    "self": "Self-supervised encoders", "text": "Encoders trained with text",
+    "labels": "Supervised and distilled encoders",
+}  # fmt: skip
+_OF_LABELS = ("supervised", "weakly_supervised", "distillation")
+_MIXED = {"tinyclip": "text", "mae_wsp": "labels"}  # objectives whose mode does not say it
+SIZES = (10e6, 30e6, 100e6, 400e6, math.inf)
+"""Parameters up to which a best encoder is named."""
+SINCE = ("2023", "2024", "2025")
+FARTHEST = 60.0
+"""Percent; of a higher expected error is nothing drawn: one that is of little use to anybody would halve the plot."""
+
+
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The page, and with it the assets that it names."""
     dataset, known = standings(contents)
     entries = in_order(contents, known)
-    groups = coloured_modes(contents)
     scores = _scores(entries, dataset, known)
+    every = _marks(entries, known)
+    marks = [one for one in every if not _is_far(contents.entries[one.id], known[one.id], scores)] or every
+    answer = _answer(entries, known) if scores[_EXPECTED] else []
+    best = front_of(marks, lower=True)
     yield renderer.page(
         "index.html.jinja",
         "index.html",
@@ -52,12 +75,15 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         kind="index",
         scripts=(renderer.data("encoders.js", "ENCODERS", encoder_data(entries, dataset, known)),),
         datatables=renderer.datatables,
-        plot=_plot(entries, groups, scores, dataset, known),
-        front=[
-            (one.id, one.href, short_number(one.x), points(one.y))
-            for one in front_of(_marks(entries, groups, known), lower=True)
-        ],
-        groups=[*groups, OTHER],
+        plot=_plot(marks, scores, dataset),
+        answer=answer,
+        ruler=whisker(),
+        headline=_headline(best if answer else [], len({one.group for one in marks if not one.is_beside}))
+        or f"{NAMES.get(dataset, dataset)}: measured error with all labels",
+        undrawn=_undrawn(entries, known, marks),
+        farthest=FARTHEST if len(marks) < len(every) else "",
+        front=[(one.id, one.href, short_number(one.x), points(one.y)) for one in best],
+        kinds=KINDS,
         fills=[*FILLS.values()],
         columns=COLUMNS,
         dataset=NAMES.get(dataset, dataset),
@@ -74,46 +100,180 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     )
 
 
+def kind_of(card: EncoderCard) -> str:
+    """What a network learnt from, one of :data:`KINDS`: texts beside its images, labels or another network, neither.
+
+    It is the card's kind of objective, whatever networks made the targets of a self-supervised one.
+    """
+    objective = card.objective
+    has_captions = objective.name == "aim" and objective.version == 2  # AIMv2 continues images and their texts
+    if card.is_untrained:
+        return "none"
+    if objective.name in _MIXED:
+        return _MIXED[objective.name]
+    return "text" if card.saw_texts or has_captions else "labels" if objective.mode in _OF_LABELS else "self"
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The encoder with the lowest expected error among those up to a size."""
+
+    up_to: float  # parameters
+    entry: Entry
+    error: Standing
+    within_reach: int  # others up to that size whose intervals reach its expected error
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """Texts of the answer."""
+        card, one = self.entry.card, self.error
+        use = card.commercial_use
+        return {
+            "up_to": "any size" if math.isinf(self.up_to) else short_number(self.up_to),
+            "href": encoder_page(self.entry),
+            "size": short_number(card.architecture.n_parameters),
+            "error": points(one.error),
+            "interval": interval_text(one.low or 0.0, one.high or 0.0),
+            "kind": KINDS[kind_of(card)],
+            "use": "unknown" if isinstance(use, Missing) else _COMMERCIAL[use],
+            "released": fact_text(card.released),
+        }
+
+    @property
+    def mark(self) -> Markup:
+        """Colour and shape of what it learnt from."""
+        return swatch([*KINDS].index(kind_of(self.entry.card)) + 1)
+
+    @property
+    def drawing(self) -> Markup:
+        """Its error and its interval on the scale of :func:`whisker`."""
+        return whisker(self.error)
+
+
+def _answer(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Best]:
+    """The best encoder of those that are ranked up to every size, but for sizes that no more of them have."""
+    ranked = [(known[entry.id], entry) for entry in entries if entry.id in known and known[entry.id].is_ranked]
+    found: list[Best] = []
+    n_before = 0
+    for size in SIZES:
+        fitting = [one for one in ranked if one[1].card.architecture.n_parameters <= size]  # by rising error
+        if len(fitting) > n_before:
+            error, entry = fitting[0]
+            reach = sum((one.low or one.error) <= error.error for one, _ in fitting[1:])
+            found.append(Best(size, entry, error, reach))
+        n_before = len(fitting)
+    return found
+
+
+def whisker(one: Standing | None = None) -> Markup:
+    """An error with its interval on a logarithmic scale from 5 to 60 %, or the scale itself."""
+    across = Scale(5.0, 60.0, 6.0, 154.0, "log")
+    grid = [element("path", {"class": "grid", "d": f"M{across(value):.1f},0V20"}) for value in (5.0, 10.0, 20.0, 50.0)]
+    if one is None:
+        ticks = [
+            element("text", {"x": across(value), "y": 14, "text-anchor": "middle"}, f"{value:g}")
+            for value in (5.0, 10.0, 20.0, 50.0)
+        ]
+        return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *ticks)
+    low, high = (min(max(end, 5.0), 60.0) for end in (one.low or one.error, one.high or one.error))
+    drawn = [
+        element("path", {"class": "interval", "d": f"M{across(low):.1f},10H{across(high):.1f}"}),
+        element("circle", {"cx": across(min(max(one.error, 5.0), 60.0)), "cy": 10, "r": 4}),
+    ]
+    return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *grid, *drawn)
+
+
+def _headline(best: Sequence[Point], kinds: int) -> str:
+    """What the plot says in a sentence: from which size on the front has encoders of one kind alone, where that is most
+    of it and there are several kinds, and how far the lowest expected error falls."""
+    if not best:
+        return ""
+    first = next((n for n in range(len(best)) if len({one.group for one in best[n:]}) == 1), 0)
+    is_led = kinds > 1 and len(best) - first > max(len(best) / 2, 1)
+    start, end = best[first if is_led else 0], best[-1]
+    low, high = (f"{one.y:.2g}\N{NO-BREAK SPACE}%" for one in (end, start))
+    small, large = in_millions(start.x), in_millions(end.x)
+    if start is end:
+        return f"The lowest expected error is {low}, with {large} parameters"
+    if is_led:
+        leading, where = _LEADING[[*KINDS][end.group - 1]], f"from {small} parameters on" if first else "at every size"
+        at = "there" if first else f"at {small} parameters"
+        return f"{leading} lead {where}: the lowest expected error falls from {high} {at} to {low} at {large}"
+    return f"The lowest expected error falls from {high} at {small} parameters to {low} at {large}"
+
+
+def in_millions(count: float) -> str:
+    """A number of parameters in two digits.
+
+    >>> in_millions(6_042_240), in_millions(2_723_017_728), in_millions(415_006_704)
+    ('6\xa0million', '2.7\xa0billion', '420\xa0million')
+    """
+    size, word = (1e9, "billion") if count >= 0.995e9 else (1e6, "million")
+    return f"{float(f'{count / size:.2g}'):g}\N{NO-BREAK SPACE}{word}"
+
+
+def _is_far(entry: Entry, one: Standing, scores: Offered) -> bool:
+    """Whether a point would only stretch the plot of expected errors."""
+    return bool(scores[_EXPECTED]) and (entry.card.is_untrained or one.error > FARTHEST)
+
+
+def _undrawn(entries: Sequence[Entry], known: Mapping[str, Standing], marks: Sequence[Point]) -> str:
+    """How many of all encoders the plot leaves out and why, as a sentence; "" if it has all."""
+    drawn = {one.id for one in marks}
+    why: Counter[str] = Counter()
+    for entry in entries:
+        if entry.id not in drawn:
+            one = known.get(entry.id)
+            if one is None:
+                why["of which no error is known"] += 1
+            elif not one.is_drawn:
+                why["that were trained with ImageNet's labels and not measured here"] += 1
+            else:
+                why["untrained" if entry.card.is_untrained else f"with an expected error above {FARTHEST:g} %"] += 1
+    parts = [f"{n:,} {words}" for words, n in why.most_common()]
+    return f"Not drawn: {', '.join(parts)}." if parts else ""
+
+
 def in_words(name: str) -> str:
     """A value of a card as words: ``language_supervised`` without the line."""
     return name.replace("_", " ")
 
 
-def _plot(
-    entries: Sequence[Entry], groups: list[str], scores: Offered, dataset: str, known: Mapping[str, Standing]
-) -> object:
+def _plot(marks: Sequence[Point], scores: Offered, dataset: str) -> object:
     """What the page shows before anybody chooses: expected error, or that measured on the data set, against size."""
-    if not known:
+    if not marks:
         return ""
     is_expected = bool(scores[_EXPECTED])
     words = f"{NAMES.get(dataset, dataset)}: {'expected' if is_expected else 'measured'} error with all labels"
     return scatter(
-        _marks(entries, groups, known),
+        marks,
         Axis("parameters", "log", "count"),
         Axis("expected error, %" if is_expected else "error, %", "log", "percent", "low"),
         title=f"{words} against the number of parameters",
         description="The table below has the same numbers.",
-        groups=[in_words(one) for one in [*groups, OTHER]],
+        groups=[*KINDS.values()],
         front=is_expected,
         by_fill=is_expected,
     )
 
 
-def _marks(entries: Sequence[Entry], groups: list[str], known: Mapping[str, Standing]) -> list[Point]:
-    """Error against parameters of those that are drawn."""
-    return [
-        Point(
-            id=entry.id,
-            href=encoder_page(entry),
-            x=float(entry.card.architecture.n_parameters),
-            y=one.error,
-            group=groups.index(entry.mode) + 1 if entry.mode in groups else len(groups) + 1,
-            fill=FILL_OF[one.basis],
-            is_beside=not one.is_ranked,
-        )
-        for entry in entries
-        if (one := known.get(entry.id)) and one.is_drawn
-    ]
+def _marks(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Point]:
+    """Error against parameters of those that may be drawn."""
+    return spread(
+        [
+            Point(
+                id=entry.id,
+                href=encoder_page(entry),
+                x=float(entry.card.architecture.n_parameters),
+                y=one.error,
+                group=[*KINDS].index(kind_of(entry.card)) + 1,
+                fill=FILL_OF[one.basis],
+                is_beside=not one.is_ranked,
+            )
+            for entry in entries
+            if (one := known.get(entry.id)) and one.is_drawn
+        ]
+    )
 
 
 def _scores(entries: list[Entry], dataset: str, known: Mapping[str, Standing]) -> Offered:
@@ -148,11 +308,20 @@ def _choices(entries: list[Entry]) -> Offered:
     for name, column in columns.items():
         values = [FACTS[column].of(entry.subject) for entry in entries]
         found[name].update(str(value) for value in values if not isinstance(value, Missing))
-    words = {"commercial": {"yes": "allowed", "no": "not allowed"}}
+    words = {
+        "kind": KINDS,
+        "commercial": {
+            "yes": "commercial use allowed", "no": "commercial use not allowed", "conditions": "under conditions",
+            "unknown": "not known",
+        },
+    }  # fmt: skip
+    found["kind"] = Counter(kind_of(entry.card) for entry in entries)
+    released = [str(entry.card.released) for entry in entries if not isinstance(entry.card.released, Missing)]
+    since = [(year, f"since {year}", sum(one >= year for one in released)) for year in SINCE]
     return {
         name: [(value, words.get(name, {}).get(value, in_words(value)), n) for value, n in counts.most_common()]
         for name, counts in found.items()
-    }
+    } | {"since": since}
 
 
 def _cells(entry: Entry, known: Standing | None) -> list[Cell]:
@@ -219,18 +388,19 @@ COMPONENTS = (
     "approximation", "usability", "approximation_plus_usability", "probe_generalization", "encoder_generalization",
 )  # fmt: skip
 FIELDS = (
-    "id", "file", "expected", "low", "high", "basis", "ranked", "drawn", "note", *_OF_CARD,
+    "id", "file", "kind", "expected", "low", "high", "basis", "ranked", "drawn", "note", *_OF_CARD,
     *(setting.name for setting in SETTINGS), *COMPONENTS, "approximation_assumed", "reported", "mine", "wrong",
     "elsewhere",
 )  # fmt: skip
 """What a row has, in order.
 
-``expected`` is the error of :func:`~zoo.site.expected.standings`, with its interval from ``low`` to ``high`` and the
-``basis`` that it rests on; ``ranked`` encoders may be on the front. Facts of the card and errors in percent are null
-where they have no value; errors and components also where an erratum excludes them. ``reported`` has by the short name
-of a protocol the accuracy as it is printed, with ``*`` behind it, or ``*!`` if it is doubtful. ``elsewhere`` has by
-data set the error with all its labels. Measured errors and components are those on the main data set. ``mine`` is true
-of a card of the user's, ``wrong`` where an erratum excludes measurements.
+``kind`` is what it learnt from, of :data:`KINDS`. ``expected`` is the error of :func:`~zoo.site.expected.standings`,
+with its interval from ``low`` to ``high`` and the ``basis`` that it rests on; ``ranked`` encoders may be on the front.
+Facts of the card and errors in percent are null where they have no value; errors and components also where an erratum
+excludes them. ``reported`` has by the short name of a protocol the accuracy as it is printed, with ``*`` behind it, or
+``*!`` if it is doubtful. ``elsewhere`` has by data set the error with all its labels. Measured errors and components
+are those on the main data set. ``mine`` is true of a card of the user's, ``wrong`` where an erratum excludes
+measurements.
 """
 
 
@@ -262,6 +432,7 @@ def _data_row(entry: Entry, dataset: str, known: Standing | None) -> list[Any]:
     return [
         entry.id,
         entry.file,
+        kind_of(entry.card),
         *_known_data(known),
         *(_plain(FACTS[column].of(subject)) for column in _OF_CARD.values()),
         *(entry.error(setting.name, dataset) for setting in SETTINGS),

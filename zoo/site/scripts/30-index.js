@@ -1,54 +1,106 @@
-/* --- the first page: filters that act on plot and table, what the axes show, a selection to compare --- */
+/* --- the first page: filters that act on answer, plot and table, what the axes show, a selection to compare --- */
 Zoo.encoders = () => ENCODERS.rows.map(row => Object.fromEntries(ENCODERS.fields.map((name, place) => [name, row[place]])));
 Zoo.pages.index = () => {
-  const [filters, axes, count, bar, note, front] = ["filters", "axes", "count", "comparison", "score-note", "front"].map(id => document.getElementById(id));
+  const [filters, more, axes, count, bar, note, front, found, headline, subtitle, other] = ["filters", "more", "axes", "count", "comparison", "score-note", "front", "found", "score", "drawn", "other"].map(id => document.getElementById(id));
   const figure = document.querySelector(".plot"), body = document.querySelector(".encoders tbody"), most = 6;
-  const all = Zoo.encoders(), byId = new Map(all.map(one => [one.id, one])), words = text => text.replaceAll("_", " ");
-  const modes = figure.parentNode.dataset.groups.split("|"), measured = ["100%", "30-shot", "1%", "5-shot", "3-shot"], isOther = name => name.startsWith("on ");
-  const kinds = [...axes.score.options].map(one => one.value).filter(name => name !== "expected" && !measured.includes(name) && !isOther(name)), equal = ["mode", "family", "commercial", "access"];
-  const defaults = { score: axes.score.value, x: axes.x.value }, notes = { expected: note.textContent, ...note.dataset };
-  const fills = Object.fromEntries(figure.parentNode.dataset.fills.split("|").map((words, place) => [["full", "half", "open"][place], words]));
+  const all = Zoo.encoders(), byId = new Map(all.map(one => [one.id, one]));
+  const { dataset } = figure.parentNode, kinds = new Map(dataset.kinds.split("|").map(pair => pair.split(":"))), kindNames = [...kinds.keys()], measured = ["100%", "30-shot", "1%", "5-shot", "3-shot"], isOther = name => name.startsWith("on ");
+  const printed = [...axes.score.options].map(one => one.value).filter(name => name !== "expected" && !measured.includes(name) && !isOther(name)), equal = ["mode", "family", "commercial", "access", "kind"];
+  const defaults = { score: axes.score.value, x: axes.x.value }, notes = { expected: note.textContent, ...note.dataset }, told0 = [headline.textContent, subtitle.textContent];
+  const fills = Object.fromEntries(dataset.fills.split("|").map((words, place) => [["full", "half", "open"][place], words]));
   const fillOf = one => ({ "measured here": "full", "these images": "full", "measured by others": "half" })[one.basis] ?? "open";
   const xs = { parameters: ["n_parameters", "count", "log"], dim: ["dim", "count", "log"], gflops: ["gflops", "number", "log"], released: ["released", "month", "linear"] };
-  const textOf = one => one.text ??= [one.id, one.mode, one.method, one.card_family, one.network, one.licence, one.domain, ...one.image_sets ?? []].join(" ").toLowerCase();
+  const textOf = one => one.text ??= [one.id, one.mode, one.method, one.card_family, one.network, one.licence, one.domain, kinds.get(one.kind), ...one.image_sets ?? []].join(" ").toLowerCase();
   const list = text => text ? text.split(",") : [];
   let choices = {}, chosen = [], kept = all, plot;
 
-  const told = one => `${one.low == null ? "" : `90 % interval ${one.low.toFixed(1)} to ${one.high.toFixed(1)}; `}rests on: ${[one.basis, one.note].filter(Boolean).join(", ")}`;
+  const told = one => `${one.low == null ? "" : `90 % interval ${one.low.toFixed(1)} to ${one.high.toFixed(1)}; `}rests on: ${[one.basis, one.note].filter(Boolean).join(", ")}`, uses = { yes: "any use", no: "not commercial", conditions: "under conditions", unknown: "unknown" };
   const save = () => Zoo.state.write({ ...choices, e: chosen.join() }, defaults);
   function draw() {
     const { score, x } = axes, [field, format, kind] = xs[x.value] ?? xs.parameters, isMeasured = measured.includes(score.value) || isOther(score.value), isMonth = format === "month", isExpected = score.value === "expected";
-    const points = [], labelOf = control => (control.selectedOptions[0]?.textContent ?? "").replace(/ \([\d,]+\)$/, "");
-    for (const one of kept) {
-      const printed = one.reported[score.value], y = isExpected ? one.drawn && one.expected : isOther(score.value) ? one.elsewhere[score.value.slice(3)] : isMeasured ? one[score.value] : printed && parseFloat(printed), at = isMonth && one[field] ? +one[field].slice(0, 4) + (one[field].slice(5) - 1) / 12 : one[field];
-      if (y && at) points.push({ id: one.id, label: one.id, href: `encoders/${one.file}.html`, x: at, y, group: modes.indexOf(one.mode) + 1 || modes.length, fill: isExpected ? fillOf(one) : one.mine ? "open" : "full", beside: !one.ranked, note: [isExpected ? told(one) : !isMeasured && `printed: ${printed}`, one.mine && "yours"].filter(Boolean).join("; ") });
+    const points = [], labelOf = control => (control.selectedOptions[0]?.textContent ?? "").replace(/ \([\d,]+\)$/, ""), hidden = list(choices.off);
+    for (const one of all) {
+      const text = one.reported[score.value], at = isMonth && one[field] ? +one[field].slice(0, 4) + (one[field].slice(5) - 1) / 12 : one[field];
+      const y = isExpected ? one.drawn && one.expected : isOther(score.value) ? one.elsewhere[score.value.slice(3)] : isMeasured ? one[score.value] : text && parseFloat(text), isFar = dataset.farthest && (one.kind === "none" || isExpected && y > dataset.farthest);
+      if (!y || !at || isFar || hidden.includes(one.mode)) continue; // links of earlier sites name modes
+      const what = [one.licence && `licence: ${one.licence.replace("LicenseRef-", "")}, ${uses[one.commercial]}`, one.released && `released ${one.released}`];
+      points.push({ id: one.id, label: one.id, href: `encoders/${one.file}.html`, x: at, y, group: kindNames.indexOf(one.kind) + 1, fill: isExpected ? fillOf(one) : one.mine ? "open" : "full", beside: !one.ranked, range: isExpected && one.low != null && [one.low, one.high], note: [isExpected ? told(one) : !isMeasured && `printed: ${text}`, ...what, one.mine && "yours"] });
     }
+    Zoo.spread(points, { kind, format });
+    const here = new Set(kept), shown = points.filter(one => here.has(byId.get(one.id)));
     const zoom = list(choices.zoom).map(Number);
     note.textContent = notes[isExpected ? "expected" : isMeasured ? "measured" : "reported"];
     const changes = {
-      points, x: { label: labelOf(x), kind, format }, groups: modes.map(words), selected: chosen,
+      points: shown, x: { label: labelOf(x), kind, format }, groups: [...kinds.values()], selected: chosen,
       y: { label: `${labelOf(score)}, %`, kind: isMeasured || isExpected ? "log" : "linear", format: "percent", better: isMeasured || isExpected ? "low" : "high" },
       front: isExpected && !isMonth, fills: isExpected ? fills : {},
-      off: list(choices.off).map(mode => modes.indexOf(mode) + 1), zoom: zoom.length === 4 && zoom.every(isFinite) ? zoom : null,
-      onChange({ off, zoom }) { changes.off = off; nameBest(); choices.off = off.map(group => modes[group - 1]).join(); choices.zoom = zoom ? zoom.join() : ""; save(); },
+      off: hidden.map(name => kindNames.indexOf(name) + 1).filter(Boolean), zoom: zoom.length === 4 && zoom.every(isFinite) ? zoom : null,
+      onChange({ off, zoom }) { changes.off = off; nameBest(); choices.off = off.map(group => kindNames[group - 1]).join(); choices.zoom = zoom ? zoom.join() : ""; save(); },
     };
     const nameBest = () => {
-      const best = changes.front ? Zoo.front(points.filter(one => !changes.off.includes(one.group)), changes.x, changes.y) : [], [counted, names] = front.querySelectorAll("span");
+      const best = changes.front ? Zoo.front(shown.filter(one => !changes.off.includes(one.group)), changes.x, changes.y) : [], [counted, names] = front.querySelectorAll("span");
       front.hidden = !best.length;
       counted.textContent = best.length;
       names.replaceChildren(...best.flatMap((one, place) => [place ? ", " : "", Zoo.element("a", { href: one.href }, one.id), ` (${Zoo.shown(one.x, changes.x)}, ${Zoo.shown(one.y, changes.y)} %)`]));
+      const isWhole = shown.length === points.length && !hidden.length && [score, x].every(control => control.value === defaults[control.name]), unit = changes.x.label.split(" ")[0];
+      const said = one => `${Zoo.shown(one.y, changes.y)} % at ${Zoo.shown(one.x, changes.x)}`, falls = best.length > 1 ? `The lowest expected error falls from ${said(best[0])} ${unit} to ${said(best.at(-1))}` : best.length ? `The lowest expected error is ${said(best[0])} ${unit}` : `${changes.y.label} against ${changes.x.label}`;
+      [headline.textContent, subtitle.textContent] = isWhole ? told0 : [falls[0].toUpperCase() + falls.slice(1), `${shown.length.toLocaleString("en")} of ${points.length.toLocaleString("en")} encoders: ${labelOf(score)}, against ${changes.x.label}`];
     };
     nameBest();
     if (plot) plot.update(changes); else plot = Zoo.plot(figure, changes);
   }
   function filter() {
     const asked = (choices.q ?? "").toLowerCase().split(/\s+/), max = choices.max ? choices.max * 1e6 : Infinity;
-    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.measured || measured.some(name => one[name] !== null)) && asked.every(word => !word || textOf(one).includes(word));
+    const keep = one => equal.every(name => !choices[name] || one[name] === choices[name]) && one.n_parameters <= max && (!choices.since || one.released >= choices.since) && (!choices.measured || measured.some(name => one[name] !== null)) && asked.every(word => !word || textOf(one).includes(word));
     const here = all.map(keep);
     kept = all.filter((_, place) => here[place]);
     count.textContent = `${table.filter(place => here[place]).toLocaleString("en")} of ${all.length.toLocaleString("en")} encoders`;
+    answer();
     draw();
   }
+  /* The best encoder up to every size among those that are kept. */
+  function answer() {
+    const table = document.querySelector(".best-of"), { element } = Zoo, svg = (name, attributes, ...inside) => element(`svg:${name}`, attributes, ...inside);
+    if (!table) return;
+    const across = value => 6 + Math.log(clamp(value) / 5) / Math.log(12) * 148, clamp = value => Math.max(5, Math.min(60, value)), path = (name, d) => svg("path", { class: name, d });
+    const rows = table.dataset.sizes.split("|").map(pair => {
+      const [words, size] = pair.split(":"), [one, ...others] = kept.filter(one => one.ranked && one.n_parameters <= (size === "inf" ? Infinity : size)), cell = (name, ...inside) => element("td", { class: name }, ...inside);
+      if (!one) return element("tr", {}, element("th", { scope: "row" }, words), element("td", { colspan: 9, class: "missing" }, "none is ranked"));
+      const group = kindNames.indexOf(one.kind) + 1, reach = others.filter(other => (other.low ?? other.expected) <= one.expected).length;
+      return element("tr", {}, element("th", { scope: "row" }, words), cell("name", element("a", { href: `encoders/${one.file}.html` }, one.id)), cell("n size", Zoo.count(one.n_parameters)), cell("n error", `${one.expected.toFixed(1)}\u00a0%`), cell("n", `${one.low.toFixed(1)}-${one.high.toFixed(1)}`),
+        cell("drawn", svg("svg", { class: "whisker", viewBox: "0 0 160 20", "aria-hidden": "true" }, [5, 10, 20, 50].map(value => path("grid", `M${across(value)},0V20`)), path("interval", `M${across(one.low)},10H${across(one.high)}`), svg("circle", { cx: across(one.expected), cy: 10, r: 4 }))),
+        cell("kind", svg("svg", { class: "swatch", viewBox: "0 0 16 16", "aria-hidden": "true" }, path(`f${group}`, `M8,8${Zoo.marks[group - 1]}`)), kinds.get(one.kind)), cell("", uses[one.commercial] ?? "unknown"), cell("n year", one.released ?? "not published"), cell("n reach", reach.toLocaleString("en")));
+    });
+    table.tBodies[0].replaceChildren(...rows);
+  }
+  /* What is offered below the search field: encoders by name, those that begin with what was typed first, and all in the table. */
+  function suggest() {
+    const asked = filters.q.value.trim().toLowerCase(), parts = asked.split(/\s+/), isFocused = filters.contains(document.activeElement);
+    const named = asked ? kept.filter(one => parts.every(part => one.id.toLowerCase().includes(part))) : [], first = named.filter(one => one.id.toLowerCase().startsWith(parts[0]));
+    const link = (href, ...inside) => Zoo.element("li", {}, Zoo.element("a", { href }, ...inside)), faint = text => Zoo.element("span", {}, text);
+    const offered = [...new Set([...first.filter(one => one.id.toLowerCase() === asked), ...first, ...named])].slice(0, 7).map(one => link(`encoders/${one.file}.html`, one.id, faint([one.expected == null ? "" : `${one.expected.toFixed(1)} %`, Zoo.count(one.n_parameters)].filter(Boolean).join(", "))));
+    found.hidden = !asked || !isFocused;
+    found.replaceChildren(...offered, kept.length ? link("#encoders", kept.length === 1 ? "Show it in the table" : `Show all ${kept.length.toLocaleString("en")} in the table`) : Zoo.element("li", {}, "No encoder matches"));
+    found.lastChild.firstChild.onclick = toTable;
+  }
+  const toTable = event => {
+    event.preventDefault(); // the address holds the choices
+    found.hidden = true;
+    const heading = document.getElementById("encoders");
+    heading.scrollIntoView();
+    document.getElementById("table").focus({ preventScroll: true });
+  };
+  const finder = found.parentNode;
+  finder.onkeydown = event => {
+    const stops = [filters.q, ...found.querySelectorAll("a")], at = stops.indexOf(document.activeElement), step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape" && !found.hidden) { event.preventDefault(); filters.q.focus(); found.hidden = true; }
+    if (event.key === "Enter" && event.target === filters.q) { event.preventDefault(); suggest(); (found.querySelector("a") ?? filters.q).click(); }
+    if (!step || found.hidden && step < 0) return;
+    event.preventDefault();
+    if (found.hidden) suggest();
+    stops[at + step]?.focus();
+  };
+  finder.onfocusout = event => { if (!finder.contains(event.relatedTarget)) found.hidden = true; };
   const controls = () => [...filters.elements, ...axes.elements].filter(control => control.name);
   function show(next) {
     choices = { ...next };
@@ -58,6 +110,7 @@ Zoo.pages.index = () => {
       if (control.type === "checkbox") control.checked = !!value; else control.value = value;
       if (control.selectedIndex < 0) { control.value = defaults[control.name] ?? ""; delete choices[control.name]; } // a choice that is no more
     }
+    other.open = controls().some(control => control.form === axes && control.value !== defaults[control.name]) || other.open;
     choose(list(next.e).filter(id => byId.has(id)));
     filter();
   }
@@ -78,26 +131,27 @@ Zoo.pages.index = () => {
     order: Zoo.state.read().order, before: addBoxes,
     onOrder(order) { choices.order = order; save(); },
     values(place, name) {
-      const one = all[place], kind = kinds.findIndex(kind => one.reported[kind]);
-      return { ...one, encoder: one.id.toLowerCase(), training: one.method ?? one.mode, parameters: one.n_parameters, error: one.expected, interval: one.low, basis: one.basis && fillOf(one) + one.basis, reported: kind < 0 ? null : kind * 1000 - parseFloat(one.reported[kinds[kind]]) }[name];
+      const one = all[place], kind = printed.findIndex(kind => one.reported[kind]);
+      return { ...one, encoder: one.id.toLowerCase(), training: one.method ?? one.mode, parameters: one.n_parameters, error: one.expected, interval: one.low, basis: one.basis && fillOf(one) + one.basis, reported: kind < 0 ? null : kind * 1000 - parseFloat(one.reported[printed[kind]]) }[name];
     },
   });
-  for (const form of [filters, axes]) {
-    form.onsubmit = event => event.preventDefault();
-    form.oninput = () => {
-      for (const control of controls()) choices[control.name] = control.type === "checkbox" ? control.checked ? "1" : "" : control.value;
-      if (form === axes) choices.zoom = "";
-      save();
-      if (form === axes) draw(); else filter();
-    };
+  function changed(form) {
+    for (const control of controls()) choices[control.name] = control.type === "checkbox" ? control.checked ? "1" : "" : control.value;
+    if (form === axes) choices.zoom = "";
+    save();
+    if (form === axes) draw(); else filter();
   }
+  filters.onsubmit = axes.onsubmit = event => event.preventDefault();
+  filters.oninput = event => { changed(filters); if (event.target === filters.q) suggest(); };
+  more.oninput = () => changed(filters); // its controls are of the same form
+  axes.oninput = () => changed(axes);
   body.onchange = event => { choose(event.target.checked ? [...chosen, event.target.value] : chosen.filter(id => id !== event.target.value)); save(); draw(); };
   bar.querySelector("button").onclick = () => { choose([]); save(); draw(); };
-  document.getElementById("clear").onclick = () => { filters.reset(); filters.oninput(); };
+  document.getElementById("clear").onclick = () => { filters.reset(); choices.off = ""; changed(filters); };
   document.getElementById("download").onclick = () => {
     const fields = ENCODERS.fields.filter(name => !["file", "ranked", "drawn", "reported", "elsewhere"].includes(name)), others = [...axes.score.options].map(one => one.value).filter(isOther), cell = value => Array.isArray(value) ? value.join("; ") : value;
-    const heads = [...fields, ...others.map(name => `error_${name.replace(" ", "_")}`), ...kinds.map(kind => `reported_${kind}`)];
-    Zoo.download("encoders.csv", Zoo.csv([heads, ...table.shown().map(place => [...fields.map(name => cell(all[place][name])), ...others.map(name => all[place].elsewhere[name.slice(3)]), ...kinds.map(kind => all[place].reported[kind])])]));
+    const heads = [...fields, ...others.map(name => `error_${name.replace(" ", "_")}`), ...printed.map(kind => `reported_${kind}`)];
+    Zoo.download("encoders.csv", Zoo.csv([heads, ...table.shown().map(place => [...fields.map(name => cell(all[place][name])), ...others.map(name => all[place].elsewhere[name.slice(3)]), ...printed.map(kind => all[place].reported[kind])])]));
   };
   Zoo.state.watch(next => { show(next); table.order(next.order ?? ""); });
   show(Zoo.state.read());
