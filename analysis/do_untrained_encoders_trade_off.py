@@ -22,7 +22,7 @@ from zoo.analysis.correlations import correlations
 from zoo.analysis.table import StudyTable, study_table
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, new_figure
 from zoo.results.rows import errata
-from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
+from zoo.studies.findings import Answer, Claims, Findings, Rows, Table, in_a_sentence, stated
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import risk_label, unsigned
 
@@ -51,6 +51,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     )
     return Findings(
         claims=claims.judged(related, degenerate),
+        answer=in_a_sentence(lambda: _answer(*related["all"])),
         estimates=[*related["all"], *related["sound"], *total],
         tables=[_relations([*related["all"], *related["sound"], *total]), _values(frame, mine)],
         figures=[
@@ -74,6 +75,13 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             ),
         ],
         notes=[*_series_note(series), *_arithmetic_note(sound, total[0])],
+    )
+
+
+def _answer(r: Estimate, tau: Estimate) -> str:
+    return (
+        f"{'Yes' if _negative(r) and _negative(tau) else 'Not beyond chance'}: over {r.n} untrained encoders "
+        f"usability and probe generalization correlate by {stated(r)}, which is partly arithmetic near chance."
     )
 
 

@@ -23,7 +23,7 @@ from zoo.analysis.correlations import HIGH, correlations, is_high, leave_one_out
 from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, Figure, legend_below, letter, new_figure
-from zoo.studies.findings import Answer, Claims, Findings, Rows, Table
+from zoo.studies.findings import Answer, Claims, Findings, Rows, Table, in_a_sentence, stated
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import unsigned
 
@@ -46,6 +46,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *(claim for name, words in COMPONENTS.items() for claim in of_an_order.judged(both, name, component=words)),
             *of_sizes.judged(both),
         ],
+        answer=in_a_sentence(lambda: _answer(*(r for r, _ in related.values()))),
         estimates=[*(one for pair in related.values() for one in pair), *differences],
         tables=[_values(both), _relations(both, related, differences)],
         figures=[
@@ -66,6 +67,14 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             "the other that of a probe which has seen the validation images it is tested on.",
             f"{len(both)} encoders, chosen by the authors, can show a strong relation but cannot rule out a weak one.",
         ],
+    )
+
+
+def _answer(probe: Estimate, encoder: Estimate) -> str:
+    matters = [r.outcome for r in (probe, encoder) if not is_high(r, sign=1)]
+    return (
+        f"{'For ' + ' and '.join(matters) if matters else 'No'}: over {probe.n} encoders both orders correlate by "
+        f"{stated(encoder)} in encoder generalization, and by {stated(probe)} in probe generalization."
     )
 
 

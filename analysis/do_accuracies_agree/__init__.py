@@ -30,7 +30,20 @@ from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, Figure, letter, new_figure
 from zoo.results.rows import errata
-from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, Findings, Rows, Table, number_claim
+from zoo.studies.findings import (
+    NOT_AVAILABLE,
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    Rows,
+    Table,
+    excludes_zero,
+    in_a_sentence,
+    number_claim,
+    stated,
+    valued,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import read_printed, unsigned
 
@@ -49,6 +62,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     known = [one for one in (*comparisons.values(), without) if one is not None]
     return Findings(
         claims=claims_of(Found(table, comparisons, without, ours)),
+        answer=in_a_sentence(lambda: _answer(comparisons["full-shot"])),
         estimates=[
             *(estimate for one in known for estimate in _estimates(one)),
             *(
@@ -66,6 +80,17 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             for setting, pairs in differences.items()
         ],
         notes=_notes(comparisons, [encoder for encoder in wrong if encoder in differences["full-shot"]]),
+    )
+
+
+def _answer(full: PairedComparison | None) -> str:
+    if full is None:
+        raise QueryError(MISSING)
+    is_above = valued(full.mean) < 0  # published minus ours
+    return (
+        f"{'Not quite' if excludes_zero(full.mean) else 'Within chance'}: with all labels our accuracies are on "
+        f"average {stated(full.mean, 1, unit='points', is_turned=is_above)} {'above' if is_above else 'below'} the "
+        f"published ones, over {full.n} encoders."
     )
 
 

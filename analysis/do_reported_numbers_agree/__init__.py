@@ -41,7 +41,18 @@ from zoo.evaluation.drawing import (
     scatter_groups,
 )
 from zoo.results.reported_values import PROTOCOLS, ReportedNumber
-from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, Table, excludes_zero
+from zoo.studies.findings import (
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    Rows,
+    Table,
+    excludes_zero,
+    in_a_sentence,
+    stated,
+    valued,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, unsigned
 
@@ -87,6 +98,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     figures += [protocols_figure(drawn, sources)] if drawn else []
     return Findings(
         claims=claims_of(found),
+        answer=in_a_sentence(lambda: _answer(found)),
         estimates=[*(one for some in estimates.values() for one in some), *order, *within.values()],
         tables=[
             kinds_table("Reported minus measured accuracy", [*measured.values()], estimates, what="kind of number"),
@@ -98,6 +110,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         figures=figures,
         rows=_rows(table, measured, protocols, sources),
         notes=_notes(measured, protocols, numbers),
+    )
+
+
+def _answer(found: Found) -> str:
+    mean, tau, (nearest, *_) = found.one("linear", MEAN), found.one("linear", TAU), found.order
+    is_below = valued(mean) < 0
+    return (
+        f"Reported linear accuracies are {stated(mean, 1, unit='points', is_turned=is_below)} "
+        f"{'below' if is_below else 'above'} measured ones (n {mean.n}); both orders have tau {valued(tau):.2f}, and "
+        f"of pairs within half a point {100 * valued(nearest):.0f} % are right."
     )
 
 

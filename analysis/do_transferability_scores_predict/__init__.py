@@ -28,7 +28,7 @@ from zoo.analysis.correlations import HIGH, Floats, order, resamples
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
-from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, Table, excludes_zero
+from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, Table, excludes_zero, in_a_sentence, valued
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval
 
@@ -63,8 +63,10 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     """Scores against errors of probes; the table of encoders has no part in it."""
     measured = measurements()
     quality = quality_of(measured, seed=options.seed)
+    found = found_in(measured, quality)
     return Findings(
-        claims=claims_of(found_in(measured, quality)),
+        claims=claims_of(found),
+        answer=in_a_sentence(lambda: _answer(found)),
         estimates=list(quality.estimates()),
         tables=[
             *(quality_table(quality, what, target) for target in (SAME, MOST) for what in (REGRET, ORDER)),
@@ -78,6 +80,21 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             for data, labels in measured.cells
         ],
         notes=_notes(measured),
+    )
+
+
+def _answer(found: Found) -> str:
+    cheap = [name for name in found.kind(LABELLED) if found.taken(name) <= COMPARABLE * found.taken(REFERENCE)]
+    if not cheap:
+        raise QueryError("No score of labels takes as little time as ridge regression; nothing is compared.")
+    lost = {name: valued(found.quality.pooled(REGRET, name)) for name in (*cheap, REFERENCE, CHANCE)}
+    best = min(cheap, key=lambda name: lost[name])
+    apart = found.quality.against(REGRET, best)
+    is_better = excludes_zero(apart) and valued(apart) < 0
+    return (
+        f"{'Yes' if is_better else 'No'}: picked by the best score ({SCORES[best].label}) an encoder is "
+        f"{lost[best]:.1f} points behind the best one, by ridge regression on the same labels {lost[REFERENCE]:.1f}, "
+        f"at random {lost[CHANCE]:.0f} ({found.quality.n_encoders} encoders)."
     )
 
 

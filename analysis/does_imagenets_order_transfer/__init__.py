@@ -24,7 +24,19 @@ from pathlib import Path
 from zoo.analysis.correlations import HIGH
 from zoo.analysis.table import StudyTable
 from zoo.results.evidence import datasets
-from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, Table, excludes_zero, number_claim
+from zoo.studies.findings import (
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    Rows,
+    Table,
+    excludes_zero,
+    in_a_sentence,
+    number_claim,
+    stated,
+    valued,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import cross_table, interval, read_printed, unsigned
 
@@ -50,11 +62,22 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         rows.append(Rows(part=part, used=n, left_out=numbers.left_out | left_out))
     return Findings(
         claims=_claims(found),
+        answer=in_a_sentence(lambda: _answer(found)),
         estimates=[*estimates, *apart.by_set.values(), *apart.by_group.values()],
         tables=_tables(found),
         figures=[orders_figure(numbers, found.orders), losses_figure(found.losses), differences_figure(apart)],
         rows=rows,
         notes=_notes(found),
+    )
+
+
+def _answer(found: Found) -> str:
+    *taus, mean = found.orders[ALL]
+    low, *_, high = sorted(taus, key=valued)
+    return (
+        f"{'Yes' if valued(low) >= HIGH else 'In part'}: over {mean.n} encoders Kendall's tau with ImageNet's order "
+        f"is {stated(mean)} on average of {len(taus)} other data sets, from {valued(high):.2f} ({high.term}) to "
+        f"{valued(low):.2f} ({low.term})."
     )
 
 

@@ -24,12 +24,24 @@ from itertools import combinations, pairwise, product
 
 import pandas as pd
 
-from zoo.analysis.columns import ERRORS, Estimate
+from zoo.analysis.columns import ERRORS, OUTCOMES, Estimate
 from zoo.analysis.correlations import beyond_selection, correlation_change, pareto_front, rank_correlations
 from zoo.analysis.groups import PARTS, best_fraction_of_each, risks_of_best
 from zoo.analysis.table import StudyTable, require_encoders
 from zoo.errors import QueryError
-from zoo.studies.findings import Answer, Claim, Claims, Findings, agrees_with, beside, excludes_zero, one_of, some_of
+from zoo.studies.findings import (
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    agrees_with,
+    beside,
+    excludes_zero,
+    in_a_sentence,
+    one_of,
+    some_of,
+    valued,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import accuracy_label, doubts, rows_used, with_interval
 
@@ -81,6 +93,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     front = pareto_front(table.frame, FULL, THREE)
     return Findings(
         claims=claims_of(Found(table, best, estimates)),
+        answer=in_a_sentence(lambda: _answer(table, estimates)),
         estimates=[
             *accuracy_estimates(table),
             *(one for several in estimates.values() for one in several),
@@ -133,6 +146,19 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *doubts([*table.frame.index[table.frame.index.isin([row.encoder for row in FEATURES])], *best.index]),
             *dict.fromkeys(missing),
         ],
+    )
+
+
+def _answer(table: StudyTable, estimates: Mapping[str, Sequence[Estimate]]) -> str:
+    best = [str(table.frame[setting].idxmin()) for setting in (FULL, THREE)]
+    tau = some_of(estimates["full-shot and 3-shot"], "both errors")[0]
+    tells = [
+        max((one_of(estimates["ranks"], part, setting) for part in PARTS), key=valued) for setting in (FULL, THREE)
+    ]
+    names = list(dict.fromkeys(OUTCOMES[one.term].label.lower() for one in tells))
+    return (
+        f"{best[0]} with all labels, {best[1]} with three a class; both orders have tau {valued(tau):.2f} (n "
+        f"{tau.n}), and {' and '.join(names)} tells them best (tau {valued(tells[0]):.2f} and {valued(tells[1]):.2f})."
     )
 
 

@@ -72,8 +72,11 @@ from zoo.studies.findings import (
     Findings,
     Rows,
     Table,
+    in_a_sentence,
     number_claim,
+    stated,
     statement_claim,
+    valued,
 )
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import read_printed
@@ -110,6 +113,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *table9_claims(comparable, scores, older, n_repeats=N_REPEATS),
             *of_the_lead.judged(scores),
         ],
+        answer=in_a_sentence(lambda: _answer(law)),
         estimates=[
             *(one for name, fitted in laws.items() for one in _named(name, fitted)),
             *pooled,
@@ -138,6 +142,14 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *([_older_rows(older)] if older else []),
         ],
         notes=_notes(rows, laws, pooled, scores, either_sign),
+    )
+
+
+def _answer(law: ScalingLaw) -> str:
+    return (
+        f"It falls as a power of labels with one exponent, {stated(law.alpha, 3)}, which with each encoder's "
+        f"components explains {100 * valued(law.r2):.0f} % of the variance of {law.n_rows} errors ({law.n_encoders} "
+        "encoders)."
     )
 
 

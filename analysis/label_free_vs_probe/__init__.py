@@ -54,7 +54,18 @@ from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
 from zoo.results.printed import PAPERS, PrintedNumber, clid_checkpoints, published_label_free
 from zoo.results.values import Row
-from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Claims, Findings, excludes_zero, number_claim
+from zoo.studies.findings import (
+    NOT_AVAILABLE,
+    WIDEST,
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    excludes_zero,
+    in_a_sentence,
+    number_claim,
+    stated,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import unsigned
 
@@ -100,6 +111,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     correlations = [one for statistic in statistics for one in published_label_free(statistic=statistic)]
     return Findings(
         claims=_claims(found, measured, joint, grids),
+        answer=in_a_sentence(lambda: _answer(found.get(published.name))),
         estimates=[
             *(one for own in found.values() for one in own.estimates()),
             *(one for own in joint.values() for one in own),
@@ -125,6 +137,17 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *measured.refused.values(),
             *(f"{one.name}: {sentence}" for one in measured.populations for sentence in one.unanswered),
         ],
+    )
+
+
+def _answer(found: Predictions | None) -> str:
+    over_all = None if found is None else found.correlation(RANK, "Kendall")
+    within = None if found is None else found.within_of(RANK)
+    if over_all is None or within is None:
+        raise QueryError("Too few published encoders of the table have an effective dimensionality; add some.")
+    return (
+        f"The best studied, effective dimensionality, orders {over_all.n} published encoders as their accuracy by "
+        f"Kendall's tau {stated(over_all)}; those of one objective by {stated(within)}."
     )
 
 

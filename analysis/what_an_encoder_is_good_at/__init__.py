@@ -27,7 +27,7 @@ from zoo.analysis.table import StudyTable
 from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import FULL_WIDTH, MODE_COLOURS, SMALLEST, Figure, new_figure
-from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, Findings, Rows, Table, number_claim
+from zoo.studies.findings import NOT_AVAILABLE, TOO_FEW, Answer, Claim, Claims, Findings, Rows, Table, number_claim
 from zoo.studies.running import StudyOptions
 
 OPTIONS = ("encoders",)
@@ -46,6 +46,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     average = average_radar(profiles)
     return Findings(
         claims=claims_of(Found(table, profiles)),
+        answer=_answer(Found(table, profiles).parts),
         estimates=[*_averages(profiles), *(one for encoder in chosen for one in profiles.estimates(encoder))],
         tables=[
             _places("Encoders of the radar", profiles, chosen),
@@ -72,6 +73,15 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *_unknown_notes(profiles, chosen),
             *_twin_notes(table, profiles, complete),
         ],
+    )
+
+
+def _answer(parts: pd.DataFrame) -> str:
+    if not len(parts):
+        return TOO_FEW
+    return (
+        f"Each at something else: {int((parts >= 1).all(axis=1).sum()) or 'none'} of {len(parts)} encoders is best in "
+        f"all four components of the error, and for {undominated(parts)} no other is as good in all four."
     )
 
 

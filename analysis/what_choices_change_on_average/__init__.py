@@ -30,7 +30,18 @@ from zoo.analysis.columns import COMPONENTS, OUTCOMES, STUDY_COLUMNS, TREE_OUTCO
 from zoo.analysis.linear import LinearEffect, adjusted, global_linear_effect
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError, UnknownName
-from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, Findings, number_claim, undone_by_hc3
+from zoo.studies.findings import (
+    NOT_AVAILABLE,
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    in_a_sentence,
+    number_claim,
+    stated,
+    undone_by_hc3,
+    valued,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, per, probability, read_printed
 
@@ -94,6 +105,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     tests = [found.test for found in effects.values() if found.test is not None]
     return Findings(
         claims=claims_of(Found(table, effect)),
+        answer=in_a_sentence(lambda: _answer(effect)),
         estimates=[
             *estimates,
             *tests,
@@ -115,6 +127,19 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             *_sizes_of_projectors(table),
             *unanswered_notes(unanswered),
         ],
+    )
+
+
+def _answer(effect: Effect) -> str:
+    vit, mlp = effect("family", "probe_gen").estimate("family[vit]"), effect(PROJECTOR, "usability").estimate(MLP)
+
+    def how(one: Estimate, risk: str) -> str:
+        is_less = valued(one) < 0
+        return f"{stated(one, 1, unit='points', is_turned=is_less)} {'less' if is_less else 'more'} {risk} error"
+
+    return (
+        f"Others held equal, ViTs have {how(vit, 'probe generalization')} than ResNets; an MLP projector goes with "
+        f"{how(mlp, 'usability')} than none."
     )
 
 

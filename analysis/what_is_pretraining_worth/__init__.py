@@ -44,7 +44,7 @@ from zoo.errors import QueryError
 from zoo.evaluation.bootstrap import Drawn
 from zoo.evaluation.curves.figures import curves_figure
 from zoo.evaluation.drawing import Figure
-from zoo.studies.findings import Answer, Claims, Findings
+from zoo.studies.findings import Answer, Claims, Findings, in_a_sentence
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval
 
@@ -93,6 +93,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     main = main_panels(panels)
     return Findings(
         claims=claims.judged(main),
+        answer=in_a_sentence(lambda: _answer(main)),
         estimates=[one for panel in panels for one in (*improvement_estimates(panel), *gain_estimates(panel))],
         tables=[
             *tables.improvement_tables(panels),
@@ -102,6 +103,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         figures=[one for panel in panels for one in _figures(panel)],
         rows=tables.rows_of(every),
         notes=[*([] if panels else [NO_CURVES]), *NOTES, *(one for panel in every for one in _notes_of(panel))],
+    )
+
+
+def _answer(panels: Panels) -> str:
+    contrastive = contrastive_of(panels)
+    wins, n = wins_of(contrastive), len({curve.encoder for _, curve in contrastive})
+    return (
+        f"{'Much' if 2 * wins.clearly_better > wins.n else 'Little beyond chance'}: {n} contrastive encoders beat "
+        f"scratch in {wins.better} of {wins.n} tasks and numbers of labels, beyond chance in {wins.clearly_better}; "
+        f"they are worse beyond chance in {wins.clearly_worse}."
     )
 
 

@@ -17,6 +17,7 @@ Command: zoo study what_one_choice_changes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,7 +31,17 @@ from zoo.analysis.controlled import CORE_COLUMNS, VARIED_TOGETHER, ControlledEff
 from zoo.analysis.linear import adjusted
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.findings import NOT_AVAILABLE, Answer, Claim, Claims, Findings, number_claim, undone_by_hc3
+from zoo.studies.findings import (
+    NOT_AVAILABLE,
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    in_a_sentence,
+    number_claim,
+    undone_by_hc3,
+    valued,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import probability, read_printed
 
@@ -82,6 +93,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     pairs = _repeated(as_printed)
     return Findings(
         claims=claims_of(Found(table, effect, as_printed, estimates)),
+        answer=in_a_sentence(lambda: _answer(effect)),
         estimates=[
             *estimates,
             *_against_linear(effect),
@@ -96,6 +108,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         figures=controlled_figures(table),
         rows=rows_used(effects),
         notes=[*NOTES, *_lonely(effect), _surviving(estimates), *_unanswered(unanswered)],
+    )
+
+
+def _answer(effect: Effect) -> str:
+    usability, probe, mlp = effect("z_dim", "usability"), effect("z_dim", "probe_gen"), effect(PROJECTOR, "usability")
+    first, second = (math.log(2) * valued(one.estimate()) for one in (usability, probe))
+    return (
+        f"All else equal, twice the dimensions change usability error by {first:+.1f} points ({usability.n_encoders} "
+        f"encoders), probe generalization error by {second:+.1f} ({probe.n_encoders}); an MLP projector, usability "
+        f"error by {valued(mlp.estimate('mlp')):+.1f} ({mlp.n_encoders})."
     )
 
 

@@ -46,7 +46,7 @@ from zoo.analysis.randomised import (
 from zoo.analysis.table import StudyTable
 from zoo.datasets.recipes import WORDS
 from zoo.errors import QueryError
-from zoo.studies.findings import Answer, Claim, Claims, Findings, excludes_zero
+from zoo.studies.findings import Answer, Claim, Claims, Findings, excludes_zero, in_a_sentence, stated
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, probability, read_printed, unsigned
 
@@ -117,6 +117,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     missing = why_missing(population, found.metrics)
     return Findings(
         claims=claims_of(Found(experiment=experiment, laws=laws, orders=orders)),
+        answer=in_a_sentence(lambda: _answer(experiment)),
         estimates=[*experiment.estimates(), *laws.estimates(), *orders.estimates()],
         tables=[
             *tables.effects_tables(experiment),
@@ -134,6 +135,15 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         figures=all_figures(experiment, laws, orders),
         rows=tables.rows_used(experiment, laws, orders, missing),
         notes=_notes(experiment, found.metrics),
+    )
+
+
+def _answer(experiment: Experiment) -> str:
+    wide = [stated(robust(experiment.effect("dim", one).beside), 1) for one in ("usability", "probe_gen")]
+    found = sum(one.p <= CERTAIN for one in experiment.first.values())
+    return (
+        f"Over {len(experiment.population)} encoders four times the dimensions change usability error by {wide[0]} "
+        f"points, probe generalization error by {wide[1]}; {found} of {len(experiment.first)} effects are detected."
     )
 
 

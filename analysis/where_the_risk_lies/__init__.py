@@ -30,7 +30,7 @@ from zoo.analysis.linear import design_of, factor_test, fit_ols
 from zoo.analysis.table import StudyTable, in_groups, require_encoders, require_several, those
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import COMPONENT_COLOURS, Figure, letter, new_figure
-from zoo.studies.findings import Answer, Claims, Findings, Table, excludes_zero
+from zoo.studies.findings import Answer, Claims, Findings, Table, excludes_zero, in_a_sentence
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import COMPONENT_MARKS, doubts, draw_with_bars, listed, rows_used, with_interval
 
@@ -48,6 +48,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     named |= {f"{how}, {mode}": years for how, groups in modes.items() for mode, years in groups.items()}
     return Findings(
         claims=claims.judged(found),
+        answer=in_a_sentence(lambda: _answer(best)),
         estimates=[*(one for name, years in named.items() for one in years_estimates(name, years)), *found.further],
         tables=[
             years_table("Best ImageNet-1K encoder of each year (Figure 4)", {"": best}),
@@ -70,6 +71,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             f"Only {int((table.frame['year'] < TURN).sum())} encoders are older than {TURN}, and {_contrastive(table)} "
             f"of {TURN} are contrastive: their share of a fall follows from who was published, and is no effect.",
         ],
+    )
+
+
+def _answer(best: Years) -> str:
+    first, last = parts_of(best, START), parts_of(best, NOW)
+    was, now = (max(parts, key=parts.__getitem__) for parts in (first, last))
+    return (
+        f"In {START} mostly {OUTCOMES[was].label.lower()}, {first[was]:.1f} of {best[START].error:.1f} points of the "
+        f"best encoder; by {NOW} that was {last[was]:.1f} of {best[NOW].error:.1f}, and {OUTCOMES[now].label.lower()} "
+        f"is largest, {last[now]:.1f}."
     )
 
 

@@ -31,7 +31,17 @@ from zoo.analysis.table import StudyTable
 from zoo.analysis.trees import TREE_FEATURES, stored_tuning
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import Figure
-from zoo.studies.findings import NOT_AVAILABLE, WIDEST, Answer, Claim, Claims, Findings, Table, number_claim
+from zoo.studies.findings import (
+    NOT_AVAILABLE,
+    WIDEST,
+    Answer,
+    Claim,
+    Claims,
+    Findings,
+    Table,
+    in_a_sentence,
+    number_claim,
+)
 from zoo.studies.running import StudyOptions
 from zoo.studies.shap import draw_bars, draw_choice, draw_swarms
 from zoo.studies.tables import cross_table
@@ -80,6 +90,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     means = {OUTCOMES[outcome].label: found.estimates for outcome, found in after.fitted.items()}
     return Findings(
         claims=claims_of(explained, trees),
+        answer=in_a_sentence(lambda: _answer(explained, after)),
         estimates=[
             *(_of_set(one, found.features) for found in explained.found.values() for one in found.estimates),
             *nested,
@@ -106,6 +117,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
         rows=after.rows(table),
         files=tuned_files(table, *tuned.values()),
         notes=[*NOTES, *after.notes],
+    )
+
+
+def _answer(explained: Explained, trees: Trees) -> str:
+    full = explained.of("few", FULL)
+    first, second = (STUDY_COLUMNS[one].label.lower() for one in trees.of(FULL).mean_absolute.index[:2])
+    return (
+        f"{len(TREE_FEATURES['few'])} choices explain {full.pooled:.0f} % ({full.pooled_ci_low:.0f} to "
+        f"{full.pooled_ci_high:.0f}) of the variance of the full-shot error of encoders left out (n {full.n}), most "
+        f"by {first} and {second}."
     )
 
 

@@ -32,7 +32,7 @@ from zoo.analysis.known_effects import ASSOCIATION, CONTROLLED, LINEAR, TREES
 from zoo.analysis.randomised import randomised_population
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
-from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows
+from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, in_a_sentence, valued
 from zoo.studies.running import StudyOptions
 
 from .recorded import (
@@ -74,6 +74,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     drawn = recorded()
     return Findings(
         claims=claims_of(Found(own=own, recorded=drawn)),
+        answer=in_a_sentence(lambda: _answer(drawn)),
         estimates=[*_effects(own), *(one.answer for one in own.held if one.answered), *_shares(drawn)],
         tables=[
             randomised_table(own),
@@ -87,6 +88,16 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
             Rows(part=f"drawn populations, {len(drawn.scenarios)} scenarios", used=drawn.n_draws, unit="populations"),
         ],
         notes=_notes(own, drawn),
+    )
+
+
+def _answer(drawn: Recorded) -> str:
+    found = drawn.share(CONFOUNDED, LINEAR, "found", "with_effect")
+    false, of_trees = (drawn.share(CONFOUNDED, one, "false", "without_effect") for one in (LINEAR, TREES))
+    shares = [f"{100 * valued(one):.0f} %" for one in (found, false, of_trees, drawn.answered(CONFOUNDED, CONTROLLED))]
+    return (
+        f"A global linear model finds {shares[0]} of the effects and {shares[1]} of those that do not exist, trees "
+        f"{shares[2]} of the latter; controlled pairs answer {shares[3]} of the questions."
     )
 
 

@@ -27,7 +27,7 @@ from zoo.analysis.importance import Importance, mean_by_value
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import MODE_COLOURS, Figure, legend_below, letter, new_figure, palette, scatter_groups
-from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows
+from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, in_a_sentence, stated
 from zoo.studies.running import StudyOptions
 from zoo.studies.shap import draw_choice, scatter
 from zoo.studies.tables import cross_table, estimate_table, interval, risk_label
@@ -97,6 +97,7 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     left_out = table.n_left_out("usability", "ssl_mode")
     return Findings(
         claims=claims_of(means, pairs, fixed, trees),
+        answer=in_a_sentence(lambda: _answer(means)),
         estimates=[
             *means,
             *pairs,
@@ -155,6 +156,14 @@ def study(table: StudyTable, options: StudyOptions) -> Findings:
     )
 
 
+def _answer(means: Sequence[Estimate]) -> str:
+    best, *_, worst = [one for one in means if one.n >= FEWEST_OF_A_TYPE]
+    return (
+        f"{best.term.capitalize()} objectives: {stated(best, 1, unit='points')} of usability error on average, over "
+        f"{best.n} encoders; least usable are {worst.term} objectives, {stated(worst, 1)}, over {worst.n}."
+    )
+
+
 def _within(clustering: StudyTable) -> tuple[Sequence[Estimate], Sequence[Estimate], str]:
     """Clustering objectives: mean full-shot errors, differences to the most frequent one at equal encoder, that one."""
     if clustering.frame["train_test"].isna().all():
@@ -175,6 +184,7 @@ def _within(clustering: StudyTable) -> tuple[Sequence[Estimate], Sequence[Estima
 HIGH = ("generative", "transform")
 ALIKE = ("contrastive", "hierarchical", "siamese")
 SIGNIFICANT = 0.05
+FEWEST_OF_A_TYPE = 5  # encoders of a type of objective that a sentence names
 FEWEST = 7  # encoders of an objective in Figure 24
 PROJECTOR = ("projection2_arch", "projection_nparameters_hidden")  # as the trees know it
 FIGURE_22 = (("transform", "raises", ()), ("generative", "raises", PROJECTOR), ("clustering", "lowers", ()))

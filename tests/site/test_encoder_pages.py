@@ -15,8 +15,10 @@ from tests.card_text import VALID
 from tests.each import for_each
 from tests.own_encoder import MINE, add_own_encoder
 from zoo.site import encoder_pages
-from zoo.site.contents import gather
+from zoo.site.contents import Contents, gather
 from zoo.site.encoder_figures import LabelCurves, curve_of
+from zoo.site.encoder_opening import Standings
+from zoo.site.expected import standings
 from zoo.site.rendering import Renderer
 
 SHOWN = (
@@ -34,6 +36,12 @@ def _pages(only: tuple[str, ...], *, with_mine: bool = False) -> Mapping[str, st
 
 
 @cache
+def _shipped_standings() -> tuple[Contents, Standings]:
+    contents = gather()
+    return contents, Standings(contents, Renderer(contents))
+
+
+@cache
 def _shipped() -> Mapping[str, str]:
     return _pages(SHOWN)
 
@@ -46,6 +54,67 @@ def _text(markup: str) -> str:
 
 def _section(page: str, anchor: str) -> str:
     return page.split(f'<section id="{anchor}">')[1].split("</section>")[0]
+
+
+def test_a_page_opens_with_the_error_its_place_among_all_and_the_line_that_loads_it() -> None:
+    page = _shipped()["dino_vitS16"]
+    opening = page.split('<section class="opening"')[1].split("</section>")[0]
+    words = _text(opening)
+    assert re.search(r"Measured error on ImageNet-1K, all labels 24\.6 % 90 % interval 24\.1 to 25\.1 %", words)
+    assert "Licence: Apache-2.0; commercial use: yes; weights open." in words
+    assert 'encoder, preprocess = zoo.load("dino_vitS16")' in words and 'torch.hub.load(".", "dino_vitS16"' in words
+    assert re.search(r'aria-label="dino_vitS16: 24\.6 % error, 90 % interval 24\.1 to 25\.1 %, with 21\.7M', opening)
+    assert page.index('class="opening"') < page.index("Main facts") < page.index('id="error"')
+    assert "weights gated." in _text(_shipped()["uni_vitL16"]) and "Random weights" in _text(_shipped()["init_rn50"])
+
+
+def test_pages_share_one_picture_of_all_that_has_places_of_its_own_for_none() -> None:
+    contents, found = _shipped_standings()
+    figures = [found.of(contents.entries[one]) for one in ("dino_vitS16", "siglip2_vitB16_256", "sup_vitB16")]
+    pictures = {re.findall(r'href="../(assets/[^"]*)"', str(one and one.figure))[0] for one in figures}
+    assert len(pictures) == 1
+    renderer = Renderer(contents)
+    Standings(contents, renderer).of(contents.entries["dino_vitS16"])
+    (picture,) = [one for name, one in renderer.assets.items() if name == "standings.svg"]
+    assert picture.path in pictures
+    root = ElementTree.fromstring(picture.content)
+    n_drawn = sum(one.is_drawn for one in standings(contents)[1].values())
+    assert root.find(".//{*}path[@class='all']").get("d", "").count("M") == n_drawn  # type: ignore[union-attr]
+    assert "prefers-color-scheme: dark" in picture.content.decode() and len(picture.content) < 20_000
+
+
+def test_the_better_ones_are_ranked_no_larger_and_err_less() -> None:
+    contents, found = _shipped_standings()
+    known = standings(contents)[1]
+
+    def has_better_ones(name: str) -> None:
+        entry = contents.entries[name]
+        answer = found.of(entry)
+        assert answer is not None
+        assert answer.figure is not None and len(str(answer.figure)) < 1_600
+        assert len(answer.better) <= 3 and bool(answer.better) == ("such as" in answer.rank)
+        for page, better, _ in answer.better:
+            assert page == f"{contents.entries[better].file}.html"
+            assert known[better].is_ranked and known[better].error < known[name].error
+            card = contents.entries[better].card
+            assert card.architecture.n_parameters <= entry.card.architecture.n_parameters
+
+    for_each([*known])(has_better_ones)()
+
+
+def test_without_an_error_there_is_a_sentence_and_no_figure() -> None:
+    assert _measured("pocket_simclr_rn_shapes") == ("Measured error on shapes, all labels", "55.5 %")
+    alone = _pages(("pocket_init_rn", "dino_vitS16"))
+    opening = alone["pocket_init_rn"].split('<section class="opening plain"')[1].split("</section>")[0]
+    assert "<figure" not in opening and "zoo.load" in opening
+    assert "<figure" not in alone["dino_vitS16"].split('class="opening plain"')[1].split("</section>")[0]  # of one
+
+
+def _measured(encoder: str) -> tuple[str, str]:
+    contents, found = _shipped_standings()
+    answer = found.of(contents.entries[encoder])
+    assert answer is not None and answer.figure is None
+    return answer.kind, answer.error
 
 
 def test_a_measured_encoder_has_its_components_its_curve_and_the_law() -> None:
@@ -102,8 +171,8 @@ def test_a_pocket_encoder_has_intervals_learning_curves_and_metrics_without_labe
         ("npidpp_rn50w2", "load", 'weights="PATH"'),
         ("dinov2_vitS14", "error", "zoo evaluate dinov2_vitS14 IMAGES"),
         ("dinov2_vitS14", "preprocessing", "Resize its shorter side to"),
-        ("dino_vitS16", "facts", "Not applicable: finetuning dataset, magnification."),
-        ("dino_vitS16", "facts", "Not recorded: n registers, native, size step."),
+        ("dino_vitS16", "facts", "finetuning dataset, magnification (pretraining)"),
+        ("dino_vitS16", "facts", "n registers, native, size step (architecture)"),
     ],
     arguments=3,
 )
@@ -114,7 +183,7 @@ def test_a_page_says(encoder: str, anchor: str, words: str) -> None:
 def test_a_badge_says_what_is_measured_before_what_is_reported_and_stands_alone() -> None:
     said = {
         "dino_vitS16": "linear probe 24.6 % error",
-        "pocket_simclr_rn_shapes": "linear probe 54.2 % error on shapes",
+        "pocket_simclr_rn_shapes": "linear probe 55.5 % error on shapes",
         "dinov2_vitS14": "reported 81.1 % linear",
         "npidpp_rn50w2": "not measured",
         "deepcluster_rn50_bs512_ep200_mmselfsup": "measured wrongly, see its errata",

@@ -125,6 +125,8 @@ def _print_run(run: StudyRun) -> None:
     from ..studies.report import ESTIMATE_HEADERS, estimate_cells, rows_used
 
     click.secho(wrapped(run.study.question), bold=True)
+    if run.findings.answer:
+        click.echo(wrapped(run.findings.answer) + "\n")
     if run.findings.claims:
         _print_claims(run.findings.claims)
     elif run.findings.estimates:  # a question of the user's own, of which no paper has said anything

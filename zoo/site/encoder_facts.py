@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,7 +9,7 @@ from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
 from ..cards.licences import commercial_words
 from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text
 from ..cards.wording import facts_by_part, features_in_words, label_of
-from ..results.facts import points, reported_mark
+from ..results.facts import reported_mark
 from ..results.reported_values import PROTOCOLS
 from ..weights.places import ADDRESS, portable, shown, without_keys
 from .contents import Contents, Entry
@@ -99,8 +98,7 @@ def main_facts(entry: Entry) -> list[Named]:
         ("Kind of images", data.domain),
         ("Released", card.released),
         ("Licence of the weights", _licence(card)),
-        ("Access", _access(card)),
-        ("Measured error", _measured(entry)),
+        *([("Access", _access(card))] if card.weights.availability != "open" else []),
         ("Reported accuracy", _reported(entry)),
     ]
     return [
@@ -148,22 +146,11 @@ def _access(card: EncoderCard) -> Text | Missing:
     if isinstance(availability, Missing):
         return availability
     words = {
-        "open": f"open (licence: {fact_text(card.licence.weights)})",
         "gone": "gone: no longer at their only address",
         "unfit": "unfit: the published file is of another network",
     }
     told = access_words(card)
     return linked(words.get(availability, told) if told == availability else told)
-
-
-def _measured(entry: Entry) -> str:
-    error = entry.summary.errors.get("100%") if entry.summary else None
-    if error is None:
-        sets = list(dict.fromkeys(mean.dataset for mean in entry.means))
-        return f"not on ImageNet-1K; on {', '.join(sets)}" if sets else "not measured"
-    if entry.right is None or "100%" not in entry.right.errors:
-        return f"{points(error)} %, but an erratum says that it is wrong"
-    return f"{points(error)} % of ImageNet-1K, by a linear probe with all labels"
 
 
 def _reported(entry: Entry) -> str | Missing:
@@ -182,21 +169,31 @@ def _reported(entry: Entry) -> str | Missing:
 _PLACES = {"url", "authors_url", "mirrors", "companions"}
 
 
-def sections(entry: Entry, contents: Contents) -> Iterator[dict[str, Any]]:
-    """Every fact of the card by part: those known, those missing by reason, and those not looked up."""
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """Every fact of a card: those known by part, and by reason those that are missing, with their parts."""
+
+    known: dict[str, list[Named]]
+    missing: dict[str, str]
+
+
+def sections(entry: Entry, contents: Contents) -> Sections:
+    """All facts of the card of an encoder; parts without any known fact are among the missing alone."""
     card = entry.card
     parts = {"card": {"family": card.family, "released": card.released}} | facts_by_part(card)
+    known: dict[str, list[Named]] = {}
+    missing: dict[str, list[str]] = {}
     for part, facts in parts.items():
-        known: list[Named] = []
-        missing: dict[str, list[str]] = {}
+        without: dict[str, list[str]] = {}
         for name, value in facts.items():
             label, unit = label_of(name)
             if isinstance(value, Missing):
-                missing.setdefault(value.value, []).append(label)
+                without.setdefault(value.value, []).append(label)
             else:
-                known.append(Named(label, _value(name, value, unit, contents)))
-        unrecorded = missing.pop(NOT_RECORDED.value, [])
-        yield {"title": part.capitalize(), "known": known, "missing": missing, "unrecorded": unrecorded}
+                known.setdefault(part.capitalize(), []).append(Named(label, _value(name, value, unit, contents)))
+        for reason, labels in without.items():
+            missing.setdefault(reason, []).append(f"{', '.join(labels)} ({part})")
+    return Sections(known, {reason: "; ".join(some) for reason, some in missing.items()})
 
 
 def _value(name: str, value: Any, unit: str, contents: Contents) -> Text:
@@ -218,11 +215,11 @@ def preprocessing(card: EncoderCard) -> list[str]:
         else f"Resize its shorter side to {how.resize_px} px"
     )
     return [
-        "Turn it as its EXIF orientation says, and make it RGB with 8 bits a channel.",
+        "Turn it as its EXIF orientation says; make it RGB, 8 bits a channel.",
         f"{resized} ({how.interpolation}, antialiased).",
         f"Crop the centre of {how.crop_px} x {how.crop_px} px.",
-        "Divide the values by 255, so that they are from 0 to 1.",
-        f"Subtract the mean of each channel, {mean}, and divide by its standard deviation, {std}.",
+        "Divide by 255.",
+        f"Subtract from each channel its mean, {mean}; divide by its standard deviation, {std}.",
     ]
 
 
@@ -255,10 +252,14 @@ def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
     return said
 
 
+def load_option(card: EncoderCard) -> str:
+    """What the call that loads it needs besides the name."""
+    return {"gone": ', weights="PATH"', "unfit": ", pretrained=False"}.get(str(card.weights.availability), "")
+
+
 def loading(card: EncoderCard) -> list[Code]:
-    """How to load the encoder, to copy."""
-    px, dim = card.preprocess.crop_px, card.representation.dim
-    option = {"gone": ', weights="PATH"', "unfit": ", pretrained=False"}.get(str(card.weights.availability), "")
+    """How to use the encoder, to copy."""
+    px, dim, option = card.preprocess.crop_px, card.representation.dim, load_option(card)
     python = f"""\
 import zoo
 from PIL import Image
@@ -266,13 +267,8 @@ from PIL import Image
 encoder, preprocess = zoo.load("{card.id}"{option})
 image = preprocess(Image.open("photo.jpg"))  # (3, {px}, {px})
 features = encoder(image.unsqueeze(0))  # (1, {dim})"""
-    hub = f"""\
-import torch
-
-# in a clone; elsewhere "OWNER/ssl-zoo" instead of ".", without source
-encoder, preprocess = torch.hub.load(".", "{card.id}", source="local"{option})"""
     if option:
-        return [Code("Python", python), Code("torch.hub", hub)]
+        return [Code("Python", python)]
     get = [] if card.is_untrained else [f"zoo get {card.id}"]
     command = "\n".join([*get, f"zoo evaluate {card.id} IMAGES  # a folder of labelled images"])
-    return [Code("Python", python), Code("torch.hub", hub), Code("Command line", command)]
+    return [Code("Python", python), Code("Command line", command)]

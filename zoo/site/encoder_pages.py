@@ -17,9 +17,8 @@ from ..results.evidence import origin_of
 from ..results.facts import points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import PUBLISHED_SOURCE
-from ..results.wording import PROBE
 from ..weights.places import portable, shown, without_keys
-from . import encoder_facts, encoder_results
+from . import encoder_facts, encoder_opening, encoder_results
 from .contents import Contents, Entry
 from .dataset_pages import ByOthers, by_others
 from .drawing import element
@@ -42,11 +41,12 @@ _UNREPORTED = {
 def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     """The page and the badge of every encoder of the site."""
     with contents.reading():
-        records, curves, neighbours = Records(contents.entries), LabelCurves(), Neighbours(contents)
-        pages = [_page(entry, contents, renderer, records, curves, neighbours) for entry in contents.entries.values()]
+        standings = encoder_opening.Standings(contents, renderer)
+        shared = Records(contents.entries), LabelCurves(), Neighbours(contents), standings
+        pages = [_page(entry, contents, renderer, *shared) for entry in contents.entries.values()]
     yield from pages
     for entry in contents.entries.values():
-        kind, text = badge_of(entry, records)
+        kind, text = badge_of(entry)
         yield File(badge_path(entry), badge_svg(kind, text, entry.id).encode() + b"\n")
 
 
@@ -57,11 +57,12 @@ def _page(
     records: Records,
     curves: LabelCurves,
     neighbours: Neighbours,
+    standings: encoder_opening.Standings,
 ) -> File:
     card = entry.card
     sets = encoder_results.others(entry, records)
     card_errata = encoder_results.card_errata(card)
-    badge_words = f"{NAME}: {badge_of(entry, records)[1]}"
+    badge_words = f"{NAME}: {badge_of(entry)[1]}"
     path = badge_path(entry)
     stated = card.reported.top1_percent
     measured_by_others = by_others(entry)
@@ -71,7 +72,10 @@ def _page(
         title=entry.id,
         kind="encoder",
         entry=entry,
-        opening=without_keys(described(card)),
+        sentence=f"{without_keys(described(card)).partition('. It turns ')[0]}.",
+        answer=standings.of(entry),
+        terms=encoder_opening.terms(card),
+        load_lines=encoder_opening.load_lines(card),
         relations=encoder_facts.relation(entry, contents),
         result_errata=encoder_results.result_errata(entry, records),
         main_facts=encoder_facts.main_facts(entry),
@@ -93,7 +97,7 @@ def _page(
         badge=path,
         badge_words=badge_words,
         badge_code=Code(
-            "Badge, in Markdown (put the address of this site in)",
+            "Badge, in Markdown",
             f"[![{badge_words}](https://SITE/{path})](https://SITE/{encoder_page(entry)})",
         ),
     )
@@ -139,7 +143,7 @@ def _citing(entry: Entry, records: Records) -> list[Code]:
 
 # --- neighbours ---
 
-MOST = 5
+MOST = 4
 """Of each kind that are named."""
 
 
@@ -154,7 +158,7 @@ class Near:
     def compared(self, entry: Entry) -> str:
         """The end of the address of ``compare.html`` that shows the encoder beside these."""
         ids = [entry.id, *(one.id for one, _ in self.found)]
-        return urlencode({"e": ",".join(ids[:MOST])})
+        return urlencode({"e": ",".join(ids)}, safe=",")
 
 
 class Neighbours:
@@ -274,17 +278,15 @@ def badge_path(entry: Entry) -> str:
     return f"badges/{entry.file}.svg"
 
 
-def badge_of(entry: Entry, records: Records) -> tuple[str, str]:
+def badge_of(entry: Entry) -> tuple[str, str]:
     """Kind and text of a badge: the error on ImageNet-1K or elsewhere, else a reported accuracy as such."""
     if entry.summary is not None and "100%" in entry.summary.errors:
         error = full_shot_error(entry)
         if error is None:
             return "wrong", "measured wrongly, see its errata"
         return "measured", f"linear probe {points(error)} % error"
-    wrong = records.wrong(entry)
-    for mean in entry.means:
-        if mean not in wrong and mean.metric == PROBE and mean.split == "train -> val":
-            return "measured", f"linear probe {points(mean.value)} % error on {mean.dataset}"
+    if found := encoder_opening.measured_elsewhere(entry):
+        return "measured", f"linear probe {points(found[1])} % error on {found[0]}"
     preferred = entry.subject.reported
     for name, protocol in PROTOCOLS.items():
         if name in preferred:

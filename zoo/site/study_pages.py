@@ -97,7 +97,7 @@ def _study(
         tables.append({**table, "file": file, "n_rows": len(table["rows"]), "rows": table["rows"][:_FEW_ROWS]})
     file = f"data/{study.name}-estimates.csv"
     if said["estimates"]:
-        rows = [list(said["estimates"][0]), *(list(record.values()) for record in said["estimates"])]
+        rows = [list(said["estimates"][0]), *([*map(_shorter, record.values())] for record in said["estimates"])]
         yield File(f"{FOLDER}/{file}", csv_text(rows).encode())
     yield renderer.page(
         "study.html.jinja",
@@ -119,6 +119,11 @@ def _study(
     )
 
 
+def _shorter(cell: Any) -> Any:
+    """A number with six digits, more than any estimate is sure of; a file of them is half as large."""
+    return f"{cell:.6g}" if isinstance(cell, float) else cell
+
+
 def _paragraphs(introduction: str) -> list[str]:
     """The paragraphs of a docstring, without the command at its end.
 
@@ -131,7 +136,7 @@ def _paragraphs(introduction: str) -> list[str]:
 
 # --- running and keeping ---
 
-_FORMAT = "zoo-site-study-4"
+_FORMAT = "zoo-site-study-5"
 _OTHER = "corrected"  # the second table of every study
 _MOST_PROCESSES = 4  # each has the libraries and the tables in memory, some 400 MB
 _N_KEPT = 3  # of each study: as many states of the zoo may take turns without running it again

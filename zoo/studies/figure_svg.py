@@ -26,12 +26,14 @@ _STYLED = re.compile(r'<(\w+)([^>]*?) style="([^"]*)"')
 _COLOUR = re.compile(r"(fill|stroke):(#[0-9a-f]{6})")
 _NUMBERS = re.compile(r' (?:d|x|y|x1|x2|y1|y2|points)="[^"]*"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+")
+_ID = re.compile(r' id="([^"]*)"')
+_REFERENCE = re.compile(r'(url\(#|href="#)([^)"]*)')
 _SIZE = re.compile(r'<svg [^>]*?width="([0-9.]+)pt" height="([0-9.]+)pt"', re.DOTALL)
 _PIXELS_A_POINT = 96 / 72
 
 
 def svg_of(drawing: Drawing, *, name: str) -> str:
-    """The figure as SVG; the same figure and name give the same text. ``name`` keeps its ids apart from others'."""
+    """The figure as SVG; the same figure and name give the same text."""
     with requires_extra("study", needed_for="A figure"):
         import matplotlib
 
@@ -49,7 +51,7 @@ def svg_of(drawing: Drawing, *, name: str) -> str:
     text = _NO_TURN.sub("", _GROUP.sub("<g>", text))
     text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
     text = _CLIPPED.sub(lambda found: found[0].replace(f"</g>\n{found[1]}", ""), text)  # a group a point becomes one
-    return _with_classes(text)
+    return _with_short_ids(_with_classes(text)).replace(">\n<", "><").replace("xlink:href", "href")
 
 
 def _with_classes(text: str) -> str:
@@ -71,6 +73,13 @@ def _with_classes(text: str) -> str:
             dark.append(f".{name}{{{';'.join(changed)}}}")
     rules = f"{''.join(light)}@media (prefers-color-scheme: dark){{{''.join(dark)}}}"
     return text.replace("<defs>", f"<style>{rules}</style>\n<defs>", 1)
+
+
+def _with_short_ids(text: str) -> str:
+    """Ids as short as can be: a figure with a mark a point names them ten thousand times."""
+    short = {name: f"{place:x}" for place, name in enumerate(dict.fromkeys(_ID.findall(text)))}
+    text = _ID.sub(lambda found: f' id="i{short[found[1]]}"', text)
+    return _REFERENCE.sub(lambda found: f"{found[1]}i{short[found[2]]}", text)
 
 
 def size_of(svg: str) -> tuple[int, int]:

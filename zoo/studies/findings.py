@@ -97,12 +97,46 @@ class Findings:
     """Everything that one study found on one table."""
 
     claims: Sequence[Claim]
+    answer: str = ""  # to the question, one sentence with its main numbers; none of the user's studies needs one
     estimates: Sequence[Estimate] = ()
     tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
     rows: Sequence[Rows] = ()
     files: Mapping[str, str] = field(default_factory=dict)  # further texts for the report: name of the file -> text
     notes: Sequence[str] = ()  # what is not identified, what a reader should not conclude
+
+
+TOO_FEW = "Too few rows to say."
+
+
+def in_a_sentence(answer: Callable[[], str]) -> str:
+    """The answer, or that rows are too few where a QueryError or UnknownName says so."""
+    try:
+        return answer()
+    except (QueryError, UnknownName):
+        return TOO_FEW
+
+
+def valued(estimate: Estimate) -> float:
+    """The value of an estimate; QueryError if it has none."""
+    if estimate.value is None:
+        raise QueryError(f"{estimate.term} is not identified; choose a larger table.")
+    return estimate.value
+
+
+def stated(estimate: Estimate, digits: int = 2, *, unit: str = "", is_turned: bool = False) -> str:
+    """A value with its interval for a sentence; ``is_turned`` shows it with the other sign, as of less instead of more.
+
+    >>> one = Estimate(term="slope", value=-2.0, ci_low=-3.5, ci_high=-0.5, n=9, unit="points")
+    >>> stated(one, 1), stated(one, 1, unit="points", is_turned=True)
+    ('-2.0 (-3.5 to -0.5)', '2.0 points (0.5 to 3.5)')
+    """
+    sign = -1 if is_turned else 1
+    text = f"{sign * valued(estimate):.{digits}f}" + (f" {unit}" if unit else "")
+    if estimate.ci_low is None or estimate.ci_high is None:
+        return text
+    low, high = sorted((sign * estimate.ci_low, sign * estimate.ci_high))
+    return f"{text} ({low:.{digits}f} to {high:.{digits}f})"
 
 
 WIDEST = 1.0

@@ -98,6 +98,7 @@ def _study(run: StudyRun) -> dict[str, Any]:
     document: dict[str, Any] = {
         "name": run.study.name,
         "question": run.study.question,
+        "answer": run.findings.answer,
         "verdicts": verdict_counts(run.findings.claims),
         "claims": [asdict(claim) for claim in run.findings.claims],
         **_numbers(run.findings),
@@ -172,7 +173,8 @@ def markdown_page(document: Mapping[str, Any]) -> str:
     for verdict, rows in content["open"].items():
         lines += [f"## {verdict.capitalize()}", "", *_markdown_table(_OPEN_HEADERS, rows)]
     for study in content["studies"]:
-        lines += [f"## {study['question']}", "", f"`zoo study {study['name']}`", ""]
+        lines += [f"## {study['question']}", "", *([study["answer"], ""] if study["answer"] else [])]
+        lines += [f"`zoo study {study['name']}`", ""]
         lines += _markdown_table(study["claim_headers"], study["claim_rows"])
         lines += [*(f"- {line}" for line in study["rows_lines"]), ""]
         for note in study["notes"]:
@@ -272,6 +274,7 @@ def _shown_study(study: Mapping[str, Any]) -> dict[str, Any]:
         "claim_rows": rows,
         "verdict_column": verdict_column,
         "claim_classes": [claim["verdict"].replace(" ", "-") for claim in study["claims"]],
+        "agreeing": f"{study['verdicts']['agrees']} of {len(study['claims'])} claims agree",
         "counts": [*map(str, study["verdicts"].values()), str(len(study["claims"]))],
         "rows_lines": [rows_used(row) for row in study["rows"]],
         "estimate_rows": [estimate_cells(record) for record in study["estimates"]],

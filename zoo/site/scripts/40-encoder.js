@@ -1,4 +1,8 @@
-/* --- buttons that copy the element of the id data-copy, on any page; the page of an encoder: values of a curve under the pointer --- */
+/* --- buttons that copy the element of the id data-copy, on any page, and beside code without one; the page of an encoder: values of a curve under the pointer --- */
+for (const [place, source] of document.querySelectorAll(".code pre:not([id])").entries()) {
+  source.id = `code-${place + 1}`;
+  source.before(Zoo.element("button", { type: "button", class: "copy", "data-copy": source.id }, "Copy", Zoo.element("span", { class: "sr" }, ` ${source.previousElementSibling.textContent}`)));
+}
 for (const button of document.querySelectorAll("button.copy")) {
   const label = button.firstChild, source = document.getElementById(button.dataset.copy);
   button.addEventListener("click", async () => {
