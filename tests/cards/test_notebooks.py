@@ -105,7 +105,7 @@ def test_an_evaluation_shows_its_errors_and_their_components(evaluation: Evaluat
     assert set(frame["encoder"]) == {EVIL} and {"error_percent", "ci_low_percent", "n_train"} <= {*frame}
     assert evaluation.risk is not None
     parts = evaluation.risk.df.set_index("part")["error_points"]
-    assert parts["full shot error"] == pytest.approx(frame["error_percent"][1])
+    assert parts["full-shot error"] == pytest.approx(frame["error_percent"][1])
     axes = Figure().subplots()
     assert evaluation.plot(ax=axes) is axes
     assert [one.get_text() for one in axes.get_yticklabels()] == [

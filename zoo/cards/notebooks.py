@@ -19,12 +19,12 @@ MOST = 20  # rows that a table or a plot has
 _TOLD_APART_BY = ("encoder", "probe", "labels", "part", "tag", "metric", "dataset", "split", "protocol", "source")
 _ROW_INCHES = 0.28
 _STYLE = (  # no colours but the page's own, light or dark; notebooks align cells by rules of more weight
-    "<style>.zoo-table table{border-collapse:collapse}"
+    "<style>.zoo-table table{border-collapse:collapse;min-width:min(32em,100%)}"
     ".zoo-table caption{text-align:left;caption-side:top;font-weight:600;padding:.3em 0}"
     ".zoo-table caption span{display:block;font-weight:400;max-width:44em}"
     ".zoo-table th,.zoo-table td{text-align:left!important;vertical-align:top;padding:.2em 1em .2em 0;"
     "border:0;border-bottom:1px solid rgba(128,128,128,.4);background:none}"
-    ".zoo-table th{font-weight:600}"
+    ".zoo-table th{font-weight:600}.zoo-table thead~tbody *{white-space:nowrap}"
     ".zoo-table .n{text-align:right!important;font-variant-numeric:tabular-nums;white-space:nowrap}"
     ".zoo-table p{margin:.3em 0;opacity:.75}</style>"
 )

@@ -196,7 +196,11 @@ class RiskReport(Shown):
 
     def _records(self) -> Iterator[Record]:
         for part, found in self.intervals.items():
-            of = {"encoder": self.encoder, "dataset": self.dataset, "part": part.replace("_", " ")}
+            of = {
+                "encoder": self.encoder,
+                "dataset": self.dataset,
+                "part": part.replace("full_shot", "full-shot").replace("_", " "),
+            }
             yield of | columns_of(found, "error", "points")
 
     def _caption(self) -> str:

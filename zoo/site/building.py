@@ -24,7 +24,17 @@ from ..errors import MissingExtra, QueryError, StoreError
 from ..files import replace_folder
 from ..studies.running import LIBRARIES as STUDY_LIBRARIES
 from ..version import __version__
-from . import about_page, choose_page, compare_page, data_tables, dataset_pages, encoder_pages, first_page, study_pages
+from . import (
+    about_page,
+    choose_page,
+    compare_page,
+    data_tables,
+    dataset_pages,
+    encoder_pages,
+    first_page,
+    notebook_page,
+    study_pages,
+)
 from .contents import Contents
 from .rendering import File, Renderer
 
@@ -38,6 +48,7 @@ MAKERS: dict[str, Maker] = {
     "studies": study_pages.files,
     "data": data_tables.files,
     "about": about_page.files,
+    "notebook": notebook_page.files,
 }
 """What makes each kind of page, in the order in which progress names them."""
 
@@ -51,7 +62,7 @@ _OF_DESKTOPS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
 def require_libraries(*, with_studies: bool) -> None:
     """MissingExtra if a library is missing that a site needs; nothing is imported."""
-    for library in ("jinja2", "itables", *(STUDY_LIBRARIES if with_studies else ())):
+    for library in ("jinja2", "itables", "markdown_it", *(STUDY_LIBRARIES if with_studies else ())):
         if find_spec(library) is None:
             raise MissingExtra(library, extra="site", needed_for="A site")
 
