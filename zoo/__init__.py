@@ -13,7 +13,7 @@
 * :mod:`zoo.evaluation`: probes and the risk decomposition; :mod:`zoo.evaluation.label_free`: metrics without labels;
   :mod:`zoo.evaluation.transferability`: scores of labelled features; :mod:`zoo.evaluation.curves`: calibrated learning
   curves
-* :func:`zoo.choose`: which encoder for one's own labelled images
+* :func:`zoo.recommend`: encoders by the error to expect; :func:`zoo.choose`: which one for one's own labelled images
 * :mod:`zoo.studies.findings`: what a study returns; :mod:`zoo.errors`: what goes wrong
 """
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from . import features as features
     from . import results as results
     from .choosing.choosing import choose as choose
+    from .choosing.ranking import recommend as recommend
     from .loading import load as load
     from .registration import register as register
     from .results.tables import metadata_df as metadata_df
@@ -58,6 +59,7 @@ else:
         __name__,
         {
             "choosing.choosing": ["choose"],
+            "choosing.ranking": ["recommend"],
             "loading": ["load"],
             "registration": ["register"],
             "results.tables": ["metadata_df", "metadata_dict", "results_df"],

@@ -35,7 +35,7 @@ _Found = TypeVar("_Found")
 
 
 def content_folder(name: str) -> Path:
-    """The shipped folder ``metadata``, ``results`` or ``analysis``: the wheel's copy or the checkout's."""
+    """The shipped folder ``metadata``, ``results``, ``analysis`` or ``docs``: the wheel's copy or the checkout's."""
     candidates = (_PACKAGE / "_content" / name, _PACKAGE.parent / name)
     for folder in candidates:
         if folder.is_dir():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from zoo.choosing import wording
 from zoo.choosing.choosing import Choice, choose
@@ -81,6 +82,23 @@ def test_text_is_escaped(choice: Choice) -> None:
     text = wording.html_page(dataclasses.replace(choice, data=data, notes=(bad,)))
     assert "<script" not in text
     assert bad in Reader(text).text
+
+
+def test_in_a_notebook_it_is_a_table_a_frame_and_plots(choice: Choice) -> None:
+    frame, table = choice.df, choice._repr_html_()
+    assert [*frame["encoder"]] == [one.name for one in choice.race.standings]
+    assert {"error_percent", "images_per_second", "memory_bytes", "n_parameters"} <= {*frame}
+    assert all(name in table for name in ENCODERS) and "images per second" not in table
+    bad = "<script>alert('x')</script>"
+    assert "<script" not in dataclasses.replace(choice, data=dataclasses.replace(choice.data, name=bad))._repr_html_()
+    for cost in (None, "n_parameters", "images_per_second"):
+        drawing = Figure(layout="constrained")
+        axes = drawing.subplots()
+        assert choice.plot(ax=axes, cost=cost) is axes
+        assert "error, percent (lower is better)" in (axes.get_xlabel(), axes.get_ylabel())
+        drawing.canvas.draw()
+    with pytest.raises(QueryError, match="'price', expected images_per_second or n_parameters"):
+        choice.plot(cost="price")
 
 
 def test_the_page_is_written_whole_and_refused_before_any_work(choice: Choice, tmp_path: Path) -> None:

@@ -8,10 +8,15 @@ card are longer and clearer.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from .licences import CommercialUse, commercial_use
+from ..optional import requires_extra
+from .licences import CommercialUse, commercial_use, commercial_words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Missing(enum.Enum):
@@ -354,6 +359,91 @@ class EncoderCard:
         for name in field.split("."):
             value = getattr(value, name)
         return value
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """All facts as one row of a DataFrame, by dotted name; those without a value are None."""
+        with requires_extra("tables", needed_for="A DataFrame"):
+            import pandas as pd
+        facts: dict[str, Any] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            inner = {f".{one.name}": getattr(value, one.name) for one in fields(value)} if is_dataclass(value) else {}
+            facts |= {part.name + name: fact for name, fact in (inner or {"": value}).items()}
+        cells = {name: [None if isinstance(fact, Missing) else fact] for name, fact in facts.items()}
+        return pd.DataFrame(cells, index=[self.id])
+
+    def _repr_html_(self) -> str:
+        from .notebooks import html_table
+
+        def if_known(form: str, fact: Any) -> str:
+            return "" if isinstance(fact, Missing) else form.format(fact)
+
+        px, data, use, size = self.preprocess.crop_px, self.pretraining, self.commercial_use, self.weights.size_bytes
+        megabytes = size if isinstance(size, Missing) else size / 1e6
+        top1 = self.reported.top1_percent
+        facts = {
+            "network": f"{self.architecture.exact} ({self.architecture.family})",
+            "parameters": fact_text(self.architecture.n_parameters),
+            "features": f"{fact_text(self.representation.dim)}: {features_in_words(self)}",
+            "input": f"{px} x {px} pixels" + if_known(" in patches of {}", self.architecture.patch_size_px),
+            "method": f"{fact_text(self.objective.name)} ({fact_text(self.objective.mode)})",
+            "trained on": fact_text(data.dataset) + if_known(" ({:,} images)", data.n_images),
+            "licence of weights": fact_text(self.licence.weights)
+            + ("" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}"),
+            "weights": fact_text(self.weights.availability) + if_known(", {:,.3g} MB", megabytes),
+            "reported top-1 accuracy": fact_text(top1) + if_known(" % on ImageNet-1K", top1),
+            "paper": f"{fact_text(self.paper.title)} ({fact_text(self.released)})",
+        }
+        return html_table(
+            [{"fact": name, "value": fact} for name, fact in facts.items()],
+            caption=self.id,
+            about=described(self),
+            notes=[f'encoder, preprocess = zoo.load("{self.id}")'],
+            has_header=False,
+        )
+
+
+def features_in_words(card: EncoderCard) -> str:
+    """Which features are taken, of a card's own ones and of those that a name asks for (``NAME@cls:9+10``).
+
+    >>> from .catalogue import catalogue
+    >>> features_in_words(catalogue()["dino_vitB16"]), features_in_words(catalogue()["dino_vitB16@avg:9+10"])
+    ('the class token and the mean of the patch tokens, interleaved', 'the tokens or pools avg of the blocks 9, 10')
+    """
+    layer = card.representation.layer
+    if layer in LAYERS:
+        return LAYERS[layer].meaning.format(order=card.representation.order)
+    words, _, blocks = layer.partition(":")
+    return (
+        f"the tokens or pools {words} of the block{'s' * ('+' in blocks)} {blocks.replace('+', ', ') or 'at the end'}"
+    )
+
+
+def described(card: EncoderCard, code: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
+    """What the encoder is, in two sentences; ``code`` and ``text`` mark names and texts of the card.
+
+    >>> from .catalogue import catalogue
+    >>> described(catalogue()["dino_rn50"])  # doctest: +ELLIPSIS
+    'An image encoder (resnet50, 23.5 million parameters), trained with a clustering objective (dino) on the ...'
+    """
+    mode, name = card.objective.mode, card.objective.name
+    how = "with labels" if mode == "supervised" else f"with a {mode} objective"
+    how = "" if isinstance(mode, Missing) else how
+    how += "" if isinstance(name, Missing) else f" ({text(name)})"
+    sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
+    named = [f"the data set {text(name)}" for name in sets if not isinstance(name, Missing)]
+    how += (" on " if named else "") + ", then on ".join(named)
+    layer = features_in_words(card)
+    px, n = card.preprocess.crop_px, card.architecture.n_parameters
+    size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
+    network = f"{code(text(card.architecture.exact))}, {size}"
+    trained = f", trained {how.strip()}" if how else ""
+    trained = ", untrained: with random weights" if card.is_untrained else trained
+    return (
+        f"An image encoder ({network}){trained}. It turns an image of {px} x {px} pixels into "
+        f"{card.representation.dim} features: {layer}."
+    )
 
 
 Kind = Literal["text", "whole number", "number", "true or false", "list"]

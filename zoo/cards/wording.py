@@ -1,4 +1,4 @@
-"""A card in words: its facts by part, what each means, what the encoder is in a sentence, and how to cite it."""
+"""A card in words: its facts by part, what each means, and how to cite it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, get_type_hints
 
-from .schema import LAYERS, EncoderCard, Missing
+from .schema import EncoderCard, Missing
 
 STUDY = """\
 @inproceedings{dubois2023evaluating,
@@ -58,22 +58,6 @@ def label_of(name: str) -> tuple[str, str]:
     return name.replace("_", " "), ""
 
 
-def features_in_words(card: EncoderCard) -> str:
-    """Which features are taken, of a card's own ones and of those that a name asks for (``NAME@cls:9+10``).
-
-    >>> from .catalogue import catalogue
-    >>> features_in_words(catalogue()["dino_vitB16"]), features_in_words(catalogue()["dino_vitB16@avg:9+10"])
-    ('the class token and the mean of the patch tokens, interleaved', 'the tokens or pools avg of the blocks 9, 10')
-    """
-    layer = card.representation.layer
-    if layer in LAYERS:
-        return LAYERS[layer].meaning.format(order=card.representation.order)
-    words, _, blocks = layer.partition(":")
-    return (
-        f"the tokens or pools {words} of the block{'s' * ('+' in blocks)} {blocks.replace('+', ', ') or 'at the end'}"
-    )
-
-
 @cache
 def meanings() -> dict[str, str]:
     """What every fact means, by its dotted name, as the comment beside it in the schema says it once.
@@ -88,32 +72,6 @@ def meanings() -> dict[str, str]:
         if is_dataclass(hint)
         for name, meaning in re.findall(r"^    (\w+): .*?  # (.+)$", inspect.getsource(hint), flags=re.MULTILINE)
     }
-
-
-def described(card: EncoderCard, code: Callable[[str], str] = str, text: Callable[[str], str] = str) -> str:
-    """What the encoder is, in two sentences; ``code`` and ``text`` mark names and texts of the card.
-
-    >>> from .catalogue import catalogue
-    >>> described(catalogue()["dino_rn50"])  # doctest: +ELLIPSIS
-    'An image encoder (resnet50, 23.5 million parameters), trained with a clustering objective (dino) on the ...'
-    """
-    mode, name = card.objective.mode, card.objective.name
-    how = "with labels" if mode == "supervised" else f"with a {mode} objective"
-    how = "" if isinstance(mode, Missing) else how
-    how += "" if isinstance(name, Missing) else f" ({text(name)})"
-    sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
-    named = [f"the data set {text(name)}" for name in sets if not isinstance(name, Missing)]
-    how += (" on " if named else "") + ", then on ".join(named)
-    layer = features_in_words(card)
-    px, n = card.preprocess.crop_px, card.architecture.n_parameters
-    size = f"{n / 1e6:,.1f} million parameters" if n >= 100_000 else f"{n:,} parameters"
-    network = f"{code(text(card.architecture.exact))}, {size}"
-    trained = f", trained {how.strip()}" if how else ""
-    trained = ", untrained: with random weights" if card.is_untrained else trained
-    return (
-        f"An image encoder ({network}){trained}. It turns an image of {px} x {px} pixels into "
-        f"{card.representation.dim} features: {layer}."
-    )
 
 
 def paper_entry(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .racing import Plan as Plan
     from .racing import Race as Race
     from .racing import race as race
+    from .ranking import Ranking as Ranking
+    from .ranking import recommend as recommend
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
@@ -28,5 +30,6 @@ else:
             "constraints": ["Constraints"],
             "racing": ["Contender", "Plan", "Race", "race"],
             "judging": ["Task"],
+            "ranking": ["Ranking", "recommend"],
         },
     )

@@ -10,18 +10,22 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
+from ..cards.notebooks import Record, Shown, new_axes
+from ..cards.schema import fact_text
 from ..datasets import ImageData, open_images
 from ..datasets.imagefiles import notes_on
 from ..datasets.images import copies_of, digest, shared_groups
 from ..datasets.labels import class_notes
 from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable
+from ..evaluation.bootstrap import columns_of
+from ..evaluation.drawing import FULL_WIDTH
 from ..evaluation.evaluating import Request, decomposed, evaluations_folder, runs_folder
 from ..features.items import Featurising
 from ..optional import requires_extra
@@ -30,15 +34,19 @@ from .comparing import LabelCurve, label_curve, label_parts
 from .constraints import DEVICES, Constraints, counted, named
 from .contending import Ground, ImageContender, Load
 from .expectations import Images
+from .figures import against_cost, bars_of, ranking
 from .judging import PROTOCOL, PROTOCOLS_OF_PROBES, Probe, Task, cached, clusters_of, logistic_probe
 from .racing import NoneLeft, Plan, Prior, Race, Standing, Tell, race, rehearsal
 from .shortlist import Entry, offline_advice, shortlist
+from .wording import answer, title_of
 
 with requires_extra("evaluate", needed_for="Choosing an encoder"):
     import numpy as np
     import torch
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from ..evaluation.risk import RiskReport
 
 N_ENCODERS = 12
@@ -122,8 +130,13 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Choice:
-    """The answer: a ranking with intervals and ties, costs, label curves, and what to do next."""
+class Choice(Shown):
+    """The answer: a ranking with intervals and ties, costs, label curves, and what to do next.
+
+    In a notebook it is a table; ``.df`` has what encoders cost on this device as well.
+    """
+
+    _only_in_df = frozenset({"images_per_second", "memory_bytes", "feature_bytes"})
 
     data: DataFacts
     plan: ChoicePlan
@@ -145,6 +158,51 @@ class Choice:
     def ties(self) -> tuple[str, ...]:
         """Encoders statistically tied with the winner, best first."""
         return tuple(one.name for one in self.race.standings if one.verdict in ("tie", "not told apart"))
+
+    def _records(self) -> Iterator[Record]:
+        costs, cards = {one.name: one for one in self.costs}, catalogue()
+        for one in self.race.standings:
+            cost, card = costs.get(one.name), cards[one.name]
+            behind = None if one.behind is None or one.verdict == "leader" else one.behind.value
+            yield {
+                "encoder": one.name,
+                "verdict": one.verdict,
+                **columns_of(one.error, "error", "percent"),
+                "behind_points": behind,
+                "n_train": one.n_train,
+                "n_test": one.n_test,
+                "images_per_second": None if cost is None else cost.images_per_second,
+                "memory_bytes": None if cost is None else cost.memory_bytes,
+                "feature_bytes": None if cost is None else cost.feature_bytes,
+                "n_parameters": card.architecture.n_parameters,
+                "licence": fact_text(card.licence.weights),
+            }
+
+    def _caption(self) -> str:
+        return title_of(self)
+
+    def _notes(self) -> list[str]:
+        return answer(self)
+
+    def plot(self, ax: Axes | None = None, *, most: int = N_ENCODERS, cost: str | None = None) -> Axes:
+        """Draws the ranking of ``most`` encoders, or errors against a cost, on ``ax`` or a new figure.
+
+        ``cost`` is "images_per_second" or "n_parameters"; QueryError if it is not, or not known of any encoder.
+        """
+        labels = {None: "", "images_per_second": f"images a second on {self.plan.device}", "n_parameters": "parameters"}
+        if cost not in labels:
+            raise QueryError(f"Got the cost {cost!r}, expected images_per_second or n_parameters.")
+        costs = {one["encoder"]: one[cost] if cost else 1 for one in self._records()}
+        bars = [one for one in bars_of(self.race.standings) if costs[one.name]][:most]
+        if not bars:
+            raise QueryError(f"There is nothing to plot: the {cost or 'error'} of no encoder is known.")
+        axes = new_axes(height=3.0 if cost else 1.0 + 0.28 * len(bars)) if ax is None else ax
+        if cost is None:
+            ranking(bars, FULL_WIDTH, axes=axes)
+        else:
+            some, is_speed = [costs[one.name] for one in bars], cost == "images_per_second"
+            against_cost(bars, some, FULL_WIDTH, label=labels[cost], more_is_better=is_speed, axes=axes)
+        return axes
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, for JSON."""

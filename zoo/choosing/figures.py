@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..evaluation.bootstrap import Interval
     from .comparing import LabelCurve
+    from .racing import Standing
 
 _BY_VERDICT = {"leader": "#0072B2", "tie": "#56B4E9", "not told apart": "#CC79A7", "worse": "#D55E00"}
 _OTHER = "#8A8F98"
@@ -40,9 +41,18 @@ class Bar:
     is_final: bool  # probed with the others of the last rung, and so comparable with them
 
 
-def ranking(bars: Sequence[Bar], width: float) -> Drawing:
+def bars_of(standings: Sequence[Standing]) -> list[Bar]:
+    """The errors at the end of a race, of those that did not fail."""
+    return [
+        Bar(name=one.name, error=one.error, verdict=one.verdict, is_final=one.status == "probed")
+        for one in standings
+        if one.error is not None
+    ]
+
+
+def ranking(bars: Sequence[Bar], width: float, *, axes: Axes | None = None) -> Drawing:
     """Errors with their intervals, best first; hollow where an encoder was dropped before the end."""
-    drawing, (axes,) = new_figure(width=width, height=0.75 + _ROW_INCHES * len(bars))
+    drawing, axes = _place(axes, width, 0.75 + _ROW_INCHES * len(bars))
     for place, bar in enumerate(bars):
         colour = _colour(bar.verdict)
         axes.plot(_ends(bar.error), [place, place], color=colour, linewidth=3.0, alpha=0.45, solid_capstyle="butt")
@@ -58,10 +68,16 @@ def ranking(bars: Sequence[Bar], width: float) -> Drawing:
 
 
 def against_cost(
-    bars: Sequence[Bar], costs: Sequence[float], width: float, *, label: str, more_is_better: bool
+    bars: Sequence[Bar],
+    costs: Sequence[float],
+    width: float,
+    *,
+    label: str,
+    more_is_better: bool,
+    axes: Axes | None = None,
 ) -> Drawing:
     """Error against a cost, with the Pareto front."""
-    drawing, (axes,) = new_figure(width=width, height=3.0)
+    drawing, axes = _place(axes, width, 3.0)
     _scale(axes, costs)
     points = [(cost, bar.error.value) for bar, cost in zip(bars, costs, strict=True)]
     front = pareto(points, more_is_better=more_is_better)
@@ -156,6 +172,14 @@ def decomposition(parts: Mapping[str, float], width: float) -> Drawing:
 
 
 # --- parts of figures ------------------------------------------------------------------------------------------------
+
+
+def _place(axes: Axes | None, width: float, height: float) -> tuple[Drawing, Axes]:
+    """Given axes with their figure, or new ones of so many inches."""
+    axes = axes or new_figure(width=width, height=height)[1][0]
+    drawing = axes.get_figure(root=True)
+    assert drawing is not None
+    return drawing, axes
 
 
 def _colour(verdict: str) -> str:

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..analysis.label_budget import N_CLASSES, check_n_labels
 from ..cards.catalogue import catalogue
 from ..cards.gates import GATED, OF_NATURAL_IMAGES, domain_of
-from ..cards.schema import EncoderCard, Missing
+from ..cards.notebooks import Record, Shown
+from ..cards.schema import EncoderCard, Missing, fact_text
+from ..errors import QueryError
+from ..results.evidence import datasets
+from ..results.values import IMAGENET
 from .constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filters
 from .expectations import Expected, Images, difficulties, expected_errors
 
@@ -43,9 +49,11 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """Encoders in the order of their expected errors."""
+class Ranking(Shown):
+    """Encoders in the order of their expected errors; a table in a notebook, with ``.df`` and ``.plot()``."""
 
+    n_labels: int
+    n_classes: int
     images: Images
     ranked: list[Ranked]
     beside: list[Beside]  # by rising expected error
@@ -57,6 +65,34 @@ class Ranking:
     def n_ties(self) -> int:
         """Encoders that share the first place."""
         return sum(one.is_tie for one in self.ranked)
+
+    def _records(self) -> Iterator[Record]:
+        for one in self.ranked:
+            low, high = one.expected.interval
+            yield {
+                "rank": one.rank,
+                "encoder": one.card.id,
+                "error_percent": one.expected.error,
+                "ci_low_percent": low,
+                "ci_high_percent": high,
+                "ties_with_first": one.is_tie,
+                "rests_on": one.expected.basis,
+                "n_parameters": one.card.architecture.n_parameters,
+                "dim": one.card.representation.dim,
+                "licence": fact_text(one.card.licence.weights),
+            }
+
+    @property
+    def title(self) -> str:
+        """What is expected, on which images."""
+        a_class = f"{self.n_labels / self.n_classes:,.4g} labels a class"
+        return f"Expected error of a linear probe on {self.images.words}, {a_class}, percent"
+
+    def _caption(self) -> str:
+        return self.title
+
+    def _notes(self) -> list[str]:
+        return [f"{len(self.ranked):,} encoders, {self.n_ties:,} tied with the first; intervals hold nine in ten."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +136,8 @@ def ranking(
         ordered, special = sorted(kept, key=lambda one: one.expected.odds), []
     first = ordered[0].expected if ordered else None
     return Ranking(
+        n_labels=n_labels,
+        n_classes=n_classes,
         images=images,
         ranked=[
             Ranked(one.card, one.expected, place, first is not None and _may_be_better(one.expected, first))
@@ -110,6 +148,37 @@ def ranking(
         why_nobody=why_nobody,
         level_sd=difficulties()[images.column].sd,
     )
+
+
+def recommend(
+    n_labels: int,
+    n_classes: int | None = None,
+    *,
+    like: str | None = None,
+    domain: str | None = None,
+    constraints: Constraints | None = None,
+    include_gone: bool = False,
+) -> Ranking:
+    """Encoders by the error to expect, percent, of a linear probe with ``n_labels`` images, as ``zoo recommend`` does.
+
+    The images are like a data set (``like``), of a kind such as "satellite" (``domain``), or those of ImageNet-1K;
+    ``n_classes`` is by default that of the data set. ``include_gone`` ranks encoders without weights, too.
+
+    Raises
+    ------
+    QueryError
+        If the numbers cannot be meant, or the number of classes is not known.
+    UnknownName
+        If there is no data set or domain of that name.
+    """
+    images = Images.named(like, domain) if like or domain else Images(IMAGENET, "natural")
+    if n_classes is None and images.dataset:
+        n_classes = datasets()[images.dataset].n_classes
+    if n_classes is None:
+        raise QueryError(f"Got no number of classes, expected n_classes for {images.words}.")
+    if images.dataset == IMAGENET and n_classes == N_CLASSES:
+        check_n_labels(n_labels)
+    return ranking(n_labels, n_classes, images, constraints, include_gone=include_gone)
 
 
 def fits(card: EncoderCard, images: Images) -> bool:

@@ -309,11 +309,7 @@ def html_page(choice: Choice) -> str:
 def _figures(choice: Choice) -> Iterator[_Figure]:
     """The figures that there is something to draw of."""
     risk = choice.risk
-    bars = [
-        figures.Bar(name=one.name, error=one.error, verdict=one.verdict, is_final=one.status == "probed")
-        for one in choice.race.standings
-        if one.error is not None
-    ]
+    bars = figures.bars_of(choice.race.standings)
     told = "; ".join(f"{one.name} {one.error.value:.1f} %, {one.verdict}" for one in bars)
     yield (
         "The ranking",

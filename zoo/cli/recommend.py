@@ -28,11 +28,10 @@ from ..choosing.budget_ranking import (
     wider_gaps,
 )
 from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filters
-from ..choosing.expectations import Images, best_measured
-from ..choosing.ranking import Beside, Ranking, ranking
+from ..choosing.expectations import best_measured
+from ..choosing.ranking import Beside, Ranking, recommend
 from ..choosing.ranking import Ranked as ExpectedRank
 from ..results.derived import summaries
-from ..results.evidence import datasets
 from ..results.facts import DOUBTFUL, REPORTED, points, short_number
 from ..results.reported import reported_numbers
 from ..results.reported_values import PROTOCOLS, ReportedNumber
@@ -131,8 +130,10 @@ def recommend_command(
             ("include_wrong",),
             "a ranking by expected errors leaves wrong measurements out (--measured can rank by them)",
         )
-        images = Images.named(like, domain) if like or domain else Images(IMAGENET, "natural")
-        _by_expected(images, n_labels, n_classes, constraints, top=top, include_gone=include_gone, as_json=as_json)
+        if n_classes is None and domain and not like:
+            raise click.UsageError("Missing option '--classes': how many classes your images have.")
+        of: dict[str, Any] = {"like": like, "domain": domain, "include_gone": include_gone}
+        _by_expected(recommend(n_labels, n_classes, constraints=constraints, **of), constraints, top, as_json)
         return
     refuse_idle(("like", "domain"), "ranks by measured or reported errors are those on ImageNet-1K")
     budget = None if n_classes is None or n_labels is None else imagenet_budget(n_labels, n_classes)
@@ -200,31 +201,15 @@ def _next(names: Sequence[str], constraints: Constraints) -> str:
 _TIED = "="
 
 
-def _by_expected(
-    images: Images,
-    n_labels: int,
-    n_classes: int | None,
-    constraints: Constraints,
-    *,
-    top: int,
-    include_gone: bool,
-    as_json: bool,
-) -> None:
+def _by_expected(found: Ranking, constraints: Constraints, top: int, as_json: bool) -> None:
     """The ranking of all encoders by the error to expect on such images."""
-    if n_classes is None:
-        n_classes = datasets()[images.dataset].n_classes if images.dataset else None
-    if n_classes is None:
-        raise click.UsageError("Missing option '--classes': how many classes your images have.")
-    if images.dataset == IMAGENET and n_classes == N_CLASSES:
-        check_n_labels(n_labels)
-    found = ranking(n_labels, n_classes, images, constraints, include_gone=include_gone)
-    shown = found.ranked[:top]
+    images, shown = found.images, found.ranked[:top]
     command = _next(first_networks((one.card for one in found.ranked), _N_FIRST), constraints) if shown else None
     if as_json:
         print_json(
             {
-                "n_labels": n_labels,
-                "n_classes": n_classes,
+                "n_labels": found.n_labels,
+                "n_classes": found.n_classes,
                 "images": {"dataset": images.dataset, "domain": images.domain, "description": images.words},
                 "constraints": asdict(constraints),
                 "unit": "percent",
@@ -242,7 +227,7 @@ def _by_expected(
             }
         )
     elif shown:
-        _print_expected(found, shown, n_labels, n_classes, constraints)
+        _print_expected(found, shown, constraints)
         print_command("on your images", command)
     if not shown:
         raise NothingFound(found.why_nobody)
@@ -264,13 +249,9 @@ def _expected_record(one: ExpectedRank | Beside, constraints: Constraints) -> di
     }
 
 
-def _print_expected(
-    found: Ranking, shown: Sequence[ExpectedRank], n_labels: int, n_classes: int, constraints: Constraints
-) -> None:
+def _print_expected(found: Ranking, shown: Sequence[ExpectedRank], constraints: Constraints) -> None:
     shows_costs = asks_for_costs(constraints)
-    a_class = n_labels / n_classes
-    title = f"Expected error of a linear probe on {found.images.words}, {a_class:,.4g} labels a class, percent"
-    click.echo(click.style(wrapped(title), bold=True) + "\n")
+    click.echo(click.style(wrapped(found.title), bold=True) + "\n")
     headers = ["rank", "encoder", "error", "interval", "rests on"]
     headers += [*(cost_headers(constraints) if shows_costs else []), "parameters", "dim", "licence"]
     rows = []

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cards.catalogue import catalogue
+from ..cards.notebooks import Record, Shown
 from ..cards.schema import EncoderCard
 from ..datasets import ImageData, ImageSet
 from ..datasets.images import Copies, SharedGroups, copies_of, shared_groups
@@ -30,7 +31,7 @@ from ..optional import requires_extra
 from ..progress import Progress
 from ..results.rows import Measurement
 from .arrays import BLOCK_ROWS
-from .bootstrap import N_DRAWS, Interval
+from .bootstrap import N_DRAWS, Interval, columns_of
 from .measuring import (
     N_SEEDS,
     PUBLISHED_SETTINGS,
@@ -92,8 +93,8 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Evaluation:
-    """The measurements of one encoder."""
+class Evaluation(Shown):
+    """The measurements of one encoder; in a notebook a table of errors, and of their components if there are any."""
 
     train: Features
     test: Features
@@ -107,6 +108,26 @@ class Evaluation:
     copies: Copies | None  # images that are copies of others; None if their contents are not known
     groups: SharedGroups | None = None  # groups of images in both parts; None if groups are not known
     problems: tuple[str, ...] = ()  # why measured probes could not be cached
+
+    def _records(self) -> Iterator[Record]:
+        by_neighbours = [("nearest neighbours", self.neighbours)] if self.neighbours else []
+        for probe, one in [*(("linear", one) for one in self.settings), *by_neighbours]:
+            yield {
+                "encoder": self.train.origin.encoder,
+                "dataset": self.train.origin.dataset,
+                "probe": probe,
+                "labels": one.setting.name,
+                "n_train": one.runs[0].n_train,
+                **columns_of(one.error, "error", "percent"),
+                "n_seeds": len(one.runs),
+            }
+
+    def _caption(self) -> str:
+        origin = self.train.origin
+        return f"{origin.encoder} on {origin.dataset}: errors on {len(self.test.y):,} test images"
+
+    def _repr_html_(self) -> str:
+        return Shown._repr_html_(self) + ("" if self.risk is None else self.risk._repr_html_())
 
 
 def evaluate(

@@ -42,12 +42,13 @@ Dubois et al. 2023, Evaluating Self-Supervised Learning via Risk Decomposition, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..cards.catalogue import catalogue
+from ..cards.notebooks import Record, Shown
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, EncoderCard, Missing
 from ..datasets.images import digest
 from ..errors import DataError, QueryError
@@ -55,7 +56,7 @@ from ..features import Features
 from ..optional import requires_extra
 from ..results.values import RiskDecomposition
 from .arrays import chosen_rows
-from .bootstrap import N_DRAWS, Interval, disagreement, error_draws, interval, outcomes_of
+from .bootstrap import N_DRAWS, Interval, columns_of, disagreement, error_draws, interval, outcomes_of
 from .measuring import (
     Division,
     ProbeCache,
@@ -169,7 +170,7 @@ class Refit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RiskReport:
+class RiskReport(Shown):
     """The parts of an encoder's full-shot error, with their uncertainty and the risks that they were computed from."""
 
     encoder: str
@@ -192,6 +193,24 @@ class RiskReport:
     def is_unstable(self) -> bool:
         """True if the probes behind R_AS differ by more than their images explain."""
         return self.disagreement is not None and self.disagreement < LEVEL
+
+    def _records(self) -> Iterator[Record]:
+        for part, found in self.intervals.items():
+            of = {
+                "encoder": self.encoder,
+                "dataset": self.dataset,
+                "part": part.replace("full_shot", "full-shot").replace("_", " "),
+            }
+            yield of | columns_of(found, "error", "points")
+
+    def _caption(self) -> str:
+        return f"{self.encoder} on {self.dataset}: components of the error with all labels, percentage points"
+
+    def _notes(self) -> Sequence[str]:
+        return [self.warning or self.assumption]
+
+    def _axis(self) -> str:
+        return "percentage points of error (lower is better)"
 
 
 def decompose(

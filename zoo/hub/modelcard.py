@@ -9,8 +9,8 @@ from typing import Any
 
 from ..cards.gates import licence_remarks
 from ..cards.licences import LICENCES, commercial_words, text_of
-from ..cards.schema import COLUMNS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, fact_text
-from ..cards.wording import STUDY, described, paper_entry
+from ..cards.schema import COLUMNS, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing, described, fact_text
+from ..cards.wording import STUDY, paper_entry
 from ..optional import requires_extra
 from ..results.derived import seed_means, summaries
 from ..results.rows import measurements

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .reported import reported_numbers as reported_numbers
     from .reported_values import ReportedNumber as ReportedNumber
     from .rows import Measurement as Measurement
+    from .rows import Measurements as Measurements
     from .rows import errata as errata
     from .rows import measurements as measurements
     from .values import PUBLISHED_SOURCE as PUBLISHED_SOURCE
@@ -33,7 +34,7 @@ else:
             "derived": ["seed_means", "summaries"],
             "reported": ["reported_numbers"],
             "reported_values": ["ReportedNumber"],
-            "rows": ["Measurement", "errata", "measurements"],
+            "rows": ["Measurement", "Measurements", "errata", "measurements"],
             "values": [
                 "PUBLISHED_SOURCE",
                 "ResultErratum",

@@ -7,8 +7,8 @@ One copy has the shipped rows and one the user's, by encoder, so that a row of t
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import RULES, catalogue
 from ..cards.compiled import Parts, Stamp, compiled, stamp
+from ..cards.notebooks import Record, Shown
 from ..errors import UnknownName, warn
 from ..files import content_folder, content_names, looked, shipped_only
 from .values import COLUMNS, RISKS, ResultErratum, Row, SeedMean
@@ -43,13 +44,32 @@ class Measurement:
     date: str
 
 
+class Measurements(Shown, list[Measurement]):
+    """Rows of results as a list that shows itself in notebooks, as ``.df`` and by ``.plot()``."""
+
+    def _records(self) -> Iterator[Record]:
+        return map(asdict, self)
+
+    def _caption(self) -> str:
+        n_encoders = len({row.encoder for row in self})
+        return f"{len(self):,} measurements of {n_encoders:,} encoder{'s' * (n_encoders != 1)}"
+
+    def _axis(self) -> str:
+        from .vocabulary import METRICS
+
+        names = dict.fromkeys(row.metric for row in self)
+        lower = METRICS[self[0].metric].lower_is_better
+        way = "" if lower is None else f" ({'lower' if lower else 'higher'} is better)"
+        return f"{' or '.join(names).replace('_', ' ')}, {self[0].unit}{way}"
+
+
 def measurements(
     *,
     metrics: str | Iterable[str] | None = None,
     encoders: str | Iterable[str] | None = None,
     dataset: str | None = None,
     exclude_wrong: bool = False,
-) -> list[Measurement]:
+) -> Measurements:
     """Rows of all results files, the shipped ones first, then the user's.
 
     Shipped rows of encoders of an experiment, such as the family ``randomised``, are there only if ``encoders`` names
@@ -82,7 +102,7 @@ def measurements(
     rows = read_rows(wanted, encoders=ids, dataset=dataset, with_unlisted=with_unlisted)
     if exclude_wrong:
         rows = without_wrong(rows, errata())
-    return [measurement_of(row) for row in rows]
+    return Measurements(map(measurement_of, rows))
 
 
 def read_rows(

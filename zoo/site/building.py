@@ -33,6 +33,7 @@ from . import (
     encoder_pages,
     first_page,
     look_page,
+    notebook_page,
     study_pages,
 )
 from .contents import Contents
@@ -49,6 +50,7 @@ MAKERS: dict[str, Maker] = {
     "studies": study_pages.files,
     "data": data_tables.files,
     "about": about_page.files,
+    "notebook": notebook_page.files,
 }
 """What makes each kind of page, in the order in which progress names them."""
 
@@ -62,7 +64,7 @@ _OF_DESKTOPS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
 def require_libraries(*, with_studies: bool) -> None:
     """MissingExtra if a library is missing that a site needs; nothing is imported."""
-    for library in ("jinja2", "itables", *(STUDY_LIBRARIES if with_studies else ())):
+    for library in ("jinja2", "itables", "markdown_it", *(STUDY_LIBRARIES if with_studies else ())):
         if find_spec(library) is None:
             raise MissingExtra(library, extra="site", needed_for="A site")
 

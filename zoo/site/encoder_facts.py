@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
 from ..cards.licences import commercial_words
-from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text
-from ..cards.wording import facts_by_part, features_in_words, label_of
+from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words
+from ..cards.wording import facts_by_part, label_of
 from ..results.facts import reported_mark
 from ..results.reported_values import PROTOCOLS
 from ..weights.places import ADDRESS, portable, shown, without_keys

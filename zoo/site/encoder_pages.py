@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from ..cards.catalogue import catalogue
 from ..cards.finding import networks
 from ..cards.representations import own_id
-from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Missing
-from ..cards.wording import STUDY, described, paper_entry
+from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Missing, described
+from ..cards.wording import STUDY, paper_entry
 from ..results.evidence import origin_of
 from ..results.facts import points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
