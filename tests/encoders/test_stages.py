@@ -18,7 +18,8 @@ from tests.published import EARLY
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
-from zoo.encoders.encoder import StageReader, class_token, pooled, stage_reader
+from zoo.encoders.encoder import class_token, pooled
+from zoo.encoders.maps import StageReader, stage_reader
 from zoo.errors import QueryError
 
 

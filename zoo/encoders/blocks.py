@@ -84,16 +84,24 @@ def watched(modules: Sequence[nn.Module], seen: Seen) -> Iterator[None]:
             handle.remove()
 
 
-def mean_of_map(backbone: Any, output: Tensor) -> Tensor:
-    """The mean over all positions of a block's output, (n, channels); class and register tokens do not count.
+def patches_of(backbone: Any, output: Tensor, *, n_prefix: int | None = None) -> Tensor:
+    """Channels before places, (n, channels, rows, columns) or, of tokens, (n, channels, places).
 
-    A map is (n, channels, height, width), or has its channels last; tokens are (n, tokens, channels).
+    ``output`` is a map, (n, channels, rows, columns) or with its channels last, or tokens, (n, tokens, channels), the
+    first ``n_prefix`` of which have no place; those of a block unless their number is given.
     """
-    if output.ndim == 4 and not _has_channels_last(backbone, output):
-        return output.mean(dim=(2, 3))
-    has_prefix = output.ndim == 3 and not any(hasattr(backbone, name) for name in _CLASS_LATER)
-    n_prefix = getattr(backbone, "num_prefix_tokens", 0) if has_prefix else 0
-    return output.flatten(1, -2)[:, n_prefix:].mean(dim=1)
+    if output.ndim == 4:
+        return output.permute(0, 3, 1, 2) if _has_channels_last(backbone, output) else output
+    if n_prefix is None:
+        is_later = any(hasattr(backbone, name) for name in _CLASS_LATER)
+        n_prefix = 0 if is_later else getattr(backbone, "num_prefix_tokens", 0)
+    return output[:, n_prefix:].transpose(1, -1)
+
+
+def mean_of_map(backbone: Any, output: Tensor) -> Tensor:
+    """The mean over all positions of a block's output, (n, channels); class and register tokens do not count."""
+    patches = patches_of(backbone, output)
+    return patches.mean(dim=tuple(range(2, patches.ndim)))
 
 
 def _has_channels_last(backbone: Any, output: Tensor) -> bool:
@@ -101,19 +109,22 @@ def _has_channels_last(backbone: Any, output: Tensor) -> bool:
         return True
     about = getattr(backbone, "feature_info", None)
     known = {stage["num_chs"] for stage in about} if isinstance(about, list) else set()
+    known.add(getattr(backbone, "num_features", None))  # of a layer behind the last block
     return output.shape[1] not in known and output.shape[-1] in known
 
 
-def block_means(backbone: Any, images: Tensor, *, blocks: tuple[int, ...]) -> Tensor:
-    """Means of the maps of blocks, the earliest first; what comes after the last of them is not computed."""
+def of_blocks(
+    backbone: Any, images: Tensor, blocks: Sequence[int], *, read: Callable[[Any, Tensor], Tensor]
+) -> list[Tensor]:
+    """What is read from the outputs of blocks, in their order here; what comes after the last is not computed."""
     modules = [module for stage in block_modules(backbone) for module in stage]
     numbers = [block % len(modules) for block in blocks]
-    means: dict[int, Tensor] = {}
+    found: dict[int, Tensor] = {}
 
     def seen(number: int, output: Tensor) -> None:
         if number in numbers:
-            means[number] = mean_of_map(backbone, output)
-            if len(means) == len(numbers):
+            found[number] = read(backbone, output)
+            if len(found) == len(numbers):
                 raise _Enough
 
     try:
@@ -121,4 +132,32 @@ def block_means(backbone: Any, images: Tensor, *, blocks: tuple[int, ...]) -> Te
             backbone(images)
     except _Enough:
         pass
-    return torch.cat([means[number] for number in numbers], dim=-1)
+    return [found[number] for number in numbers]
+
+
+def block_means(backbone: Any, images: Tensor, *, blocks: tuple[int, ...]) -> Tensor:
+    """Means of the maps of blocks, the earliest first."""
+    return torch.cat(of_blocks(backbone, images, blocks, read=mean_of_map), dim=-1)
+
+
+def has_tokens(backbone: Any) -> bool:
+    """Whether :func:`block_tokens` reads it: a vision transformer of timm, of transformers or of the zoo."""
+    return hasattr(backbone, "forward_intermediates") and hasattr(backbone, "fc_norm") and hasattr(backbone, "blocks")
+
+
+def block_tokens(backbone: Any, images: Tensor, blocks: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
+    """Patch tokens of blocks and those before them, each (n, tokens, width), through the final norm.
+
+    The earliest block comes first; those after the last are not computed.
+    """
+    has_prefix = backbone.num_prefix_tokens > 0  # class and register tokens
+    outputs = backbone.forward_intermediates(
+        images,
+        indices=list(blocks),
+        return_prefix_tokens=has_prefix,
+        norm=True,
+        stop_early=True,
+        output_fmt="NLC",
+        intermediates_only=True,
+    )
+    return list(outputs) if has_prefix else [(patches, patches[:, :0]) for patches in outputs]

@@ -1,39 +1,25 @@
-"""Encoders: the module that users hold, the features it takes from a backbone, and its maps at several depths.
+"""Encoders: the module that users hold, and the features it takes from a backbone.
 
 There is one pooling function for each ``representation.layer`` of the cards, and one for the other tokens that a
 transformer offers. Each takes the backbone and the images, and gives one row an image. Tokens are read after the last
 block's final norm, class token first.
-
-A dense decoder starts from maps (:func:`stage_reader`), which three kinds of backbones have:
-
-* ResNets of torchvision and of :mod:`zoo.encoders.resnet`: the stem before its max pool, then every stage. The last
-  block of ``zoo:resnet50_last_block`` takes the place of the last stage, for its output is what is pooled;
-* networks of timm whose maps get smaller (ConvNeXt, CLIP's ResNets, Swin, ...): the deepest map of each size;
-* transformers, and other networks of timm whose maps keep their size: four blocks, evenly spaced, including the last
-  one, or all if there are fewer. Patch tokens take their places in the image, row by row; class and register tokens
-  are left out. Every block goes through the final norm, as in :mod:`zoo.cards.representations`. All four maps have the
-  stride of the patches: a decoder that wants a pyramid of them resizes its projections, which is cheaper.
-
-A user's backbone is read like those of timm, if it has their ``feature_info`` and ``forward_intermediates``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
-from torchvision.models.resnet import ResNet
 
 from ..cards.catalogue import own_card
 from ..cards.representations import PROJECTED, Staged, network_of, tokens_of
 from ..cards.schema import LAYERS, EncoderCard
-from ..errors import BuildError, DataError, QueryError, ZooError
-from .blocks import block_means
-from .resnet import SmallResNet
+from ..errors import BuildError, DataError, ZooError
+from .blocks import block_means, block_tokens
+from .maps import map_of
 
 if TYPE_CHECKING:
     from ..weights.store import Reading
@@ -87,31 +73,58 @@ class Encoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Features, float32 (n, dim), of normalised images, float32 (n, 3, px, px)."""
+        return self._answered(self.pooling, images, call="encoder")
+
+    def maps(self, images: Tensor, layer: int | None = None) -> Tensor:
+        """Patch features, (n, channels, rows, columns), of normalised images, float32 (n, 3, px, px).
+
+        Class and register tokens are left out. Features of an encoder that are taken elsewhere, as those of
+        ``dino_vitS16@cls:9`` or ``clip_rn50@avg:3``, have no part in its maps.
+
+        Parameters
+        ----------
+        images : Tensor
+        layer : int, optional
+            A block, counted from 0 or, negative, from the end, as ``zoo layers`` numbers them. Tokens of transformers
+            go through the final norm; maps of other networks are as the block gives them. Unless given, the map is
+            what the network pools: the last block after the final norm, or with all that a convolutional network has
+            behind it. Its mean over rows and columns is the encoder's average, but for a norm or a layer behind that.
+
+        Raises
+        ------
+        DataError
+            As for features.
+        QueryError
+            If the encoder has no maps, or no such block.
+        """
+        return self._answered(partial(map_of, layer=layer), images, call="encoder.maps")
+
+    def _answered(self, read: Pooling, images: Tensor, *, call: str) -> Tensor:
         if self.px is None:
-            return self.pooling(self.backbone, images)
+            return read(self.backbone, images)
         # some networks would give something all the same; a trace would warn of a condition on the shape
         is_checked = isinstance(images, Tensor) and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
         if is_checked and (images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point()):
-            raise DataError(self._why_not(images, px=self.px))
+            raise DataError(self._why_not(images, px=self.px, call=call))
         try:
-            return self.pooling(self.backbone, images)
+            return read(self.backbone, images)
         except ERRORS as error:
             is_said = isinstance(error, ZooError) or "memory" in str(error) or isinstance(images, torch.fx.Proxy)
-            sentence = "" if is_said else self._why_not(images, px=self.px)
+            sentence = "" if is_said else self._why_not(images, px=self.px, call=call)
             if not sentence:
                 raise
             raise DataError(sentence) from error
 
-    def _why_not(self, images: Any, *, px: int) -> str:
+    def _why_not(self, images: Any, *, px: int, call: str) -> str:
         """What is wrong with images that the encoder has not taken; "" if they are as they should be."""
         first = next(self.parameters())
         dtype, device = str(first.dtype).removeprefix("torch."), first.device
         expected = f"{dtype} (n, 3, {px}, {px}) as preprocess makes it"
-        each = "encoder(preprocess(image)[None])"
+        each = f"{call}(preprocess(image)[None])"
         if not isinstance(images, Tensor):
             found = f"a value of type {type(images).__name__!r}"
             if isinstance(images, list | tuple):
-                each = "encoder(torch.stack([preprocess(image) for image in images]))"
+                each = f"{call}(torch.stack([preprocess(image) for image in images]))"
             do = f"call {each}"
         else:
             found = f"{str(images.dtype).removeprefix('torch.')} {tuple(images.shape)}"
@@ -119,14 +132,14 @@ class Encoder(nn.Module):
             can_cast = torch.amp.is_autocast_available(device.type)
             is_cast = can_cast and torch.is_autocast_enabled(device.type) and images.dtype in halves
             if images.is_floating_point() and images.ndim == 3 and len(images) == 3:
-                do = "call encoder(image[None]) for one image"
+                do = f"call {call}(image[None]) for one image"
             elif images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point():
                 do = f"call {each}"
             elif images.device != device:
                 found, expected = f"images on {str(images.device)!r}", f"them on {str(device)!r}"
-                do = f"call encoder(images.to({str(device)!r}))"
+                do = f"call {call}(images.to({str(device)!r}))"
             elif images.dtype != first.dtype and not is_cast:
-                do = f"call encoder(images.to(torch.{dtype}))"
+                do = f"call {call}(images.to(torch.{dtype}))"
             elif images.shape[2:] != (px, px):
                 do = "load the encoder with px=... for images of another size"
             else:
@@ -247,19 +260,8 @@ def tokens_of_blocks(backbone: Any, images: Tensor, *, words: tuple[str, ...], b
     not computed. A backbone that norms its pooled tokens (``fc_norm``) has no norm of tokens; then its norm follows the
     pooling here too, so that the mean of the last block is the output of the backbone.
     """
-    has_prefix = backbone.num_prefix_tokens > 0  # class and register tokens
-    outputs = backbone.forward_intermediates(
-        images,
-        indices=list(blocks),
-        return_prefix_tokens=has_prefix,
-        norm=True,
-        stop_early=True,
-        output_fmt="NLC",
-        intermediates_only=True,
-    )
     taken = []
-    for block in outputs:
-        patches, prefix = block if has_prefix else (block, block[:, :0])  # (n, patches, width), (n, prefix, width)
+    for patches, prefix in block_tokens(backbone, images, blocks):
         taken += [prefix[:, 0] if word == "cls" else patches.mean(dim=1) for word in words]
     return torch.cat([backbone.fc_norm(pooled_tokens) for pooled_tokens in taken], dim=-1)
 
@@ -308,116 +310,3 @@ def _is_interleaved(card: EncoderCard) -> bool:
             f"'concatenated', for {card.representation.layer!r} joins two tokens; correct the card."
         )
     return order == "interleaved"
-
-
-N_DEPTHS = 4  # maps of a backbone that does not change their size
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StageReader:
-    """From images to the maps of an encoder's stages; shares the modules of the encoder.
-
-    ``channels`` of each stage, shallow first; ``strides`` are the pixels of the input from one cell of a map to the
-    next, ascending, equal for depths of a transformer.
-    """
-
-    channels: tuple[int, ...]
-    strides: tuple[int, ...]
-    read: Callable[[Tensor], list[Tensor]]
-
-    def __call__(self, images: Tensor) -> list[Tensor]:
-        """Maps, each (n, channels, height, width), shallow first, of normalised images, float32 (n, 3, px, px)."""
-        maps = self.read(images)
-        channels = tuple(each.shape[1] for each in maps)
-        if channels != self.channels:
-            raise QueryError(
-                f"The backbone gives maps of {channels} channels, and its feature_info says {self.channels}; correct "
-                "its feature_info, or take another encoder."
-            )
-        return maps
-
-
-def stage_reader(encoder: Encoder, *, px: int) -> StageReader:
-    """The maps of an encoder for images of ``px`` x ``px``; QueryError if it has none, or none of this size."""
-    backbone = encoder.backbone
-    if isinstance(backbone, ResNet | SmallResNet):
-        return _of_resnet(backbone)
-    if not (getattr(backbone, "feature_info", None) and hasattr(backbone, "forward_intermediates")):
-        raise QueryError(
-            f"The encoder has no spatial features: its backbone is a {type(backbone).__name__}, expected a ResNet of "
-            "torchvision, a network of timm, or one with timm's feature_info and forward_intermediates; take another "
-            "encoder, or the task classification."
-        )
-    _check_size(backbone, px)
-    return _of_timm(backbone)
-
-
-def _of_resnet(backbone: Any) -> StageReader:
-    channels = [backbone.conv1.out_channels]
-    strides = [_one(backbone.conv1.stride)]
-    layers = [layer for name, layer in backbone.named_children() if name.startswith("layer")]
-    pool = getattr(backbone, "maxpool", nn.Identity())
-    stride = strides[0] * _one(getattr(pool, "stride", 1))  # networks for small images have nn.Identity here
-    for layer in layers:
-        norms = [module for name, module in layer[-1].named_children() if name.startswith("bn")]
-        stride *= _one(layer[0].stride)
-        channels.append(norms[-1].num_features)
-        strides.append(stride)
-    last = list(backbone.avgpool.children())[:-1]  # zoo:resnet50_last_block has a block before its average
-    if last:
-        channels[-1] = last[-1].bn3.num_features
-        layers[-1] = nn.Sequential(layers[-1], *last)
-    stem = nn.Sequential(backbone.conv1, backbone.bn1, backbone.relu)
-    return StageReader(tuple(channels), tuple(strides), partial(_read_resnet, [stem, pool, *layers]))
-
-
-def _read_resnet(parts: list[nn.Module], images: Tensor) -> list[Tensor]:
-    stem, pool, *layers = parts
-    maps = [stem(images)]
-    x = pool(maps[0])
-    for layer in layers:
-        x = layer(x)
-        maps.append(x)
-    return maps
-
-
-def _of_timm(backbone: Any) -> StageReader:
-    about = list(backbone.feature_info)
-    strides = [_one(stage["reduction"]) for stage in about]
-    if len(about) > 1 and len(set(strides)) == 1:
-        n, n_depths = len(about), min(N_DEPTHS, len(about))
-        taken = [(depth + 1) * n // n_depths - 1 for depth in range(n_depths)]
-        norm = True
-    else:
-        taken = [i for i, stride in enumerate(strides) if stride not in strides[i + 1 :]]
-        norm = hasattr(backbone, "norm_pre")  # ConvNeXt: what is pooled; others cannot all norm their maps
-    return StageReader(
-        tuple(about[i]["num_chs"] for i in taken),
-        tuple(strides[i] for i in taken),
-        partial(_read_timm, backbone, taken=taken, norm=norm),
-    )
-
-
-def _read_timm(backbone: Any, images: Tensor, *, taken: list[int], norm: bool) -> list[Tensor]:
-    return list(backbone.forward_intermediates(images, indices=taken, norm=norm, intermediates_only=True))
-
-
-def _check_size(backbone: Any, px: int) -> None:
-    """Transformers with a table of positions need images of one size; all need whole patches."""
-    embed = getattr(backbone, "patch_embed", None)
-    patch_px, built_px = _one(getattr(embed, "patch_size", 1)), _one(getattr(embed, "img_size", None) or px)
-    overlaps = patch_px != _one(backbone.feature_info[0]["reduction"])  # then windows, which are padded
-    expected = ""
-    if built_px != px and getattr(embed, "strict_img_size", True):
-        expected = f"{built_px} px, for which its positions are"
-    elif px % patch_px and not overlaps and not getattr(embed, "dynamic_img_pad", False):
-        expected = f"a multiple of its patches of {patch_px} px"
-    if expected:
-        raise QueryError(
-            f"The encoder has no spatial features for images of {px} px: its backbone, a {type(backbone).__name__}, "
-            f"needs {expected}; correct the crop of its preprocessing."
-        )
-
-
-def _one(of_both_axes: Any) -> int:
-    return int(of_both_axes[0]) if isinstance(of_both_axes, tuple | list) else int(of_both_axes)

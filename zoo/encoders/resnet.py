@@ -234,12 +234,16 @@ class AlexNet(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
+        return self.forward_features(images).flatten(1)  # (n, channels * px * px)
+
+    def forward_features(self, images: Tensor) -> Tensor:
+        """The last map, (n, channels, px, px)."""
         modules = self._modules
         convs = [cast(nn.Sequential, modules[f"conv{number}"]) for number in range(1, 6)]
         x = self.response_norm(self.pool(convs[0](images)))
         x = self.response_norm(self.pool(convs[1](x)))
         x = convs[4](convs[3](convs[2](x)))
-        return cast(Tensor, self.pool(x).flatten(1))  # (n, channels * px * px)
+        return cast(Tensor, self.pool(x))
 
 
 def alexnet(*, kind: str) -> tuple[nn.Module, int]:

@@ -184,9 +184,16 @@ class PooledNetwork(nn.Module):
         self.network = network
         self.interpolates_positions = False
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward_features(self, images: Tensor) -> Tensor:
+        """The last map, or tokens, among which may be some without a place."""
+        return cast(Tensor, self._output(images).last_hidden_state)
+
+    def _output(self, images: Tensor) -> Any:
         more = {"interpolate_pos_encoding": True} if self.interpolates_positions else {}
-        output = self.network(pixel_values=images, **more)
+        return self.network(pixel_values=images, **more)
+
+    def forward(self, images: Tensor) -> Tensor:
+        output = self._output(images)
         pooled = getattr(output, "pooler_output", None)
         if pooled is not None:
             return cast(Tensor, pooled.flatten(1))

@@ -29,7 +29,8 @@ with requires_extra("models", needed_for="A decoder"):
     from torchvision.ops import Conv2dNormActivation
 
     from ...encoders import Encoder, build_encoder
-    from ...encoders.encoder import QuantisedProjection, StageReader, stage_reader
+    from ...encoders.encoder import QuantisedProjection
+    from ...encoders.maps import StageReader, stage_reader
 
 MOST_CHANNELS = 256  # of the decoder's deepest map
 LEAST_CHANNELS = 8  # of any of its maps

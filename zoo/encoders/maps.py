@@ -1,0 +1,224 @@
+"""Maps of an encoder: what it gives for every place of an image, of one block or at several depths.
+
+:func:`map_of` reads one map of any network, and leaves out class and register tokens:
+
+* without ``layer`` what the network pools, so that the mean over its places is the encoder's average where it has one:
+  tokens after the final norm, or the last map of a convolutional network with all that is behind its last block;
+* with ``layer`` what that block gives, numbered as in ``zoo layers`` and :mod:`zoo.cards.representations`: tokens of a
+  vision transformer through the final norm, maps of other networks as the next block gets them.
+
+Tokens take their places row by row; of a clip, that is a mean over the times that one place has.
+
+A dense decoder starts from maps (:func:`stage_reader`), which three kinds of backbones have:
+
+* ResNets of torchvision and of :mod:`zoo.encoders.resnet`: the stem before its max pool, then every stage. The last
+  block of ``zoo:resnet50_last_block`` takes the place of the last stage, for its output is what is pooled;
+* networks of timm whose maps get smaller (ConvNeXt, CLIP's ResNets, Swin, ...): the deepest map of each size;
+* transformers, and other networks of timm whose maps keep their size: four blocks, evenly spaced, including the last
+  one, or all if there are fewer. Patch tokens take their places in the image, row by row; class and register tokens
+  are left out. Every block goes through the final norm, as in :mod:`zoo.cards.representations`. All four maps have the
+  stride of the patches: a decoder that wants a pyramid of them resizes its projections, which is cheaper.
+
+A user's backbone is read like those of timm, if it has their ``feature_info`` and ``forward_intermediates``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from torch import Tensor, nn
+from torchvision.models.resnet import ResNet
+
+from ..errors import QueryError
+from .blocks import block_modules, block_tokens, has_tokens, of_blocks, patches_of
+from .resnet import SmallResNet
+
+if TYPE_CHECKING:
+    from .encoder import Encoder
+
+
+def map_of(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor:
+    """The map of a block, (n, channels, rows, columns); of what the network pools unless a block is given.
+
+    QueryError if the network has no maps, or no such block.
+    """
+    if layer is None:
+        patches = patches_of(backbone, _last(backbone, images), n_prefix=getattr(backbone, "num_prefix_tokens", 0))
+    else:
+        block = _number(backbone, layer)
+        if has_tokens(backbone):
+            ((tokens, _),) = block_tokens(backbone, images, [block])
+            patches = tokens.transpose(1, 2)
+        else:
+            (patches,) = of_blocks(backbone, images, [block], read=partial(_in_rows, block=block))
+    if patches.ndim == 4:
+        return patches
+    times = getattr(getattr(backbone, "patch_embed", None), "n_tubelets", 1)
+    n_places = patches.shape[2] // times if patches.ndim == 3 else 0
+    height, width = images.shape[-2:]
+    # whole patches along both sides: these are the nearest numbers, whatever the patches leave over
+    rows, columns = round((n_places * height / width) ** 0.5), round((n_places * width / height) ** 0.5)
+    if rows * columns != n_places or not n_places:
+        _has_none(backbone, f"gives {tuple(patches.shape)}, which fill no rows and columns")
+    return patches.unflatten(2, (times, rows, columns)).mean(dim=2)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def _in_rows(backbone: Any, output: Tensor, *, block: int) -> Tensor:
+    if hasattr(backbone, "reroll"):  # Hiera's tokens are in the order of its windows
+        output = backbone.reroll(output, block).flatten(1, 2)
+    return patches_of(backbone, output)
+
+
+def _last(backbone: Any, images: Tensor) -> Tensor:
+    """What a network pools, as it gives it."""
+    if hasattr(backbone, "forward_features"):
+        return backbone.forward_features(images)  # type: ignore[no-any-return]
+    taken: list[Tensor] = []
+    pools = [part for part in getattr(backbone, "avgpool", nn.Identity()).modules() if not list(part.children())]
+    if not pools or not isinstance(pools[-1], nn.AdaptiveAvgPool2d):
+        _has_none(backbone, "has neither timm's forward_features nor torchvision's avgpool")
+    handle = pools[-1].register_forward_pre_hook(lambda module, inputs: taken.append(inputs[0]))
+    try:
+        backbone(images)
+    finally:
+        handle.remove()
+    return taken[0]
+
+
+def _number(backbone: Any, layer: int) -> int:
+    """A block counted from 0."""
+    n = len(backbone.blocks) if has_tokens(backbone) else sum(map(len, block_modules(backbone)))
+    if not n:
+        raise QueryError(
+            f"Found layer={layer!r}, but the zoo does not know the blocks of a {type(backbone).__name__}; leave it out "
+            "for what the network pools."
+        )
+    if isinstance(layer, bool) or not hasattr(layer, "__index__") or not -n <= operator.index(layer) < n:
+        raise QueryError(
+            f"Found layer={layer!r}, expected the number of a block, from 0 to {n - 1}, or from the end, as -1; ask "
+            "for one of these."
+        )
+    return operator.index(layer) % n
+
+
+def _has_none(backbone: Any, why: str) -> NoReturn:
+    raise QueryError(
+        f"The encoder has no maps: its backbone, a {type(backbone).__name__}, {why}; take another encoder."
+    )
+
+
+N_DEPTHS = 4  # maps of a backbone that does not change their size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageReader:
+    """From images to the maps of an encoder's stages; shares the modules of the encoder.
+
+    ``channels`` of each stage, shallow first; ``strides`` are the pixels of the input from one cell of a map to the
+    next, ascending, equal for depths of a transformer.
+    """
+
+    channels: tuple[int, ...]
+    strides: tuple[int, ...]
+    read: Callable[[Tensor], list[Tensor]]
+
+    def __call__(self, images: Tensor) -> list[Tensor]:
+        """Maps, each (n, channels, height, width), shallow first, of normalised images, float32 (n, 3, px, px)."""
+        maps = self.read(images)
+        channels = tuple(each.shape[1] for each in maps)
+        if channels != self.channels:
+            raise QueryError(
+                f"The backbone gives maps of {channels} channels, and its feature_info says {self.channels}; correct "
+                "its feature_info, or take another encoder."
+            )
+        return maps
+
+
+def stage_reader(encoder: Encoder, *, px: int) -> StageReader:
+    """The maps of an encoder for images of ``px`` x ``px``; QueryError if it has none, or none of this size."""
+    backbone = encoder.backbone
+    if isinstance(backbone, ResNet | SmallResNet):
+        return _of_resnet(backbone)
+    if not (getattr(backbone, "feature_info", None) and hasattr(backbone, "forward_intermediates")):
+        raise QueryError(
+            f"The encoder has no spatial features: its backbone is a {type(backbone).__name__}, expected a ResNet of "
+            "torchvision, a network of timm, or one with timm's feature_info and forward_intermediates; take another "
+            "encoder, or the task classification."
+        )
+    _check_size(backbone, px)
+    return _of_timm(backbone)
+
+
+def _of_resnet(backbone: Any) -> StageReader:
+    channels = [backbone.conv1.out_channels]
+    strides = [_one(backbone.conv1.stride)]
+    layers = [layer for name, layer in backbone.named_children() if name.startswith("layer")]
+    pool = getattr(backbone, "maxpool", nn.Identity())
+    stride = strides[0] * _one(getattr(pool, "stride", 1))  # networks for small images have nn.Identity here
+    for layer in layers:
+        norms = [module for name, module in layer[-1].named_children() if name.startswith("bn")]
+        stride *= _one(layer[0].stride)
+        channels.append(norms[-1].num_features)
+        strides.append(stride)
+    last = list(backbone.avgpool.children())[:-1]  # zoo:resnet50_last_block has a block before its average
+    if last:
+        channels[-1] = last[-1].bn3.num_features
+        layers[-1] = nn.Sequential(layers[-1], *last)
+    stem = nn.Sequential(backbone.conv1, backbone.bn1, backbone.relu)
+    return StageReader(tuple(channels), tuple(strides), partial(_read_resnet, [stem, pool, *layers]))
+
+
+def _read_resnet(parts: list[nn.Module], images: Tensor) -> list[Tensor]:
+    stem, pool, *layers = parts
+    maps = [stem(images)]
+    x = pool(maps[0])
+    for layer in layers:
+        x = layer(x)
+        maps.append(x)
+    return maps
+
+
+def _of_timm(backbone: Any) -> StageReader:
+    about = list(backbone.feature_info)
+    strides = [_one(stage["reduction"]) for stage in about]
+    if len(about) > 1 and len(set(strides)) == 1:
+        n, n_depths = len(about), min(N_DEPTHS, len(about))
+        taken = [(depth + 1) * n // n_depths - 1 for depth in range(n_depths)]
+        norm = True
+    else:
+        taken = [i for i, stride in enumerate(strides) if stride not in strides[i + 1 :]]
+        norm = hasattr(backbone, "norm_pre")  # ConvNeXt: what is pooled; others cannot all norm their maps
+    return StageReader(
+        tuple(about[i]["num_chs"] for i in taken),
+        tuple(strides[i] for i in taken),
+        partial(_read_timm, backbone, taken=taken, norm=norm),
+    )
+
+
+def _read_timm(backbone: Any, images: Tensor, *, taken: list[int], norm: bool) -> list[Tensor]:
+    return list(backbone.forward_intermediates(images, indices=taken, norm=norm, intermediates_only=True))
+
+
+def _check_size(backbone: Any, px: int) -> None:
+    """Transformers with a table of positions need images of one size; all need whole patches."""
+    embed = getattr(backbone, "patch_embed", None)
+    patch_px, built_px = _one(getattr(embed, "patch_size", 1)), _one(getattr(embed, "img_size", None) or px)
+    overlaps = patch_px != _one(backbone.feature_info[0]["reduction"])  # then windows, which are padded
+    expected = ""
+    if built_px != px and getattr(embed, "strict_img_size", True):
+        expected = f"{built_px} px, for which its positions are"
+    elif px % patch_px and not overlaps and not getattr(embed, "dynamic_img_pad", False):
+        expected = f"a multiple of its patches of {patch_px} px"
+    if expected:
+        raise QueryError(
+            f"The encoder has no spatial features for images of {px} px: its backbone, a {type(backbone).__name__}, "
+            f"needs {expected}; correct the crop of its preprocessing."
+        )
+
+
+def _one(of_both_axes: Any) -> int:
+    return int(of_both_axes[0]) if isinstance(of_both_axes, tuple | list) else int(of_both_axes)
