@@ -1,0 +1,214 @@
+"""``zoo look``: what encoders see in images, as a page and PNG files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import QueryError
+from .measure_options import (
+    COLUMN_OPTIONS,
+    DATA_OPTIONS,
+    IMAGES_HELP,
+    RUN_OPTIONS,
+    SPLIT_OPTIONS,
+    TABLE_OPTIONS,
+    opened,
+    skipped_notes,
+)
+from .options import encoder_names, refuse_idle, seed_option, with_options
+from .output import json_option, print_json, print_notes, print_table, say
+
+if TYPE_CHECKING:
+    from ..datasets import ImageSet
+
+_PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
+_SETS = (".npz", ".csv", ".tsv")  # files that are image sets
+_EXAMPLES = """\b
+Examples:
+  zoo look dino_vitS16 ./birds
+  zoo look dino_vitS16 mae_vitB16 holiday.jpg --at 5,7 --px 448
+  zoo look sup_rn50 dino_rn50 ./unsorted-photos --queries dog.jpg,cat.jpg --out dogs
+"""
+
+
+def _patch(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,6}, ?[0-9]{1,6}", text):
+        raise QueryError(f"Got --at {text!r}, expected ROW,COLUMN of a patch, from 0 at the top left, as 4,7.")
+    row, column = map(int, text.split(","))
+    return row, column
+
+
+def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int | tuple[str, ...]:
+    if not text.isdecimal():
+        return tuple(filter(None, (name.strip() for name in text.split(","))))
+    if not 1 <= int(text) <= 24:
+        raise QueryError(f"Got --queries {text}, expected 1 to 24 images, or names of images by comma.")
+    return int(text)
+
+
+@click.command(
+    "look", epilog=f"{IMAGES_HELP}  a folder or files of images without labels\n\n{_EXAMPLES}", no_args_is_help=True
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
+@click.argument("images", metavar="IMAGES")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the page and the pictures go.  [default: look-IMAGES]",
+)
+@click.option(
+    "--split", "part", type=click.Choice(list(_PARTS)), default="val", show_default=True, help="Of an image set."
+)
+@click.option(
+    "--images",
+    "n_images",
+    type=click.IntRange(1, 20_000),
+    default=500,
+    show_default=True,
+    help="How many are looked at; of more a sample is drawn, about the same number of each class.",
+)
+@click.option(
+    "--per-class", type=click.IntRange(1), help="Images with maps, of each class.  [default: about 12 in all]"
+)
+@click.option(
+    "--queries",
+    metavar="N|NAMES",
+    default="4",
+    show_default=True,
+    callback=_queries,
+    help="Images whose neighbours are shown: how many, or which ones, by comma.",
+)
+@click.option(
+    "--at",
+    metavar="ROW,COLUMN",
+    callback=_patch,
+    help="Patch of the first query that others are compared with, from 0 at the top left, of the grid of the first "
+    "encoder; of the others, the one in the same place of the image.  [default: in the middle]",
+)
+@click.option(
+    "--layer", type=int, help="Block whose maps are shown, from 0, or from the end as -3.  [default: the features']"
+)
+@click.option("--px", type=click.IntRange(1), help="Side of the images, if not the card's: more pixels, more patches.")
+@click.option(
+    "--layout",
+    type=click.Choice(["pca", "umap"]),
+    default="pca",
+    show_default=True,
+    help="Of all images in two dimensions; umap needs umap-learn.",
+)
+@seed_option("Of the sample, and of umap.")
+@(lambda command: with_options(command, [*DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
+@click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
+@json_option
+def look_command(
+    names: tuple[str, ...],
+    images: str,
+    out: Path | None,
+    part: str,
+    n_images: int,
+    px: int | None,
+    layout: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """See what encoders see in images.
+
+    Writes one page, which stands alone, and PNG files: patches with their principal components as colours, patches that
+    are similar to one of them, nearest neighbours of some images, and all images laid out in two dimensions.
+    """
+    from ..cards.catalogue import catalogue
+    from ..datasets.imagefiles import notes_on
+    from ..loading import load
+    from ..looking.looking import look, named, sample_of
+    from ..looking.neighbourhood import require_layout
+    from ..looking.showing import require_folder, write_look
+    from ..progress import Bar
+
+    paths = [images]
+    while len(names) > 1 and os.path.isfile(names[-1]):  # several files
+        names, paths = names[:-1], [names[-1], *paths]
+    ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
+    require_layout(layout)
+    how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device", "skip_corrupt")}
+    asked = {name: options.pop(name) for name in ("per_class", "queries", "at", "layer", "seed")}
+    everything, is_labelled = _asked(paths, options, part)
+    folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", everything.name).strip("-"))
+    require_folder(folder)
+    queries = asked["queries"]
+    also = [] if isinstance(queries, int) else named(everything, queries)
+    sample = sample_of(everything, n_images, seed=asked["seed"], also=also)
+    found = look(
+        ids,
+        sample,
+        partial(load, px=px),
+        is_labelled=is_labelled,
+        layout=layout,
+        tell=say,
+        progress=lambda: Bar("images"),
+        **asked,
+        **how,
+    )
+    if len(sample) < len(everything):
+        drawn = f"{len(sample):,} of {len(everything):,} images were drawn (--images, --seed)"
+        found.notes.insert(0, f"{drawn}, about the same number of each class" if is_labelled else drawn)
+    say("drawing")
+    command = " ".join(click.get_current_context().meta.get("zoo.arguments", ()))
+    written, notes = write_look(found, folder, command=f"zoo {command}" if command else "")
+    notes = [*found.notes, *notes, *skipped_notes(found.skipped), *notes_on([sample])]
+    if as_json:
+        print_json(found.as_dict() | {"written": list(map(str, written)), "notes": notes})
+        return
+    rows = [
+        [
+            view.encoder,
+            str(view.px),
+            " x ".join(map(str, view.patches.grid)) if view.patches else "",
+            f"{100 * view.patches.explained.sum():.0f}" if view.patches else "",
+            "" if view.agreement is None else f"{view.agreement:.1f}",
+        ]
+        for view in found.views
+    ]
+    print_table(["encoder", "px", "patches", "colours %", "neighbour %"], rows, right=[1, 3, 4])
+    how_to_read = (
+        "colours: variance of the patches that three colours show; neighbour: images whose nearest has their class"
+    )
+    print_notes([f"Written: {written[0]}, and {len(written) - 1} PNG files", *notes], [how_to_read])
+
+
+def _asked(arguments: Sequence[str], options: dict[str, Any], part: str) -> tuple[ImageSet, bool]:
+    """The images, and whether they have labels: files and folders without folders of classes have none."""
+    from ..datasets.folders import image_files, joined, unlabelled_images
+    from ..datasets.imagefiles import images_among
+    from ..datasets.images import contents_of_files
+
+    first, left_out = arguments[0], Counter[str]()
+    is_folder = os.path.isdir(first)
+    is_file = os.path.isfile(first) and not first.lower().endswith(_SETS)
+    if is_folder:
+        is_folder = bool(images_among([one.name for one in os.scandir(first) if one.is_file()], Counter()))
+    if not is_folder and not is_file:
+        data = opened(first, {"dataset": None, **options})
+        return joined([getattr(data, one) for one in _PARTS[part]]), True
+    refuse_idle(
+        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS), "images without labels have no parts or columns"
+    )
+    names = image_files(Path(first), left_out) if is_folder else list(arguments)
+    paths = [os.path.join(first, *one.split("/")) for one in names] if is_folder else list(arguments)
+    called = Path(first).resolve().name if is_folder else Path(first).stem if len(arguments) == 1 else "images"
+    images = unlabelled_images(
+        paths, names=names, name=called, scale=options["scale"], background=options["background"]
+    )
+    images = replace(images, contents=contents_of_files(paths), reading=replace(images.reading, left_out=left_out))
+    return images, False
