@@ -50,25 +50,20 @@ def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: R
                 for place, number in enumerate(look["shown"])
             ]
             encoders.append({**one, "href": encoder_page(entry), "maps": maps})
+
+    def found(one: dict[str, Any], place: int) -> list[tuple[Markup, str, str, bool]]:
+        of_query = labels[look["queries"][place]]
+        return [
+            (image(number, f" at {apart:.2f}"), labels[number], f"{apart:.2f}", labels[number] == of_query)
+            for number, apart in one["neighbours"][place]
+        ]
+
     return {
         **look,
         "encoders": encoders,
         "images": [(labels[number], image(number)) for number in look["shown"]],
         "queries": [
-            {
-                "label": labels[query],
-                "image": image(query),
-                "found": [
-                    (
-                        one,
-                        [
-                            (image(number, f" at {apart:.2f}"), labels[number], f"{apart:.2f}", labels[number] == labels[query])
-                            for number, apart in one["neighbours"][place]
-                        ],
-                    )
-                    for one in encoders
-                ],
-            }
+            {"label": labels[query], "image": image(query), "found": [(one, found(one, place)) for one in encoders]}
             for place, query in enumerate(look["queries"])
         ],
     }  # fmt: skip
