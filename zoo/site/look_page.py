@@ -54,7 +54,7 @@ def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: R
     def found(one: dict[str, Any], place: int) -> list[tuple[Markup, str, str, bool]]:
         of_query = labels[look["queries"][place]]
         return [
-            (image(number, f" at {apart:.2f}"), labels[number], f"{apart:.2f}", labels[number] == of_query)
+            (image(number, f" at {apart:.2g}"), labels[number], f"{apart:.2g}", labels[number] == of_query)
             for number, apart in one["neighbours"][place]
         ]
 
