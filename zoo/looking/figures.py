@@ -25,6 +25,7 @@ OTHER = "#8a929b"
 """Of images without a class, or of more classes than there are colours."""
 SIDE = 0.062
 """Of a thumbnail in a layout, whose side is 1."""
+_NAME = 0.22, 0.056  # width and height of the name of a class there
 _ENDS = 0.01, 0.995  # quantiles of similarities that are dark and bright
 _FRAMES: dict[str, dict[str, Any]] = {
     "": {"visible": False},
@@ -41,10 +42,15 @@ def class_colours(found: Look) -> dict[int, str]:
 
 
 def class_places(found: Look, places: Array) -> dict[int, tuple[float, float]]:
-    """Where the name of each class with a colour stands in a layout: in the middle of its images, by the median."""
-    y = found.images.labels
+    """Where the name of each class with a colour stands in a layout: at the median of its images, or above others."""
+    y, names = found.images.labels, dict[int, tuple[float, float]]()
     medians = {label: np.median(places[y == label], axis=0).tolist() for label in class_colours(found)}
-    return {label: (x, y) for label, (x, y) in medians.items()}
+    for label, (across, up) in sorted(medians.items(), key=lambda one: one[1][1]):
+        for x, below in names.values():  # from the lowest to the highest
+            if abs(x - across) < _NAME[0] and up - below < _NAME[1]:
+                up = below + _NAME[1]
+        names[label] = across, up
+    return names
 
 
 def heat_ends(similarity: Array) -> tuple[float, float]:

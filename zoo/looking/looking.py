@@ -140,33 +140,33 @@ class Look:
 
     def as_dict(self) -> dict[str, Any]:
         """What was found, for JSON."""
-        names, encoders = self.images.names, []
-        for view in self.views:
-            maps, among = view.patches, view.among
-            near = {names[one]: self.near(among, one) for one in self.queries} if among else {}
-            encoders.append(
-                {
-                    "encoder": view.encoder,
-                    "px": view.px,
-                    "dim": view.dim,
-                    "grid": list(maps.grid) if maps else None,
-                    "patch": list(maps.at) if maps else None,
-                    "explained": maps.explained.tolist() if maps else None,
-                    "agreement_percent": view.agreement,
-                    "layout": self.layout if among else None,
-                    "layout_explained": among.explained if among else None,
-                    "neighbours": {
-                        query: [{"image": names[at], "distance": far, "label": same or None} for at, far, same in found]
-                        for query, found in near.items()
-                    },
-                }
-            )
+        names = self.images.names
         return {
             "images": self.images.name,
             "split": self.images.split,
             "n_images": len(self.images),
             "shown": [names[one] for one in self.shown],
-            "encoders": encoders,
+            "encoders": [
+                {
+                    "encoder": view.encoder,
+                    "px": view.px,
+                    "dim": view.dim,
+                    "grid": list(view.patches.grid) if view.patches else None,
+                    "patch": list(view.patches.at) if view.patches else None,
+                    "explained": view.patches.explained.tolist() if view.patches else None,
+                    "agreement_percent": view.agreement,
+                    "layout_explained": view.among.explained if view.among else None,
+                    "neighbours": {
+                        names[query]: [
+                            {"image": names[at], "distance": far, "label": word or None}
+                            for at, far, word in self.near(view.among, query)
+                        ]
+                        for query in self.queries
+                        if view.among
+                    },
+                }
+                for view in self.views
+            ],
             "skipped": self.skipped,
         }
 
@@ -236,7 +236,7 @@ def look(
         cut = preprocess_at(card, encoder.px or card.crop_px)
         share = cut.crop_px / cut.resize_px
         if not views:
-            skipped, steps = [one.image for one in found.skipped], geometry(cut)
+            skipped, steps = [images.names[one.position] for one in found.skipped], geometry(cut)
             position = {one: at for at, one in enumerate(images.names)}
             images = images.subset([position[one] for one in found.names], split=images.split)
             shown, asked = _shown(images, queries, per_class, notes)
