@@ -62,7 +62,7 @@ def test_what_was_seen_is_said(looked: tuple[dict[str, Any], Path]) -> None:
     assert resnet["patch"] == [0, 3] and transformer["patch"] == [1, 7]  # the middle of 0,3 is between 0,6 and 1,7
     for view in (resnet, transformer):
         assert view["explained"] == sorted(view["explained"], reverse=True) and 0 < sum(view["explained"]) <= 1
-        assert 0 <= view["agreement_percent"] <= 100 and 0 < view["layout_explained"] <= 1
+        assert 0 <= view["agreement"] <= 100 and 0 < view["layout_explained"] <= 1
         for query, near in view["neighbours"].items():
             distances = [one["distance"] for one in near]
             assert len(near) == 6 and distances == sorted(distances) and query not in {one["image"] for one in near}
@@ -71,7 +71,7 @@ def test_what_was_seen_is_said(looked: tuple[dict[str, Any], Path]) -> None:
 def test_a_folder_without_labels(photos: Path, tmp_path: Path) -> None:
     found = document("look", RESNET, str(photos), "--queries", "3.png,0.png", "--out", str(tmp_path / "out"))
     (view,) = found["encoders"]
-    assert found["shown"][0] == "3.png" and view["agreement_percent"] is None
+    assert found["shown"][0] == "3.png" and view["agreement"] is None
     assert [*view["neighbours"]] == ["3.png", "0.png"]
     assert "<b>&.png" not in {one["image"] for one in view["neighbours"]["0.png"]}  # its copy
     assert {one["label"] for near in view["neighbours"].values() for one in near} == {None}
@@ -122,6 +122,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(photos: Path, tmp_path: Pa
         (["--at", "middle"], 2, "expected ROW,COLUMN"),
         (["--queries", "none.png"], 2, "There is no image named 'none.png'"),
         (["--queries", "0"], 2, "1 to 24"),
+        (["--queries", ","], 2, "1 to 24"),
         (["--px", "1"], 2, "px=1"),
         (["--split", "train"], 2, "has no effect"),
         (["--out", str(tmp_path / "a file")], 2, "is a file"),

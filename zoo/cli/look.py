@@ -32,18 +32,9 @@ if TYPE_CHECKING:
 
 _PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
 _SETS = (".npz", ".csv", ".tsv")  # files that are image sets
-_OF_LOOKING = (
-    "per_class",
-    "queries",
-    "at",
-    "layer",
-    "layout",
-    "seed",
-    "batch_size",
-    "n_workers",
-    "device",
-    "skip_corrupt",
-)
+_LOOKING = ("per_class", "queries", "at", "layer", "layout", "seed")  # arguments of look, with the next
+_COMPUTING = ("batch_size", "n_workers", "device", "skip_corrupt")
+_MOST_QUERIES = 24  # of which a page has room
 _EXAMPLES = """\b
 Examples:
   zoo look dino_vitS16 ./birds
@@ -53,20 +44,17 @@ Examples:
 
 
 def _patch(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    if not re.fullmatch(r"[0-9]{1,6}, ?[0-9]{1,6}", text):
+    match = re.fullmatch(r"([0-9]{1,6}), ?([0-9]{1,6})", text or "0,0")
+    if match is None:
         raise QueryError(f"Got --at {text!r}, expected ROW,COLUMN of a patch, from 0 at the top left, as 4,7.")
-    row, column = map(int, text.split(","))
-    return row, column
+    return None if text is None else (int(match[1]), int(match[2]))
 
 
 def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int | tuple[str, ...]:
-    if not text.isdecimal():
-        return tuple(filter(None, (name.strip() for name in text.split(","))))
-    if not 1 <= int(text) <= 24:
-        raise QueryError(f"Got --queries {text}, expected 1 to 24 images, or names of images by comma.")
-    return int(text)
+    names = tuple(filter(None, (name.strip() for name in text.split(","))))
+    if not 1 <= (int(text) if text.isdecimal() else len(names)) <= _MOST_QUERIES:
+        raise QueryError(f"Got --queries {text!r}, expected 1 to {_MOST_QUERIES} images, or their names by comma.")
+    return int(text) if text.isdecimal() else names
 
 
 @click.command(
@@ -152,22 +140,14 @@ def look_command(
         names, paths = names[:-1], [names[-1], *paths]
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     require_layout(options["layout"])
-    asked = {name: options.pop(name) for name in _OF_LOOKING}
+    asked = {name: options.pop(name) for name in _LOOKING + _COMPUTING}
     everything, is_labelled = _asked(paths, options, part)
     folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", everything.name).strip("-"))
     require_folder(folder)
-    queries = asked["queries"]
-    also = [] if isinstance(queries, int) else named(everything, queries)
+    also = [] if isinstance(asked["queries"], int) else named(everything, asked["queries"])
     sample = sample_of(everything, n_images, seed=asked["seed"], also=also)
-    found = look(
-        ids,
-        sample,
-        partial(load, px=px),
-        is_labelled=is_labelled,
-        tell=say,
-        progress=lambda: Bar("images"),
-        **asked,
-    )
+    asked |= {"is_labelled": is_labelled, "tell": say, "progress": lambda: Bar("images")}
+    found = look(ids, sample, partial(load, px=px), **asked)
     if len(sample) < len(everything):
         drawn = f"{len(sample):,} of {len(everything):,} images were drawn (--images, --seed)"
         found.notes.insert(0, f"{drawn}, about the same number of each class" if is_labelled else drawn)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..evaluation.arrays import Array
 from ..evaluation.drawing import new_figure
 from ..optional import requires_extra
-from .looking import N_NEIGHBOURS, Look
+from .looking import Look
 from .neighbourhood import standing_apart
 
 with requires_extra("models", needed_for="Figures of images"):
@@ -106,8 +106,9 @@ def figures_of(found: Look) -> dict[str, Drawing]:
                 for at, far, word in found.near(one, query):
                     title = f"{_short(found.label(at))}\n{word}{', ' * bool(word)}{far:.2f}"
                     tiles.append(_Tile(found.image(at), title, frame=word))
-                rows.append(tiles + [_Tile(None)] * (1 + N_NEIGHBOURS - len(tiles)))
-        drawn["neighbours"] = _tiles(rows, 1)
+                rows.append(tiles)
+        n_columns = max(map(len, rows))
+        drawn["neighbours"] = _tiles([row + [_Tile(None)] * (n_columns - len(row)) for row in rows], 1)
         drawn["layout"] = _layouts(found)
     return drawn
 
@@ -164,4 +165,4 @@ def _layouts(found: Look) -> Drawing:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 20 else f"{text[:18]}…"
+    return text if len(text) <= 22 else f"{text[:10]}…{text[-11:]}"
