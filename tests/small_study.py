@@ -30,6 +30,7 @@ def study(table, options):
 
     options.progress("mean", 1, 1)
     return Findings(
+        answer=f"Usability error is {mean:.1f} points on average, over the encoders & more.",
         claims=[
             number_claim("mean usability", source="nowhere", printed="8.6", ours=mean, reason="other rows"),
             statement_claim("<b>usability</b> | is small", source="here", paper="small", ours="small", holds=mean < 20),

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.correlations import Resampling
+from zoo.analysis.correlations import HIGH, Resampling
 from zoo.analysis.label_free import (
     DIMENSION,
     PUBLISHED,
@@ -65,6 +65,7 @@ from zoo.studies.findings import (
     in_a_sentence,
     number_claim,
     stated,
+    valued,
 )
 from zoo.studies.running import StudyOptions
 from zoo.studies.tables import unsigned
@@ -145,9 +146,10 @@ def _answer(found: Predictions | None) -> str:
     within = None if found is None else found.within_of(RANK)
     if over_all is None or within is None:
         raise QueryError("Too few published encoders of the table have an effective dimensionality; add some.")
+    n_high = (valued(over_all) >= HIGH) + (valued(within) >= HIGH)
     return (
-        f"The best studied, effective dimensionality, orders {over_all.n} published encoders as their accuracy by "
-        f"Kendall's tau {stated(over_all)}; those of one objective by {stated(within)}."
+        f"{('Hardly', 'In part', 'Yes')[n_high]}: effective dimensionality orders {over_all.n} published encoders "
+        f"like their accuracy by Kendall's tau {stated(over_all)}, those of one objective by {stated(within)}."
     )
 
 

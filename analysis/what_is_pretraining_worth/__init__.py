@@ -111,8 +111,8 @@ def _answer(panels: Panels) -> str:
     wins, n = wins_of(contrastive), len({curve.encoder for _, curve in contrastive})
     return (
         f"{'Much' if 2 * wins.clearly_better > wins.n else 'Little beyond chance'}: {n} contrastive encoders beat "
-        f"scratch in {wins.better} of {wins.n} tasks and numbers of labels, beyond chance in {wins.clearly_better}; "
-        f"they are worse beyond chance in {wins.clearly_worse}."
+        f"scratch in {wins.better} of {wins.n} tasks and numbers of labels, beyond chance in "
+        f"{wins.clearly_better or 'none'}; they are worse beyond chance in {wins.clearly_worse or 'none'}."
     )
 
 

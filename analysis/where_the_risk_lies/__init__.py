@@ -79,8 +79,8 @@ def _answer(best: Years) -> str:
     was, now = (max(parts, key=parts.__getitem__) for parts in (first, last))
     return (
         f"In {START} mostly {OUTCOMES[was].label.lower()}, {first[was]:.1f} of {best[START].error:.1f} points of the "
-        f"best encoder; by {NOW} that was {last[was]:.1f} of {best[NOW].error:.1f}, and {OUTCOMES[now].label.lower()} "
-        f"is largest, {last[now]:.1f}."
+        f"best ImageNet-1K encoder; by {NOW} that was {last[was]:.1f} of {best[NOW].error:.1f}, and "
+        f"{OUTCOMES[now].label.lower()} is largest, {last[now]:.1f}."
     )
 
 

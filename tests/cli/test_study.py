@@ -34,7 +34,9 @@ def test_without_a_name_the_studies_are_listed_with_their_questions() -> None:
 
 def test_a_study_prints_claim_paper_ours_verdict_and_why(tmp_path: Path) -> None:
     shown = run("study", str(small_study(tmp_path, ('printed="8.6"', 'printed="99"')))).stdout
-    assert "Is usability small?" in shown
+    assert shown.startswith(
+        "Is usability small?\nUsability error is 7.2 points on average, over the encoders & more.\n\n"
+    )
     for word in ("claim", "paper", "ours", "verdict", "why", "mean usability", "99", "not reproducible", "other rows"):
         assert word in shown
     assert "2 claims; studies of the published encoders take the table as published (169 encoders)" in shown
@@ -46,6 +48,7 @@ def test_json_has_claims_rows_and_every_estimate(tmp_path: Path) -> None:
     assert found["table"]["name"] == "as published"
     (study,) = found["studies"]
     assert study["estimates"][0]["term"] == "mean"
+    assert study["answer"].startswith("Usability error is 7.2 points")
     assert study["rows"] == [
         {"part": "mean", "used": 146, "unit": "encoders", "left_out": {"usability not published": 23}}
     ]

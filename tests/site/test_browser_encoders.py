@@ -70,6 +70,16 @@ def test_the_script_draws_what_the_page_came_with(open_page: OpenPage) -> None:
     assert page.evaluate(_DRAWN) == static
 
 
+def test_neighbours_are_compared_by_links_of_the_script(open_page: OpenPage) -> None:
+    page = open_page("encoders/dino_vitS16.html")
+    link = page.locator("#near p.note a").first
+    variants = page.locator("#near ul").first.locator("a").all_inner_texts()
+    assert "dino_vitS16@cls:9+10" in variants
+    link.click()
+    wait_until(page, _HEADINGS, arg=1 + len(variants))
+    assert compared(page) == ["dino_vitS16", *variants]
+
+
 def test_copy_buttons_copy_what_stands_beside_them(open_page: OpenPage) -> None:
     page = open_page("encoders/dino_vitS16.html")
     buttons = page.locator("button.copy")

@@ -58,10 +58,12 @@ def test_a_study_has_a_page_figures_and_data_which_are_kept(study: Study, monkey
     ]
     for path in ("studies/index.html", "studies/small.html"):
         page = files[path].decode()
+        assert "Usability error is 7.2 points on average, over the encoders &amp; more." in page
         html5lib.HTMLParser(strict=True).parse(page)
         assert "<script>alert" not in page
         assert "<i>usability" not in page
         assert "all encoders that the zoo ships" in re.sub(r"\s+", " ", page)
+    assert "1 of 2 claims agree" in files["studies/index.html"].decode()
     page = files["studies/small.html"].decode()
     for text in (
         "&lt;b&gt;usability&lt;/b&gt;",

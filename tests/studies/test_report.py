@@ -49,10 +49,12 @@ def test_the_page_escapes_what_a_study_says_and_its_links_lead_somewhere(runs: l
     assert "&lt;b&gt;usability&lt;/b&gt;" in page
     assert "<b>usability" not in page
     assert "All &amp; more" in page
+    assert "<p>Usability error is 7.2 points on average, over the encoders &amp; more.</p>" in page
     for link in re.findall(r'(?:src|href)="([^"#]+)"', page):
         assert link.startswith("https://arxiv.org/") or (folder / link).is_file(), link
     markdown = (folder / "report.md").read_text()
     assert "<b>usability</b> \\| is small" in markdown
+    assert "\nUsability error is 7.2 points on average, over the encoders & more.\n" in markdown
     for link in re.findall(r"\]\(([^)]+)\)", markdown):
         assert (folder / link).is_file(), link
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
 _SETS = (".npz", ".csv", ".tsv")  # files that are image sets
+_LOOKING = ("per_class", "queries", "at", "layer", "layout", "seed")  # arguments of look, with the next
+_COMPUTING = ("batch_size", "n_workers", "device", "skip_corrupt")
+_MOST_QUERIES = 24  # of which a page has room
 _EXAMPLES = """\b
 Examples:
   zoo look dino_vitS16 ./birds
@@ -41,20 +44,17 @@ Examples:
 
 
 def _patch(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    if not re.fullmatch(r"[0-9]{1,6}, ?[0-9]{1,6}", text):
+    match = re.fullmatch(r"([0-9]{1,6}), ?([0-9]{1,6})", text or "0,0")
+    if match is None:
         raise QueryError(f"Got --at {text!r}, expected ROW,COLUMN of a patch, from 0 at the top left, as 4,7.")
-    row, column = map(int, text.split(","))
-    return row, column
+    return None if text is None else (int(match[1]), int(match[2]))
 
 
 def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int | tuple[str, ...]:
-    if not text.isdecimal():
-        return tuple(filter(None, (name.strip() for name in text.split(","))))
-    if not 1 <= int(text) <= 24:
-        raise QueryError(f"Got --queries {text}, expected 1 to 24 images, or names of images by comma.")
-    return int(text)
+    names = tuple(filter(None, (name.strip() for name in text.split(","))))
+    if not 1 <= (int(text) if text.isdecimal() else len(names)) <= _MOST_QUERIES:
+        raise QueryError(f"Got --queries {text!r}, expected 1 to {_MOST_QUERIES} images, or their names by comma.")
+    return int(text) if text.isdecimal() else names
 
 
 @click.command(
@@ -119,7 +119,6 @@ def look_command(
     part: str,
     n_images: int,
     px: int | None,
-    layout: str,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -140,26 +139,15 @@ def look_command(
     while len(names) > 1 and os.path.isfile(names[-1]):  # several files
         names, paths = names[:-1], [names[-1], *paths]
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    require_layout(layout)
-    how = {name: options.pop(name) for name in ("batch_size", "n_workers", "device", "skip_corrupt")}
-    asked = {name: options.pop(name) for name in ("per_class", "queries", "at", "layer", "seed")}
+    require_layout(options["layout"])
+    asked = {name: options.pop(name) for name in _LOOKING + _COMPUTING}
     everything, is_labelled = _asked(paths, options, part)
     folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", everything.name).strip("-"))
     require_folder(folder)
-    queries = asked["queries"]
-    also = [] if isinstance(queries, int) else named(everything, queries)
+    also = [] if isinstance(asked["queries"], int) else named(everything, asked["queries"])
     sample = sample_of(everything, n_images, seed=asked["seed"], also=also)
-    found = look(
-        ids,
-        sample,
-        partial(load, px=px),
-        is_labelled=is_labelled,
-        layout=layout,
-        tell=say,
-        progress=lambda: Bar("images"),
-        **asked,
-        **how,
-    )
+    asked |= {"is_labelled": is_labelled, "tell": say, "progress": lambda: Bar("images")}
+    found = look(ids, sample, partial(load, px=px), **asked)
     if len(sample) < len(everything):
         drawn = f"{len(sample):,} of {len(everything):,} images were drawn (--images, --seed)"
         found.notes.insert(0, f"{drawn}, about the same number of each class" if is_labelled else drawn)
@@ -188,27 +176,24 @@ def look_command(
 
 
 def _asked(arguments: Sequence[str], options: dict[str, Any], part: str) -> tuple[ImageSet, bool]:
-    """The images, and whether they have labels: files and folders without folders of classes have none."""
+    """The images, and whether they have labels: files, and folders with images directly in them, have none."""
     from ..datasets.folders import image_files, joined, unlabelled_images
     from ..datasets.imagefiles import images_among
     from ..datasets.images import contents_of_files
 
     first, left_out = arguments[0], Counter[str]()
-    is_folder = os.path.isdir(first)
-    is_file = os.path.isfile(first) and not first.lower().endswith(_SETS)
-    if is_folder:
-        is_folder = bool(images_among([one.name for one in os.scandir(first) if one.is_file()], Counter()))
-    if not is_folder and not is_file:
+    if os.path.isdir(first):
+        has_no_labels = bool(images_among([one.name for one in os.scandir(first) if one.is_file()], Counter()))
+    else:
+        has_no_labels = os.path.isfile(first) and not first.lower().endswith(_SETS)
+    if not has_no_labels:
         data = opened(first, {"dataset": None, **options})
         return joined([getattr(data, one) for one in _PARTS[part]]), True
-    refuse_idle(
-        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS), "images without labels have no parts or columns"
-    )
-    names = image_files(Path(first), left_out) if is_folder else list(arguments)
-    paths = [os.path.join(first, *one.split("/")) for one in names] if is_folder else list(arguments)
-    called = Path(first).resolve().name if is_folder else Path(first).stem if len(arguments) == 1 else "images"
-    images = unlabelled_images(
-        paths, names=names, name=called, scale=options["scale"], background=options["background"]
-    )
-    images = replace(images, contents=contents_of_files(paths), reading=replace(images.reading, left_out=left_out))
-    return images, False
+    refuse_idle(("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, "fold_labels"), "these images have no labels")
+    names, paths, called = list(arguments), list(arguments), Path(first).stem
+    if os.path.isdir(first):
+        names, called = image_files(Path(first), left_out), Path(first).resolve().name
+        paths = [os.path.join(first, *one.split("/")) for one in names]
+    shown = {name: options[name] for name in ("scale", "background")}
+    images = unlabelled_images(paths, names=names, name=called or "images", **shown)
+    return replace(images, contents=contents_of_files(paths), reading=replace(images.reading, left_out=left_out)), False

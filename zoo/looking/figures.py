@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..evaluation.arrays import Array
 from ..evaluation.drawing import new_figure
 from ..optional import requires_extra
-from .looking import N_NEIGHBOURS, Look
+from .looking import Look
 from .neighbourhood import standing_apart
 
 with requires_extra("models", needed_for="Figures of images"):
@@ -25,6 +25,7 @@ OTHER = "#8a929b"
 """Of images without a class, or of more classes than there are colours."""
 SIDE = 0.062
 """Of a thumbnail in a layout, whose side is 1."""
+_NAME = 0.22, 0.056  # width and height of the name of a class there
 _ENDS = 0.01, 0.995  # quantiles of similarities that are dark and bright
 _FRAMES: dict[str, dict[str, Any]] = {
     "": {"visible": False},
@@ -41,10 +42,15 @@ def class_colours(found: Look) -> dict[int, str]:
 
 
 def class_places(found: Look, places: Array) -> dict[int, tuple[float, float]]:
-    """Where the name of each class with a colour stands in a layout: in the middle of its images, by the median."""
-    y = found.images.labels
+    """Where the name of each class with a colour stands in a layout: at the median of its images, or above others."""
+    y, names = found.images.labels, dict[int, tuple[float, float]]()
     medians = {label: np.median(places[y == label], axis=0).tolist() for label in class_colours(found)}
-    return {label: (x, y) for label, (x, y) in medians.items()}
+    for label, (across, up) in sorted(medians.items(), key=lambda one: one[1][1]):
+        for x, below in names.values():  # from the lowest to the highest
+            if abs(x - across) < _NAME[0] and up - below < _NAME[1]:
+                up = below + _NAME[1]
+        names[label] = across, up
+    return names
 
 
 def heat_ends(similarity: Array) -> tuple[float, float]:
@@ -100,8 +106,9 @@ def figures_of(found: Look) -> dict[str, Drawing]:
                 for at, far, word in found.near(one, query):
                     title = f"{_short(found.label(at))}\n{word}{', ' * bool(word)}{far:.2f}"
                     tiles.append(_Tile(found.image(at), title, frame=word))
-                rows.append(tiles + [_Tile(None)] * (1 + N_NEIGHBOURS - len(tiles)))
-        drawn["neighbours"] = _tiles(rows, 1)
+                rows.append(tiles)
+        n_columns = max(map(len, rows))
+        drawn["neighbours"] = _tiles([row + [_Tile(None)] * (n_columns - len(row)) for row in rows], 1)
         drawn["layout"] = _layouts(found)
     return drawn
 
@@ -158,4 +165,4 @@ def _layouts(found: Look) -> Drawing:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 20 else f"{text[:18]}…"
+    return text if len(text) <= 22 else f"{text[:10]}…{text[-11:]}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _SAMPLE_STREAM = 7_301  # keeps the draws apart from all others of a seed
 _MOST_SHOWN, _FEW = 48, 12  # images whose maps are shown: at most, and if nobody says how many
 _MAPS_AT_A_TIME = 16
-N_NEIGHBOURS = 6
+_N_NEIGHBOURS = 6
 
 
 def sample_of(images: ImageSet, n: int, *, seed: int, also: Sequence[int] = ()) -> ImageSet:
@@ -140,33 +140,30 @@ class Look:
 
     def as_dict(self) -> dict[str, Any]:
         """What was found, for JSON."""
-        names, encoders = self.images.names, []
-        for view in self.views:
-            maps, among = view.patches, view.among
-            near = {names[one]: self.near(among, one) for one in self.queries} if among else {}
-            encoders.append(
-                {
-                    "encoder": view.encoder,
-                    "px": view.px,
-                    "dim": view.dim,
-                    "grid": list(maps.grid) if maps else None,
-                    "patch": list(maps.at) if maps else None,
-                    "explained": maps.explained.tolist() if maps else None,
-                    "agreement_percent": view.agreement,
-                    "layout": self.layout if among else None,
-                    "layout_explained": among.explained if among else None,
-                    "neighbours": {
-                        query: [{"image": names[at], "distance": far, "label": same or None} for at, far, same in found]
-                        for query, found in near.items()
-                    },
-                }
-            )
+        names = self.images.names
         return {
             "images": self.images.name,
             "split": self.images.split,
             "n_images": len(self.images),
             "shown": [names[one] for one in self.shown],
-            "encoders": encoders,
+            "encoders": [
+                {one: getattr(view, one) for one in ("encoder", "px", "dim", "agreement")}
+                | {
+                    "grid": list(view.patches.grid) if view.patches else None,
+                    "patch": list(view.patches.at) if view.patches else None,
+                    "explained": view.patches.explained.tolist() if view.patches else None,
+                    "layout_explained": view.among.explained if view.among else None,
+                    "neighbours": {
+                        names[query]: [
+                            {"image": names[at], "distance": far, "label": word or None}
+                            for at, far, word in self.near(view.among, query)
+                        ]
+                        for query in self.queries
+                        if view.among
+                    },
+                }
+                for view in self.views
+            ],
             "skipped": self.skipped,
         }
 
@@ -236,7 +233,7 @@ def look(
         cut = preprocess_at(card, encoder.px or card.crop_px)
         share = cut.crop_px / cut.resize_px
         if not views:
-            skipped, steps = [one.image for one in found.skipped], geometry(cut)
+            skipped, steps = [images.names[one.position] for one in found.skipped], geometry(cut)
             position = {one: at for at, one in enumerate(images.names)}
             images = images.subset([position[one] for one in found.names], split=images.split)
             shown, asked = _shown(images, queries, per_class, notes)
@@ -261,7 +258,7 @@ def look(
         agreement = None
         try:
             if len(images) > 1:
-                distances, rows = nearest_images(x, N_NEIGHBOURS, contents=images.contents)
+                distances, rows = nearest_images(x, _N_NEIGHBOURS, contents=images.contents)
                 places, of_layout = laid_out(x, layout=layout, seed=seed)
                 among = Among(distances=distances, rows=rows, places=places, explained=of_layout)
                 has = np.flatnonzero(rows[:, 0] >= 0)
@@ -269,17 +266,8 @@ def look(
                     agreement = 100 * float((images.labels[rows[has, 0]] == images.labels[has]).mean())
         except DataError as error:
             notes.append(f"{name} has no neighbours and no layout to show: {error}")
-        views.append(
-            View(
-                encoder=name,
-                px=cut.crop_px,
-                dim=x.shape[1],
-                share=share,
-                patches=patches,
-                among=among,
-                agreement=agreement,
-            )
-        )
+        seen = {"encoder": name, "px": cut.crop_px, "dim": x.shape[1], "share": share}
+        views.append(View(**seen, patches=patches, among=among, agreement=agreement))
         if abs(share - views[0].share) > 0.01:
             times = f"{share / views[0].share:.2f} times as much of an image's shorter side as {views[0].encoder}"
             notes.append(f"{name} sees {times}, whose view is shown")
@@ -287,17 +275,9 @@ def look(
         raise QueryError(" ".join(["There is nothing to show.", *notes]))
     if len(images) == 1:
         notes.append("one image has no neighbours and no layout")
-    return Look(
-        images=images,
-        is_labelled=is_labelled,
-        shown=shown,
-        queries=asked,
-        layout=layout,
-        views=views,
-        square=lambda image: reduce(lambda made, step: step(made), steps, image),
-        skipped=skipped,
-        notes=notes,
-    )
+    square = partial(reduce, lambda made, step: step(made), steps)  # what is between an image and the square
+    told: dict[str, Any] = {"layout": layout, "skipped": skipped, "notes": notes, "is_labelled": is_labelled}
+    return Look(images=images, shown=shown, queries=asked, views=views, square=square, **told)
 
 
 def _shown(

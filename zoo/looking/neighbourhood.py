@@ -38,7 +38,7 @@ def nearest_images(features: Array, k: int, *, contents: Array | None = None) ->
     Examples
     --------
     >>> distances, rows = nearest_images(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), 1)
-    >>> distances[:, 0].tolist(), rows[:, 0].tolist()
+    >>> distances[:, 0].round(12).tolist(), rows[:, 0].tolist()
     ([0.0, 0.0, 1.0], [1, 0, 0])
     """
     most_copies = 0 if contents is None else int(np.unique(contents, return_counts=True)[1].max()) - 1

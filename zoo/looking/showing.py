@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..errors import StoreError
+from ..errors import QueryError, StoreError
 from ..evaluation.drawing import style
 from ..files import replaced
 from ..optional import requires_extra
@@ -15,16 +14,12 @@ from ..version import __version__
 from .figures import OTHER, SIDE, class_colours, class_places, figures_of, heat, heat_ends
 from .looking import Look
 from .neighbourhood import standing_apart
-from .pages import MOST_BYTES, data_address, rendered, thumbnail, thumbnails
+from .pages import MOST_BYTES, data_address, rendered, thumbnails
 
 with requires_extra("models", needed_for="A page of images"):
     import numpy as np
     from PIL import Image
 
-if TYPE_CHECKING:
-    from ..evaluation.arrays import Array
-
-_SHOWN_PX, _FEW_PX, _OTHERS_PX = 256, 512, 112
 _FILES = ("index.html", "layout.png", "neighbours.png", "similarity.png", "components.png")
 
 
@@ -67,36 +62,47 @@ def write_look(found: Look, folder: Path, *, command: str = "") -> tuple[list[Pa
 
 
 def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
-    """The page as a text of 3 MB at most, and notes on what is smaller than asked because of that."""
+    """The page as a text of 3 MB at most, and notes on what is smaller than asked because of that.
+
+    QueryError if the neighbours alone do not fit.
+    """
     notes: list[str] = []
     mapped = [view for view in found.views if view.patches]
     among = [view for view in found.views if view.among]
     pixels = [(view.patches.colours, heat(view.patches.similarity)) for view in mapped if view.patches]
-    n_shown, n_bytes = len(found.shown), MOST_BYTES
-    while n_bytes > MOST_BYTES // 5 and n_shown:
-        maps = [[_addresses(one[:n_shown]) for one in both] for both in pixels]
-        n_bytes = sum(len(one) for both in maps for several in both for one in several)
-        n_shown = n_shown if n_bytes <= MOST_BYTES // 5 else n_shown * 3 // 4
-    shown = found.shown[:n_shown]
+    every = [[[data_address(Image.fromarray(one)) for one in each] for each in both] for both in pixels]
+    n_shown = _fitting(len(found.shown), lambda n: [one for both in every for each in both for one in each[:n]], 0.2)
     if n_shown < len(found.shown):
         notes.append(f"the page has the maps of {n_shown} of {len(found.shown)} images, so that it stays below 3 MB")
+    shown = found.shown[:n_shown]
+    large = thumbnails(list(map(found.image, shown)), 512 if n_shown <= 4 else 256, most_bytes=int(0.25 * MOST_BYTES))
+    pictures = dict(zip(shown, large, strict=True))
     apart = {view.encoder: standing_apart(view.among.places, SIDE) for view in among if view.among}
     near = {(view.encoder, at): found.near(view.among, at) for view in among if view.among for at in found.queries}
-    others = {at for several in apart.values() for at in several} | {at for one in near.values() for at, _, _ in one}
-    smaller = sorted((others | set(found.queries if among else ())) - set(shown))
+    beside = {at for one in near.values() for at, _, _ in one} | {*(found.queries if among else ())}
+    others = sorted((beside | {at for one in apart.values() for at in one}) - {*shown})
+    small = dict(zip(others, thumbnails([found.image(at) for at in others], 96, most_bytes=1 << 30), strict=True))
+
+    def needed(n: int) -> list[str]:
+        return [small[at] for at in (beside | {at for one in apart.values() for at in one[:n]}) - {*shown}]
+
+    n_apart = _fitting(most := max(map(len, apart.values()), default=0), needed, 0.45)
+    if n_apart < most:
+        notes.append(f"the layouts have {n_apart} pictures each, so that the page stays below 3 MB")
+        apart = {encoder: one[:n_apart] for encoder, one in apart.items()}
+    pictures |= {at: address for at, address in small.items() if address in {*needed(n_apart)}}
     text = rendered(
         "looking/look.html.jinja",
         found=found,
         command=command,
         version=__version__,
         mapped=mapped,
-        maps=maps,
+        maps=every,
         shown=shown,
         among=among,
         apart=apart,
         near=near,
-        thumbnails=_thumbnails(found, shown, _FEW_PX if n_shown <= 4 else _SHOWN_PX, notes)
-        | _thumbnails(found, smaller, _OTHERS_PX, notes),
+        pictures=pictures,
         colours=class_colours(found),
         other=OTHER,
         class_places={view.encoder: class_places(found, view.among.places) for view in among if view.among},
@@ -108,15 +114,10 @@ def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
     return text, notes
 
 
-def _addresses(pixels: Array) -> list[str]:
-    return [data_address(Image.fromarray(one)) for one in pixels]
-
-
-def _thumbnails(found: Look, positions: Sequence[int], px: int, notes: list[str]) -> dict[int, str]:
-    """Addresses of what the first encoder sees of images, by their positions."""
-    images, most = [thumbnail(found.image(at), px) for at in positions], 3 * MOST_BYTES // 8
-    made = list(map(data_address, images))
-    if sum(map(len, made)) > most:
-        notes.append(f"thumbnails have fewer than {px} pixels, so that the page stays below 3 MB")
-        made = thumbnails(images, px, most_bytes=most)
-    return dict(zip(positions, made, strict=True))
+def _fitting(n: int, made: Callable[[int], Sequence[str]], share: float) -> int:
+    """How many of ``n`` things have addresses that take so much of a page at most; QueryError if none has."""
+    while n and sum(map(len, made(n))) > share * MOST_BYTES:
+        n = 3 * n // 4
+    if not n and sum(map(len, made(0))) > share * MOST_BYTES:
+        raise QueryError("The neighbours of so many queries do not fit on a page of 3 MB; ask for fewer (--queries).")
+    return n

@@ -178,11 +178,12 @@ class Sections:
 
 
 def sections(entry: Entry, contents: Contents) -> Sections:
-    """All facts of the card of an encoder; parts without any known fact are among the missing alone."""
+    """All facts of the card of an encoder but its preprocessing; parts without a known one are missing ones alone."""
     card = entry.card
     parts = {"card": {"family": card.family, "released": card.released}} | facts_by_part(card)
     known: dict[str, list[Named]] = {}
     missing: dict[str, list[str]] = {}
+    del parts["preprocess"]  # the steps of :func:`preprocessing`, on the same page
     for part, facts in parts.items():
         without: dict[str, list[str]] = {}
         for name, value in facts.items():

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from ..cards.catalogue import catalogue
 from ..cards.finding import networks
@@ -154,11 +153,6 @@ class Near:
     title: str
     found: list[tuple[Entry, str]]  # and how each differs from the one whose neighbour it is
     n_more: int = 0  # further ones that are not named
-
-    def compared(self, entry: Entry) -> str:
-        """The end of the address of ``compare.html`` that shows the encoder beside these."""
-        ids = [entry.id, *(one.id for one, _ in self.found)]
-        return urlencode({"e": ",".join(ids)}, safe=",")
 
 
 class Neighbours:
@@ -313,7 +307,6 @@ def badge_svg(kind: str, text: str, encoder: str) -> str:
         "height": _HEIGHT,
         "viewBox": f"0 0 {whole} {_HEIGHT}",
         "role": "img",
-        "aria-label": title,
     }
     letters = {"fill": "#ffffff", "font-family": "Verdana, DejaVu Sans, Geneva, sans-serif", "font-size": 11}
     drawn = element(

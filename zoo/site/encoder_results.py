@@ -77,12 +77,22 @@ class Table:
 def make_table(
     caption: str, heads: Sequence[str], rows: Sequence[Sequence[Text]], *, numbers: set[int], summary: str = ""
 ) -> Table:
-    """A table without the columns in which nothing stands."""
+    """A table without the columns in which nothing stands; a word that is explained is so where it stands first."""
+    from markupsafe import Markup
+
     kept = [column for column in range(len(heads)) if any(row[column] for row in rows)]
+    explained: set[Text] = set()
+
+    def once(cell: Text) -> Text:
+        if cell in explained:
+            return cell.striptags() if isinstance(cell, Markup) else cell
+        explained.update([cell] if cell.startswith("<span title") else [])
+        return cell
+
     return Table(
         caption,
         tuple(heads[column] for column in kept),
-        tuple(tuple(row[column] for column in kept) for row in rows),
+        tuple(tuple(once(row[column]) for column in kept) for row in rows),
         frozenset(place for place, column in enumerate(kept) if column in numbers),
         summary,
     )
@@ -440,8 +450,7 @@ def reported(numbers: Sequence[ReportedNumber]) -> Table | None:
         )
     heads = ("how", "metric", "data set", "printed", "unit", "recipe", "by", "place", "remarks")
     caption = (
-        "Reported by others under their own protocols: mostly not comparable with one another, and never ranked "
-        "with measurements. * reported; *! reported and doubtful."
+        "Under protocols of those who report: mostly not comparable, never ranked with measurements. *! is doubtful."
     )
     return make_table(caption, heads, rows, numbers={3})
 

@@ -1,4 +1,4 @@
-/* --- buttons that copy the element of the id data-copy, on any page, and beside code without one; the page of an encoder: values of a curve under the pointer --- */
+/* --- buttons that copy the element of the id data-copy, on any page, and beside code without one; the page of an encoder: links that compare it with its neighbours, and values of a curve under the pointer --- */
 for (const [place, source] of document.querySelectorAll(".code pre:not([id])").entries()) {
   source.id = `code-${place + 1}`;
   source.before(Zoo.element("button", { type: "button", class: "copy", "data-copy": source.id }, "Copy", Zoo.element("span", { class: "sr" }, ` ${source.previousElementSibling.textContent}`)));
@@ -14,6 +14,10 @@ for (const button of document.querySelectorAll("button.copy")) {
   });
 }
 Zoo.pages.encoder = () => {
+  for (const list of document.querySelectorAll("ul.near")) {
+    const ids = [document.querySelector("h1").firstChild.data.trim(), ...[...list.querySelectorAll("a")].map(link => link.textContent)];
+    list.after(Zoo.element("p", { class: "note" }, Zoo.element("a", { href: `${Zoo.root}compare.html#e=${ids.map(encodeURIComponent).join(",")}` }, "Compare it with these")));
+  }
   for (const chart of document.querySelectorAll("svg.chart[data-values]")) {
     const points = chart.dataset.values.split(" ").map(pair => pair.split(":").map(Number));
     const [low, high] = [chart.dataset.low, chart.dataset.high].map(end => Math.log(end));

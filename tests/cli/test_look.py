@@ -1,0 +1,155 @@
+"""The verb look, with encoders of the pocket on real images."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from tests.cli_runner import document, run
+from zoo.datasets import open_images
+from zoo.encoders import Encoder
+from zoo.errors import QueryError
+from zoo.loading import load
+from zoo.looking import showing
+from zoo.looking.looking import look
+from zoo.looking.showing import page_of
+
+RESNET, TRANSFORMER = "pocket_simclr_rn_shapes", "pocket_simclr_vit_shapes"
+SHAPES = "shapes:classes=4,train=40,val=40,size_px=32"
+PARTS = {"components.png", "similarity.png", "neighbours.png", "layout.png"}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight images without labels, two of which are the same, with a name to be escaped."""
+    folder = tmp_path_factory.mktemp("photos")
+    images = open_images(SHAPES).val
+    for number in range(7):
+        images.images[number].save(folder / f"{number}.png")
+    images.images[0].save(folder / "<b>&.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """What look prints of two encoders, and its folder."""
+    out = tmp_path_factory.mktemp("looked") / "out"
+    return document("look", RESNET, TRANSFORMER, SHAPES, "--at", "0,3", "--out", str(out), "--device", "cpu"), out
+
+
+def test_a_page_and_a_picture_of_each_part_are_written(looked: tuple[dict[str, Any], Path]) -> None:
+    found, out = looked
+    assert {path.name for path in out.iterdir()} == PARTS | {"index.html"}
+    assert found["written"][0] == str(out / "index.html") and len(found["written"]) == 5
+    for name in PARTS:
+        with Image.open(out / name) as image:
+            assert min(image.size) > 100
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert len(page) < 3_000_000 and "<script" not in page
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'symbol id="([^"]+)"', page))
+
+
+def test_what_was_seen_is_said(looked: tuple[dict[str, Any], Path]) -> None:
+    found, _ = looked
+    resnet, transformer = found["encoders"]
+    assert (found["n_images"], len(found["shown"])) == (40, 12)
+    assert (resnet["grid"], transformer["grid"]) == ([4, 4], [8, 8])
+    assert resnet["patch"] == [0, 3] and transformer["patch"] == [1, 7]  # the middle of 0,3 is between 0,6 and 1,7
+    for view in (resnet, transformer):
+        assert view["explained"] == sorted(view["explained"], reverse=True) and 0 < sum(view["explained"]) <= 1
+        assert 0 <= view["agreement"] <= 100 and 0 < view["layout_explained"] <= 1
+        for query, near in view["neighbours"].items():
+            distances = [one["distance"] for one in near]
+            assert len(near) == 6 and distances == sorted(distances) and query not in {one["image"] for one in near}
+
+
+def test_a_folder_without_labels(photos: Path, tmp_path: Path) -> None:
+    found = document("look", RESNET, str(photos), "--queries", "3.png,0.png", "--out", str(tmp_path / "out"))
+    (view,) = found["encoders"]
+    assert found["shown"][0] == "3.png" and view["agreement"] is None
+    assert [*view["neighbours"]] == ["3.png", "0.png"]
+    assert "<b>&.png" not in {one["image"] for one in view["neighbours"]["0.png"]}  # its copy
+    assert {one["label"] for near in view["neighbours"].values() for one in near} == {None}
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;&amp;.png" in page and "<b>&." not in page
+
+
+def test_one_image_has_maps_alone(photos: Path, tmp_path: Path) -> None:
+    found = document("look", TRANSFORMER, str(photos / "1.png"), "--out", str(tmp_path / "out"))
+    assert {Path(path).name for path in found["written"]} == {"index.html", "components.png", "similarity.png"}
+    assert any("one image" in note for note in found["notes"])
+
+
+def test_an_earlier_look_is_replaced_and_nothing_else(photos: Path, tmp_path: Path) -> None:
+    several = run("look", RESNET, str(photos / "1.png"), str(photos / "2.png"), "--out", str(tmp_path)).stderr
+    assert "Written" in several and (tmp_path / "layout.png").exists()
+    run("look", RESNET, str(photos / "1.png"), "--out", str(tmp_path))
+    assert not (tmp_path / "layout.png").exists()
+    (tmp_path / "thesis.tex").write_text("")
+    assert "'thesis.tex'" in run("look", RESNET, str(photos / "1.png"), "--out", str(tmp_path), code=1).stderr
+
+
+def test_many_images_are_sampled(tmp_path: Path) -> None:
+    found = document("look", RESNET, "digits", "--images", "30", "--per-class", "20", "--out", str(tmp_path / "out"))
+    assert found["n_images"] == 30 and len(found["shown"]) == 30
+    assert any("30 of 451 images were drawn" in note for note in found["notes"])
+
+
+def test_an_encoder_without_maps_shows_the_rest(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def maps(self: Encoder, images: object, layer: int | None = None) -> object:
+        raise QueryError("The encoder has no maps.")
+
+    monkeypatch.setattr(Encoder, "maps", maps)
+    found = document("look", RESNET, str(photos), "--out", str(tmp_path / "out"))
+    assert {Path(path).name for path in found["written"]} == {"index.html", "neighbours.png", "layout.png"}
+    assert any("has no maps to show" in note for note in found["notes"])
+    refused = run("look", RESNET, str(photos), "--at", "0,0", "--out", str(tmp_path / "none"), code=2)
+    assert refused.stderr.count("\n") <= 4 and "nothing to show" in refused.stderr
+    run("look", RESNET, str(photos / "1.png"), "--out", str(tmp_path / "none"), code=2)
+    assert not (tmp_path / "none").exists()
+
+
+def test_bad_input_is_one_sentence_and_writes_nothing(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "a file").write_text("")
+    for arguments, code, sentence in (
+        (["--at", "9,9"], 2, "9,9 of a grid of 8 rows and 8 columns"),
+        (["--at", "middle"], 2, "expected ROW,COLUMN"),
+        (["--queries", "none.png"], 2, "There is no image named 'none.png'"),
+        (["--queries", "0"], 2, "1 to 24"),
+        (["--queries", ","], 2, "1 to 24"),
+        (["--px", "1"], 2, "px=1"),
+        (["--split", "train"], 2, "has no effect"),
+        (["--out", str(tmp_path / "a file")], 2, "is a file"),
+        (["--layer", "99"], 0, "has no maps to show"),
+    ):
+        found = run("look", TRANSFORMER if code else RESNET, str(photos), "--out", str(out), *arguments, code=code)
+        assert sentence in found.stderr, (arguments, found.output)
+        assert out.exists() == (code == 0), arguments
+
+
+def test_a_corrupt_image_is_refused_or_skipped(photos: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.png").write_bytes((photos / f"{number}.png").read_bytes())
+    (tmp_path / "2.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    out = tmp_path.parent / f"{tmp_path.name}-out"
+    assert "2.png" in run("look", RESNET, str(tmp_path), "--out", str(out), code=1).stderr and not out.exists()
+    found = document("look", RESNET, str(tmp_path), "--out", str(out), "--skip-corrupt")
+    assert found["skipped"] == ["2.png"] and found["n_images"] == 2
+
+
+def test_pages_that_would_be_too_large_have_fewer_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = look([RESNET], open_images(SHAPES).val, load, per_class=1, device="cpu")
+    whole, notes = page_of(found)
+    assert not notes
+    monkeypatch.setattr(showing, "MOST_BYTES", 120_000)
+    text, notes = page_of(found)
+    assert len(text) < min(len(whole), 120_000) and "layouts" in notes[0] and len(notes) == 1
+    monkeypatch.setattr(showing, "MOST_BYTES", 40_000)
+    with pytest.raises(QueryError, match="fewer"):
+        page_of(found)
