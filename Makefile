@@ -33,7 +33,7 @@ lint: $(INSTALLED)  ## check style, format and types
 
 docs: $(INSTALLED)  ## renew generated parts and pictures of the documentation, and write the API reference to build/reference
 	@$(BIN)/python docs/generate.py
-	@$(BIN)/python docs/pictures.py
+	@$(BIN)/python -m docs.pictures
 	@$(BIN)/python docs/reference.py
 
 clean:  ## remove the environment and everything that was built or cached here

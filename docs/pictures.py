@@ -1,6 +1,6 @@
 """Draws the pictures of the README, from the cards, from measurements and from runs of the zoo.
 
-``python docs/pictures.py [NAME...]`` writes them to docs/pictures/; ``make docs`` does so too.
+``python -m docs.pictures [NAME...]`` writes them to docs/pictures/; ``make docs`` does so too.
 """
 
 from __future__ import annotations
@@ -12,32 +12,26 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+import zoo
+from scripts.look_pictures import photographs
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.choosing.choosing import choose
+from zoo.looking.components import component_colours, patch_similarity
+from zoo.looking.figures import heat
 from zoo.site.contents import gather
 from zoo.site.expected import Standing, standings
+from zoo.site.first_page import FARTHEST, KINDS, kind_of
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
 INK, SOFT, FAINT = "#1b1f24", "#57606a", "#c9d0d8"
-KINDS = {  # colour and words of the ways to train
-    "text": ("#009e73", "trained with text"),
-    "images": ("#0072b2", "self-supervised, images alone"),
-    "others": ("#d55e00", "distilled, supervised"),
-}
-_MOST_ERROR = 60.0  # percent, up to which points are drawn
-
-
-def kind_of(card: EncoderCard) -> str:
-    """The way an encoder was trained, as the picture tells them apart."""
-    mode = card.objective.mode
-    if mode == "language_supervised":
-        return "text"
-    return "others" if mode in ("distillation", "supervised", "weakly_supervised") else "images"
+COLOURS = {"self": "#c65300", "text": "#0072b2", "labels": "#5b6470"}
 
 
 def error_against_size() -> Figure:
@@ -45,17 +39,17 @@ def error_against_size() -> Figure:
     contents = gather()
     _, known = standings(contents)
     cards = {name: contents.entries[name].card for name in known}
-    drawn = {name: one for name, one in known.items() if one.is_drawn and one.error <= _MOST_ERROR}
+    drawn = {name: one for name, one in known.items() if one.is_drawn and one.error <= FARTHEST}
     front = _front({name: one for name, one in drawn.items() if one.is_ranked}, cards)
     figure, axes = _sheet(9.0, 4.7)
-    for kind, (colour, words) in KINDS.items():
+    for kind, colour in COLOURS.items():
         names = [name for name in drawn if kind_of(cards[name]) == kind and name not in front]
         axes.scatter(
             [_size(cards[name]) * 10 ** _apart(name) for name in names],
             [drawn[name].error for name in names],
-            s=12, c=colour, alpha=0.5, linewidths=0, label=words,
+            s=12, c=colour, alpha=0.5, linewidths=0, label=KINDS[kind],
         )  # fmt: skip
-    axes.set(xscale="log", yscale="log", xlim=(1.1e6, 9e9), ylim=(6.2, _MOST_ERROR * 1.05))
+    axes.set(xscale="log", yscale="log", xlim=(1.1e6, 9e9), ylim=(6.2, FARTHEST * 1.05))
     path = [(_size(cards[name]), drawn[name].error) for name in front]
     axes.step(*zip(*path, strict=True), where="post", color=INK, linewidth=1.1, zorder=3)
     _named(axes, front, cards, drawn)
@@ -142,6 +136,38 @@ def choosing() -> Figure:
     return _titled(figure, f"{choice.winner} is best; {ties} tied with it", below)
 
 
+def looking() -> Figure:
+    """Photographs beside principal components of patch features, and what is similar to a marked patch."""
+    images = photographs()
+    columns: list[tuple[str, list[Any]]] = [("photograph", [image.resize((448, 448)) for image in images.images])]
+    for name, layer, words in (
+        ("sup_efficientnet_lite0", 10, "EfficientNet-Lite0, block 10"),
+        ("sup_efficientnet_lite1", 14, "Lite1, block 14"),
+        ("sup_efficientnet_lite1", -1, "Lite1, last block"),
+    ):
+        encoder, preprocess = zoo.load(name, px=896)
+        with torch.inference_mode():
+            maps = encoder.maps(torch.stack([preprocess(image) for image in images.images]), layer=layer).numpy()  # type: ignore[operator]
+        columns.append((words, list(component_colours(maps)[0])))
+    mark = maps.shape[2] // 2, maps.shape[3] // 2
+    columns.append(("similar to the marked patch", list(heat(patch_similarity(maps, 1, mark)))))
+    figure = Figure(figsize=(9.0, 4.2), facecolor="white", layout="constrained")
+    grid = figure.subplots(2, len(columns))
+    for column, (words, tiles) in enumerate(columns):
+        for row, axes in enumerate(grid[:, column]):
+            axes.imshow(tiles[row], extent=(0, 1, 1, 0), interpolation="nearest")
+            axes.set_axis_off()
+            if row == 1 and column in (0, len(columns) - 1):
+                at = (mark[1] / maps.shape[3], mark[0] / maps.shape[2])
+                axes.add_patch(Rectangle(at, 1 / maps.shape[3], 1 / maps.shape[2], fill=False, color="white"))
+        grid[0, column].set_title(words, size=8.5, color=SOFT)
+    return _titled(
+        figure,
+        "What two encoders see: early blocks have edges, late ones objects",
+        "Three principal components of the patch features of each block as red, green and blue",
+    )
+
+
 def _sheet(width: float, height: float) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     axes = figure.subplots()
@@ -165,7 +191,11 @@ def _titled(figure: Figure, title: str, below: str) -> Figure:
     return figure
 
 
-PICTURES: dict[str, Callable[[], Figure]] = {"error_against_size": error_against_size, "choosing": choosing}
+PICTURES: dict[str, Callable[[], Figure]] = {
+    "error_against_size": error_against_size,
+    "choosing": choosing,
+    "looking": looking,
+}
 
 
 def main(names: list[str]) -> None:
