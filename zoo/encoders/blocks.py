@@ -110,7 +110,8 @@ def _has_channels_last(backbone: Any, output: Tensor) -> bool:
     about = getattr(backbone, "feature_info", None)
     known = {stage["num_chs"] for stage in about} if isinstance(about, list) else set()
     known.add(getattr(backbone, "num_features", None))  # of a layer behind the last block
-    return output.shape[1] not in known and output.shape[-1] in known
+    _, first, columns, last = output.shape
+    return last != columns and first not in known and last in known
 
 
 def of_blocks(

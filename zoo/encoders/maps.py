@@ -47,7 +47,10 @@ def map_of(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor
     QueryError if the network has no maps, or no such block.
     """
     if layer is None:
-        patches = patches_of(backbone, _last(backbone, images), n_prefix=getattr(backbone, "num_prefix_tokens", 0))
+        output = _last(backbone, images)
+        if not isinstance(output, Tensor):
+            _has_none(backbone, f"gives a {type(output).__name__} of several")
+        patches = patches_of(backbone, output, n_prefix=getattr(backbone, "num_prefix_tokens", 0))
     else:
         block = _number(backbone, layer)
         if has_tokens(backbone):
@@ -57,14 +60,25 @@ def map_of(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor
             (patches,) = of_blocks(backbone, images, [block], read=partial(_in_rows, block=block))
     if patches.ndim == 4:
         return patches
-    times = getattr(getattr(backbone, "patch_embed", None), "n_tubelets", 1)
+    embed = getattr(backbone, "patch_embed", None) or getattr(backbone, "embeds", None)
+    times = getattr(embed, "n_tubelets", 1)
     n_places = patches.shape[2] // times if patches.ndim == 3 else 0
-    height, width = images.shape[-2:]
-    # whole patches along both sides: these are the nearest numbers, whatever the patches leave over
-    rows, columns = round((n_places * height / width) ** 0.5), round((n_places * width / height) ** 0.5)
+    rows, columns = _grid(backbone, embed, n_places, *images.shape[-2:])
     if rows * columns != n_places or not n_places:
         _has_none(backbone, f"gives {tuple(patches.shape)}, which fill no rows and columns")
     return patches.unflatten(2, (times, rows, columns)).mean(dim=2)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def _grid(backbone: Any, embed: Any, n_places: int, height: int, width: int) -> tuple[int, int]:
+    """Rows and columns of tokens: those of the patches, or of later stages as the shape of the image says."""
+    rows, columns = 0, 0
+    if hasattr(embed, "dynamic_feat_size"):
+        rows, columns = embed.dynamic_feat_size((height, width))
+    elif hasattr(backbone, "patch_px"):
+        rows, columns = height // backbone.patch_px, width // backbone.patch_px
+    if rows * columns == n_places:
+        return rows, columns
+    return round((n_places * height / width) ** 0.5), round((n_places * width / height) ** 0.5)
 
 
 def _in_rows(backbone: Any, output: Tensor, *, block: int) -> Tensor:
@@ -73,10 +87,10 @@ def _in_rows(backbone: Any, output: Tensor, *, block: int) -> Tensor:
     return patches_of(backbone, output)
 
 
-def _last(backbone: Any, images: Tensor) -> Tensor:
+def _last(backbone: Any, images: Tensor) -> Any:
     """What a network pools, as it gives it."""
     if hasattr(backbone, "forward_features"):
-        return backbone.forward_features(images)  # type: ignore[no-any-return]
+        return backbone.forward_features(images)
     taken: list[Tensor] = []
     pools = [part for part in getattr(backbone, "avgpool", nn.Identity()).modules() if not list(part.children())]
     if not pools or not isinstance(pools[-1], nn.AdaptiveAvgPool2d):
