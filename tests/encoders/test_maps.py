@@ -331,6 +331,9 @@ def test_rows_and_columns_of_images_that_are_no_squares_are_counted() -> None:
     network = of_transformers("dinov2", image_size=40)()
     network.interpolates_positions = True
     assert shape(network, 31, 71) == (3, 8)
+    with torch.device("meta"):  # 64 columns, as many as channels of other maps
+        wide = Encoder(timm.create_model("cspresnet50w", num_classes=0), pooled, dim=1)
+        assert wide.maps(torch.empty(1, 3, 256, 256), 0).shape == (1, 128, 64, 64)
     assert shape(of_timm(SWIN, strict_img_size=False, **WINDOWS)(), 64, 128) == (2, 4)
 
 
@@ -390,10 +393,13 @@ def test_networks_without_maps_say_so() -> None:
         own.maps(random_images(1, 8))
     with pytest.raises(QueryError, match=r"Found layer=0, but the zoo does not know the blocks of a Flatten; leave it"):
         own.maps(random_images(1, 8), 0)
-    for name, px, why in (
-        ("coat_lite_tiny", 224, r"gives \(1, 320, 50\), which fill no rows and columns"),  # among them a class token
-        ("crossvit_9_240", 240, "gives a list"),  # of two networks
+    for name, px, layer, why in (
+        ("coat_lite_tiny", 224, None, r"gives \(1, 320, 50\), which fill no rows and columns"),  # one is of the class
+        ("pit_ti_224", 224, None, r"gives \(1, 256, 1\), which fill no rows and columns"),  # of the class alone
+        ("crossvit_9_240", 240, None, "gives a list"),  # of two networks
+        ("twins_svt_small", 224, 0, "blocks of a Twins do not run as"),
     ):
-        network = Encoder(timm.create_model(name, num_classes=0), pooled, dim=1)
-        with pytest.raises(QueryError, match=why):
-            network.maps(random_images(1, px))
+        with torch.device("meta"):
+            network = Encoder(timm.create_model(name, num_classes=0), pooled, dim=1)
+            with pytest.raises(QueryError, match=why):
+                network.maps(torch.empty(1, 3, px, px), layer)

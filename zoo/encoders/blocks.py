@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torchvision.models.resnet import ResNet
 
+from ..errors import QueryError
 from .resnet import SmallResNet
 
 Seen = Callable[[int, Tensor], object]
@@ -133,6 +134,11 @@ def of_blocks(
             backbone(images)
     except _Enough:
         pass
+    if len(found) < len(numbers):
+        raise QueryError(
+            f"The blocks of a {type(backbone).__name__} do not run as the zoo knows blocks; leave out layer for what "
+            "the network pools."
+        )
     return [found[number] for number in numbers]
 
 

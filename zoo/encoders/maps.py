@@ -76,7 +76,7 @@ def _grid(backbone: Any, embed: Any, n_places: int, height: int, width: int) -> 
         rows, columns = embed.dynamic_feat_size((height, width))
     elif hasattr(backbone, "patch_px"):
         rows, columns = height // backbone.patch_px, width // backbone.patch_px
-    if rows * columns == n_places:
+    if rows * columns == n_places or n_places == 1:  # a single token of a whole image is of its class
         return rows, columns
     return round((n_places * height / width) ** 0.5), round((n_places * width / height) ** 0.5)
 
