@@ -136,8 +136,7 @@ def of_blocks(
         pass
     if len(found) < len(numbers):
         raise QueryError(
-            f"The blocks of a {type(backbone).__name__} do not run as the zoo knows blocks; leave out layer for what "
-            "the network pools."
+            f"The blocks of a {type(backbone).__name__} do not run as the zoo knows blocks; leave them out."
         )
     return [found[number] for number in numbers]
 

@@ -1,13 +1,7 @@
 """Maps of an encoder: what it gives for every place of an image, of one block or at several depths.
 
-:func:`map_of` reads one map of any network, and leaves out class and register tokens:
-
-* without ``layer`` what the network pools, so that the mean over its places is the encoder's average where it has one:
-  tokens after the final norm, or the last map of a convolutional network with all that is behind its last block;
-* with ``layer`` what that block gives, numbered as in ``zoo layers`` and :mod:`zoo.cards.representations`: tokens of a
-  vision transformer through the final norm, maps of other networks as the next block gets them.
-
-Tokens take their places row by row; of a clip, that is a mean over the times that one place has.
+:func:`map_of` reads one map of any network, as :meth:`zoo.encoders.Encoder.maps` says. Tokens take their places row by
+row; of a clip, that is a mean over the times that one place has.
 
 A dense decoder starts from maps (:func:`stage_reader`), which three kinds of backbones have:
 
@@ -42,10 +36,7 @@ if TYPE_CHECKING:
 
 
 def map_of(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor:
-    """The map of a block, (n, channels, rows, columns); of what the network pools unless a block is given.
-
-    QueryError if the network has no maps, or no such block.
-    """
+    """The map of a block, (n, channels, rows, columns), or without one of what the network pools; or QueryError."""
     if layer is None:
         output = _last(backbone, images)
         if not isinstance(output, Tensor):
@@ -92,14 +83,11 @@ def _last(backbone: Any, images: Tensor) -> Any:
     if hasattr(backbone, "forward_features"):
         return backbone.forward_features(images)
     taken: list[Tensor] = []
-    pools = [part for part in getattr(backbone, "avgpool", nn.Identity()).modules() if not list(part.children())]
-    if not pools or not isinstance(pools[-1], nn.AdaptiveAvgPool2d):
+    *_, pool = getattr(backbone, "avgpool", nn.Identity()).modules()  # zoo:resnet50_last_block has a block before it
+    if not isinstance(pool, nn.AdaptiveAvgPool2d):
         _has_none(backbone, "has neither timm's forward_features nor torchvision's avgpool")
-    handle = pools[-1].register_forward_pre_hook(lambda module, inputs: taken.append(inputs[0]))
-    try:
+    with pool.register_forward_pre_hook(lambda module, inputs: taken.append(inputs[0])):
         backbone(images)
-    finally:
-        handle.remove()
     return taken[0]
 
 
@@ -108,13 +96,11 @@ def _number(backbone: Any, layer: int) -> int:
     n = len(backbone.blocks) if has_tokens(backbone) else sum(map(len, block_modules(backbone)))
     if not n:
         raise QueryError(
-            f"Found layer={layer!r}, but the zoo does not know the blocks of a {type(backbone).__name__}; leave it out "
-            "for what the network pools."
+            f"Found layer={layer!r}, but the zoo does not know the blocks of a {type(backbone).__name__}; leave it out."
         )
     if isinstance(layer, bool) or not hasattr(layer, "__index__") or not -n <= operator.index(layer) < n:
         raise QueryError(
-            f"Found layer={layer!r}, expected the number of a block, from 0 to {n - 1}, or from the end, as -1; ask "
-            "for one of these."
+            f"Found layer={layer!r}, expected the number of a block, from 0 to {n - 1}, or from the end, as -1."
         )
     return operator.index(layer) % n
 
