@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -15,6 +16,7 @@ from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
 
 Window = Callable[[Tensor, Tensor, int], Tensor]
+M = TypeVar("M", bound=nn.Module)
 
 
 N_WIDTHS = {"cls": 1, "4xcls": 4, "cls+avg": 2, "avg": 1, "proj+cls": 1, "proj": 0, "pred": 0}  # of tokens in features
@@ -34,6 +36,23 @@ def reduced_transformer(card: EncoderCard, *, depth: int, width: int) -> Encoder
     )
 
 
+def with_random_statistics(module: M) -> M:
+    """A network in float64 whose every parameter and buffer matters."""
+    source = torch.Generator().manual_seed(0)
+    for key, tensor in module.state_dict().items():
+        if key.endswith(("running_var", "gamma", "gamma_1", "gamma_2")) or (
+            key.endswith("weight") and tensor.ndim == 1
+        ):
+            tensor.uniform_(0.6, 1.4, generator=source)
+        elif key.endswith(("running_mean", "bias")):
+            tensor.uniform_(-0.3, 0.3, generator=source)
+        elif key.endswith(("cls_token", "pos_embed", "bias_table", "medians", "biasing")):
+            tensor.uniform_(-1, 1, generator=source)
+        elif tensor.ndim == 2:
+            tensor.normal_(0, 1.5 * tensor.shape[1] ** -0.5, generator=source)
+    return module.double()
+
+
 def encoder_with_random_statistics(
     encoder: str | EncoderCard, *, depth: int | None = None, width: int | None = None
 ) -> Encoder:
@@ -51,20 +70,7 @@ def encoder_with_random_statistics(
     card = catalogue()[encoder] if isinstance(encoder, str) else encoder
     if depth is not None and width is not None:
         card = reduced_transformer(card, depth=depth, width=width)
-    built = build_encoder(card)
-    source = torch.Generator().manual_seed(0)
-    for key, tensor in built.state_dict().items():
-        if key.endswith(("running_var", "gamma", "gamma_1", "gamma_2")) or (
-            key.endswith("weight") and tensor.ndim == 1
-        ):
-            tensor.uniform_(0.6, 1.4, generator=source)
-        elif key.endswith(("running_mean", "bias")):
-            tensor.uniform_(-0.3, 0.3, generator=source)
-        elif key.endswith(("cls_token", "pos_embed", "bias_table", "medians", "biasing")):
-            tensor.uniform_(-1, 1, generator=source)
-        elif tensor.ndim == 2:
-            tensor.normal_(0, 1.5 * tensor.shape[1] ** -0.5, generator=source)
-    return built.double()
+    return with_random_statistics(build_encoder(card))
 
 
 @contextmanager

@@ -37,6 +37,7 @@ FILES = (
     "studies/on_average",
     "encoders/stages",
     "encoders/taps",
+    "encoders/maps",
     "evaluation/layers",
     "cli/layers",
     "pretrained_wrappers",

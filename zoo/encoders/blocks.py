@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torchvision.models.resnet import ResNet
 
+from ..errors import QueryError
 from .resnet import SmallResNet
 
 Seen = Callable[[int, Tensor], object]
@@ -110,7 +111,8 @@ def _has_channels_last(backbone: Any, output: Tensor) -> bool:
     about = getattr(backbone, "feature_info", None)
     known = {stage["num_chs"] for stage in about} if isinstance(about, list) else set()
     known.add(getattr(backbone, "num_features", None))  # of a layer behind the last block
-    return output.shape[1] not in known and output.shape[-1] in known
+    _, first, columns, last = output.shape
+    return last != columns and first not in known and last in known
 
 
 def of_blocks(
@@ -132,6 +134,10 @@ def of_blocks(
             backbone(images)
     except _Enough:
         pass
+    if len(found) < len(numbers):
+        raise QueryError(
+            f"The blocks of a {type(backbone).__name__} do not run as the zoo knows blocks; leave them out."
+        )
     return [found[number] for number in numbers]
 
 

@@ -78,24 +78,14 @@ class Encoder(nn.Module):
     def maps(self, images: Tensor, layer: int | None = None) -> Tensor:
         """Patch features, (n, channels, rows, columns), of normalised images, float32 (n, 3, px, px).
 
-        Class and register tokens are left out. Features of an encoder that are taken elsewhere, as those of
-        ``dino_vitS16@cls:9`` or ``clip_rn50@avg:3``, have no part in its maps.
+        The map is what the network pools: tokens of the last block after the final norm, without those of class and
+        registers, or the last map of a convolutional network with all that is behind its last block. Its mean over
+        rows and columns is the encoder's average, but for a norm or a layer behind that. Which features an encoder
+        gives has no part in it: that of ``dino_vitS16@cls:9`` is of the last block too.
 
-        Parameters
-        ----------
-        images : Tensor
-        layer : int, optional
-            A block, counted from 0 or, negative, from the end, as ``zoo layers`` numbers them. Tokens of transformers
-            go through the final norm; maps of other networks are as the block gives them. Unless given, the map is
-            what the network pools: the last block after the final norm, or with all that a convolutional network has
-            behind it. Its mean over rows and columns is the encoder's average, but for a norm or a layer behind that.
-
-        Raises
-        ------
-        DataError
-            As for features.
-        QueryError
-            If the encoder has no maps, or no such block.
+        ``layer`` is a block, counted from 0 or, negative, from the end, as ``zoo layers`` numbers them. Tokens of
+        vision transformers go through the final norm; maps of other networks are as the block gives them. DataError as
+        for features; QueryError if the encoder has no maps, or no such block.
         """
         return self._answered(partial(map_of, layer=layer), images, call="encoder.maps")
 

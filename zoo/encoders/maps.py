@@ -1,13 +1,7 @@
 """Maps of an encoder: what it gives for every place of an image, of one block or at several depths.
 
-:func:`map_of` reads one map of any network, and leaves out class and register tokens:
-
-* without ``layer`` what the network pools, so that the mean over its places is the encoder's average where it has one:
-  tokens after the final norm, or the last map of a convolutional network with all that is behind its last block;
-* with ``layer`` what that block gives, numbered as in ``zoo layers`` and :mod:`zoo.cards.representations`: tokens of a
-  vision transformer through the final norm, maps of other networks as the next block gets them.
-
-Tokens take their places row by row; of a clip, that is a mean over the times that one place has.
+:func:`map_of` reads one map of any network, as :meth:`zoo.encoders.Encoder.maps` says. Tokens take their places row by
+row; of a clip, that is a mean over the times that one place has.
 
 A dense decoder starts from maps (:func:`stage_reader`), which three kinds of backbones have:
 
@@ -42,12 +36,12 @@ if TYPE_CHECKING:
 
 
 def map_of(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor:
-    """The map of a block, (n, channels, rows, columns); of what the network pools unless a block is given.
-
-    QueryError if the network has no maps, or no such block.
-    """
+    """The map of a block, (n, channels, rows, columns), or without one of what the network pools; or QueryError."""
     if layer is None:
-        patches = patches_of(backbone, _last(backbone, images), n_prefix=getattr(backbone, "num_prefix_tokens", 0))
+        output = _last(backbone, images)
+        if not isinstance(output, Tensor):
+            _has_none(backbone, f"gives a {type(output).__name__} of several")
+        patches = patches_of(backbone, output, n_prefix=getattr(backbone, "num_prefix_tokens", 0))
     else:
         block = _number(backbone, layer)
         if has_tokens(backbone):
@@ -57,14 +51,25 @@ def map_of(backbone: Any, images: Tensor, *, layer: int | None = None) -> Tensor
             (patches,) = of_blocks(backbone, images, [block], read=partial(_in_rows, block=block))
     if patches.ndim == 4:
         return patches
-    times = getattr(getattr(backbone, "patch_embed", None), "n_tubelets", 1)
+    embed = getattr(backbone, "patch_embed", None) or getattr(backbone, "embeds", None)
+    times = getattr(embed, "n_tubelets", 1)
     n_places = patches.shape[2] // times if patches.ndim == 3 else 0
-    height, width = images.shape[-2:]
-    # whole patches along both sides: these are the nearest numbers, whatever the patches leave over
-    rows, columns = round((n_places * height / width) ** 0.5), round((n_places * width / height) ** 0.5)
+    rows, columns = _grid(backbone, embed, n_places, *images.shape[-2:])
     if rows * columns != n_places or not n_places:
         _has_none(backbone, f"gives {tuple(patches.shape)}, which fill no rows and columns")
     return patches.unflatten(2, (times, rows, columns)).mean(dim=2)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def _grid(backbone: Any, embed: Any, n_places: int, height: int, width: int) -> tuple[int, int]:
+    """Rows and columns of tokens: those of the patches, or of later stages as the shape of the image says."""
+    rows, columns = 0, 0
+    if hasattr(embed, "dynamic_feat_size"):
+        rows, columns = embed.dynamic_feat_size((height, width))
+    elif hasattr(backbone, "patch_px"):
+        rows, columns = height // backbone.patch_px, width // backbone.patch_px
+    if rows * columns == n_places or n_places == 1:  # a single token of a whole image is of its class
+        return rows, columns
+    return round((n_places * height / width) ** 0.5), round((n_places * width / height) ** 0.5)
 
 
 def _in_rows(backbone: Any, output: Tensor, *, block: int) -> Tensor:
@@ -73,19 +78,16 @@ def _in_rows(backbone: Any, output: Tensor, *, block: int) -> Tensor:
     return patches_of(backbone, output)
 
 
-def _last(backbone: Any, images: Tensor) -> Tensor:
+def _last(backbone: Any, images: Tensor) -> Any:
     """What a network pools, as it gives it."""
     if hasattr(backbone, "forward_features"):
-        return backbone.forward_features(images)  # type: ignore[no-any-return]
+        return backbone.forward_features(images)
     taken: list[Tensor] = []
-    pools = [part for part in getattr(backbone, "avgpool", nn.Identity()).modules() if not list(part.children())]
-    if not pools or not isinstance(pools[-1], nn.AdaptiveAvgPool2d):
+    *_, pool = getattr(backbone, "avgpool", nn.Identity()).modules()  # zoo:resnet50_last_block has a block before it
+    if not isinstance(pool, nn.AdaptiveAvgPool2d):
         _has_none(backbone, "has neither timm's forward_features nor torchvision's avgpool")
-    handle = pools[-1].register_forward_pre_hook(lambda module, inputs: taken.append(inputs[0]))
-    try:
+    with pool.register_forward_pre_hook(lambda module, inputs: taken.append(inputs[0])):
         backbone(images)
-    finally:
-        handle.remove()
     return taken[0]
 
 
@@ -94,13 +96,11 @@ def _number(backbone: Any, layer: int) -> int:
     n = len(backbone.blocks) if has_tokens(backbone) else sum(map(len, block_modules(backbone)))
     if not n:
         raise QueryError(
-            f"Found layer={layer!r}, but the zoo does not know the blocks of a {type(backbone).__name__}; leave it out "
-            "for what the network pools."
+            f"Found layer={layer!r}, but the zoo does not know the blocks of a {type(backbone).__name__}; leave it out."
         )
     if isinstance(layer, bool) or not hasattr(layer, "__index__") or not -n <= operator.index(layer) < n:
         raise QueryError(
-            f"Found layer={layer!r}, expected the number of a block, from 0 to {n - 1}, or from the end, as -1; ask "
-            "for one of these."
+            f"Found layer={layer!r}, expected the number of a block, from 0 to {n - 1}, or from the end, as -1."
         )
     return operator.index(layer) % n
 
