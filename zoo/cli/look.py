@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
 _SETS = (".npz", ".csv", ".tsv")  # files that are image sets
+_FOLDER, _N = click.Path(file_okay=False, path_type=Path), click.IntRange(1, 20_000)
 _LOOKING = ("per_class", "queries", "at", "layer", "layout", "seed")  # arguments of look, with the next
 _COMPUTING = ("batch_size", "n_workers", "device", "skip_corrupt")
 _MOST_QUERIES = 24  # of which a page has room
@@ -62,26 +63,10 @@ def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int |
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
 @click.argument("images", metavar="IMAGES")
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the page and the pictures go.  [default: look-IMAGES]",
-)
-@click.option(
-    "--split", "part", type=click.Choice(list(_PARTS)), default="val", show_default=True, help="Of an image set."
-)
-@click.option(
-    "--images",
-    "n_images",
-    type=click.IntRange(1, 20_000),
-    default=500,
-    show_default=True,
-    help="How many are looked at; of more a sample is drawn, about the same number of each class.",
-)
-@click.option(
-    "--per-class", type=click.IntRange(1), help="Images with maps, of each class.  [default: about 12 in all]"
-)
+@click.option("--out", metavar="DIR", type=_FOLDER, help="Where everything goes.  [default: look-IMAGES]")
+@click.option("--split", "part", type=click.Choice([*_PARTS]), default="val", show_default=True, help="Of image sets.")
+@click.option("--images", "n_images", type=_N, default=500, show_default=True, help="Of more a sample is seen.")
+@click.option("--per-class", type=_N, help="Images with maps, of each class.  [default: about 12 in all]")
 @click.option(
     "--queries",
     metavar="N|NAMES",
@@ -97,17 +82,9 @@ def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int |
     help="Patch of the first query that others are compared with, from 0 at the top left, of the grid of the first "
     "encoder; of the others, the one in the same place of the image.  [default: in the middle]",
 )
-@click.option(
-    "--layer", type=int, help="Block whose maps are shown, from 0, or from the end as -3.  [default: the features']"
-)
-@click.option("--px", type=click.IntRange(1), help="Side of the images, if not the card's: more pixels, more patches.")
-@click.option(
-    "--layout",
-    type=click.Choice(["pca", "umap"]),
-    default="pca",
-    show_default=True,
-    help="Of all images in two dimensions; umap needs umap-learn.",
-)
+@click.option("--layer", type=int, help="Block with the maps, from 0, or from the end as -3.  [default: the features']")
+@click.option("--px", type=_N, help="Side of the images, if not the card's: more pixels, more patches.")
+@click.option("--layout", type=click.Choice(["pca", "umap"]), default="pca", show_default=True, help="Of all images.")
 @seed_option("Of the sample, and of umap.")
 @(lambda command: with_options(command, [*DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
@@ -126,6 +103,7 @@ def look_command(
 
     Writes one page, which stands alone, and PNG files: patches with their principal components as colours, patches that
     are similar to one of them, nearest neighbours of some images, and all images laid out in two dimensions.
+    Images in folders of classes have labels, and so have image sets. The layout umap needs umap-learn.
     """
     from ..cards.catalogue import catalogue
     from ..datasets.imagefiles import notes_on

@@ -30,7 +30,7 @@ _ENDS = 0.01, 0.995  # quantiles of similarities that are dark and bright
 _FRAMES: dict[str, dict[str, Any]] = {
     "": {"visible": False},
     "same": {"visible": True, "color": "#009E73", "lw": 2},
-    "other": {"visible": True, "color": "#D55E00", "lw": 2, "ls": (0, (2, 1))},
+    "other": {"visible": True, "color": "#D55E00", "lw": 2},
 }
 _MOST = 12  # images in a figure of maps
 

@@ -245,7 +245,7 @@ def look(
             if place is None:
                 marked = at or (grid[0] // 2, grid[1] // 2)
             else:
-                row, column = (int((0.5 + one / share) * n) for one, n in zip(place, grid, strict=True))
+                row, column = (int((0.5 + one / share) * n + 1e-9) for one, n in zip(place, grid, strict=True))
                 marked = min(max(row, 0), grid[0] - 1), min(max(column, 0), grid[1] - 1)  # if it sees less
             colours, explained = component_colours(maps)
         except (QueryError, DataError) as error:
@@ -272,7 +272,7 @@ def look(
             times = f"{share / views[0].share:.2f} times as much of an image's shorter side as {views[0].encoder}"
             notes.append(f"{name} sees {times}, whose view is shown")
     if (at and place is None) or not any(view.patches or view.among for view in views):
-        raise QueryError(" ".join(["There is nothing to show.", *notes]))
+        raise QueryError(f"There is nothing to show: {'; '.join(note.removesuffix('.') for note in notes)}.")
     if len(images) == 1:
         notes.append("one image has no neighbours and no layout")
     square = partial(reduce, lambda made, step: step(made), steps)  # what is between an image and the square
