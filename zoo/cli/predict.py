@@ -170,7 +170,11 @@ def _write_page(
     many = [[name or "(none)", f"{count:,}"] for name, count in counts.most_common(_MOST_COUNTED)]
     text = mistakes_page.page(
         f"Predictions of {probe.encoder} on {asked.images.name}",
-        [f"{len(names):,} images; the most are predicted as {many[0][0]}." if names else "No image could be read."],
+        [
+            f"{len(names):,} images, {many[0][1]} of them predicted as {many[0][0]}."
+            if names
+            else "No image could be read."
+        ],
         mistakes_page.sections_of_predictions(
             names, probe.classes, p, y, is_tags=probe.kind == "tags", images=None if shown is None else {"val": shown}
         ),

@@ -39,7 +39,7 @@ N_FOLDS = 5
 N_CONFIDENT, N_BOUNDARY, N_PAIRS, N_OF_PAIR = 16, 8, 4, 8  # images and pairs of classes in a record
 MOST_LISTED = 1000  # labels to check that are named, the first ones of their ranking
 N_NEAR, FEWEST_NEAR = 10, 5  # training images that the nearest one is compared with, and below which none is named
-BY_CHANCE = 0.05  # near duplicates that chance would make
+BY_CHANCE = 0.01  # near duplicates in a data set that has none; uneven densities make a few more
 _BLOCK_BYTES = 1 << 26
 
 

@@ -57,24 +57,20 @@ def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
             "first: label → what the probe says. Some labels are wrong, other images are hard."
         )
         tiles = [
-            _tile(one, percent(one.probability), f"label {percent(one.label_probability or 0)}", _PARTS[one.part])
+            _tile(one, f"{percent(one.probability)}, label {percent(one.label_probability or 0)}", _PARTS[one.part])
             for one in wrong.found[:N_LABELS]
         ]
         sections.append(_section("Labels to check", text, ("", tiles)))
     if near.pairs:
         text = (
-            f"Pairs that look alike to the encoder and are no exact copies: nearer than chance explains, which would "
-            f"make fewer than one such pair in twenty data sets. Distance: 1 - cosine of the features; a test image is "
-            f"usually {near.usual:.2g} from its nearest training image. {len(near.pairs):,} found."
+            f"{len(near.pairs):,} of {n} are nearer to a training image than chance explains, and no exact copies of "
+            "one: errors on them may be too low. Distance: 1 - cosine of the features; usually the nearest training "
+            f"image is at {near.usual:.2g}."
         )
         tiles = []
         for pair in near.pairs[:N_DUPLICATES]:
-            same = pair.train_label == pair.test_label
-            head = (
-                f"both {pair.test_label}"
-                if same
-                else f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
-            )
+            differ = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
+            head = f"both {pair.test_label}" if pair.train_label == pair.test_label else differ
             refs = [("val", pair.test), ("train", pair.train)]
             tiles.append({"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}"]})
         sections.append(_section("Near duplicates: test and training", text, ("", tiles)))
@@ -100,7 +96,10 @@ def sections_of_predictions(
         pairs = () if is_tags else confused_pairs(found[0])
         n_wrong = None if is_tags else int(found[0].is_wrong.sum())
         sections = _judged(confident_mistakes(found), pairs, nearest_boundary(found), n, n_wrong)
-    rows = [(name, [_tile(one, percent(one.probability)) for one in some]) for name, some in sure.items()]
+    rows = [
+        (name, [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some])
+        for name, some in sure.items()
+    ]
     text = "The images with the largest probability of each predicted class; classes predicted most often first."
     return with_images([*sections, _section("Most sure", text, *rows[:N_SURE_CLASSES])], images)
 
@@ -108,9 +107,8 @@ def sections_of_predictions(
 def _judged(
     confident: Sequence[Judged], pairs: Iterable[Any], boundary: Sequence[Judged], n: str, n_wrong: int | None
 ) -> list[dict[str, Any]]:
-    text = f"The wrong predictions of {n} with the largest probabilities: label → prediction, and its probability."
-    if n_wrong is not None:
-        text = f"{n_wrong:,} of {n} are predicted wrongly. {text}"
+    first = f"{len(confident):,} of {n_wrong:,}" if n_wrong is not None and n_wrong > len(confident) else "The"
+    text = f"{first} wrong predictions of {n}, with the largest probabilities: label → prediction, and its probability."
     if not confident:
         text = f"No mistakes: all {n} are predicted as they are labelled."
     tiles = [_tile(one, percent(one.probability)) for one in confident]
@@ -133,21 +131,30 @@ def _judged(
 
 
 def _boundary(some: Iterable[Judged]) -> dict[str, Any]:
-    tiles = []
-    for one in some:
-        lines = [f"{percent(one.probability)} and {percent(one.second_probability)}"]
-        if one.label is not None:
-            lines.append("✓ right" if one.predicted == one.label else f"✗ wrong, label {one.label}")
-        tiles.append({"refs": [(one.part, one.image)], "head": f"{one.predicted} or {one.second}?", "lines": lines})
+    tiles = [
+        _tile(
+            one,
+            f"{percent(one.probability)} and {percent(one.second_probability)}",
+            *_verdict(one),
+            head=f"{one.predicted} or {one.second}?",
+        )
+        for one in some
+    ]
     text = "The images with the smallest difference between the two largest probabilities."
     return _section("Least sure", text, ("", tiles))
 
 
 def _tile(one: Judged, *lines: str, head: str | None = None) -> dict[str, Any]:
-    if head is None:
-        head = one.predicted if one.label in (None, one.predicted) else f"{one.label} → {one.predicted}"
-    right = ["✓ right"] if one.label == one.predicted else []
-    return {"refs": [(one.part, one.image)], "head": head, "lines": [*lines, *right]}
+    """An image with its label and prediction, or another head, and further lines."""
+    return {
+        "refs": [(one.part, one.image)],
+        "head": f"{one.label} → {one.predicted}" if head is None else head,
+        "lines": lines,
+    }
+
+
+def _verdict(one: Judged) -> list[str]:
+    return [] if one.label is None else ["✓ right" if one.label == one.predicted else f"✗ wrong, label {one.label}"]
 
 
 def _section(title: str, text: str, *rows: tuple[str, list[dict[str, Any]]]) -> dict[str, Any]:
