@@ -72,7 +72,9 @@ def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
             differ = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
             head = f"both {pair.test_label}" if pair.train_label == pair.test_label else differ
             refs = [("val", pair.test), ("train", pair.train)]
-            tiles.append({"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}"]})
+            tiles.append(
+                {"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}; test image, training image:"]}
+            )
         sections.append(_section("Near duplicates: test and training", text, ("", tiles)))
     return with_images(sections, images)
 
