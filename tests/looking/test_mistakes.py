@@ -19,7 +19,7 @@ from zoo.looking import mistakes
 from zoo.looking.mistakes import (
     Predicted,
     confident_mistakes,
-    confused_pairs,
+    confusions,
     contradicted,
     find_near_duplicates,
     find_wrong_labels,
@@ -74,14 +74,13 @@ def test_confident_mistakes_come_first() -> None:
     assert confident_mistakes([predicted(ROWS[:1], LABELS[:1])], 3) == ()
 
 
-def test_confused_pairs_are_counted_in_both_directions() -> None:
-    first, second = confused_pairs(predicted(ROWS, LABELS), n_images=1)
-    assert (first.first, first.second, first.n_first_as_second, first.n_second_as_first) == ("ant", "bee", 2, 1)
-    assert [one.image for one in first.first_as_second] == ["image 3"]
-    assert [one.image for one in first.second_as_first] == ["image 2"]
-    assert (second.first, second.second, second.n_first_as_second, second.n_second_as_first) == ("ant", "cat", 1, 0)
-    assert len(confused_pairs(predicted(ROWS, LABELS), n_pairs=1)) == 1
-    assert confused_pairs(predicted(ROWS, None)) == () == confused_pairs(predicted(ROWS[:1], [0]))
+def test_confusions_are_counted_in_both_directions() -> None:
+    found = confusions(predicted(ROWS, LABELS), n_images=1)
+    counts = [(one.label, one.predicted, one.n) for one in found]
+    assert counts == [("ant", "bee", 2), ("bee", "ant", 1), ("ant", "cat", 1), ("cat", "ant", 0)]
+    assert [[image.image for image in one.images] for one in found] == [["image 3"], ["image 2"], ["image 5"], []]
+    assert len(confusions(predicted(ROWS, LABELS), n_pairs=1)) == 2
+    assert confusions(predicted(ROWS, None)) == () == confusions(predicted(ROWS[:1], [0]))
 
 
 def test_the_boundary_has_the_smallest_margins_right_or_wrong() -> None:
@@ -186,7 +185,7 @@ def test_the_record_of_a_probe_has_all_of_it() -> None:
     found = mistakes_of(train, test, kept.probe, protocol=evaluation.protocols.errors, device="cpu")
     error = evaluation.settings[0].error.value
     assert found.n_wrong == round(error * found.n_test / 100) > 0
-    assert sum(one.n_first_as_second + one.n_second_as_first for one in found.pairs) == found.n_wrong
+    assert sum(one.n for one in found.confusions) == found.n_wrong
     assert found.wrong_labels is not None and found.wrong_labels.n_judged == 180
     assert {one.part for one in found.wrong_labels.found} == {"train", "val"}
     assert found.notes == ()

@@ -15,7 +15,7 @@ from tests.choosing.test_page import Reader
 from zoo.datasets.images import ImageSet, LazyImages, array_images
 from zoo.errors import CorruptImage
 from zoo.looking.mistakes import (
-    ConfusedPair,
+    Confusion,
     Judged,
     Mistakes,
     NearDuplicates,
@@ -49,13 +49,10 @@ def judged(number: int, *, part: str = "val", label: str = BAD, predicted: str =
 
 
 def everything() -> Mistakes:
-    pair = ConfusedPair(
-        first=BAD,
-        second="b",
-        n_first_as_second=12,
-        n_second_as_first=0,
-        first_as_second=tuple(judged(number) for number in range(8)),
-        second_as_first=(),
+    some = tuple(judged(number) for number in range(8))
+    there, back = (
+        Confusion(label=BAD, predicted="b", n=12, images=some),
+        Confusion(label="b", predicted=BAD, n=0, images=()),
     )
     return Mistakes(
         encoder="tiny",
@@ -70,7 +67,7 @@ def everything() -> Mistakes:
                 NearPair(train="train/5.png", test="val/6.png", train_label="a", test_label="a", distance=0.003),
             ),
         ),
-        pairs=(pair,),
+        confusions=(there, back),
         wrong_labels=WrongLabels(
             n_judged=2 * N,
             n_folds=5,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import indicators_of
@@ -58,40 +58,24 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfusedPair:
-    """Two classes that are taken for each other, and images of each direction, the most confident first."""
+class Confusion:
+    """How often images of a class are taken for another, and some of them, the most confident first."""
 
-    first: str
-    second: str
-    n_first_as_second: int
-    n_second_as_first: int
-    first_as_second: tuple[Judged, ...]
-    second_as_first: tuple[Judged, ...]
+    label: str
+    predicted: str
+    n: int
+    images: tuple[Judged, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongLabels:
-    """Labels that are probably wrong, the most probable first.
+    """Labels that are probably wrong: less probable than another class to a probe that was not trained on the image."""
 
-    Attributes
-    ----------
-    n_judged : int
-        Images that were judged by a probe that was not trained on them.
-    n_folds : int
-        Of the cross-validation over the training images.
-    n_found, n_confident : int
-        Labels that are less probable than another class, and those that confident learning counts: the other class is
-        as probable, too, as it is on average on images that have it as their label.
-    found : tuple of Judged
-        The first :data:`MOST_LISTED`, by the ratio of ``probability``, of the class that is proposed, and
-        ``label_probability``.
-    """
-
-    n_judged: int
-    n_folds: int
+    n_judged: int  # images
+    n_folds: int  # of the cross-validation over the training images
     n_found: int
-    n_confident: int
-    found: tuple[Judged, ...]
+    n_confident: int  # of these, by confident learning; see contradicted
+    found: tuple[Judged, ...]  # the first MOST_LISTED, by ``probability`` / ``label_probability``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,20 +99,17 @@ class NearDuplicates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistakes:
-    """What a probe with all labels gets wrong on the test images, and what may be wrong with the images.
-
-    ``notes`` say what could not be looked for; ``n_wrong`` is None of images with tags.
-    """
+    """What a probe with all labels gets wrong on the test images, and what may be wrong with the images."""
 
     encoder: str
     n_test: int
-    n_wrong: int | None
+    n_wrong: int | None  # None of images with tags
     confident: tuple[Judged, ...]
     boundary: tuple[Judged, ...]
     near_duplicates: NearDuplicates
-    pairs: tuple[ConfusedPair, ...] = ()
+    confusions: tuple[Confusion, ...] = ()  # both directions of a pair of classes, one after the other
     wrong_labels: WrongLabels | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what could not be looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -155,6 +136,10 @@ class Predicted:
             second=self.classes[second],
             second_probability=float(self.p[row, second]),
         )
+
+    def all(self, rows: Iterable[int]) -> tuple[Judged, ...]:
+        """The records of several images."""
+        return tuple(map(self.judged, rows))
 
     @property
     def is_wrong(self) -> NDArray[np.bool_]:
@@ -198,31 +183,25 @@ def most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judge
     best, order = found.p.argmax(axis=1), np.argsort(-found.p.max(axis=1), kind="stable")
     counts = np.bincount(best, minlength=len(found.classes))
     often = [c for c in np.argsort(-counts, kind="stable")[:n_classes].tolist() if counts[c]]
-    return {found.classes[c]: tuple(found.judged(row) for row in order[best[order] == c][:n].tolist()) for c in often}
+    return {found.classes[c]: found.all(order[best[order] == c][:n].tolist()) for c in often}
 
 
-def confused_pairs(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PAIR) -> tuple[ConfusedPair, ...]:
-    """The ``n_pairs`` pairs of classes with the most mistakes between them, both directions together."""
+def confusions(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PAIR) -> tuple[Confusion, ...]:
+    """The ``n_pairs`` pairs of classes with the most mistakes between them, in both directions, the frequent one first."""
     if found.y is None:
         return ()
     rows = np.argsort(-found.p.max(axis=1), kind="stable")
     rows = rows[found.is_wrong[rows]]
     label, best = found.y[rows], found.p[rows].argmax(axis=1)
     both, counts = np.unique(np.sort(np.stack([label, best], axis=1), axis=1), axis=0, return_counts=True)
-    pairs = []
+    directions: list[Confusion] = []
     for one, other in both[np.argsort(-counts, kind="stable")[:n_pairs]].tolist():
-        ways = [(a, b, rows[(label == a) & (best == b)]) for a, b in ((one, other), (other, one))]
-        (first, second, there), (_, _, back) = sorted(ways, key=lambda way: -len(way[2]))
-        pair = ConfusedPair(
-            first=found.classes[first],
-            second=found.classes[second],
-            n_first_as_second=len(there),
-            n_second_as_first=len(back),
-            first_as_second=tuple(found.judged(row) for row in there[:n_images]),
-            second_as_first=tuple(found.judged(row) for row in back[:n_images]),
-        )
-        pairs.append(pair)
-    return tuple(pairs)
+        ways = [(a, b, rows[(label == a) & (best == b)].tolist()) for a, b in ((one, other), (other, one))]
+        directions += [
+            Confusion(label=found.classes[a], predicted=found.classes[b], n=len(way), images=found.all(way[:n_images]))
+            for a, b, way in sorted(ways, key=lambda way: -len(way[2]))
+        ]
+    return tuple(directions)
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------
@@ -260,31 +239,12 @@ def find_wrong_labels(
     device: str | None = None,
     tested: Predicted | None = None,
 ) -> WrongLabels:
-    """Labels that are probably wrong, by confident learning on features.
+    """Labels that are probably wrong, by probabilities out of sample.
 
-    Every image is judged by a linear probe that was trained on the other folds of a cross-validation, in which copies
-    and groups are together. The settings of the probe are chosen once, on all images, not anew in each fold: that costs
-    one fit a fold, and little honesty, for two settings cannot learn thousands of labels by heart.
-
-    Parameters
-    ----------
-    features : Features
-        Of the training images, with their labels.
-    chosen : mapping, optional
-        "C" and "preparation" of the probe; by default they are chosen on a part of the images that is held out.
-    protocol : Protocol, optional
-        Of the probe, of :class:`~zoo.evaluation.LogisticProbe`; "zoo-logistic-3" by default.
-    n_folds, seed : int
-        Of the cross-validation; fewer folds where no class has as many images.
-    device : str, optional
-        A GPU where there is one.
-    tested : Predicted, optional
-        Further images with labels, as a probe trained on ``features`` judges them.
-
-    Raises
-    ------
-    DataError
-        If no image can be left out, for each is the only one of its class, or in a group with the only one.
+    Copies and groups are in one fold. The settings of the probe ("C", "preparation") are ``chosen`` once for all folds,
+    by default on a part that is held out: that costs one fit a fold, and little honesty, for two settings cannot learn
+    thousands of labels by heart. ``tested`` are further images, as a probe trained on ``features`` judges them.
+    DataError if no image can be left out, for each is the only one of its class, or in a group with the only one.
     """
     make = probe_maker(protocol or protocol_named(LINEAR_PROTOCOLS[0]), device=device, seed=seed)
     x, (present, y) = np.asarray(features.x[:]), np.unique(features.y, return_inverse=True)
@@ -307,7 +267,7 @@ def find_wrong_labels(
         n_folds=len(folds),
         n_found=len(rows),
         n_confident=n_confident,
-        found=tuple(every.judged(int(row)) for row in known[rows[:MOST_LISTED]]),
+        found=every.all(known[rows[:MOST_LISTED]].tolist()),
     )
 
 
@@ -322,12 +282,7 @@ def find_near_duplicates(train: Features, test: Features, *, device: str | None 
     dimension. A pair is named where chance would make fewer than :data:`BY_CHANCE` pairs as near in the whole test
     part. So a test image with :data:`N_NEAR` near duplicates is not found.
 
-    Parameters
-    ----------
-    train, test : Features
-        Of one encoder. Where contents are known, test images with an exact copy in the training part are left out.
-    device : str, optional
-        A GPU where there is one.
+    ``train`` and ``test`` are of one encoder. Where contents are known, test images with an exact copy are left out.
     """
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     k, n = min(N_NEAR, len(train.y)), len(test.y)
@@ -349,9 +304,8 @@ def find_near_duplicates(train: Features, test: Features, *, device: str | None 
         for row in rows[np.argsort(distances[rows, 0], kind="stable")].tolist():
             near = int(nearest[row])
             (one,), (other,) = classes_of(train, train.y[[near]]), classes_of(test, test.y[[row]])
-            distance = float(distances[row, 0])
-            pair = NearPair(train=names[near], test=of_test[row], train_label=one, test_label=other, distance=distance)
-            pairs.append(pair)
+            ends = {"train": names[near], "test": of_test[row], "train_label": one, "test_label": other}
+            pairs.append(NearPair(**ends, distance=float(distances[row, 0])))
     return NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=tuple(pairs))
 
 
@@ -373,30 +327,31 @@ def mistakes_of(
     ``probe`` is as :func:`zoo.evaluation.keeping.keep_probe` or :func:`zoo.evaluation.tagging.evaluate_tags` give it.
     """
     parts, names, p = ["val"] * len(test.y), names_of(test), probe.predict_proba(test)
-    present = np.unique(train.y)
-    if is_tags := probe.kind == "tags":
+    is_tags, present, notes = probe.kind == "tags", np.unique(train.y), []
+    if is_tags:
         has = indicators_of(test)[:, [test.tags.index(tag) for tag in probe.classes]]
         each = of_tags(parts, names, probe.classes, p, has)
-        notes = ["Images with tags have no confused classes, and their labels are not checked."]
+        notes.append("Images with tags have no confused classes, and their labels are not checked.")
     else:
-        y, notes = np.searchsorted(present, test.y), []
+        y = np.searchsorted(present, test.y)
         each = [Predicted(parts=parts, names=names, classes=classes_of(train, present), p=p, y=y)]
-    found = Mistakes(
+    wrong = None
+    if protocol.probe != "LogisticProbe":
+        notes.append(f"Labels are not checked with {protocol.name}, which would take a training by passes a fold.")
+    elif not is_tags:
+        try:
+            how: dict[str, Any] = {"chosen": probe.about["chosen"], "protocol": protocol, "tested": each[0]}
+            wrong = find_wrong_labels(train, **how, seed=seed, device=device)
+        except DataError as error:
+            notes.append(f"Labels are not checked: {error}")
+    return Mistakes(
         encoder=train.origin.encoder,
         n_test=len(test.y),
         n_wrong=None if is_tags else int(each[0].is_wrong.sum()),
         confident=confident_mistakes(each),
         boundary=nearest_boundary(each),
         near_duplicates=find_near_duplicates(train, test, device=device),
-        pairs=() if is_tags else confused_pairs(each[0]),
+        confusions=() if is_tags else confusions(each[0]),
+        wrong_labels=wrong,
+        notes=tuple(notes),
     )
-    wrong = None
-    if protocol.probe != "LogisticProbe":
-        notes.append(f"Labels are not checked with {protocol.name}, which would take a training by passes a fold.")
-    elif not is_tags:
-        try:
-            chosen: Mapping[str, Any] = probe.about["chosen"]
-            wrong = find_wrong_labels(train, chosen=chosen, protocol=protocol, seed=seed, device=device, tested=each[0])
-        except DataError as error:
-            notes.append(f"Labels are not checked: {error}")
-    return replace(found, wrong_labels=wrong, notes=tuple(notes))

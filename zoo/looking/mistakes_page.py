@@ -17,7 +17,7 @@ from .mistakes import (
     Mistakes,
     Predicted,
     confident_mistakes,
-    confused_pairs,
+    confusions,
     most_sure,
     nearest_boundary,
     of_tags,
@@ -48,7 +48,7 @@ def percent(p: float) -> str:
 def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
     """What a page shows of mistakes, for the macro of ``mistakes.html.jinja``; without images their names alone."""
     n, wrong, near = f"{found.n_test:,} test images", found.wrong_labels, found.near_duplicates
-    sections = _judged(found.confident, found.pairs, found.boundary, n, found.n_wrong)
+    sections = _judged(found.confident, found.confusions, found.boundary, n, found.n_wrong)
     if wrong is not None:
         text = (
             f"{wrong.n_found:,} of {wrong.n_judged:,} labels are contradicted by a probe that never saw the image "
@@ -71,10 +71,8 @@ def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
         for pair in near.pairs[:N_DUPLICATES]:
             differ = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
             head = f"both {pair.test_label}" if pair.train_label == pair.test_label else differ
-            refs = [("val", pair.test), ("train", pair.train)]
-            tiles.append(
-                {"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}; test image, training image:"]}
-            )
+            lines = [f"distance {pair.distance:.2g}; test image, training image:"]
+            tiles.append({"refs": [("val", pair.test), ("train", pair.train)], "head": head, "lines": lines})
         sections.append(_section("Near duplicates: test and training", text, ("", tiles)))
     return with_images(sections, images)
 
@@ -95,19 +93,18 @@ def sections_of_predictions(
     if y is None:
         sections = [_boundary(nearest_boundary(found, 2 * N_SURE))]
     else:
-        pairs = () if is_tags else confused_pairs(found[0])
+        confused = () if is_tags else confusions(found[0])
         n_wrong = None if is_tags else int(found[0].is_wrong.sum())
-        sections = _judged(confident_mistakes(found), pairs, nearest_boundary(found), n, n_wrong)
-    rows = [
-        (name, [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some])
-        for name, some in sure.items()
-    ]
+        sections = _judged(confident_mistakes(found), confused, nearest_boundary(found), n, n_wrong)
+    rows = []
+    for name, some in sure.items():
+        rows.append((name, [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some]))
     text = "The images with the largest probability of each predicted class; classes predicted most often first."
     return with_images([*sections, _section("Most sure", text, *rows[:N_SURE_CLASSES])], images)
 
 
 def _judged(
-    confident: Sequence[Judged], pairs: Iterable[Any], boundary: Sequence[Judged], n: str, n_wrong: int | None
+    confident: Sequence[Judged], confused: Iterable[Any], boundary: Sequence[Judged], n: str, n_wrong: int | None
 ) -> list[dict[str, Any]]:
     first = f"{len(confident):,} of {n_wrong:,}" if n_wrong is not None and n_wrong > len(confident) else "The"
     text = f"{first} wrong predictions of {n}, with the largest probabilities: label → prediction, and its probability."
@@ -115,17 +112,10 @@ def _judged(
         text = f"No mistakes: all {n} are predicted as they are labelled."
     tiles = [_tile(one, percent(one.probability)) for one in confident]
     sections = [_section("Most confident mistakes", text, ("", tiles))]
-    rows = [
-        (
-            f"{label} predicted as {predicted}: {count or 'none'}",
-            [_tile(one, percent(one.probability), head="") for one in some],
-        )
-        for pair in pairs
-        for label, predicted, count, some in (
-            (pair.first, pair.second, pair.n_first_as_second, pair.first_as_second),
-            (pair.second, pair.first, pair.n_second_as_first, pair.second_as_first),
-        )
-    ]
+    rows = []
+    for one in confused:
+        tiles = [_tile(image, percent(image.probability), head="") for image in one.images]
+        rows.append((f"{one.label} predicted as {one.predicted}: {one.n or 'none'}", tiles))
     if rows:
         text = "Pairs with the most mistakes between them, both directions together; the most confident images."
         sections.append(_section("Classes taken for each other", text, *rows) | {"is_halved": True})
@@ -133,26 +123,17 @@ def _judged(
 
 
 def _boundary(some: Iterable[Judged]) -> dict[str, Any]:
-    tiles = [
-        _tile(
-            one,
-            f"{percent(one.probability)} and {percent(one.second_probability)}",
-            *_verdict(one),
-            head=f"{one.predicted} or {one.second}?",
-        )
-        for one in some
-    ]
-    text = "The images with the smallest difference between the two largest probabilities."
-    return _section("Least sure", text, ("", tiles))
+    tiles = []
+    for one in some:
+        both = f"{percent(one.probability)} and {percent(one.second_probability)}"
+        tiles.append(_tile(one, both, *_verdict(one), head=f"{one.predicted} or {one.second}?"))
+    return _section("Least sure", "The smallest differences between the two largest probabilities.", ("", tiles))
 
 
 def _tile(one: Judged, *lines: str, head: str | None = None) -> dict[str, Any]:
     """An image with its label and prediction, or another head, and further lines."""
-    return {
-        "refs": [(one.part, one.image)],
-        "head": f"{one.label} → {one.predicted}" if head is None else head,
-        "lines": lines,
-    }
+    head = f"{one.label} → {one.predicted}" if head is None else head
+    return {"refs": [(one.part, one.image)], "head": head, "lines": lines}
 
 
 def _verdict(one: Judged) -> list[str]:
