@@ -187,7 +187,7 @@ def most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judge
 
 
 def confusions(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PAIR) -> tuple[Confusion, ...]:
-    """The ``n_pairs`` pairs of classes with the most mistakes between them, in both directions, the frequent one first."""
+    """The ``n_pairs`` pairs of classes with the most mistakes between them: both directions, the frequent first."""
     if found.y is None:
         return ()
     rows = np.argsort(-found.p.max(axis=1), kind="stable")

@@ -65,14 +65,14 @@ def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
         text = (
             f"{len(near.pairs):,} of {n} are nearer to a training image than chance explains, and no exact copies of "
             "one: errors on them may be too low. Distance: 1 - cosine of the features; usually the nearest training "
-            f"image is at {near.usual:.2g}."
+            f"image is at {near.usual:.2g}. Left: test image."
         )
         tiles = []
         for pair in near.pairs[:N_DUPLICATES]:
             differ = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
             head = f"both {pair.test_label}" if pair.train_label == pair.test_label else differ
-            lines = [f"distance {pair.distance:.2g}; test image, training image:"]
-            tiles.append({"refs": [("val", pair.test), ("train", pair.train)], "head": head, "lines": lines})
+            refs = [("val", pair.test), ("train", pair.train)]
+            tiles.append({"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}"]})
         sections.append(_section("Near duplicates: test and training", text, ("", tiles)))
     return with_images(sections, images)
 
