@@ -305,7 +305,9 @@ def choose(
         except DataError as error:  # the ranking stands without it
             notes.append(f"The error of {leader.name} could not be decomposed: {error}")
     wrong = None
-    if mistakes and not ground.data.train.tags:
+    if mistakes and ground.data.train.tags:
+        notes.append("The mistakes on images with tags are on the page of 'zoo evaluate --page'.")
+    elif mistakes:
         tell(f"{leader.name}: its mistakes")
         wrong = _mistakes(
             leader,
