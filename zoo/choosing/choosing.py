@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ..evaluation.risk import RiskReport
+    from ..looking.mistakes import Mistakes
 
 N_ENCODERS = 12
 N_CURVES = 3  # encoders whose label curve is measured
@@ -148,6 +149,7 @@ class Choice(Shown):
     notes: tuple[str, ...]
     seconds: float  # of this call, by the clock
     commands: dict[str, str] = field(default_factory=dict)  # "load" (Python), "evaluate"
+    mistakes: Mistakes | None = None  # of the winner, where they were asked for
 
     @property
     def winner(self) -> str:
@@ -241,6 +243,7 @@ def choose(
     n_workers: int = 0,
     root: str | os.PathLike[str] | None = None,
     decompose: bool = False,
+    mistakes: bool = False,
     protocol: str = PROTOCOL,
     offline: bool = False,
     spelled: str | None = None,
@@ -274,6 +277,8 @@ def choose(
         Folder of features, speeds and probes; that of ``zoo evaluate`` by default.
     decompose : bool
         Also the components of the winner's error; its features of all images are then computed.
+    mistakes : bool
+        Also what the winner's probe gets wrong, on the images that it was judged on; not of images with tags.
     protocol : str
         Of the probes: "zoo-logistic-3", or "zoo-logistic-2" for features as they are.
     offline : bool
@@ -357,7 +362,18 @@ def choose(
             )
         except DataError as error:  # the ranking stands without it
             notes.append(f"The error of {leader.name} could not be decomposed: {error}")
+    wrong = None
+    if mistakes and ground.data.train.tags:
+        notes.append("The mistakes on images with tags are on the page of 'zoo evaluate --page'.")
+    elif mistakes:
+        tell(f"{leader.name}: its mistakes")
+        wrong = _mistakes(
+            leader,
+            found.leader,
+            Request(settings=("full",), neighbours=False, seed=seed, device=device, protocol=protocol),
+        )
     return Choice(
+        mistakes=wrong,
         data=plan.data,
         plan=plan,
         race=found,
@@ -372,6 +388,20 @@ def choose(
             "evaluate": f"zoo evaluate {shlex.quote(leader.name)} {plan.data.spelled} --save DIR",
         },
     )
+
+
+def _mistakes(leader: ImageContender, standing: Standing, request: Request) -> Mistakes:
+    """What the winner's probe gets wrong, with the images that the race ended with."""
+    from ..evaluation.evaluating import evaluate
+    from ..evaluation.keeping import keep_probe
+    from ..looking.mistakes import mistakes_of
+
+    schedule = leader.ground.schedule
+    train = leader.some("train", np.sort(schedule.train[: standing.n_train]))
+    test = leader.some("val", np.sort(schedule.test[: standing.n_test]))
+    measured = evaluate(train, test, request)
+    probe = keep_probe(measured, request).probe
+    return mistakes_of(train, test, probe, protocol=measured.protocols.errors, device=request.device, seed=request.seed)
 
 
 def _none_left(error: NoneLeft) -> DataError:

@@ -232,9 +232,15 @@ class ImageContender:
         if found is not None:
             return found
         images = self.ground.parts[part]
-        origin = self.chunk(part, 0).origin
-        Features(
-            x=self.features(part, np.arange(len(images))),
+        self.some(part, np.arange(len(images))).save(self._folder(images))
+        return load_features(self._folder(images))
+
+    def some(self, part: str, rows: Rows) -> Features:
+        """The features of some images of a part, with their labels and names."""
+        images = self.ground.parts[part].subset(rows, split=self.ground.parts[part].split)
+        origin = (self.whole(part) or self.chunk(part, 0)).origin
+        return Features(
+            x=self.features(part, rows),
             y=images.labels,
             origin=replace(origin, split=images.split, images_hash=images.fingerprint),
             names=list(images.names),
@@ -242,8 +248,7 @@ class ImageContender:
             contents=images.contents,
             groups=images.groups,
             tags=images.tags,
-        ).save(self._folder(images))
-        return load_features(self._folder(images))
+        )
 
     def chunk(self, part: str, number: int) -> Features:
         """The features of one chunk."""

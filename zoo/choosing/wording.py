@@ -25,6 +25,7 @@ from .constraints import as_bytes, named
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
+    from ..datasets import ImageData
     from ..evaluation.bootstrap import Interval
     from .choosing import Choice, ChoicePlan
     from .comparing import LabelCurve
@@ -264,16 +265,18 @@ _Figure = tuple[str, str, str, Callable[[float], "Drawing"]]
 """Title, caption, what it shows for those who cannot see it, and how it is drawn of a width in inches."""
 
 
-def write_page(choice: Choice, path: str | os.PathLike[str]) -> Path:
+def write_page(choice: Choice, path: str | os.PathLike[str], *, images: ImageData | None = None) -> Path:
     """Writes the page of a choice, whole or not at all; an earlier file of that name is replaced.
+
+    ``images`` are shown where the mistakes of the winner are known; without them their names are.
 
     QueryError if the name does not end in ``.html`` or ``.htm``, StoreError if nothing can be written there,
     MissingExtra without matplotlib and jinja2.
     """
-    return pages.write_page(html_page(choice), path)
+    return pages.write_page(html_page(choice, images), path)
 
 
-def html_page(choice: Choice) -> str:
+def html_page(choice: Choice, images: ImageData | None = None) -> str:
     """The page as text."""
     with requires_extra("study", needed_for="A page"):
         from markupsafe import Markup
@@ -285,6 +288,11 @@ def html_page(choice: Choice) -> str:
             for name, width in (("wide", _WIDE), ("narrow", _NARROW))
         }
         drawn.append({"title": title, "caption": caption, "alt": alt, **svg})
+    sections: list[dict[str, Any]] = []
+    if choice.mistakes is not None:
+        from ..looking.mistakes_page import sections_of
+
+        sections = sections_of(choice.mistakes, None if images is None else {"train": images.train, "val": images.val})
     headers = list(HEADERS)
     headers[5] = "interval behind"  # the second interval of the table
     kinds = {"best": "leader", "tie": "tie"}
@@ -295,6 +303,8 @@ def html_page(choice: Choice) -> str:
         in_python=["import zoo", choice.commands["load"]],
         in_shell=[choice.commands["evaluate"]],
         figures=drawn,
+        sections=sections,
+        winner=choice.winner,
         headers=headers,
         numbers=[headers[place] for place in NUMBERS],
         rows=[{"kind": kinds.get(row[6], "out"), "cells": row} for row in ranked_rows(choice)],

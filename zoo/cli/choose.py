@@ -12,7 +12,7 @@ import click
 
 from .constraint_options import KIND_OF_IMAGES, LIMITS, constraints_of
 from .evaluation_output import print_risk, risk_document
-from .measure_options import DATA_OPTIONS, IMAGES_HELP, PROTOCOL_OPTION, RUN_OPTIONS, about_images, opened
+from .measure_options import DATA_OPTIONS, IMAGES_HELP, PAGE_OPTIONS, PROTOCOL_OPTION, RUN_OPTIONS, about_images, opened
 from .options import (
     as_duration,
     dry_run_option,
@@ -75,12 +75,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
 @(lambda command: with_options(command, LIMITS))
 @dry_run_option
 @click.option("--decompose", is_flag=True, help="Also the components of the error of the best (Algorithm 1).")
-@click.option(
-    "--page",
-    metavar="FILE.html",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also a single-file page with plots.",
-)
+@(lambda command: with_options(command, PAGE_OPTIONS))
 @click.option("--offline", is_flag=True, help="Only encoders whose weights are on this machine.")
 @PROTOCOL_OPTION
 @seed_option("Of the order of images.")
@@ -104,6 +99,7 @@ def choose_command(
     dry_run: bool,
     decompose: bool,
     page: Path | None,
+    hides_images: bool,
     offline: bool,
     protocol: str,
     seed: int,
@@ -127,7 +123,9 @@ def choose_command(
 
     if dry_run:
         refuse_idle(("decompose", "page"), "--dry-run measures nothing")
-    if page is not None:
+    if page is None:
+        refuse_idle(("hides_images",), "no page is written")
+    else:
         from ..choosing.wording import write_page
         from ..looking.pages import require_page
 
@@ -157,13 +155,15 @@ def choose_command(
         else:
             _print_plan(plan)
         return
-    choice = choose(data, **shared, decompose=decompose, progress=lambda part: Bar("images"), tell=say)
+    choice = choose(
+        data, **shared, decompose=decompose, mistakes=page is not None, progress=lambda part: Bar("images"), tell=say
+    )
     if not as_json:
         _print(choice)
         sys.stdout.flush()
     written = None
     if page is not None:
-        written = write_page(choice, page)
+        written = write_page(choice, page, images=None if hides_images else data)
     if as_json:
         made = None if written is None else str(written)
         print_json({**choice.as_dict(), "page": made, "images": of_images})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from .engine_options import (
 )
 from .evaluation_output import (
     document_of,
+    evaluation_page,
     kept_document,
     print_evaluation,
     print_many,
@@ -35,6 +36,7 @@ from .evaluation_output import (
 from .measure_options import (
     DEVICE_OPTION,
     IMAGES_HELP,
+    PAGE_OPTIONS,
     PART_NAMES,
     PART_OPTIONS,
     PROBE_OPTIONS,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from ..evaluation.evaluating import Evaluation, Request
     from ..evaluation.keeping import Kept
     from ..evaluation.tagging import TagEvaluation
+    from ..looking.mistakes import Mistakes
 
 _EVALUATE_EXAMPLES = """\b
 Examples:
@@ -100,7 +103,7 @@ _SAVING = (
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
 @click.argument("images", metavar="IMAGES")
 @image_options
-@(lambda command: with_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, *PART_OPTIONS]))
+@(lambda command: with_options(command, [*SETTING_OPTIONS, *PROBE_OPTIONS, *PART_OPTIONS, *PAGE_OPTIONS]))
 @click.option("--decompose", is_flag=True, help="Also the components of the full-shot error (Algorithm 1).")
 @click.option(
     "--supervised",
@@ -120,6 +123,8 @@ def evaluate_command(
     judged: bool,
     saved: Path | None,
     exports: tuple[str, ...],
+    page: Path | None,
+    hides_images: bool,
     source: str,
     record: bool,
     as_json: bool,
@@ -134,6 +139,9 @@ def evaluate_command(
     Images with tags (any number each) get one probe a tag and their mean average precision, without label settings,
     nearest neighbours and decomposition.
 
+    --page shows the images that the probe with all labels gets wrong, classes that it confuses, labels that are
+    probably wrong and near duplicates of training images among the test images; of several encoders in FILE-NAME.html.
+
     With --on or --part, or at an address, workers compute the features and measure each encoder when its features are
     complete. They write the rows to NAME/rows beside the features, and this process adds them to your results.
     """
@@ -142,16 +150,19 @@ def evaluate_command(
     refuse_idle_source(record=record)
     if saved is None:
         refuse_idle(("exports",), "no probe is kept", remedy=", or add --save DIR")
+    if page is None:
+        refuse_idle(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
     engine = engine_of(options)
     by_workers = engine.is_used or engine.stored != "float32"
     given = given_options()
-    if by_workers and (idle := [given[name] for name in ("judged", "saved", "exports") if name in given]):
+    if by_workers and (idle := [given[name] for name in ("judged", "saved", "exports", "page") if name in given]):
         raise QueryError(
             f"Got {' and '.join(idle)} for workers, which keep no probe; leave it out, and then run the command again "
             "with it and the same --to, but without --on, --part and --store."
         )
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     folders = _folders_to_save(ids, saved, exports)
+    pages = _pages(ids, page)
     request = request_of(options, decompose=decompose)
     data = opened(images, options)
     if data.train.tags:
@@ -180,7 +191,7 @@ def evaluate_command(
             print_many([one.document for one in done.measured], notes)
             sys.stdout.flush()
         for one in done.measured:
-            add(one.document | {"saved": None}, lambda rows=one.rows: rows)
+            add(one.document | {"saved": None, "page": None, "mistakes": None}, lambda rows=one.rows: rows)
         tell_many(done, found, engine, as_json=as_json, key="evaluations")
         require_measured(problems, len(done.failed), len(ids))
         return
@@ -193,8 +204,11 @@ def evaluate_command(
 
     for name in ids:
         try:
-            measured, kept = _measured(name, data, engine, options, request, wants_metrics=judged or saved is not None)
+            wants_metrics = judged or saved is not None
+            measured, kept = _measured(name, data, engine, options, request, wants_probe=wants_metrics or bool(pages))
             where = _saved(kept, data, folders[name], exports) if kept is not None and folders else None
+            mistakes = _mistakes(measured, kept, request) if kept is not None and pages else None
+            kept = kept if wants_metrics else None
         except ZooError as error:
             if len(ids) == 1:
                 raise
@@ -202,6 +216,11 @@ def evaluate_command(
             click.echo(f"{name}: {error}", err=True)
             continue
         document = described(measured, kept)
+        if mistakes is not None:
+            from ..looking.pages import write_page
+
+            shown = None if hides_images else {"train": data.train, "val": data.val}
+            write_page(evaluation_page(document, mistakes, shown, notes), pages[name])
         if not as_json:  # before anything can go wrong with the results
             from ..datasets.imagefiles import size_notes
 
@@ -209,9 +228,13 @@ def evaluate_command(
             print_measured(measured, document, kept, [*notes, *sizes])
             if where is not None:
                 click.echo(wrapped(f"Saved the probe to {where}; classify images with: zoo predict {where} IMAGES"))
+            if mistakes is not None:
+                click.echo(f"page: {pages[name]}", err=not sys.stdout.isatty())
             sys.stdout.flush()
         to_rows: Any = rows_of_tags if isinstance(measured, TagEvaluation) else rows_of_evaluation
-        add(document | {"saved": None if where is None else str(where)}, partial(to_rows, measured, source=source))
+        document |= {"saved": None if where is None else str(where), "page": str(pages[name]) if pages else None}
+        document |= {"mistakes": None if mistakes is None else asdict(mistakes)}
+        add(document, partial(to_rows, measured, source=source))
     if as_json:
         print_json({"evaluations": found, "failed": failed})
     require_measured(problems, len(failed), len(ids))
@@ -288,9 +311,9 @@ def _featurised(name: str, data: ImageData, engine: Engine, options: dict[str, A
 
 
 def _measured(
-    name: str, data: ImageData, engine: Engine, options: dict[str, Any], request: Request, *, wants_metrics: bool
+    name: str, data: ImageData, engine: Engine, options: dict[str, Any], request: Request, *, wants_probe: bool
 ) -> tuple[Evaluation | TagEvaluation, Kept | None]:
-    """What was measured of one encoder, and the probe with its metrics if they are wanted (of tags they always are)."""
+    """What was measured of one encoder, and the probe with its metrics if it is wanted (of tags they always are)."""
     from ..evaluation.evaluating import evaluate, runs_folder
     from ..evaluation.keeping import keep_probe
     from ..evaluation.tagging import evaluate_tags
@@ -306,10 +329,31 @@ def _measured(
     assert engine.folder is not None
     cache = runs_folder(engine.folder, name)
     found = evaluate(train, test, request, card=catalogue()[name], cache=cache, tell=tell)
-    if not wants_metrics:
+    if not wants_probe:
         return found, None
     tell("the probe with all labels again, and its metrics")
     return found, keep_probe(found, request, cache=cache)
+
+
+def _pages(ids: list[str], page: Path | None) -> dict[str, Path]:
+    """Where the page of each encoder goes, if one is asked for; refused before any work."""
+    if page is None:
+        return {}
+    from ..features.items import path_part
+    from ..looking.pages import require_page
+
+    require_page(page)
+    return {name: page if len(ids) == 1 else page.with_stem(f"{page.stem}-{path_part(name)}") for name in ids}
+
+
+def _mistakes(measured: Evaluation | TagEvaluation, kept: Kept, request: Request) -> Mistakes:
+    from ..evaluation.tagging import TagEvaluation
+    from ..looking.mistakes import mistakes_of
+
+    say(f"{measured.train.origin.encoder}: its mistakes")
+    protocol = measured.protocol if isinstance(measured, TagEvaluation) else measured.protocols.errors
+    train, test = measured.train, measured.test
+    return mistakes_of(train, test, kept.probe, protocol=protocol, device=request.device, seed=request.seed)
 
 
 def _saved(kept: Kept, data: ImageData, folder: Path, exports: tuple[str, ...]) -> Path:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..evaluation.risk import RiskReport
     from ..evaluation.tagging import TagEvaluation
     from ..features import Features
+    from ..looking.mistakes import Mistakes
 
 Document = Mapping[str, Any]
 
@@ -39,10 +40,8 @@ PARTS = {
 # --- errors and components -------------------------------------------------------------------------------------------
 
 
-def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
-    """Prints errors by label setting, the decomposition and the label law of a document; then notes on the images."""
-    _print_title(found, f"{found['n_classes']} classes")
-    click.echo()
+def error_table(found: Document) -> tuple[list[str], list[list[str]]]:
+    """Headers and rows of the errors by label setting of a document."""
     has_law = any(one["predicted"] for one in found["errors"])
     rows = []
     for one in _results_in(found):
@@ -52,8 +51,16 @@ def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
         if has_law:
             row += [f"{law['error']:.1f}", _ends(law["ci_low"], law["ci_high"])] if law else ["", ""]
         rows.append(row)
+    return ["labels", "number", "error %", "interval", "seeds"] + ["law predicts", "interval"] * has_law, rows
+
+
+def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
+    """Prints errors by label setting, the decomposition and the label law of a document; then notes on the images."""
+    _print_title(found, f"{found['n_classes']} classes")
+    click.echo()
+    has_law = any(one["predicted"] for one in found["errors"])
+    headers, rows = error_table(found)
     if rows:
-        headers = ["labels", "number", "error %", "interval", "seeds"] + ["law predicts", "interval"] * has_law
         print_table(headers, rows, right=range(1, len(headers)))
     if found["decomposition"] is not None:
         print_risk(found["encoder"], found["decomposition"], is_last=False)
@@ -70,6 +77,34 @@ def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
         )
     risk = found["decomposition"]
     print_notes([*([] if risk is None else _risk_notes(risk)), *important], more)
+
+
+def evaluation_page(found: Document, mistakes: Mistakes, images: Any, notes: Sequence[str] = ()) -> str:
+    """A page of an evaluation: errors, the decomposition, and what the probe with all labels gets wrong."""
+    from ..looking.mistakes_page import page, sections_of
+
+    if "tags" in found:
+        precision = found["metrics"]["metrics"]["tag_average_precision"]
+        value, ends = _points(precision)
+        answer, tables = f"The mean average precision is {value} % ({ends}, 95 % interval over images).", []
+    else:
+        wrong = mistakes.n_wrong or 0
+        answer = (
+            f"With all {found['n_train']:,} labels {wrong:,} of {mistakes.n_test:,} test images are predicted wrongly: "
+            f"{100 * wrong / mistakes.n_test:.1f} %."
+        )
+        tables = [("Errors by number of labels, in percent of the test images", *error_table(found))]
+        if (risk := found["decomposition"]) is not None:
+            tables.append(("Components of the full-shot error, in percentage points", *risk_table(risk)))
+            notes = [*_risk_notes(risk), *notes]
+    return page(
+        f"What {found['encoder']} gets wrong on {found['dataset']}",
+        [answer],
+        sections_of(mistakes, images),
+        tables=[{"title": title, "headers": headers, "rows": rows} for title, headers, rows in tables],
+        notes=[*mistakes.notes, *notes],
+        facts=f"Linear probe {found['protocol']}; 95 % intervals over images and seeds.",
+    )
 
 
 def _print_title(found: Document, labels: str) -> None:
@@ -175,9 +210,8 @@ def _print_points(
     print_table(["encoder", what, *columns], rows, right=range(1, len(columns) + 2))
 
 
-def print_risk(encoder: str, risk: Document, *, is_last: bool = True) -> None:
-    """Prints the components of the full-shot error, and notes on them if nothing follows."""
-    click.echo(f"\nComponents of the full-shot error of {encoder}, in percentage points\n")
+def risk_table(risk: Document) -> tuple[list[str], list[list[str]]]:
+    """Headers and rows of the components of the full-shot error."""
     refit, rows = risk["refit"], []
     for part, words in (PARTS | {"full_shot_error": "full-shot error"}).items():
         is_sum = part == "approximation_plus_usability" and risk["parts"]["approximation"] is not None
@@ -185,7 +219,13 @@ def print_risk(encoder: str, risk: Document, *, is_last: bool = True) -> None:
         if one is not None and not is_sum:
             refitted = refit and (refit[part] if part in refit else refit["parts"][part])
             rows.append([words, *_points(one), *([_points(refitted)[1]] if refitted else [])])
-    headers = ["part", "points", "given these probes"] + ["with refits"] * (refit is not None)
+    return ["part", "points", "given these probes"] + ["with refits"] * (refit is not None), rows
+
+
+def print_risk(encoder: str, risk: Document, *, is_last: bool = True) -> None:
+    """Prints the components of the full-shot error, and notes on them if nothing follows."""
+    click.echo(f"\nComponents of the full-shot error of {encoder}, in percentage points\n")
+    headers, rows = risk_table(risk)
     print_table(headers, rows, right=range(1, len(headers)))
     if is_last:
         print_notes(_risk_notes(risk))

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -253,6 +254,15 @@ DATA_OPTIONS = (
     ),
 )
 
+PAGE_OPTIONS = (
+    click.option(
+        "--page",
+        metavar="FILE.html",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Also a single-file page with plots or mistakes, and the images that show them.",
+    ),
+    click.option("--no-images", "hides_images", is_flag=True, help="With --page, names of images instead of them."),
+)
 RUN_OPTIONS = (
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),

@@ -20,6 +20,7 @@ from .evaluation_output import print_classification, print_tagging
 from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
+    PAGE_OPTIONS,
     RUN_OPTIONS,
     SPLIT_OPTIONS,
     TABLE_OPTIONS,
@@ -67,7 +68,7 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
     show_default=True,
     help="Of an image set of the zoo.",
 )
-@(lambda command: with_options(command, [*DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
+@(lambda command: with_options(command, [*PAGE_OPTIONS, *DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
 @json_option
 def predict_command(
@@ -75,6 +76,8 @@ def predict_command(
     images: tuple[str, ...],
     out: Path | None,
     part: str,
+    page: Path | None,
+    hides_images: bool,
     skip_corrupt: bool,
     as_json: bool,
     **options: Any,
@@ -82,12 +85,18 @@ def predict_command(
     """Classify images by a saved probe.
 
     DIR is what `zoo evaluate --save` wrote. If the images have labels, by the folders that they lie in or in their
-    image set, the metrics of the predictions are printed too.
+    image set, the metrics of the predictions are printed too. --page shows mistakes, the least sure images and the most
+    sure ones of each class.
     """
     from ..datasets.imagefiles import notes_on
     from ..evaluation.saved_probes import load_probe
+    from ..looking.pages import require_page
     from ..progress import Bar
 
+    if page is None:
+        refuse_idle(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
+    else:
+        require_page(page)
     probe = load_probe(folder)
     if "background" not in given_options():
         options["background"] = probe.background
@@ -107,6 +116,8 @@ def predict_command(
     skipped = [one.image for found in parts for one in found.skipped]
     counts = Counter(predicted for found in parts for predicted in found.predicted)
     metrics = _metrics(probe, asked, parts)
+    if page is not None:
+        _write_page(page, probe, asked, parts, counts, None if hides_images else asked.images)
     if as_json:
         document = {
             "probe": str(folder),
@@ -116,6 +127,7 @@ def predict_command(
             "predicted": dict(counts.most_common()),
             "skipped": skipped,
             "out": None if out is None else str(out),
+            "page": None if page is None else str(page),
             "metrics": None if metrics is None else metrics.as_dict(),
             "trained_on_these": asked.is_trained_on,
             "split_otherwise": asked.is_split_otherwise,
@@ -141,6 +153,36 @@ def predict_command(
         print_metrics: Any = print_tagging if probe.kind == "tags" else print_classification
         print_metrics(metrics, "These predictions")
     print_notes([*_warnings(asked), written, *skipped_notes(skipped, n_named=10), *notes_on(asked.sides)])
+
+
+def _write_page(
+    page: Path,
+    probe: SavedProbe,
+    asked: _Asked,
+    parts: Sequence[Predictions],
+    counts: Counter[str],
+    shown: ImageSet | None,
+) -> None:
+    from ..looking import mistakes_page
+    from ..looking.pages import write_page
+
+    names, p, y = _known(probe, asked, parts)
+    many = [[name or "(none)", f"{count:,}"] for name, count in counts.most_common(_MOST_COUNTED)]
+    text = mistakes_page.page(
+        f"Predictions of {probe.encoder} on {asked.images.name}",
+        [
+            f"{len(names):,} images, {many[0][1]} of them predicted as {many[0][0]}."
+            if names
+            else "No image could be read."
+        ],
+        mistakes_page.sections_of_predictions(
+            names, probe.classes, p, y, is_tags=probe.kind == "tags", images=None if shown is None else {"val": shown}
+        ),
+        tables=[{"title": "Images by predicted class", "headers": ["predicted", "images"], "rows": many}],
+        notes=_warnings(asked),
+        facts=f"Probe trained on {probe.about.get('dataset', 'other images')}.",
+    )
+    write_page(text, page)
 
 
 def _each(parts: Iterable[Predictions]) -> Iterator[tuple[str, str, list[float]]]:
@@ -289,21 +331,29 @@ def _written(out: Path | None, probe: SavedProbe) -> Iterator[Any]:
         ) from error
 
 
-def _metrics(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> Classification | Tagging | None:
-    """Of the predictions; None where labels are not known, or no image could be read."""
+def _known(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> tuple[list[str], Any, Any]:
+    """Names of the images that could be read, their probabilities, and their labels (n,) or tags, or None."""
     import numpy as np
 
+    names = [name for part in parts for name in part.names]
+    p = np.concatenate([np.empty((0, len(probe.classes))), *(part.probabilities for part in parts)])
+    if asked.labels is None:
+        return names, p, None
+    labels = [asked.labels[name] for name in names]
+    if probe.kind == "tags":
+        return names, p, np.array([[tag in label.split("|") for tag in probe.classes] for label in labels])
+    place = {name: number for number, name in enumerate(probe.classes)}
+    return names, p, np.array([place[label] for label in labels], dtype=np.int64)
+
+
+def _metrics(probe: SavedProbe, asked: _Asked, parts: Sequence[Predictions]) -> Classification | Tagging | None:
+    """Of the predictions; None where labels are not known, or no image could be read."""
     from ..evaluation.classification import classification_metrics, tag_metrics
 
-    names = [name for part in parts for name in part.names]
-    if asked.labels is None or not names:
+    names, p, y = _known(probe, asked, parts)
+    if y is None or not names:
         return None
-    p = np.concatenate([part.probabilities for part in parts])
-    labels = [asked.labels[name] for name in names]
     groups = None if asked.groups is None else [asked.groups[name] for name in names]
     if probe.kind == "tags":
-        has = [[tag in label.split("|") for tag in probe.classes] for label in labels]
-        return tag_metrics(np.array(has), p, tags=probe.classes, groups=groups)
-    place = {name: number for number, name in enumerate(probe.classes)}
-    known = np.array([place[label] for label in labels])
-    return classification_metrics(known, p, classes=probe.classes, groups=groups)
+        return tag_metrics(y, p, tags=probe.classes, groups=groups)
+    return classification_metrics(y, p, classes=probe.classes, groups=groups)

@@ -1,0 +1,357 @@
+"""Mistakes of a probe, from arrays and names: confident ones, confused classes, wrong labels, near duplicates.
+
+What is found comes as records of names of images, ranked; nothing is drawn here. Labels are checked as confident
+learning does (Northcutt, Jiang and Chuang 2021, Journal of Artificial Intelligence Research 70).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..datasets.images import indicators_of
+from ..errors import DataError
+from ..evaluation.evaluating import LINEAR_PROTOCOLS, probe_maker
+from ..evaluation.measuring import divide_own, retrained
+from ..evaluation.nearest import Reference
+from ..evaluation.preparing import folds_of
+from ..evaluation.protocols import Protocol, protocol_named
+from ..evaluation.streamed_training import Labelled
+from ..features import Features
+from ..optional import requires_extra
+
+with requires_extra("evaluate", needed_for="Mistakes of a probe"):
+    import numpy as np
+    import torch
+    from scipy.special import betaincinv
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..evaluation.saved_probes import SavedProbe
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.int64]
+
+N_FOLDS = 5
+N_CONFIDENT, N_BOUNDARY, N_PAIRS, N_OF_PAIR = 16, 8, 4, 8  # images and pairs of classes in a record
+MOST_LISTED = 1000  # labels to check that are named, the first ones of their ranking
+N_NEAR, FEWEST_NEAR = 10, 5  # training images that the nearest one is compared with, and below which none is named
+BY_CHANCE = 0.01  # near duplicates in a data set that has none; uneven densities make a few more
+_BLOCK_BYTES = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One image and what a probe says of it; ``label`` is None where it is not known."""
+
+    part: str  # "train", "val"
+    image: str  # name
+    label: str | None
+    predicted: str
+    probability: float  # of the predicted class
+    label_probability: float | None
+    second: str  # the class with the second largest probability
+    second_probability: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusion:
+    """How often images of a class are taken for another, and some of them, the most confident first."""
+
+    label: str
+    predicted: str
+    n: int
+    images: tuple[Judged, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongLabels:
+    """Labels that are probably wrong: less probable than another class to a probe that was not trained on the image."""
+
+    n_judged: int  # images
+    n_folds: int  # of the cross-validation over the training images
+    n_found: int
+    n_confident: int  # of these, by confident learning; see contradicted
+    found: tuple[Judged, ...]  # the first MOST_LISTED, by ``probability`` / ``label_probability``
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearPair:
+    """A test image and the training image nearest to it."""
+
+    train: str
+    test: str
+    train_label: str
+    test_label: str
+    distance: float  # 1 - cosine of the features
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearDuplicates:
+    """Pairs across the two parts that are nearer than chance explains, the nearest first; no exact copies."""
+
+    usual: float  # median distance of a test image to its nearest training image
+    pairs: tuple[NearPair, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistakes:
+    """What a probe with all labels gets wrong on the test images, and what may be wrong with the images."""
+
+    encoder: str
+    n_test: int
+    n_wrong: int | None  # None of images with tags
+    confident: tuple[Judged, ...]
+    boundary: tuple[Judged, ...]
+    near_duplicates: NearDuplicates
+    confusions: tuple[Confusion, ...] = ()  # both directions of a pair of classes, one after the other
+    wrong_labels: WrongLabels | None = None
+    notes: tuple[str, ...] = ()  # what could not be looked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Predicted:
+    """Probabilities (n, n_classes) of images, and their labels as columns of these where they are known."""
+
+    parts: Sequence[str]
+    names: Sequence[str]
+    classes: Sequence[str]
+    p: Floats
+    y: Rows | None = None
+
+    def judged(self, row: int) -> Judged:
+        """The record of an image."""
+        best, second = np.argsort(-self.p[row], kind="stable")[:2].tolist()
+        label = None if self.y is None else int(self.y[row])
+        return Judged(
+            part=self.parts[row],
+            image=self.names[row],
+            label=None if label is None else self.classes[label],
+            predicted=self.classes[best],
+            probability=float(self.p[row, best]),
+            label_probability=None if label is None else float(self.p[row, label]),
+            second=self.classes[second],
+            second_probability=float(self.p[row, second]),
+        )
+
+    def all(self, rows: Iterable[int]) -> tuple[Judged, ...]:
+        """The records of several images."""
+        return tuple(map(self.judged, rows))
+
+    @property
+    def is_wrong(self) -> NDArray[np.bool_]:
+        """Which images the probe judges otherwise than their label; none where labels are not known."""
+        return np.zeros(len(self.p), bool) if self.y is None else self.p.argmax(axis=1) != self.y
+
+
+def of_tags(parts: Sequence[str], names: Sequence[str], tags: Sequence[str], p: Floats, y: Any) -> list[Predicted]:
+    """Probabilities (n, n_tags) as those of two classes a tag, without it and with it; ``y`` bool of that shape."""
+    return [
+        Predicted(
+            parts=parts,
+            names=names,
+            classes=(f"no {tag}", tag),
+            p=np.stack([1 - p[:, column], p[:, column]], axis=1),
+            y=None if y is None else y[:, column].astype(np.int64),
+        )
+        for column, tag in enumerate(tags)
+    ]
+
+
+def confident_mistakes(found: Sequence[Predicted], n: int = N_CONFIDENT) -> tuple[Judged, ...]:
+    """The ``n`` wrong predictions with the largest probabilities."""
+    wrong = [
+        (-one.p[row].max(), i, row) for i, one in enumerate(found) for row in np.flatnonzero(one.is_wrong).tolist()
+    ]
+    return tuple(found[i].judged(row) for _, i, row in sorted(wrong)[:n])
+
+
+def nearest_boundary(found: Sequence[Predicted], n: int = N_BOUNDARY) -> tuple[Judged, ...]:
+    """The ``n`` images with the smallest difference between the two largest probabilities, right or wrong."""
+    near = []
+    for i, one in enumerate(found):
+        margins = np.diff(np.partition(one.p, -2, axis=1)[:, -2:])[:, 0]
+        near += [(margins[row], i, row) for row in np.argsort(margins, kind="stable")[:n].tolist()]
+    return tuple(found[i].judged(row) for _, i, row in sorted(near)[:n])
+
+
+def most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judged, ...]]:
+    """The ``n`` images with the largest probability of each predicted class, of the classes predicted most often."""
+    best, order = found.p.argmax(axis=1), np.argsort(-found.p.max(axis=1), kind="stable")
+    counts = np.bincount(best, minlength=len(found.classes))
+    often = [c for c in np.argsort(-counts, kind="stable")[:n_classes].tolist() if counts[c]]
+    return {found.classes[c]: found.all(order[best[order] == c][:n].tolist()) for c in often}
+
+
+def confusions(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PAIR) -> tuple[Confusion, ...]:
+    """The ``n_pairs`` pairs of classes with the most mistakes between them: both directions, the frequent first."""
+    if found.y is None:
+        return ()
+    rows = np.argsort(-found.p.max(axis=1), kind="stable")
+    rows = rows[found.is_wrong[rows]]
+    label, best = found.y[rows], found.p[rows].argmax(axis=1)
+    both, counts = np.unique(np.sort(np.stack([label, best], axis=1), axis=1), axis=0, return_counts=True)
+    directions: list[Confusion] = []
+    for one, other in both[np.argsort(-counts, kind="stable")[:n_pairs]].tolist():
+        ways = [(a, b, rows[(label == a) & (best == b)].tolist()) for a, b in ((one, other), (other, one))]
+        directions += [
+            Confusion(label=found.classes[a], predicted=found.classes[b], n=len(way), images=found.all(way[:n_images]))
+            for a, b, way in sorted(ways, key=lambda way: -len(way[2]))
+        ]
+    return tuple(directions)
+
+
+# --- labels ----------------------------------------------------------------------------------------------------------
+
+
+def contradicted(p: Floats, y: Rows) -> tuple[Rows, int]:
+    """Images whose labels are probably wrong, the most probable first, and how many of them confidently so.
+
+    Another class is more probable than the label; the order is by the ratio of the two, the largest first. It is
+    confident (of confident learning) where a class is as probable, too, as on average where it is the label.
+    ``p`` are out-of-sample probabilities, float64 (n, n_classes), ``y`` the labels as their columns, int64 (n,).
+
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6], [0.95, 0.05], [0.2, 0.8]])
+    >>> contradicted(p, np.array([0, 0, 0, 1, 1]))
+    (array([3, 2]), 2)
+    """
+    every, n_classes = np.arange(len(y)), p.shape[1]
+    own, n = p[every, y], np.bincount(y, minlength=n_classes)
+    usual = np.where(n > 0, np.bincount(y, own, minlength=n_classes) / np.maximum(n, 1), np.inf)
+    others = p.copy()
+    others[every, y] = 0
+    highest = others.max(axis=1)
+    rows = np.flatnonzero(highest > own)
+    is_confident = np.where(others >= usual, others, 0).max(axis=1) > own
+    return rows[np.argsort(own[rows] / highest[rows], kind="stable")], int(is_confident.sum())
+
+
+def find_wrong_labels(
+    features: Features,
+    *,
+    chosen: Mapping[str, Any] | None = None,
+    protocol: Protocol | None = None,
+    n_folds: int = N_FOLDS,
+    seed: int = 0,
+    device: str | None = None,
+    tested: Predicted | None = None,
+) -> WrongLabels:
+    """Labels that are probably wrong, by probabilities out of sample.
+
+    Copies and groups are in one fold. The settings of the probe ("C", "preparation") are ``chosen`` once for all folds,
+    by default on a part that is held out: that costs one fit a fold, and little honesty, for two settings cannot learn
+    thousands of labels by heart. ``tested`` are further images, as a probe trained on ``features`` judges them.
+    DataError if no image can be left out, for each is the only one of its class, or in a group with the only one.
+    """
+    make = probe_maker(protocol or protocol_named(LINEAR_PROTOCOLS[0]), device=device, seed=seed)
+    x, (present, y) = np.asarray(features.x[:]), np.unique(features.y, return_inverse=True)
+    folds = folds_of(y, n_folds, seed=seed, groups=features.together)
+    if chosen is None:
+        own = divide_own(features, np.arange(len(y), dtype=np.int64), n_test=len(y), seed=seed)
+        chosen = make().fit(x[own.choice], y[own.choice], x_val=x[own.tuning], y_val=y[own.tuning]).report_
+    p = np.full((len(y), len(present)), np.nan)
+    for rows, out in folds:
+        p[out] = retrained(make(), dict(chosen), x[rows], y[rows]).predict_proba(x[out])
+    parts, names, classes = ["train"] * len(y), [*names_of(features)], classes_of(features, present)
+    if tested is not None and tested.y is not None:
+        parts, names = [*parts, *tested.parts], [*names, *tested.names]
+        p, y = np.concatenate([p, tested.p]), np.concatenate([y, tested.y])
+    known = np.flatnonzero(np.isfinite(p).all(axis=1))  # the only images of a class are in no fold
+    every = Predicted(parts=parts, names=names, classes=classes, p=p, y=y)
+    rows, n_confident = contradicted(p[known], y[known])
+    return WrongLabels(
+        n_judged=len(known),
+        n_folds=len(folds),
+        n_found=len(rows),
+        n_confident=n_confident,
+        found=every.all(known[rows[:MOST_LISTED]].tolist()),
+    )
+
+
+# --- near duplicates -------------------------------------------------------------------------------------------------
+
+
+def find_near_duplicates(train: Features, test: Features, *, device: str | None = None) -> NearDuplicates:
+    """Pairs of a test image and its nearest training image that are nearer than chance explains, beyond exact copies.
+
+    Were images as dense around an image as far as its k-th neighbour, the share of that volume within the first one,
+    (d1 / dk) to the power of the dimension, would be the smallest of k - 1 uniform numbers; d2 / dk gives the
+    dimension. A pair is named where chance would make fewer than :data:`BY_CHANCE` pairs as near in the whole test
+    part. So a test image with :data:`N_NEAR` near duplicates is not found.
+
+    ``train`` and ``test`` are of one encoder. Where contents are known, test images with an exact copy are left out.
+    """
+    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    k, n = min(N_NEAR, len(train.y)), len(test.y)
+    among = Reference.of(Labelled(train.x, train.y), device=chosen, block_bytes=_BLOCK_BYTES)
+    found = [*among.nearest(Labelled(test.x, test.y), k, left_out=False)]
+    distances = np.maximum(1 - np.concatenate([similarities for similarities, _ in found]), 0)
+    nearest = np.concatenate([rows[:, 0] for _, rows in found])
+    known = np.flatnonzero(distances[:, -1] > 0)
+    if train.contents is not None and test.contents is not None:
+        known = known[~np.isin(test.contents[known], train.contents)]
+    pairs: list[NearPair] = []
+    if k >= FEWEST_NEAR and len(known):
+        ratios = np.sqrt(distances[known, :2] / distances[known, -1:])  # as of Euclidean distances at length 1
+        middle = min(max(float(np.median(ratios[:, 1])), 1e-6), 1 - 1e-6)
+        dimension = math.log(betaincinv(2, k - 2, 0.5)) / math.log(middle)
+        volumes = np.minimum(ratios[:, 0] ** dimension, 1 - 1e-12)
+        rows = known[-n * np.expm1((k - 1) * np.log1p(-volumes)) < BY_CHANCE]
+        names, of_test = names_of(train), names_of(test)
+        for row in rows[np.argsort(distances[rows, 0], kind="stable")].tolist():
+            near = int(nearest[row])
+            (one,), (other,) = classes_of(train, train.y[[near]]), classes_of(test, test.y[[row]])
+            ends = {"train": names[near], "test": of_test[row], "train_label": one, "test_label": other}
+            pairs.append(NearPair(**ends, distance=float(distances[row, 0])))
+    return NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=tuple(pairs))
+
+
+def names_of(features: Features) -> Sequence[str]:
+    """Names of images, numbers where they are not known."""
+    return features.names if len(features.names) else [*map(str, range(len(features.y)))]
+
+
+def classes_of(features: Features, numbers: Iterable[int]) -> tuple[str, ...]:
+    """Names of classes, numbers where they are not known."""
+    return tuple((features.classes[c] or "(no tag)") if features.classes else str(c) for c in numbers)
+
+
+def mistakes_of(
+    train: Features, test: Features, probe: SavedProbe, *, protocol: Protocol, device: str | None = None, seed: int = 0
+) -> Mistakes:
+    """The mistakes of a probe that was trained with all labels by ``protocol``, and what may be wrong with the images.
+
+    ``probe`` is as :func:`zoo.evaluation.keeping.keep_probe` or :func:`zoo.evaluation.tagging.evaluate_tags` give it.
+    """
+    parts, names, p = ["val"] * len(test.y), names_of(test), probe.predict_proba(test)
+    is_tags, present, notes = probe.kind == "tags", np.unique(train.y), []
+    if is_tags:
+        has = indicators_of(test)[:, [test.tags.index(tag) for tag in probe.classes]]
+        each = of_tags(parts, names, probe.classes, p, has)
+        notes.append("Images with tags have no confused classes, and their labels are not checked.")
+    else:
+        y = np.searchsorted(present, test.y)
+        each = [Predicted(parts=parts, names=names, classes=classes_of(train, present), p=p, y=y)]
+    wrong = None
+    if protocol.probe != "LogisticProbe":
+        notes.append(f"Labels are not checked with {protocol.name}, which would take a training by passes a fold.")
+    elif not is_tags:
+        try:
+            how: dict[str, Any] = {"chosen": probe.about["chosen"], "protocol": protocol, "tested": each[0]}
+            wrong = find_wrong_labels(train, **how, seed=seed, device=device)
+        except DataError as error:
+            notes.append(f"Labels are not checked: {error}")
+    return Mistakes(
+        encoder=train.origin.encoder,
+        n_test=len(test.y),
+        n_wrong=None if is_tags else int(each[0].is_wrong.sum()),
+        confident=confident_mistakes(each),
+        boundary=nearest_boundary(each),
+        near_duplicates=find_near_duplicates(train, test, device=device),
+        confusions=() if is_tags else confusions(each[0]),
+        wrong_labels=wrong,
+        notes=tuple(notes),
+    )

@@ -1,0 +1,190 @@
+"""Mistakes of a probe as sections of a page: images with captions, or their names alone.
+
+A wrong prediction is said in words, never by colour alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ZooError
+from ..version import __version__
+from . import pages
+from .mistakes import (
+    Judged,
+    Mistakes,
+    Predicted,
+    confident_mistakes,
+    confusions,
+    most_sure,
+    nearest_boundary,
+    of_tags,
+)
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from ..datasets import ImageSet
+
+    Images = Mapping[str, ImageSet]
+
+PX = 128
+N_LABELS, N_DUPLICATES = 24, 12  # that are shown
+N_SURE_CLASSES, N_SURE = 8, 8
+_PARTS = {"train": "training image", "val": "test image"}
+
+
+def percent(p: float) -> str:
+    """A probability; 0 and 100 % are never said.
+
+    >>> [percent(p).replace("\\xa0", " ") for p in (0.9996, 0.25, 0.001)]
+    ['>99 %', '25 %', '<1 %']
+    """
+    return ">99\xa0%" if p > 0.99 else "<1\xa0%" if p < 0.01 else f"{100 * p:.0f}\xa0%"
+
+
+def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
+    """What a page shows of mistakes, for the macro of ``mistakes.html.jinja``; without images their names alone."""
+    n, wrong, near = f"{found.n_test:,} test images", found.wrong_labels, found.near_duplicates
+    sections = _judged(found.confident, found.confusions, found.boundary, n, found.n_wrong)
+    if wrong is not None:
+        text = (
+            f"{wrong.n_found:,} of {wrong.n_judged:,} labels are contradicted by a probe that never saw the image "
+            f"({wrong.n_folds}-fold cross-validation over training images, settings chosen once; test images by the "
+            f"probe of all training images), {wrong.n_confident:,} of them confidently. The most contradicted come "
+            "first: label → what the probe says. Some labels are wrong, other images are hard."
+        )
+        tiles = [
+            _tile(one, f"{percent(one.probability)}, label {percent(one.label_probability or 0)}", _PARTS[one.part])
+            for one in wrong.found[:N_LABELS]
+        ]
+        sections.append(_section("Labels to check", text, ("", tiles)))
+    if near.pairs:
+        text = (
+            f"{len(near.pairs):,} of {n} are nearer to a training image than chance explains, and no exact copies of "
+            "one: errors on them may be too low. Distance: 1 - cosine of the features; usually the nearest training "
+            f"image is at {near.usual:.2g}. Left: test image."
+        )
+        tiles = []
+        for pair in near.pairs[:N_DUPLICATES]:
+            differ = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
+            head = f"both {pair.test_label}" if pair.train_label == pair.test_label else differ
+            refs = [("val", pair.test), ("train", pair.train)]
+            tiles.append({"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}"]})
+        sections.append(_section("Near duplicates: test and training", text, ("", tiles)))
+    return with_images(sections, images)
+
+
+def sections_of_predictions(
+    names: Sequence[str], classes: Sequence[str], p: Any, y: Any, *, is_tags: bool, images: Images | None
+) -> list[dict[str, Any]]:
+    """What a page shows of predictions: mistakes where labels ``y`` are known, the least and the most sure images."""
+    if not len(names):
+        return []
+    parts, n = ["val"] * len(names), f"{len(names):,} images"
+    if is_tags:
+        found = of_tags(parts, names, classes, p, y)
+        sure = {one.classes[1]: most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in found}
+    else:
+        found = [Predicted(parts=parts, names=names, classes=classes, p=p, y=y)]
+        sure = most_sure(found[0], N_SURE_CLASSES, N_SURE)
+    if y is None:
+        sections = [_boundary(nearest_boundary(found, 2 * N_SURE))]
+    else:
+        confused = () if is_tags else confusions(found[0])
+        n_wrong = None if is_tags else int(found[0].is_wrong.sum())
+        sections = _judged(confident_mistakes(found), confused, nearest_boundary(found), n, n_wrong)
+    rows = []
+    for name, some in sure.items():
+        rows.append((name, [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some]))
+    text = "The images with the largest probability of each predicted class; classes predicted most often first."
+    return with_images([*sections, _section("Most sure", text, *rows[:N_SURE_CLASSES])], images)
+
+
+def _judged(
+    confident: Sequence[Judged], confused: Iterable[Any], boundary: Sequence[Judged], n: str, n_wrong: int | None
+) -> list[dict[str, Any]]:
+    first = f"{len(confident):,} of {n_wrong:,}" if n_wrong is not None and n_wrong > len(confident) else "The"
+    text = f"{first} wrong predictions of {n}, with the largest probabilities: label → prediction, and its probability."
+    if not confident:
+        text = f"No mistakes: all {n} are predicted as they are labelled."
+    tiles = [_tile(one, percent(one.probability)) for one in confident]
+    sections = [_section("Most confident mistakes", text, ("", tiles))]
+    rows = []
+    for one in confused:
+        tiles = [_tile(image, percent(image.probability), head="") for image in one.images]
+        rows.append((f"{one.label} predicted as {one.predicted}: {one.n or 'none'}", tiles))
+    if rows:
+        text = "Pairs with the most mistakes between them, both directions together; the most confident images."
+        sections.append(_section("Classes taken for each other", text, *rows) | {"is_halved": True})
+    return [*sections, _boundary(boundary)]
+
+
+def _boundary(some: Iterable[Judged]) -> dict[str, Any]:
+    tiles = []
+    for one in some:
+        both = f"{percent(one.probability)} and {percent(one.second_probability)}"
+        tiles.append(_tile(one, both, *_verdict(one), head=f"{one.predicted} or {one.second}?"))
+    return _section("Least sure", "The smallest differences between the two largest probabilities.", ("", tiles))
+
+
+def _tile(one: Judged, *lines: str, head: str | None = None) -> dict[str, Any]:
+    """An image with its label and prediction, or another head, and further lines."""
+    head = f"{one.label} → {one.predicted}" if head is None else head
+    return {"refs": [(one.part, one.image)], "head": head, "lines": lines}
+
+
+def _verdict(one: Judged) -> list[str]:
+    return [] if one.label is None else ["✓ right" if one.label == one.predicted else f"✗ wrong, label {one.label}"]
+
+
+def _section(title: str, text: str, *rows: tuple[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    kept = [{"title": name, "tiles": tiles} for name, tiles in rows if name or tiles]
+    return {"title": title, "text": text, "rows": kept, "is_halved": False}
+
+
+def with_images(sections: list[dict[str, Any]], images: Images | None) -> list[dict[str, Any]]:
+    """Sections whose tiles have the addresses of their images: "" of those that cannot be read, None of all without."""
+    tiles = [tile for section in sections for row in section["rows"] for tile in row["tiles"]]
+    refs = [ref for tile in tiles for ref in tile["refs"]]
+    read: dict[tuple[str, str], tuple[Image.Image, bool]] = {}
+    for part, some in (images or {}).items():
+        wanted = {name for where, name in refs if where == part}
+        for row, name in enumerate(some.names):
+            if name in wanted:
+                try:
+                    image = some.images[row]
+                except ZooError:  # gone, or another since its features were computed
+                    continue
+                read[part, name] = pages.thumbnail(image, PX), max(image.size) <= PX // 2
+    shown = [ref for ref in refs if ref in read]
+    addresses = iter(pages.thumbnails([read[ref][0] for ref in shown], PX) if shown else [])
+    for tile in tiles:
+        tile["images"] = [
+            {
+                "name": name,
+                "address": None if images is None else next(addresses) if (part, name) in read else "",
+                "is_small": (part, name) in read and read[part, name][1],
+            }
+            for part, name in tile.pop("refs")
+        ]
+    return sections
+
+
+def page(
+    title: str,
+    answer: Sequence[str],
+    sections: Any,
+    *,
+    tables: Sequence[Any] = (),
+    notes: Iterable[str] = (),
+    facts: str = "",
+) -> str:
+    """A page of mistakes as text; a table has "title", "headers" and "rows" of texts."""
+    made_by = f"{facts} Made by SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}."
+    return pages.rendered(
+        "looking/judged.html.jinja",
+        title=title, answer=answer, tables=tables, sections=sections, notes=[*notes], made_by=made_by,
+    )  # fmt: skip
