@@ -68,19 +68,24 @@ def test_a_page_opens_with_the_error_its_place_among_all_and_the_line_that_loads
     assert "weights gated." in _text(_shipped()["uni_vitL16"]) and "Random weights" in _text(_shipped()["init_rn50"])
 
 
-def test_pages_share_one_picture_of_all_that_has_places_of_its_own_for_none() -> None:
-    contents, found = _shipped_standings()
-    figures = [found.of(contents.entries[one]) for one in ("dino_vitS16", "siglip2_vitB16_256", "sup_vitB16")]
-    pictures = {re.findall(r'href="../(assets/[^"]*)"', str(one and one.figure))[0] for one in figures}
-    assert len(pictures) == 1
+def test_pages_share_one_picture_of_all() -> None:
+    contents = gather()
     renderer = Renderer(contents)
-    Standings(contents, renderer).of(contents.entries["dino_vitS16"])
-    (picture,) = [one for name, one in renderer.assets.items() if name == "standings.svg"]
-    assert picture.path in pictures
-    root = ElementTree.fromstring(picture.content)
+    path = Standings(contents, renderer).picture
+    assert path == _shipped_standings()[1].picture
+    root = ElementTree.fromstring(renderer.assets["standings.svg"].content)
+    everyone = root.find(".//{*}path[@class='all']")
+    assert everyone is not None
     n_drawn = sum(one.is_drawn for one in standings(contents)[1].values())
-    assert root.find(".//{*}path[@class='all']").get("d", "").count("M") == n_drawn  # type: ignore[union-attr]
-    assert "prefers-color-scheme: dark" in picture.content.decode() and len(picture.content) < 20_000
+    assert everyone.get("d", "").count("M") == n_drawn
+    text = renderer.assets["standings.svg"].content.decode()
+    assert "prefers-color-scheme: dark" in text and len(text) < 20_000
+    pages = [page for name, page in _shipped().items() if not name.endswith(".svg")]
+    figures = [
+        page.split('<svg class="standing"')[1].split("</svg>")[0] for page in pages if 'class="standing"' in page
+    ]
+    assert len({address for one in figures for address in re.findall(r'<image href="([^"]*)"', one)}) == 1
+    assert len(figures) > 5 and max(map(len, figures)) < 1_600
 
 
 def test_the_better_ones_are_ranked_no_larger_and_err_less() -> None:
@@ -88,33 +93,28 @@ def test_the_better_ones_are_ranked_no_larger_and_err_less() -> None:
     known = standings(contents)[1]
 
     def has_better_ones(name: str) -> None:
-        entry = contents.entries[name]
-        answer = found.of(entry)
+        answer = found.of(contents.entries[name])
         assert answer is not None
-        assert answer.figure is not None and len(str(answer.figure)) < 1_600
-        assert len(answer.better) <= 3 and bool(answer.better) == ("such as" in answer.rank)
-        for page, better, _ in answer.better:
-            assert page == f"{contents.entries[better].file}.html"
-            assert known[better].is_ranked and known[better].error < known[name].error
-            card = contents.entries[better].card
-            assert card.architecture.n_parameters <= entry.card.architecture.n_parameters
+        own, *better = answer.marks
+        assert own.name == name and own.text is not None
+        assert len(better) <= 3 and bool(better) == answer.rank.endswith(("such as", "errs less:"))
+        for one in better:
+            assert one.page == f"{contents.entries[one.name].file}.html"
+            assert known[one.name].is_ranked and known[one.name].error < known[name].error
+            assert one.x <= own.x and one.y >= own.y
 
     for_each([*known])(has_better_ones)()
 
 
 def test_without_an_error_there_is_a_sentence_and_no_figure() -> None:
-    assert _measured("pocket_simclr_rn_shapes") == ("Measured error on shapes, all labels", "55.5 %")
-    alone = _pages(("pocket_init_rn", "dino_vitS16"))
-    opening = alone["pocket_init_rn"].split('<section class="opening plain"')[1].split("</section>")[0]
-    assert "<figure" not in opening and "zoo.load" in opening
-    assert "<figure" not in alone["dino_vitS16"].split('class="opening plain"')[1].split("</section>")[0]  # of one
-
-
-def _measured(encoder: str) -> tuple[str, str]:
     contents, found = _shipped_standings()
-    answer = found.of(contents.entries[encoder])
-    assert answer is not None and answer.figure is None
-    return answer.kind, answer.error
+    answer = found.of(contents.entries["pocket_simclr_rn_shapes"])
+    assert answer is not None and not answer.marks
+    assert (answer.kind, answer.error) == ("Measured error on shapes, all labels", "55.5 %")
+    alone = _pages(("pocket_init_rn", "dino_vitS16"))
+    for name in ("pocket_init_rn", "dino_vitS16"):
+        opening = alone[name].split('<section class="opening plain"')[1].split("</section>")[0]
+        assert "<figure" not in opening and "zoo.load" in opening
 
 
 def test_a_measured_encoder_has_its_components_its_curve_and_the_law() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 from ..cards.gates import GATED
 from ..cards.licences import commercial_words
@@ -18,13 +18,10 @@ from ..choosing.expectations import Basis
 from ..results.facts import points, short_number
 from ..results.values import IMAGENET
 from .contents import Contents, Entry
-from .drawing import Scale, element, log_ticks, plain
+from .drawing import Scale, log_ticks, plain
 from .encoder_facts import Code, load_option
-from .expected import FILL_OF, Standing, standings
+from .expected import FILL_OF, standings
 from .rendering import Renderer
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 HEIGHT = 400
 """Of the figure, in pixels."""
@@ -44,20 +41,21 @@ _NOTES = {
     "saw its labels": "It was trained with ImageNet's labels, which flatter the number.",
     "weights of another network": "The published weights are of another network.",
 }  # fmt: skip
+Place: TypeAlias = tuple[float, float, str]  # parameters, error and name of an encoder
 _ACCESS = {"open": "weights open", "gone": "weights gone", "unfit": "published file unfit"}
-_SVG = "http://www.w3.org/2000/svg"
-_STYLE = """
-:root { color-scheme: light dark; }
-text { font: 13px system-ui, sans-serif; fill: #57606a; paint-order: stroke; stroke: #fff; stroke-width: 3px; }
-path, line { fill: none; vector-effect: non-scaling-stroke; }
-line { stroke: #d0d7de; } .axis { stroke: #57606a; } .name { font-weight: 600; }
-.all { stroke: #57606a; stroke-width: 6; stroke-linecap: round; opacity: .22; }
-.front { stroke: #1b1f24; stroke-width: 1.4; stroke-dasharray: 5 3; }
-@media (prefers-color-scheme: dark) {
-text { fill: #a3adb8; stroke: #14171b; } line { stroke: #3a424c; } .axis { stroke: #a3adb8; }
-.all { stroke: #a3adb8; opacity: .26; } .front { stroke: #e6e9ed; }
-}
-"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """An encoder of the figure, and where its name stands beside it."""
+
+    page: str
+    name: str
+    error: str  # percent
+    size: str  # parameters
+    x: float  # percent of the width
+    y: int  # pixels from above
+    text: dict[str, object] | None  # attributes of the name; None where it has no room
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +66,11 @@ class Answer:
     error: str  # percent
     rests_on: str
     interval: str = ""  # none of a plain measurement
-    figure: Markup | None = None  # None where there are too few others
-    n: str = ""  # encoders in it
+    is_measured: bool = True
+    marks: Sequence[Mark] = ()  # of the figure: its own, and some that err less; none where there are too few others
+    ends: tuple[int, int] | None = None  # of its interval there
+    n: str = ""  # encoders in the figure
     rank: str = ""  # among those of at most its size
-    better: Sequence[tuple[str, str, str]] = ()  # some of those that err less: page, id and numbers
 
 
 class Standings:
@@ -80,8 +79,10 @@ class Standings:
     def __init__(self, contents: Contents, renderer: Renderer) -> None:
         self._entries, self._renderer = contents.entries, renderer
         self._dataset, self._known = standings(contents)
-        self._ranked = sorted((self._size(name), one.error, name) for name, one in self._known.items() if one.is_ranked)
-        self._front: list[tuple[float, float, str]] = []
+        self._ranked: list[Place] = sorted(
+            (self._size(name), one.error, name) for name, one in self._known.items() if one.is_ranked
+        )
+        self._front: list[Place] = []
         for ranked in self._ranked:
             if not self._front or ranked[1] < self._front[-1][1]:
                 self._front.append(ranked)
@@ -104,19 +105,35 @@ class Standings:
         note, domain = _NOTES.get(one.note, ""), entry.card.pretraining.domain
         if self._dataset == IMAGENET and not isinstance(domain, Missing) and domain != "natural":
             note = f"It was trained on images of another kind: {domain}."
+        known = one.low is not None and one.high is not None
+        shown = [(size, one.error, entry.id), *chosen] if len(self._known) >= _FEWEST else []
         return Answer(
             kind=f"{'Measured' if is_measured else 'Expected'} error on {on}, all labels",
             error=f"{points(one.error)} %",
-            interval="" if one.low is None or one.high is None else f"{points(one.low)} to {points(one.high)} %",
+            interval=f"{points(one.low or 0.0)} to {points(one.high or 0.0)} %" if known else "",
             rests_on=f"{_RESTS_ON[one.basis]} {note}".strip(),
+            is_measured=is_measured,
+            marks=self._marks(shown),
+            ends=(round(self._y(one.low or 0.0)), round(self._y(one.high or 0.0))) if known and shown else None,
             n=f"{sum(one.is_drawn for one in self._known.values()):,}",
-            figure=self._figure(entry, one, chosen) if len(self._known) >= _FEWEST else None,
             rank=_rank(len(others), len(less)),
-            better=[
-                (f"{self._entries[name].file}.html", name, f"{points(error)} %, {short_number(n)}")
-                for n, error, name in chosen
-            ],
         )
+
+    def _marks(self, shown: Sequence[Place]) -> list[Mark]:
+        places = {name: (self._scales[0](n), self._y(error)) for n, error, name in shown}
+        texts = _names(places)
+        return [
+            Mark(
+                page=f"{self._entries[name].file}.html",
+                name=name,
+                error=f"{points(error)} %",
+                size=short_number(n),
+                x=round(places[name][0], 1),
+                y=round(places[name][1]),
+                text=texts.get(name),
+            )
+            for n, error, name in shown
+        ]
 
     def _size(self, name: str) -> float:
         return float(self._entries[name].card.architecture.n_parameters)
@@ -130,72 +147,26 @@ class Standings:
         return across, Scale(min(errors) / 1.15, max(errors) * 1.05, HEIGHT - _BOTTOM, _TOP, "log")
 
     @cached_property
-    def _all(self) -> str:
+    def picture(self) -> str:
         """Path of the picture of all encoders, with axes and the front."""
         across, up = self._scales
-        floor = HEIGHT - _BOTTOM
-        drawn = []
-        for tick in log_ticks(up.low, up.high, 8):
-            y = up(tick)
-            drawn.append(element("line", {"x2": "100%", "y1": y, "y2": y}))
-        places = [
-            f"M{10 * across(self._size(name)):.0f} {self._y(one.error):.0f}h0"
-            for name, one in self._known.items()
-            if one.is_drawn
-        ]
-        steps = "".join(f"H{10 * across(n):.1f}V{self._y(error):.1f}" for n, error, _ in self._front)
-        front = f"M{steps.replace('V', ' ', 1)[1:]}H1000" if steps else ""
-        paths = [element("path", {"class": "all", "d": "".join(places)})]
-        paths += [element("path", {"class": "front", "d": front})] * bool(front)
-        stretched = {"width": "100%", "height": HEIGHT, "viewBox": f"0 0 1000 {HEIGHT}", "preserveAspectRatio": "none"}
-        drawn += [
-            element("svg", stretched, *paths),
-            element("line", {"class": "axis", "x2": "100%", "y1": floor, "y2": floor}),
-            *(
-                element("text", {"x": f"{across(tick):.2f}%", "y": floor + 18, "text-anchor": "middle"}, plain(tick))
-                for tick in log_ticks(across.low * 1.8, across.high / 1.2)
-            ),
-            *(element("text", {"x": 2, "y": up(t) - 4}, f"{t:g} %") for t in log_ticks(up.low, up.high, 8)),
-            element("text", {"class": "name", "x": 2, "y": 13}, "error, lower is better"),
-            element("text", {"class": "name", "x": "100%", "y": HEIGHT - 6, "text-anchor": "end"}, "parameters"),
-        ]
-        root = {"xmlns": _SVG, "width": "100%", "height": HEIGHT}
-        picture = element("svg", root, element("style", {}, _STYLE), *drawn)
-        return self._renderer.asset("standings.svg", str(picture).encode())
+        text = self._renderer.environment.get_template("standings.svg.jinja").render(
+            height=HEIGHT,
+            floor=HEIGHT - _BOTTOM,
+            errors=[(round(up(tick)), f"{tick:g} %") for tick in log_ticks(up.low, up.high, 8)],
+            sizes=[(round(across(tick), 2), plain(tick)) for tick in log_ticks(across.low * 1.8, across.high / 1.2)],
+            all=[
+                (round(10 * across(self._size(name))), round(self._y(one.error)))
+                for name, one in self._known.items()
+                if one.is_drawn
+            ],
+            front=[(round(10 * across(n), 1), round(self._y(error), 1)) for n, error, _ in self._front],
+        )
+        return self._renderer.asset("standings.svg", text.strip().encode())
 
     def _y(self, error: float) -> float:
         up = self._scales[1]
         return up(min(max(error, up.low), up.high))
-
-    def _figure(self, entry: Entry, one: Standing, better: Sequence[tuple[float, float, str]]) -> Markup:
-        """The picture of all, and over it the encoder with its interval and some better ones, which are links."""
-        across = self._scales[0]
-        places = {entry.id: (across(self._size(entry.id)), self._y(one.error))}
-        places |= {name: (across(n), self._y(error)) for n, error, name in better}
-        texts = _names(places)
-        told = f"{entry.id}: {points(one.error)} % error"
-        drawn = [element("image", {"href": f"../{self._all}", "width": "100%", "height": HEIGHT})]
-        x, y = places[entry.id]
-        at = f"{x:.1f}%"
-        if one.low is not None and one.high is not None:
-            told += f", 90 % interval {points(one.low)} to {points(one.high)} %"
-            drawn.append(
-                element("line", {"x1": at, "x2": at, "y1": round(self._y(one.low)), "y2": round(self._y(one.high))})
-            )
-        told += f", with {short_number(self._size(entry.id))} parameters, among {len(self._known) - 1} other encoders"
-        hollow = None if FILL_OF[one.basis] == "full" else "hollow"
-        drawn.append(element("circle", {"class": hollow, "cx": at, "cy": round(y), "r": 7}))
-        drawn.append(texts.pop(entry.id))
-        links = []
-        for _, _, name in better:
-            x, y = places[name]
-            mark = element("circle", {"cx": f"{x:.1f}%", "cy": round(y), "r": 5})
-            about = {"href": f"{self._entries[name].file}.html", "tabindex": -1}
-            links.append(element("a", about, mark, texts.get(name, "")))
-        group = element("g", {"role": "img", "aria-label": f"{told}."}, *drawn)
-        # the same links follow as text, where keys and screen readers find them
-        beside = [element("g", {"aria-hidden": "true"}, *links)] if links else []
-        return element("svg", {"class": "standing", "height": HEIGHT}, group, *beside)
 
 
 def _rank(n: int, n_less: int) -> str:
@@ -217,10 +188,10 @@ def measured_elsewhere(entry: Entry) -> tuple[str, float] | None:
     return None
 
 
-def _names(places: dict[str, tuple[float, float]]) -> dict[str, Markup]:
+def _names(places: dict[str, tuple[float, float]]) -> dict[str, dict[str, object]]:
     """The names that hide no mark and no other name; that of the encoder itself, the first, always."""
     taken = [(x / 100 * _WIDTH - 8, x / 100 * _WIDTH + 8, y - 8, y + 8) for x, y in places.values()]  # ends, top, foot
-    found: dict[str, Markup] = {}
+    found: dict[str, dict[str, object]] = {}
     for name, (x, y) in places.items():
         at, width = x / 100 * _WIDTH, _LETTER * len(name)
         sides = [(12, 5, "start", at + 12), (-12, 5, "end", at - 12 - width)][:: 1 if x <= 50 else -1]
@@ -233,9 +204,12 @@ def _names(places: dict[str, tuple[float, float]]) -> dict[str, Markup]:
         taken.append(boxes[place])
         dx, dy, anchor, _ = sides[place]
         has_room = not found and len(name) <= _SHORT and dx
-        where = {"x": f"{x:.1f}%", "y": round(y), "dx": dx or None, "dy": dy}
-        where |= {"text-anchor": None if anchor == "start" else anchor, "class": None if has_room else "wide"}
-        found[name] = element("text", where, name)
+        found[name] = {
+            "dx": dx or None,
+            "dy": dy,
+            "text-anchor": None if anchor == "start" else anchor,
+            "class": None if has_room else "wide",
+        }
     return found
 
 
