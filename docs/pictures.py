@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -23,8 +24,13 @@ from scripts.look_pictures import photographs
 from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard, Missing
 from zoo.choosing.choosing import choose
+from zoo.datasets import open_images
+from zoo.errors import ZooError
+from zoo.evaluation.evaluating import Request, evaluate, evaluations_folder, featurise_data
+from zoo.evaluation.keeping import keep_probe
 from zoo.looking.components import component_colours, patch_similarity
 from zoo.looking.figures import heat
+from zoo.looking.mistakes import mistakes_of
 from zoo.site.contents import gather
 from zoo.site.expected import Standing, standings
 from zoo.site.first_page import FARTHEST, KINDS, kind_of
@@ -136,6 +142,43 @@ def choosing() -> Figure:
     return _titled(figure, f"{choice.winner} is best; {ties} tied with it", below)
 
 
+def measuring() -> Figure:
+    """Mistakes of a probe on Fashion-MNIST, 3,000 training and 1,000 test images, and labels that may be wrong."""
+    whole = open_images("fashion-mnist")
+    train, test = (part.subset(range(n), split=part.split) for part, n in ((whole.train, 3000), (whole.val, 1000)))
+    data = replace(whole, name="fashion-mnist-3k", train=train, val=test)
+    request = Request(settings=("full",), neighbours=False)
+    features = featurise_data("sup_efficientnet_lite0", data, root=evaluations_folder())
+    measured = evaluate(features["train"], features["val"], request)
+    probe = keep_probe(measured, request).probe
+    found = mistakes_of(features["train"], features["val"], probe, protocol=measured.protocols.errors)
+    assert found.n_wrong is not None and found.wrong_labels is not None
+    pair = found.confusions[0]
+    rows = {
+        "confident\nmistakes": found.confident[:8],
+        f"{pair.label} taken\nfor {pair.predicted}": pair.images[:8],
+        "labels\nto check": found.wrong_labels.found[:8],
+    }
+    images = {
+        (part.split, name): image for part in (train, test) for name, image in zip(part.names, part.images, strict=True)
+    }
+    figure = Figure(figsize=(9.0, 3.9), facecolor="white", layout="constrained")
+    grid = figure.subplots(len(rows), 8)
+    for line, (words, some) in zip(grid, rows.items(), strict=True):
+        for axes, one in zip(line, some, strict=False):
+            axes.imshow(images[one.part, one.image], cmap="gray", interpolation="nearest")
+            axes.set_title(f"{one.label}\n→ {one.predicted}", size=6.5, color=SOFT, pad=3)
+        for axes in line:
+            axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
+        line[0].set_ylabel(words, size=8.5, color=INK, weight="bold")
+    return _titled(
+        figure,
+        f"What a probe gets wrong: {found.n_wrong} of {found.n_test:,} garments",
+        "EfficientNet-Lite0 on Fashion-MNIST: label → prediction; last row: labels of any part that it contradicts",
+    )
+
+
 def looking() -> Figure:
     """Photographs beside principal components of patch features, and what is similar to a marked patch."""
     images = photographs()
@@ -194,6 +237,7 @@ def _titled(figure: Figure, title: str, below: str) -> Figure:
 PICTURES: dict[str, Callable[[], Figure]] = {
     "error_against_size": error_against_size,
     "choosing": choosing,
+    "measuring": measuring,
     "looking": looking,
 }
 
@@ -203,7 +247,12 @@ def main(names: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     metadata: Any = {"Software": None}
     for name in names or PICTURES:
-        PICTURES[name]().savefig(FOLDER / f"{name}.png", dpi=150, metadata=metadata)
+        try:
+            picture = PICTURES[name]()
+        except ZooError as error:  # images or weights that are not on this machine
+            print(f"{name}.png stays as it is: {error}", file=sys.stderr)
+        else:
+            picture.savefig(FOLDER / f"{name}.png", dpi=150, metadata=metadata)
 
 
 if __name__ == "__main__":
