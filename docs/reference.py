@@ -27,6 +27,7 @@ MODULES = (
     "zoo.evaluation.label_free",
     "zoo.evaluation.transferability",
     "zoo.features",
+    "zoo.looking",
     "zoo.looking.mistakes",
     "zoo.results",
     "zoo.studies.findings",

@@ -14,6 +14,7 @@
   :mod:`zoo.evaluation.transferability`: scores of labelled features; :mod:`zoo.evaluation.curves`: calibrated learning
   curves
 * :func:`zoo.recommend`: encoders by the error to expect; :func:`zoo.choose`: which one for one's own labelled images
+* :mod:`zoo.looking`: what encoders see as pictures, and the mistakes of probes
 * :mod:`zoo.studies.findings`: what a study returns; :mod:`zoo.errors`: what goes wrong
 """
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import evaluation as evaluation
     from . import features as features
+    from . import looking as looking
     from . import results as results
     from .choosing.choosing import choose as choose
     from .choosing.ranking import recommend as recommend
@@ -73,6 +75,7 @@ else:
             "errors",
             "evaluation",
             "features",
+            "looking",
             "results",
         ],
     )

@@ -122,5 +122,5 @@ def test_the_page_of_families_counts_the_weights_that_can_be_had_as_the_cards_do
     n_open = sum(card.weights.availability == "open" for card in trained)
     text = " ".join((REPOSITORY / "docs/families.md").read_text(encoding="utf-8").split())
     assert f"{n_open} of the {len(trained)} published trained encoders can still be downloaded" in text
-    assert f"{len(published)} published encoders come from that study" in text
+    assert f"{len(published)} published encoders come from the risk-decomposition study" in text
     assert n_open == len(trained) - 2  # "one is gone, and one file is of another network than its id"

@@ -37,7 +37,7 @@ def test_axe_finds_nothing_on_any_kind_of_page(site: Site, open_page: OpenPage) 
             problems += [f"dark: {one}" for one in inaccessible(page, colours_alone=True)]
         if problems:
             found[path] = problems
-    assert found == {}
+    assert found == {}, "\n".join(f"{path}: {one}" for path, some in found.items() for one in some)
 
 
 def test_the_keyboard_comes_everywhere_and_out_again(site: Site, open_page: OpenPage) -> None:

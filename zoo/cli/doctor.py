@@ -41,7 +41,7 @@ EXTRAS = {
     "dicom": "pydicom",
     "heif": "pillow-heif",
     "onnx": "onnx onnxruntime onnxscript",
-    "site": "itables",
+    "site": "itables markdown-it-py",
     "pocket": "lightly",
 }
 """The libraries that each extra adds."""

@@ -21,6 +21,7 @@ from ..encoders.sizes import preprocess_at
 from ..errors import DataError, QueryError, UnknownName
 from ..evaluation.arrays import Array
 from ..features.computing import device_for, featurise, in_layout
+from ..loading import load as load_encoder
 from ..optional import requires_extra
 from ..progress import Progress
 from .components import component_colours, patch_similarity
@@ -171,7 +172,7 @@ class Look:
 def look(
     names: Sequence[str],
     images: ImageSet,
-    load: Callable[[str], tuple[Any, Any]],
+    load: Callable[[str], tuple[Any, Any]] | None = None,
     *,
     is_labelled: bool = True,
     per_class: int | None = None,
@@ -192,8 +193,8 @@ def look(
         Ids of the encoders.
     images : ImageSet
         All of them are looked at: give a sample of many (:func:`sample_of`).
-    load : callable
-        From an id to encoder and preprocessing, as :func:`zoo.load`.
+    load : callable, optional
+        From an id to encoder and preprocessing; :func:`zoo.load` by default.
     is_labelled : bool
         False if the labels mean nothing.
     per_class : int, optional
@@ -221,11 +222,12 @@ def look(
     CorruptImage, DataError
         As :func:`zoo.features.featurise`.
     """
+    loaded: Callable[[str], tuple[Any, Any]] = load or load_encoder
     views: list[View] = []
     notes: list[str] = []
     place: tuple[float, float] | None = None  # of the marked patch, from the middle, in shorter sides of the image
     for name in names:
-        encoder, preprocess = load(name)
+        encoder, preprocess = loaded(name)
         tell(f"{name}: features of {len(images):,} images")
         found = featurise(encoder, preprocess, images, name=name, progress=progress(), **how)
         x = np.asarray(found.x)

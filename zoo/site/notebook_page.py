@@ -52,5 +52,6 @@ def _shown(output: Mapping[str, Any], alt: str, renderer: Renderer) -> dict[str,
         path = renderer.asset(f"notebook-{number}.png", content)
         return {"picture": path, "width": width, "height": height, "alt": alt}
     if "text/html" in data:
-        return {"table": Markup(_STYLES.sub("", "".join(data["text/html"])))}
+        table = _STYLES.sub("", "".join(data["text/html"])).replace("<th></th>", "<td></td>")  # a heading has words
+        return {"table": Markup(table)}
     return {"words": "".join(data.get("text/plain", output.get("text", "")))}

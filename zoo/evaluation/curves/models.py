@@ -59,7 +59,7 @@ class UNetDecoder(nn.Module):
     level and normalised before it is added; norms are over groups of channels of one image.
 
     ``channels`` and ``strides`` are those of the stages, shallow first, as in
-    :class:`zoo.encoders.encoder.StageReader`; images are ``px`` high and wide.
+    :class:`zoo.encoders.maps.StageReader`; images are ``px`` high and wide.
 
     References
     ----------
