@@ -347,7 +347,7 @@ def _names(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
             box = right - 6.6 * len(one.id), foot - 11, right, foot + 3
             line = [(right + (x - right) * part / 16, foot - 4 + (y + 8 - foot) * part / 16) for part in range(16)]
             boxes = [box, *((at_x - 2, at_y - 2, at_x + 2, at_y + 2) for at_x, at_y in line[: 16 * is_apart])]
-            if box[0] < LEFT + 2 or box[3] > HEIGHT - BOTTOM - 1 or any(_meet(a, b) for a in boxes for b in others):
+            if box[0] < LEFT + 2 or box[3] > HEIGHT - BOTTOM - 1 or any(meet(a, b) for a in boxes for b in others):
                 continue
             taken += boxes
             drawn.append(element("text", {"class": "top", "x": right, "y": foot, "text-anchor": "end"}, one.id))
@@ -365,7 +365,8 @@ NAME_PLACES = sorted(
 """Where a name may be: its foot so far below the mark, its end so far to the left of it; the nearest first."""
 
 
-def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Whether two boxes, each from its upper left to its lower right, have a point in common."""
     return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
 
 

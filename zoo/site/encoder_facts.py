@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
 from ..cards.licences import commercial_words
-from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words
+from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words, load_line
 from ..cards.wording import facts_by_part, label_of
 from ..results.facts import reported_mark
 from ..results.reported_values import PROTOCOLS
@@ -169,32 +169,25 @@ def _reported(entry: Entry) -> str | Missing:
 _PLACES = {"url", "authors_url", "mirrors", "companions"}
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
-    """Every fact of a card: those known by part, and by reason those that are missing, with their parts."""
-
-    known: dict[str, list[Named]]
-    missing: dict[str, str]
-
-
-def sections(entry: Entry, contents: Contents) -> Sections:
-    """All facts of the card of an encoder but its preprocessing; parts without a known one are missing ones alone."""
+def sections(entry: Entry, contents: Contents) -> tuple[dict[str, list[Named]], dict[str, str]]:
+    """The known facts of a card by part, and by reason the missing ones with their parts; without preprocessing."""
     card = entry.card
     parts = {"card": {"family": card.family, "released": card.released}} | facts_by_part(card)
-    known: dict[str, list[Named]] = {}
-    missing: dict[str, list[str]] = {}
     del parts["preprocess"]  # the steps of :func:`preprocessing`, on the same page
+    known: dict[str, list[Named]] = {}
+    missing: dict[str, dict[str, list[str]]] = {}
     for part, facts in parts.items():
-        without: dict[str, list[str]] = {}
         for name, value in facts.items():
             label, unit = label_of(name)
             if isinstance(value, Missing):
-                without.setdefault(value.value, []).append(label)
+                missing.setdefault(value.value, {}).setdefault(part, []).append(label)
             else:
                 known.setdefault(part.capitalize(), []).append(Named(label, _value(name, value, unit, contents)))
-        for reason, labels in without.items():
-            missing.setdefault(reason, []).append(f"{', '.join(labels)} ({part})")
-    return Sections(known, {reason: "; ".join(some) for reason, some in missing.items()})
+    words = {
+        reason: "; ".join(f"{', '.join(labels)} ({part})" for part, labels in of.items())
+        for reason, of in missing.items()
+    }
+    return known, words
 
 
 def _value(name: str, value: Any, unit: str, contents: Contents) -> Text:
@@ -253,22 +246,17 @@ def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
     return said
 
 
-def load_option(card: EncoderCard) -> str:
-    """What the call that loads it needs besides the name."""
-    return {"gone": ', weights="PATH"', "unfit": ", pretrained=False"}.get(str(card.weights.availability), "")
-
-
 def loading(card: EncoderCard) -> list[Code]:
     """How to use the encoder, to copy."""
-    px, dim, option = card.preprocess.crop_px, card.representation.dim, load_option(card)
+    px, dim = card.preprocess.crop_px, card.representation.dim
     python = f"""\
 import zoo
 from PIL import Image
 
-encoder, preprocess = zoo.load("{card.id}"{option})
+{load_line(card)}
 image = preprocess(Image.open("photo.jpg"))  # (3, {px}, {px})
 features = encoder(image.unsqueeze(0))  # (1, {dim})"""
-    if option:
+    if card.weights.availability in ("gone", "unfit"):
         return [Code("Python", python)]
     get = [] if card.is_untrained else [f"zoo get {card.id}"]
     command = "\n".join([*get, f"zoo evaluate {card.id} IMAGES  # a folder of labelled images"])

@@ -73,7 +73,6 @@ def _page(
         entry=entry,
         sentence=f"{without_keys(described(card)).partition('. It turns ')[0]}.",
         answer=standings.of(entry),
-        standings=standings,
         terms=encoder_opening.terms(card),
         load_lines=encoder_opening.load_lines(card),
         relations=encoder_facts.relation(entry, contents),

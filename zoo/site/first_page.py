@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..cards.schema import EncoderCard, Missing, fact_text
@@ -31,7 +30,8 @@ Offered: TypeAlias = dict[str, list[tuple[str, str, int]]]  # by kind: value, wo
 NAMES = {IMAGENET: "ImageNet-1K"}
 ELSEWHERE = "on "  # begins a score that is an error on another data set
 _EXPECTED = "expected"
-
+_FLATTERED = "that were trained with ImageNet's labels and not measured here"
+_GRID = (5.0, 10.0, 20.0, 50.0)  # percent
 
 Cell: TypeAlias = tuple[str, bool]  # a text of the table, and whether it says why there is no value
 
@@ -64,8 +64,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     dataset, known = standings(contents)
     entries = in_order(contents, known)
     scores = _scores(entries, dataset, known)
-    every = _marks(entries, known)
-    marks = [one for one in every if not _is_far(contents.entries[one.id], known[one.id], scores)] or every
+    marks = marks_of(entries, known, dataset)
     answer = _answer(entries, known) if scores[_EXPECTED] else []
     best = front_of(marks, lower=True)
     yield renderer.page(
@@ -81,7 +80,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         headline=_headline(best if answer else [], len({one.group for one in marks if not one.is_beside}))
         or f"{NAMES.get(dataset, dataset)}: measured error with all labels",
         undrawn=_undrawn(entries, known, marks),
-        farthest=FARTHEST if len(marks) < len(every) else "",
+        farthest=FARTHEST if len(marks) < sum(one.is_drawn for one in known.values()) else "",
         front=[(one.id, one.href, short_number(one.x), points(one.y)) for one in best],
         kinds=KINDS,
         fills=[*FILLS.values()],
@@ -114,73 +113,46 @@ def kind_of(card: EncoderCard) -> str:
     return "text" if card.saw_texts or has_captions else "labels" if objective.mode in _OF_LABELS else "self"
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The encoder with the lowest expected error among those up to a size."""
-
-    up_to: float  # parameters
-    entry: Entry
-    error: Standing
-    within_reach: int  # others up to that size whose intervals reach its expected error
-
-    @property
-    def cells(self) -> dict[str, str]:
-        """Texts of the answer."""
-        card, one = self.entry.card, self.error
-        use = card.commercial_use
-        return {
-            "up_to": "any size" if math.isinf(self.up_to) else short_number(self.up_to),
-            "href": encoder_page(self.entry),
-            "size": short_number(card.architecture.n_parameters),
-            "error": points(one.error),
-            "interval": interval_text(one.low or 0.0, one.high or 0.0),
-            "kind": KINDS[kind_of(card)],
-            "use": "unknown" if isinstance(use, Missing) else _COMMERCIAL[use],
-            "released": fact_text(card.released),
-        }
-
-    @property
-    def mark(self) -> Markup:
-        """Colour and shape of what it learnt from."""
-        return swatch([*KINDS].index(kind_of(self.entry.card)) + 1)
-
-    @property
-    def drawing(self) -> Markup:
-        """Its error and its interval on the scale of :func:`whisker`."""
-        return whisker(self.error)
-
-
-def _answer(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Best]:
-    """The best encoder of those that are ranked up to every size, but for sizes that no more of them have."""
+def _answer(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[dict[str, Any]]:
+    """Rows: the best of the ranked encoders up to every size, but for sizes that no more of them have."""
     ranked = [(known[entry.id], entry) for entry in entries if entry.id in known and known[entry.id].is_ranked]
-    found: list[Best] = []
+    rows: list[dict[str, Any]] = []
     n_before = 0
     for size in SIZES:
         fitting = [one for one in ranked if one[1].card.architecture.n_parameters <= size]  # by rising error
         if len(fitting) > n_before:
-            error, entry = fitting[0]
-            reach = sum((one.low or one.error) <= error.error for one, _ in fitting[1:])
-            found.append(Best(size, entry, error, reach))
+            best, entry = fitting[0]
+            kind, use = kind_of(entry.card), entry.card.commercial_use
+            rows.append({
+                "most": size,
+                "up_to": "any size" if math.isinf(size) else short_number(size),
+                "id": entry.id,
+                "href": encoder_page(entry),
+                "size": short_number(entry.card.architecture.n_parameters),
+                "error": points(best.error),
+                "interval": interval_text(best.low, best.high),
+                "drawing": whisker(best),
+                "mark": swatch([*KINDS].index(kind) + 1),
+                "kind": KINDS[kind],
+                "use": "unknown" if isinstance(use, Missing) else _COMMERCIAL[use],
+                "released": fact_text(entry.card.released),
+                "n_in_reach": sum((one.low or 0.0) <= best.error for one, _ in fitting[1:]),
+            })  # fmt: skip
         n_before = len(fitting)
-    return found
+    return rows
 
 
 def whisker(one: Standing | None = None) -> Markup:
     """An error with its interval on a logarithmic scale from 5 to 60 %, or the scale itself."""
     across = Scale(5.0, 60.0, 6.0, 154.0, "log")
-    grid = [element("path", {"class": "grid", "d": f"M{across(value):.1f},0V20"}) for value in (5.0, 10.0, 20.0, 50.0)]
     if one is None:
-        ticks = [
-            element("text", {"x": across(value), "y": 14, "text-anchor": "middle"}, f"{value:g}")
-            for value in (5.0, 10.0, 20.0, 50.0)
-        ]
-        return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *ticks)
-    low, high = (min(max(end, 5.0), 60.0) for end in (one.low or one.error, one.high or one.error))
-    drawn = [
-        element("path", {"class": "interval", "d": f"M{across(low):.1f},10H{across(high):.1f}"}),
-        element("circle", {"cx": across(min(max(one.error, 5.0), 60.0)), "cy": 10, "r": 4}),
-    ]
-    return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *grid, *drawn)
+        drawn = [element("text", {"x": across(at), "y": 14, "text-anchor": "middle"}, f"{at:g}") for at in _GRID]
+    else:
+        low, at, high = (across(min(max(end or 0.0, 5.0), 60.0)) for end in (one.low, one.error, one.high))
+        drawn = [element("path", {"class": "grid", "d": f"M{across(value):.1f},0V20"}) for value in _GRID]
+        drawn.append(element("path", {"class": "interval", "d": f"M{low:.1f},10H{high:.1f}"}))
+        drawn.append(element("circle", {"cx": at, "cy": 10, "r": 4}))
+    return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *drawn)
 
 
 def _headline(best: Sequence[Point], kinds: int) -> str:
@@ -212,11 +184,6 @@ def in_millions(count: float) -> str:
     return f"{float(f'{count / size:.2g}'):g}\N{NO-BREAK SPACE}{word}"
 
 
-def _is_far(entry: Entry, one: Standing, scores: Offered) -> bool:
-    """Whether a point would only stretch the plot of expected errors."""
-    return bool(scores[_EXPECTED]) and (entry.card.is_untrained or one.error > FARTHEST)
-
-
 def _undrawn(entries: Sequence[Entry], known: Mapping[str, Standing], marks: Sequence[Point]) -> str:
     """How many of all encoders the plot leaves out and why, as a sentence; "" if it has all."""
     drawn = {one.id for one in marks}
@@ -227,7 +194,8 @@ def _undrawn(entries: Sequence[Entry], known: Mapping[str, Standing], marks: Seq
             if one is None:
                 why["of which no error is known"] += 1
             elif not one.is_drawn:
-                why["that were trained with ImageNet's labels and not measured here"] += 1
+                is_flattered = one.note == "saw its labels"
+                why[_FLATTERED if is_flattered else f"left out of the ranking ({one.note})"] += 1
             else:
                 why["untrained" if entry.card.is_untrained else f"with an expected error above {FARTHEST:g} %"] += 1
     parts = [f"{n:,} {words}" for words, n in why.most_common()]
@@ -257,8 +225,10 @@ def _plot(marks: Sequence[Point], scores: Offered, dataset: str) -> object:
     )
 
 
-def _marks(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Point]:
-    """Error against parameters of those that may be drawn."""
+def marks_of(entries: Sequence[Entry], known: Mapping[str, Standing], dataset: str = "") -> list[Point]:
+    """Error against parameters of those that may be drawn; on ImageNet-1K without far ones, if there are others."""
+    every = [(entry, one) for entry in entries if (one := known.get(entry.id)) and one.is_drawn]
+    near = [(entry, one) for entry, one in every if not (entry.card.is_untrained or one.error > FARTHEST)]
     return spread(
         [
             Point(
@@ -270,8 +240,7 @@ def _marks(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Poin
                 fill=FILL_OF[one.basis],
                 is_beside=not one.is_ranked,
             )
-            for entry in entries
-            if (one := known.get(entry.id)) and one.is_drawn
+            for entry, one in ((near if dataset == IMAGENET else []) or every)
         ]
     )
 
@@ -352,17 +321,17 @@ def _error_cells(known: Standing | None) -> list[Cell]:
     """Error, interval and what it rests on."""
     if known is None:
         return [("not expected", True), ("none", True), ("nothing known", True)]
-    interval = ("none", True) if known.low is None else (interval_text(known.low, known.high or 0.0), False)
+    interval = ("none", True) if known.low is None else (interval_text(known.low, known.high), False)
     return [(points(known.error), False), interval, (", ".join(filter(None, (known.basis, known.note))), False)]
 
 
-def interval_text(low: float, high: float) -> str:
+def interval_text(low: float | None, high: float | None) -> str:
     """Both ends in percent.
 
     >>> interval_text(21.34, 24.1)
     '21.3-24.1'
     """
-    return f"{points(low)}-{points(high)}"
+    return f"{points(low or 0.0)}-{points(high or 0.0)}"
 
 
 # --- the encoders as data for scripts ---
