@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
@@ -23,7 +22,7 @@ from .dataset_pages import ByOthers, by_others
 from .drawing import element
 from .encoder_facts import Code, linked
 from .encoder_figures import LabelCurves
-from .encoder_results import Records, SetResults
+from .encoder_results import Records
 from .rendering import File, Renderer, encoder_page
 
 if TYPE_CHECKING:
@@ -102,10 +101,10 @@ def _page(
     )
 
 
-def _anchors(sets: list[SetResults], others: ByOthers | None, *, has_errata: bool) -> list[tuple[str, str]]:
+def _anchors(sets: list[dict[str, Any]], others: ByOthers | None, *, has_errata: bool) -> list[tuple[str, str]]:
     return [
         ("error", "Error"),
-        *((f"set-{number}", f"On {one.dataset}") for number, one in enumerate(sets, 1)),
+        *((f"set-{number}", f"On {one['dataset']}") for number, one in enumerate(sets, 1)),
         *([("others", "Measured by others")] if others else []),
         ("reported", "Reported"),
         ("load", "Load"),
@@ -146,15 +145,6 @@ MOST = 4
 """Of each kind that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Neighbours of one kind, the nearest first."""
-
-    title: str
-    found: list[tuple[Entry, str]]  # and how each differs from the one whose neighbour it is
-    n_more: int = 0  # further ones that are not named
-
-
 class Neighbours:
     """Which encoders of a site are near another: of its network, of its method, and in error."""
 
@@ -168,8 +158,8 @@ class Neighbours:
             variants = [one for own in group for one in of_own[own]]
             self._variants.update(dict.fromkeys(variants, variants))
 
-    def of(self, entry: Entry) -> list[Near]:
-        """The neighbours of an encoder by kind; kinds without any are left out."""
+    def of(self, entry: Entry) -> list[tuple[str, list[tuple[Entry, str]], int]]:
+        """Kinds of neighbours that there are: title, the nearest with how each differs, how many more there are."""
         architecture, method = entry.card.architecture, entry.card.objective.name
         variants = [self._entries[one] for one in self._variants[entry.id] if one != entry.id]
         among = {entry.id, *(one.id for one in variants)}
@@ -187,15 +177,18 @@ class Neighbours:
         found = []
         for title, some, how in kinds:
             if some:
-                named = [(one, ", ".join([*how(one, entry), *_error(one)])) for one in some[:MOST]]
-                found.append(Near(title, named, len(some) - len(named)))
+                named = []
+                for one in some[:MOST]:
+                    known = full_shot_error(one)
+                    error_words = [] if known is None else [f"{points(known)} % error"]
+                    named.append((one, ", ".join([*how(one, entry), *error_words])))
+                found.append((title, named, len(some) - len(named)))
         error = full_shot_error(entry)
         if error is not None:
             measured = [(other, one) for one in self._entries.values() if (other := full_shot_error(one)) is not None]
             near = sorted((abs(other - error), one.id, other) for other, one in measured if one is not entry)[:MOST]
             nearest = [(self._entries[one], f"{_signed(other - error)} points") for _, one, other in near]
-            if nearest:
-                found.append(Near("Nearest in measured error (ImageNet-1K, all labels)", nearest))
+            found += [("Nearest in measured error (ImageNet-1K, all labels)", nearest, 0)] * bool(nearest)
         return found
 
 
@@ -245,11 +238,6 @@ def _sized(one: Entry, entry: Entry) -> list[str]:
     return [f"{short_number(one.card.architecture.n_parameters)} parameters"]
 
 
-def _error(one: Entry) -> list[str]:
-    error = full_shot_error(one)
-    return [] if error is None else [f"{points(error)} % error"]
-
-
 def _word(value: Any) -> str:
     return value.value if isinstance(value, Missing) else str(value)
 
@@ -293,27 +281,18 @@ def badge_svg(kind: str, text: str, encoder: str) -> str:
     """The picture, with its own colours and a title for screen readers; it needs nothing beside itself."""
     left, right = _width(NAME), _width(text)
     whole, title = left + right, f"{encoder}, {NAME}: {text}"
-    texts = [
-        element(
-            "text",
-            {"x": start + _MARGIN, "y": 14, "textLength": width - 2 * _MARGIN, "lengthAdjust": "spacingAndGlyphs"},
-            half,
-        )
-        for start, width, half in ((0, left, NAME), (left, right, text))
-    ]
-    svg = {
-        "xmlns": "http://www.w3.org/2000/svg",
-        "width": whole,
-        "height": _HEIGHT,
-        "viewBox": f"0 0 {whole} {_HEIGHT}",
-        "role": "img",
-    }
+    size = {"width": whole, "height": _HEIGHT}
+    svg = {"xmlns": "http://www.w3.org/2000/svg", **size, "viewBox": f"0 0 {whole} {_HEIGHT}", "role": "img"}
+    texts = []
+    for start, width, half in ((0, left, NAME), (left, right, text)):
+        at = {"x": start + _MARGIN, "y": 14, "textLength": width - 2 * _MARGIN, "lengthAdjust": "spacingAndGlyphs"}
+        texts.append(element("text", at, half))
     letters = {"fill": "#ffffff", "font-family": "Verdana, DejaVu Sans, Geneva, sans-serif", "font-size": 11}
     drawn = element(
         "svg",
         svg,
         element("title", {}, title),
-        element("rect", {"width": whole, "height": _HEIGHT, "rx": 3, "fill": _COLOURS[kind]}),
+        element("rect", {**size, "rx": 3, "fill": _COLOURS[kind]}),
         element("path", {"d": f"M3 0H{left}V{_HEIGHT}H3Q0 20 0 17V3Q0 0 3 0Z", "fill": "#24292f"}),
         element("g", letters, *texts),
     )

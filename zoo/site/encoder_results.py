@@ -108,19 +108,6 @@ class Drawing:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetResults:
-    """What one source measured on one data set beside the risks on ImageNet-1K."""
-
-    dataset: str
-    source: str
-    is_mine: bool
-    bars: Markup | None
-    drawings: Sequence[Drawing]
-    tables: Sequence[Table]
-    folded: Sequence[Table]
-
-
 class Records:
     """Rows with their provenance and errata by encoder, read once for all pages."""
 
@@ -265,8 +252,8 @@ def _label_drawing(
     return Drawing("Error against labels", svg, key_of(key), note)
 
 
-def others(entry: Entry, records: Records) -> list[SetResults]:
-    """A section a data set and source, of everything beside the risks on ImageNet-1K."""
+def others(entry: Entry, records: Records) -> list[dict[str, Any]]:
+    """A section a data set and source, of everything beside the risks on ImageNet-1K, as the template takes it."""
     campaign = records.campaign(entry)
     wrong = records.wrong(entry)
     groups: dict[tuple[str, str], list[SeedMean]] = {}
@@ -284,7 +271,7 @@ def _of_set(
     means: Sequence[SeedMean],
     *,
     is_above: bool,
-) -> SetResults:
+) -> dict[str, Any]:
     """With ``is_above`` errors and components stand in the section on ImageNet-1K, and here only folded away."""
     plain = of_plain_protocols(means)
     is_shown = () if is_above else (PROBE, NEIGHBOURS)
@@ -351,8 +338,15 @@ def _of_set(
         )
         if some
     ]
-    bars = decomposition_bars(parts, caption=_bars_caption(parts, dataset)) if parts else None
-    return SetResults(dataset, source, all(mean in own for mean in means), bars, drawings, tables, folded)
+    return {
+        "dataset": dataset,
+        "source": source,
+        "is_mine": all(mean in own for mean in means),
+        "bars": decomposition_bars(parts, caption=_bars_caption(parts, dataset)) if parts else None,
+        "drawings": drawings,
+        "tables": tables,
+        "folded": folded,
+    }
 
 
 def _meant(metric: str) -> Markup:
@@ -459,24 +453,16 @@ def card_errata(card: EncoderCard) -> Table | None:
     """What was published of the encoder and is wrong; None without errata."""
     if not card.errata:
         return None
-    rows = [
-        (
-            element("code", {}, one.field),
-            without_keys(fact_text(one.published)),
-            without_keys(_right_value(card, one.field)),
-            linked(one.reason),
-        )
-        for one in card.errata
-    ]
+    rows = []
+    for one in card.errata:
+        here = fact_text(card.fact(one.field)) if "." in one.field or one.field == "released" else "see above"
+        published = without_keys(fact_text(one.published))
+        rows.append((element("code", {}, one.field), published, without_keys(here), linked(one.reason)))
     return Table(
         "Facts that were published otherwise; everything above is corrected.",
         ("fact", "published", "here", "why"),
         tuple(rows),
     )
-
-
-def _right_value(card: EncoderCard, field: str) -> str:
-    return fact_text(card.fact(field)) if "." in field or field == "released" else "see above"
 
 
 def result_errata(entry: Entry, records: Records) -> list[tuple[ResultErratum, Markup]]:
