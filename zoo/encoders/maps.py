@@ -128,7 +128,7 @@ class StageReader:
 
     def __call__(self, images: Tensor) -> list[Tensor]:
         """Maps, each (n, channels, height, width), shallow first, of normalised images, float32 (n, 3, px, px)."""
-        maps = self.read(images)
+        maps = list(self.read(images))
         channels = tuple(each.shape[1] for each in maps)
         if channels != self.channels:
             raise QueryError(
@@ -195,12 +195,8 @@ def _of_timm(backbone: Any) -> StageReader:
     return StageReader(
         tuple(about[i]["num_chs"] for i in taken),
         tuple(strides[i] for i in taken),
-        partial(_read_timm, backbone, taken=taken, norm=norm),
+        partial(backbone.forward_intermediates, indices=taken, norm=norm, intermediates_only=True),
     )
-
-
-def _read_timm(backbone: Any, images: Tensor, *, taken: list[int], norm: bool) -> list[Tensor]:
-    return list(backbone.forward_intermediates(images, indices=taken, norm=norm, intermediates_only=True))
 
 
 def _check_size(backbone: Any, px: int) -> None:

@@ -24,7 +24,7 @@ from ..results.values import IMAGENET, SETTINGS, SeedMean, generation_of
 from ..results.vocabulary import METRICS
 from .contents import Contents, Entry, public
 from .dataset_pages import by_protocol, said
-from .drawing import MARKS, Scale, element, linear_ticks, log_ticks, plain, swatch
+from .drawing import MARKS, Scale, element, grid, swatch
 from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
 from .rendering import File, Renderer, encoder_page
 
@@ -431,30 +431,16 @@ class _Frame:
 
 def _curves(frame: _Frame, chosen: Sequence[Entry]) -> Markup:
     """Errors against labels of the chosen encoders; the script gives the six curves other points."""
-    drawn = []
-    for n in log_ticks(frame.across.low, frame.across.high, 4):
-        at = frame.across(n)
-        drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{_TOP:g}V{_FLOOR:g}"}))
-        drawn.append(element("text", {"x": at, "y": _FLOOR + 23, "text-anchor": "middle"}, plain(n)))
-    for error in linear_ticks(frame.up.low, frame.up.high, 6):
-        at = frame.up(error)
-        drawn.append(element("path", {"class": "grid", "d": f"M{_SIDE:g},{at:.1f}H{_WIDTH - 12:g}"}))
-        drawn.append(element("text", {"x": _SIDE - 7, "y": at + 4, "text-anchor": "end"}, f"{error:g}"))
-    drawn.append(element("path", {"class": "axis", "d": f"M{_SIDE:g},{_TOP:g}V{_FLOOR:g}H{_WIDTH - 12:g}"}))
+    drawn = grid(frame.across, frame.up, 4)
     middle = (_SIDE + _WIDTH) / 2
     drawn.append(element("text", {"x": middle, "y": _HEIGHT - 10, "text-anchor": "middle"}, "labels of ImageNet-1K"))
     drawn.append(element("text", {"x": 4, "y": 28}, "error in percent, lower is better"))
     for place in range(MOST):
         found = frame.places(chosen[place]) if place < len(chosen) else []
         mark = MARKS[place]
-        drawn.append(
-            element(
-                "g",
-                {"class": "curve", "data-mark": mark},
-                element("path", {"class": f"line s{place + 1}", "d": "M" + "L".join(found) if found else None}),
-                element("path", {"class": f"f{place + 1}", "d": "".join(f"M{at}{mark}" for at in found) or None}),
-            )
-        )
+        line = element("path", {"class": f"line s{place + 1}", "d": "M" + "L".join(found) if found else None})
+        dots = element("path", {"class": f"f{place + 1}", "d": "".join(f"M{at}{mark}" for at in found) or None})
+        drawn.append(element("g", {"class": "curve", "data-mark": mark}, line, dots))
     attributes: dict[str, object] = {"viewBox": f"0 0 {_WIDTH:g} {_HEIGHT:g}", "role": "img"}
     return element("svg", {**attributes, "aria-labelledby": "curves-caption"}, *drawn)
 

@@ -160,18 +160,18 @@ def _headline(best: Sequence[Point], kinds: int) -> str:
     of it and there are several kinds, and how far the lowest expected error falls."""
     if not best:
         return ""
-    first = next((n for n in range(len(best)) if len({one.group for one in best[n:]}) == 1), 0)
+    first = next(n for n in range(len(best)) if len({one.group for one in best[n:]}) == 1)
     is_led = kinds > 1 and len(best) - first > max(len(best) / 2, 1)
     start, end = best[first if is_led else 0], best[-1]
     low, high = (f"{one.y:.2g}\N{NO-BREAK SPACE}%" for one in (end, start))
     small, large = in_millions(start.x), in_millions(end.x)
     if start is end:
         return f"The lowest expected error is {low}, with {large} parameters"
-    if is_led:
-        leading, where = _LEADING[[*KINDS][end.group - 1]], f"from {small} parameters on" if first else "at every size"
-        at = "there" if first else f"at {small} parameters"
-        return f"{leading} lead {where}: the lowest expected error falls from {high} {at} to {low} at {large}"
-    return f"The lowest expected error falls from {high} at {small} parameters to {low} at {large}"
+    if not is_led:
+        return f"The lowest expected error falls from {high} at {small} parameters to {low} at {large}"
+    where, at = (f"from {small} parameters on", "there") if first else ("at every size", f"at {small} parameters")
+    leading = _LEADING[[*KINDS][end.group - 1]]
+    return f"{leading} lead {where}: the lowest expected error falls from {high} {at} to {low} at {large}"
 
 
 def in_millions(count: float) -> str:
@@ -247,36 +247,28 @@ def marks_of(entries: Sequence[Entry], known: Mapping[str, Standing], dataset: s
 
 def _scores(entries: list[Entry], dataset: str, known: Mapping[str, Standing]) -> Offered:
     """What the plot can show: expected, or measured on the main data set and, with all labels, on others; reported."""
-    measured = [
-        (
-            setting.name,
-            f"error with {LABELS[setting.name]}",
-            sum(entry.error(setting.name, dataset) is not None for entry in entries),
-        )
-        for setting in SETTINGS
-    ]
+    measured = []
+    for one in SETTINGS:
+        n = sum(entry.error(one.name, dataset) is not None for entry in entries)
+        measured += [(one.name, f"error with {LABELS[one.name]}", n)] * bool(n)
     others = Counter(other for entry in entries for other in entry.elsewhere if entry.error("100%", other) is not None)
     measured += [
         (f"{ELSEWHERE}{other}", f"error on {other}, all labels", n) for other, n in others.items() if other != dataset
     ]
     counts = Counter(name for entry in entries for name in entry.subject.reported)
-    reported = [
-        (one.short, f"reported accuracy, {one.short}", counts[one.name])
-        for one in PROTOCOLS.values()
-        if counts[one.name]
-    ]
+    reported = [(one.short, f"reported accuracy, {one.short}", counts[one.name]) for one in PROTOCOLS.values()]
     n_expected = sum(one.is_drawn for one in known.values()) if dataset == IMAGENET else 0
     expected = [(_EXPECTED, "expected error, all labels", n_expected)] * bool(n_expected)
-    return {_EXPECTED: expected, "measured": [one for one in measured if one[2]], "reported": reported}
+    return {_EXPECTED: expected, "measured": measured, "reported": [one for one in reported if one[2]]}
 
 
 def _choices(entries: list[Entry]) -> Offered:
     """What the filters offer, the most frequent first."""
-    found: dict[str, Counter[str]] = {name: Counter() for name in ("mode", "family", "commercial", "access")}
+    found = {"kind": Counter(kind_of(entry.card) for entry in entries)}
     columns = {"mode": "ssl_mode", "family": "family", "commercial": "commercial_use", "access": "availability"}
     for name, column in columns.items():
         values = [FACTS[column].of(entry.subject) for entry in entries]
-        found[name].update(str(value) for value in values if not isinstance(value, Missing))
+        found[name] = Counter(str(value) for value in values if not isinstance(value, Missing))
     words = {
         "kind": KINDS,
         "commercial": {
@@ -284,45 +276,39 @@ def _choices(entries: list[Entry]) -> Offered:
             "unknown": "not known",
         },
     }  # fmt: skip
-    found["kind"] = Counter(kind_of(entry.card) for entry in entries)
     released = [str(entry.card.released) for entry in entries if not isinstance(entry.card.released, Missing)]
-    since = [(year, f"since {year}", sum(one >= year for one in released)) for year in SINCE]
     return {
         name: [(value, words.get(name, {}).get(value, in_words(value)), n) for value, n in counts.most_common()]
         for name, counts in found.items()
-    } | {"since": since}
+    } | {"since": [(year, f"since {year}", sum(one >= year for one in released)) for year in SINCE]}
 
 
 def _cells(entry: Entry, known: Standing | None) -> list[Cell]:
     """The row of an encoder behind its name, as COLUMNS."""
+
+    def of_fact(value: object) -> Cell:
+        return fact_text(value), isinstance(value, Missing)
+
     card, objective = entry.card, entry.card.objective
     method = [in_words(one) for one in (objective.name, objective.mode) if not isinstance(one, Missing)]
-    licence, use = _of_fact(card.licence.weights), card.commercial_use
+    licence, use = of_fact(card.licence.weights), card.commercial_use
     if not licence[1] and not isinstance(use, Missing):  # without what says that it is none of SPDX's
         licence = f"{licence[0].replace('LicenseRef-', '')}: {_COMMERCIAL[use]}", False
+    error = [("not expected", True), ("none", True), ("nothing known", True)]
+    if known is not None:
+        interval = ("none", True) if known.low is None else (interval_text(known.low, known.high), False)
+        error = [(points(known.error), False), interval, (", ".join(filter(None, (known.basis, known.note))), False)]
     return [
-        (", ".join(method), False) if method else _of_fact(objective.mode),
+        (", ".join(method), False) if method else of_fact(objective.mode),
         (card.architecture.exact, False),
         (short_number(card.architecture.n_parameters), False),
         (str(card.representation.dim), False),
-        *_error_cells(known),
-        _of_fact(FACTS["reported"].of(entry.subject)),
+        *error,
+        of_fact(FACTS["reported"].of(entry.subject)),
         licence,
-        _of_fact(card.weights.availability),
-        _of_fact(card.released),
+        of_fact(card.weights.availability),
+        of_fact(card.released),
     ]
-
-
-def _of_fact(value: object) -> Cell:
-    return fact_text(value), isinstance(value, Missing)
-
-
-def _error_cells(known: Standing | None) -> list[Cell]:
-    """Error, interval and what it rests on."""
-    if known is None:
-        return [("not expected", True), ("none", True), ("nothing known", True)]
-    interval = ("none", True) if known.low is None else (interval_text(known.low, known.high), False)
-    return [(points(known.error), False), interval, (", ".join(filter(None, (known.basis, known.note))), False)]
 
 
 def interval_text(low: float | None, high: float | None) -> str:
@@ -396,30 +382,25 @@ def _data_row(entry: Entry, dataset: str, known: Standing | None) -> list[Any]:
     subject, found = entry.subject, entry.risks_on(dataset)
     parts = None if found is None else found.decomposition
     components = [None if parts is None else _plain(getattr(parts, name)) for name in COMPONENTS]
-    elsewhere = {name: error for name in entry.elsewhere if (error := entry.error("100%", name)) is not None}
-    reported = {PROTOCOLS[name].short: f"{one.printed}{reported_mark(one)}" for name, one in subject.reported.items()}
+    of_error: list[Any] = [None, None, None, None, False, False, ""]
+    if known is not None:
+        ends = [None if end is None else round(end, 2) for end in (known.low, known.high)]
+        mean = known.error if known.low is None or FILL_OF[known.basis] == "full" else round(known.error, 3)
+        of_error = [mean, *ends, known.basis, known.is_ranked, known.is_drawn, known.note]
     return [
         entry.id,
         entry.file,
         kind_of(entry.card),
-        *_known_data(known),
+        *of_error,
         *(_plain(FACTS[column].of(subject)) for column in _OF_CARD.values()),
         *(entry.error(setting.name, dataset) for setting in SETTINGS),
         *(None if value is None else round(value, 4) for value in components),  # more digits than any figure shows
         parts is not None and parts.approximation_assumed,
-        reported,
+        {PROTOCOLS[name].short: f"{one.printed}{reported_mark(one)}" for name, one in subject.reported.items()},
         entry.is_mine,
         subject.is_wrong,
-        elsewhere,
+        {name: error for name in entry.elsewhere if (error := entry.error("100%", name)) is not None},
     ]
-
-
-def _known_data(known: Standing | None) -> list[Any]:
-    if known is None:
-        return [None, None, None, None, False, False, ""]
-    ends = [None if end is None else round(end, 2) for end in (known.low, known.high)]
-    error = known.error if known.low is None or FILL_OF[known.basis] == "full" else round(known.error, 3)
-    return [error, *ends, known.basis, known.is_ranked, known.is_drawn, known.note]
 
 
 def _plain(value: Any) -> Any:
