@@ -155,28 +155,16 @@ class Kind:
 def _kinds() -> list[Kind]:
     """ImageNet-1K first, then domains and data sets, each with the number of data sets or its domain."""
     known, sets = difficulties(), datasets()
-    domains = [
-        Kind(
-            name,
-            f"{name} ({one.n} data set{'s' * (one.n != 1)})",
-            "Any images of a kind",
-            Images("", name),
-            f"--domain {name}",
-        )
-        for name, one in sorted(known.items())
-        if name not in sets and name != OVERALL
-    ]
-    single = [
-        Kind(
-            name,
-            f"{sets[name].title} ({sets[name].domain})",
-            "Like those of a data set",
-            Images(name, sets[name].domain),
-            f"--like {name}",
-        )
-        for name in known
-        if name in sets
-    ]
+    domains = []
+    for name, one in sorted(known.items()):
+        if name not in sets and name != OVERALL:
+            words = f"{name} ({one.n} data set{'s' * (one.n != 1)})"
+            domains.append(Kind(name, words, "Any images of a kind", Images("", name), f"--domain {name}"))
+    single = []
+    for name in filter(sets.__contains__, known):
+        title, domain = sets[name].title, sets[name].domain
+        like = Images(name, domain)
+        single.append(Kind(name, f"{title} ({domain})", "Like those of a data set", like, f"--like {name}"))
     single.sort(key=lambda one: one.words.casefold())
     first = Kind(IMAGENET, "ImageNet-1K", "", ON_IMAGENET, "")
     return [first, *domains, *(one for one in single if one.id != IMAGENET)]  # fmt: skip
@@ -201,6 +189,10 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         slope, slope_sd = slopes[name]
         url, licence, sets = card.weights.url, card.licence.weights, _image_sets(card)
         fitting = {one.images.domain for one in kinds if fits(card, one.images)}
+        errors = [
+            [one.error if n in measured else round(one.error, 5), round(1e5 * one.sd)]
+            for n, one in zip(STEPS, at_steps, strict=True)
+        ]
         rows.append(
             [
                 name,
@@ -220,23 +212,13 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 _hundredths(slope),
                 _hundredths(slope_sd),
                 _hundredths(spreads[name]),
-                [
-                    [
-                        one.error if n in measured else round(one.error, 5),
-                        round(1e5 * one.sd),
-                    ]
-                    for n, one in zip(STEPS, at_steps, strict=True)
-                ]
-                if is_own
-                else None,
+                errors if is_own else None,
             ]
         )
     return {
         "fields": _FIELDS,
         "rows": rows,
-        "steps": [
-            {"labels": n, "place": label_place(n / N_CLASSES), "text": labels_in_words(n)} for n in STEPS
-        ],
+        "steps": [{"labels": n, "place": label_place(n / N_CLASSES), "text": labels_in_words(n)} for n in STEPS],
         "start": STEPS.index(START),
         "kinds": [
             {
