@@ -18,7 +18,7 @@ from ..results.values import PUBLISHED_SOURCE
 from ..weights.places import portable, shown, without_keys
 from . import encoder_facts, encoder_opening, encoder_results
 from .contents import Contents, Entry
-from .dataset_pages import ByOthers, by_others
+from .dataset_pages import by_others
 from .drawing import element
 from .encoder_facts import Code, linked
 from .encoder_figures import LabelCurves
@@ -101,7 +101,7 @@ def _page(
     )
 
 
-def _anchors(sets: list[dict[str, Any]], others: ByOthers | None, *, has_errata: bool) -> list[tuple[str, str]]:
+def _anchors(sets: list[dict[str, Any]], others: dict[str, Any] | None, *, has_errata: bool) -> list[tuple[str, str]]:
     return [
         ("error", "Error"),
         *((f"set-{number}", f"On {one['dataset']}") for number, one in enumerate(sets, 1)),

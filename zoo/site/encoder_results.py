@@ -186,15 +186,9 @@ def _label_table(entry: Entry, curve: Curve, curves: LabelCurves, intervals: _In
     rows = []
     for n, one in sorted(known.items()):
         reach = "" if one.low is None or one.kind == "measured" else f"{points(one.low)} to {points(one.high or 0)}"
-        rows.append(
-            (
-                f"{n:,}{names.get(n, '')}",
-                points(one.error) + ("" if is_right else " !"),
-                one.kind,
-                interval(intervals[n]) if n in intervals else reach,
-                points(law_at[n]) if n in law_at else "",
-            )
-        )
+        error, ends = points(one.error) + " !" * (not is_right), interval(intervals[n]) if n in intervals else reach
+        law = points(law_at[n]) if n in law_at else ""
+        rows.append((f"{n:,}{names.get(n, '')}", error, one.kind, ends, law))
     return make_table(
         "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better)."
         + (" Intervals of predictions hold 90 %." if len(known) > len(curve) else ""),
@@ -290,18 +284,11 @@ def _of_set(
         return mean.protocol + (" (yours)" if mean in own else "")
 
     def quantities(caption: str, some: Sequence[SeedMean], setting: str = "setting", summary: str = "") -> Table:
-        rows = [
-            (
-                _meant(mean.metric),
-                setting_name(mean.split),
-                "" if mean.n_train is None else f"{mean.n_train:,}",
-                value(mean),
-                interval(mean),
-                str(mean.n_seeds),
-                protocol(mean),
-            )
-            for mean in some
-        ]
+        rows = []
+        for mean in some:
+            n_train = "" if mean.n_train is None else f"{mean.n_train:,}"
+            found = value(mean), interval(mean), str(mean.n_seeds), protocol(mean)
+            rows.append((_meant(mean.metric), setting_name(mean.split), n_train, *found))
         heads = ("what", setting, "images", "value", "interval", "seeds", "protocol")
         return make_table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
 
@@ -311,18 +298,11 @@ def _of_set(
         tables.append(quantities(f"Errors on {dataset} by labels (percent, lower is better)", errors, "labels"))
     if free:
         better = {True: "higher is better", False: "lower is better", None: "no direction"}
-        rows = [
-            (
-                _meant(mean.metric),
-                value(mean),
-                interval(mean),
-                mean.unit,
-                better[FEATURE_METRICS[mean.metric].higher_is_better],
-                mean.split,
-                protocol(mean),
-            )
-            for mean in free
-        ]
+        rows = []
+        for mean in free:
+            way = better[FEATURE_METRICS[mean.metric].higher_is_better]
+            found = value(mean), interval(mean), mean.unit, way, mean.split, protocol(mean)
+            rows.append((_meant(mean.metric), *found))
         caption = f"Metrics of the features on {dataset}, most of which need no labels"
         heads = ("metric", "value", "interval", "unit", "direction", "images", "protocol")
         tables.append(make_table(caption, heads, rows, numbers={1, 2}))
@@ -484,18 +464,12 @@ def provenance(entry: Entry, records: Records) -> Table | None:
     if not groups:
         return None
     rows = []
-    for (dataset, source, protocol), some in groups.items():
+    for key, some in groups.items():
+        dataset, source, protocol = key
         dates = sorted({row.date for row in some})
-        rows.append(
-            (
-                dataset,
-                linked(source),
-                protocol,
-                f"{len(some):,}",
-                dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-                made.get((dataset, source, protocol), "as published" if source == PUBLISHED_SOURCE else "not recorded"),
-            )
-        )
+        dated = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        how_made = made.get(key, "as published" if source == PUBLISHED_SOURCE else "not recorded")
+        rows.append((dataset, linked(source), protocol, f"{len(some):,}", dated, how_made))
     return Table(
         "Where the measurements come from; options of a protocol stand in brackets behind its name in the tables.",
         ("data set", "source", "protocol", "rows", "date", "made with"),
