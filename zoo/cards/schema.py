@@ -379,7 +379,7 @@ class EncoderCard:
         def if_known(form: str, fact: Any) -> str:
             return "" if isinstance(fact, Missing) else form.format(fact)
 
-        px, data, use, size = self.preprocess.crop_px, self.pretraining, self.commercial_use, self.weights.size_bytes
+        px, data, size = self.preprocess.crop_px, self.pretraining, self.weights.size_bytes
         top1, (method, mode) = self.reported.top1_percent, map(fact_text, (self.objective.name, self.objective.mode))
         facts = {
             "network": f"{self.architecture.exact} ({self.architecture.family})",
@@ -388,8 +388,7 @@ class EncoderCard:
             "input": f"{px} x {px} pixels" + if_known(" in patches of {}", self.architecture.patch_size_px),
             "method": f"{method} ({mode})".replace("_", " "),
             "trained on": fact_text(data.dataset) + if_known(" ({:,} images)", data.n_images),
-            "licence of weights": fact_text(self.licence.weights)
-            + ("" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}"),
+            "licence of weights": licence_in_words(self),
             "weights": fact_text(self.weights.availability)
             + if_known(", {:,.3g} MB", size if isinstance(size, Missing) else size / 1e6),
             "reported top-1 accuracy": fact_text(top1) + if_known(" % on ImageNet-1K", top1),
@@ -397,6 +396,12 @@ class EncoderCard:
         }
         rows = [{"fact": name, "value": fact} for name, fact in facts.items()]
         return html_table(rows, caption=self.id, about=described(self), notes=[load_line(self)], has_header=False)
+
+
+def licence_in_words(card: EncoderCard) -> str:
+    """The licence of the weights, and whether it allows commercial use."""
+    use, licence = card.commercial_use, fact_text(card.licence.weights)
+    return licence + ("" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}")
 
 
 def load_line(card: EncoderCard) -> str:

@@ -81,20 +81,24 @@ def _encoder(one: str, contents: Contents) -> Markup:
 def main_facts(entry: Entry) -> list[Named]:
     """The facts that people look for first."""
     card, how = entry.card, entry.card.preprocess
-    architecture, data = card.architecture, card.pretraining
-    patch = architecture.patch_size_px
-    layer = features_in_words(card)
+    architecture, data, (mode, method) = card.architecture, card.pretraining, (card.objective.mode, card.objective.name)
+    patch, n_images, then = architecture.patch_size_px, data.n_images, data.finetuning_dataset
+    learnt = ", ".join(dict.fromkeys(one.replace("_", " ") for one in (mode, method) if not isinstance(one, Missing)))
+    images = data.dataset
+    if not isinstance(images, Missing):
+        images += "" if isinstance(n_images, Missing) else f" ({n_images:,} images)"
+        images += "" if isinstance(then, Missing) else f", then {then}"
     facts: list[tuple[str, Text | Missing]] = [
         ("Network", _joined(architecture.exact, " (", element("code", {}, architecture.backbone), ")")),
         ("Parameters", f"{architecture.n_parameters:,}"),
-        ("Features", f"{card.representation.dim:,}: {layer}"),
+        ("Features", f"{card.representation.dim:,}: {features_in_words(card)}"),
         ("Operations", NOT_RECORDED if entry.cost is None else f"{entry.cost.gflops:.3g} GFLOPs an image"),
         (
             "Input",
             f"{how.crop_px} x {how.crop_px} px" + ("" if isinstance(patch, Missing) else f", patches of {patch} px"),
         ),
-        ("Training", _training(card)),
-        ("Data", _data(card)),
+        ("Training", "none: random weights" if card.is_untrained else learnt or mode),
+        ("Data", images),
         ("Kind of images", data.domain),
         ("Released", card.released),
         ("Licence of the weights", _licence(card)),
@@ -107,26 +111,6 @@ def main_facts(entry: Entry) -> list[Named]:
         else Named(name, value if hasattr(value, "__html__") else without_keys(value))
         for name, value in facts
     ]
-
-
-def _training(card: EncoderCard) -> str | Missing:
-    mode, name = card.objective.mode, card.objective.name
-    known = [one.replace("_", " ") for one in (mode, name) if not isinstance(one, Missing)]
-    if card.is_untrained:
-        return "none: random weights"
-    if not known:
-        return mode if isinstance(mode, Missing) else NOT_RECORDED
-    return ", ".join(dict.fromkeys(known))
-
-
-def _data(card: EncoderCard) -> str | Missing:
-    data = card.pretraining
-    if isinstance(data.dataset, Missing):
-        return data.dataset
-    text = data.dataset
-    if not isinstance(data.n_images, Missing):
-        text += f" ({data.n_images:,} images)"
-    return text if isinstance(data.finetuning_dataset, Missing) else f"{text}, then {data.finetuning_dataset}"
 
 
 def _licence(card: EncoderCard) -> Text | Missing:

@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..cards.gates import GATED
-from ..cards.licences import commercial_words
-from ..cards.schema import EncoderCard, Missing, fact_text, load_line
+from ..cards.schema import EncoderCard, Missing, fact_text, licence_in_words, load_line
 from ..choosing.expectations import Basis
 from ..results.facts import points, short_number
 from ..results.values import IMAGENET
@@ -222,11 +221,10 @@ def terms(card: EncoderCard) -> tuple[str, bool]:
     """Licence and access in a few words, and whether a download alone does not do."""
     if card.is_untrained:
         return "Random weights, by a seed.", False
-    use, availability = card.commercial_use, card.weights.availability
-    words = f"Licence: {fact_text(card.licence.weights).replace('LicenseRef-', '')}"
-    words += "" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}"
+    availability = card.weights.availability
     access = _ACCESS.get(str(availability), f"weights {fact_text(availability)}")
-    return f"{words}; {access}.", availability in {*GATED, "gone", "unfit"}
+    words = licence_in_words(card).replace("LicenseRef-", "")
+    return f"Licence: {words}; {access}.", availability in {*GATED, "gone", "unfit"}
 
 
 def load_lines(card: EncoderCard) -> list[Code]:

@@ -169,20 +169,26 @@ class Neighbours:
         same_network.sort(key=lambda one: (_gap(one, entry), one.id))
         same_method = [one for one in others if one.card.objective.name == method and not isinstance(method, Missing)]
         same_method.sort(key=lambda one: (_size_gap(one, entry), _gap(one, entry), one.id))
-        kinds: list[tuple[str, list[Entry], Callable[[Entry, Entry], list[str]]]] = [
-            ("Variants of it: another input, training or features", variants, _variant),
-            (f"Same network ({architecture.name}), trained otherwise", same_network, _trained),
-            (f"Same method ({method}), other networks or data", same_method, _sized),
+        kinds: list[tuple[str, list[Entry], Callable[[Entry], list[object]]]] = [
+            ("Variants of it: another input, training or features", variants, lambda one: _variant(one, entry)),
+            (
+                f"Same network ({architecture.name}), trained otherwise",
+                same_network,
+                lambda one: [one.card.objective.name, one.card.pretraining.dataset],
+            ),
+            (
+                f"Same method ({method}), other networks or data",
+                same_method,
+                lambda one: [f"{short_number(one.card.architecture.n_parameters)} parameters"],
+            ),
         ]
         found = []
         for title, some, how in kinds:
-            if some:
-                named = []
-                for one in some[:MOST]:
-                    known = full_shot_error(one)
-                    error_words = [] if known is None else [f"{points(known)} % error"]
-                    named.append((one, ", ".join([*how(one, entry), *error_words])))
-                found.append((title, named, len(some) - len(named)))
+            named = []
+            for one in some[:MOST]:
+                errors = [f"{points(known)} % error" for known in [full_shot_error(one)] if known is not None]
+                named.append((one, ", ".join(str(it) for it in (*how(one), *errors) if not isinstance(it, Missing))))
+            found += [(title, named, len(some) - len(named))] * bool(named)
         error = full_shot_error(entry)
         if error is not None:
             measured = [(other, one) for one in self._entries.values() if (other := full_shot_error(one)) is not None]
@@ -214,32 +220,15 @@ def _size_gap(one: Entry, other: Entry) -> float:
     return abs(math.log(one.card.architecture.n_parameters / other.card.architecture.n_parameters))
 
 
-def _variant(one: Entry, entry: Entry) -> list[str]:
+def _variant(one: Entry, entry: Entry) -> list[object]:
+    """What differs, of facts that are known."""
     ours, theirs = entry.card, one.card
-    differs = [
-        (f"{theirs.preprocess.crop_px} px", theirs.preprocess.crop_px != ours.preprocess.crop_px),
-        (f"{theirs.representation.layer}", theirs.representation.layer != ours.representation.layer),
-        (f"{theirs.representation.dim} features", theirs.representation.dim != ours.representation.dim),
-        (f"{_word(theirs.pretraining.epochs)} epochs", theirs.pretraining.epochs != ours.pretraining.epochs),
-        (
-            f"then {_word(theirs.pretraining.finetuning_dataset)}",
-            theirs.pretraining.finetuning_dataset != ours.pretraining.finetuning_dataset,
-        ),
-    ]
-    return [text for text, value in differs if value and "not " not in text]
-
-
-def _trained(one: Entry, entry: Entry) -> list[str]:
-    known = [one.card.objective.name, one.card.pretraining.dataset]
-    return [text for text in known if not isinstance(text, Missing)]
-
-
-def _sized(one: Entry, entry: Entry) -> list[str]:
-    return [f"{short_number(one.card.architecture.n_parameters)} parameters"]
-
-
-def _word(value: Any) -> str:
-    return value.value if isinstance(value, Missing) else str(value)
+    words = {
+        "preprocess.crop_px": "{} px", "representation.layer": "{}", "representation.dim": "{} features",
+        "pretraining.epochs": "{} epochs", "pretraining.finetuning_dataset": "then {}",
+    }  # fmt: skip
+    differs = {name: theirs.fact(name) for name in words if theirs.fact(name) != ours.fact(name)}
+    return [words[name].format(value) for name, value in differs.items() if not isinstance(value, Missing)]
 
 
 def _signed(difference: float) -> str:
