@@ -310,13 +310,9 @@ def _elsewhere(entries: Sequence[Entry]) -> Iterator[Line]:
     def is_superseded(key: tuple[str, ...]) -> bool:
         """Whether all encoders of an older generation of a protocol are in the line of a newer one, too."""
         stem, number = generation_of(key[3])
-        newer = [
-            other
-            for other in found
-            if (*other[:3], other[4]) == (*key[:3], key[4])
-            and generation_of(other[3])[0] == stem
-            and generation_of(other[3])[1] > number
-        ]
+        same = [other for other in found if (*other[:3], other[4]) == (*key[:3], key[4])]
+        of = {other: generation_of(other[3]) for other in same}
+        newer = [other for other in same if of[other][0] == stem and of[other][1] > number]
         return any(found[key].keys() <= found[other].keys() for other in newer)
 
     for key in sorted((key for key in found if not is_superseded(key)), key=order):
@@ -398,11 +394,8 @@ def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
         return [""] * len(chosen)
     found = [""]
     for cell in chosen[1:]:
-        if cell.value is None or not cell.contends:
-            found.append("")
-        else:
-            text = points(cell.value - first.value)
-            found.append(text if text.startswith(("-", "0.0")) else f"+{text}")
+        text = "" if cell.value is None or not cell.contends else points(cell.value - first.value)
+        found.append(text if not text or text.startswith(("-", "0.0")) else f"+{text}")
     return found
 
 
@@ -475,10 +468,8 @@ def shown_sections(
             if line.section != key or not is_shown(line, cells):
                 continue
             marks, less = best_of(line, cells), differences(line, cells)
-            bars = [
-                None if line.colour is None or cell.value is None else bar(Part(line.colour, cell.value))
-                for cell in cells
-            ]
+            colour = line.colour
+            bars = [bar(Part(colour, one.value)) if colour and one.value is not None else None for one in cells]
             rows.append({"line": line, "cells": list(zip(cells, marks, less, bars, strict=True))})
         if rows:
             yield {"section": section, "rows": rows}

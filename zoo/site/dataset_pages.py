@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ..cards.schema import Missing
+from ..cards.schema import fact_text
 from ..results.evidence import (
     Dataset,
     blocks,
@@ -296,9 +296,7 @@ class _Pages:
     def _facts(self, encoder: str) -> tuple[str, str]:
         """Parameters and licence of the weights."""
         card = self.entries[encoder].card
-        licence = card.licence.weights
-        text = licence.value if isinstance(licence, Missing) else licence.replace("LicenseRef-", "")
-        return short_number(card.architecture.n_parameters), text
+        return short_number(card.architecture.n_parameters), fact_text(card.licence.weights).replace("LicenseRef-", "")
 
     def here(self, measured: Measured) -> Table | None:
         """Errors that the zoo lists as measurements, the lowest first; None without any."""
@@ -306,10 +304,10 @@ class _Pages:
         found = sorted(
             measured.here.items(), key=lambda pair: ([pair[1].errors.get(name, 100.0) for name in names], pair[0])
         )
-        rows = [
-            (self._link(encoder), *(points(some.errors[name]) if name in some.errors else "" for name in names),
-             *self._facts(encoder)) for encoder, some in found
-        ]  # fmt: skip
+        rows = []
+        for encoder, some in found:
+            errors = [points(some.errors[name]) if name in some.errors else "" for name in names]
+            rows.append((self._link(encoder), *errors, *self._facts(encoder)))
         heads = ("encoder", *(f"error, {name}" for name in names), "parameters", "licence")
         caption = (
             "Error of a linear probe by labels, in percent, lower is better: measurements by one protocol, of which "
@@ -343,9 +341,8 @@ class _Pages:
             "so that small differences say little. In percent unless a unit is named; * reported; *! and doubtful."
         )
         heads = ("encoder", "how", "metric", "printed", "recipe", "by", "remarks")
-        return (
-            make_table(caption, heads, rows, numbers={3}, summary=f"{len(rows):,} reported numbers") if rows else None
-        )
+        summary = f"{len(rows):,} reported numbers"
+        return make_table(caption, heads, rows, numbers={3}, summary=summary) if rows else None
 
 
 def _key(one: ReportedNumber) -> tuple[str, str, str]:
