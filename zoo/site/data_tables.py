@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from ..cards.costs import BATCH_SIZE, Cost, memory_bytes
@@ -628,7 +629,7 @@ def _of_printed(one: PrintedNumber | PrintedCheckpoint, name: str) -> Any:
     value = getattr(one, name)
     if name == "value" and isinstance(one, PrintedNumber):
         return Printed(f"{value:.{one.decimals}f}")
-    return None if value == "" else value
+    return _of_text(value)
 
 
 def dictionary(made: Iterable[Table]) -> Table:
@@ -661,7 +662,10 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         as_csv, as_json = csv_bytes(table), json_bytes(table)
         yield File(f"{FOLDER}/{table.name}.csv", as_csv)
         yield File(f"{FOLDER}/{table.name}.json", as_json)
-        columns = [(column, _absent(table, place)) for place, column in enumerate(table.columns)]
+        columns = []
+        for place, column in enumerate(table.columns):  # why cells have no value: "not published (12)"
+            reasons = sorted(((-len(rows), reason) for reason, rows in table.missing(place).items()), key=itemgetter(0))
+            columns.append((column, ", ".join(f"{reason} ({-n:,})" for n, reason in reasons)))
         listed.append((table, columns, size(len(as_csv)), size(len(as_json))))
     yield renderer.page("data.html.jinja", PAGE, title="Data", kind="data", listed=listed, contents=contents)
 
@@ -673,9 +677,3 @@ def size(n_bytes: int) -> str:
     ('1 kB', '39 kB', '1.9 MB')
     """
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(round(n_bytes / 1e3), 1)} kB"
-
-
-def _absent(table: Table, place: int) -> str:
-    """Why cells of a column have no value: "not published (12), not applicable (3)"."""
-    counted = {reason: len(rows) for reason, rows in table.missing(place).items()}
-    return ", ".join(f"{reason} ({n:,})" for reason, n in sorted(counted.items(), key=lambda pair: -pair[1]))

@@ -154,13 +154,11 @@ def bar(part: Part) -> Markup:
             drawn.append(element("line", slant))
     if part.low is not None and part.high is not None:
         low, high = _PLACES(_within(part.low)), _PLACES(_within(part.high))
-        drawn.append(
-            element("line", {"class": "interval", "x1": f"{low:.2f}%", "x2": f"{high:.2f}%", "y1": 10, "y2": 10})
-        )
-        for at, end in ((low, part.low), (high, part.high)):
-            if _within(end) == end:
-                x = f"{at:.2f}%"
-                drawn.append(element("line", {"class": "interval", "x1": x, "x2": x, "y1": 6, "y2": 14}))
+        lines = [(low, high, 10, 10)]
+        lines += [(at, at, 6, 14) for at, end in ((low, part.low), (high, part.high)) if _within(end) == end]
+        for x1, x2, y1, y2 in lines:
+            whisker = {"class": "interval", "x1": f"{x1:.2f}%", "x2": f"{x2:.2f}%", "y1": y1, "y2": y2}
+            drawn.append(element("line", whisker))
     return element("svg", {"class": "bar", "aria-hidden": "true", "height": 20}, *drawn)
 
 
@@ -301,9 +299,8 @@ class LabelCurves:
     def _pool(self) -> list[Curve]:
         """Curves of the encoders that the label-budget study ranks."""
         cards = catalogue()
-        found = [
-            curve_of(summary) for one, summary in summaries().items() if cards[one].objective.mode not in _NO_TRIAL
-        ]
+        trained = [one for name, one in summaries().items() if cards[name].objective.mode not in _NO_TRIAL]
+        found = map(curve_of, trained)
         return [curve for curve in found if len(curve) > 2 and min(curve.values()) > 0]
 
     @cached_property

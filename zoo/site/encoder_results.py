@@ -203,7 +203,7 @@ def _label_drawing(
 ) -> Drawing:
     name = "f1" if is_right else "wrong"
     marks = [Mark.of(intervals[n], name) if n in intervals else Mark(n, curve[n], name=name) for n in sorted(curve)]
-    key = [("f1", "measured") if is_right else ("wrong", _WRONGLY.lower())]
+    key = [(name, "measured" if is_right else _WRONGLY.lower())]
     lines: list[Line] = []
     band: list[tuple[float, float, float]] = []
     readout: list[tuple[float, float]] = []
@@ -357,7 +357,6 @@ def _error_drawing(errors: Sequence[SeedMean], dataset: str) -> Drawing:
 
 
 def _span(marks: Sequence[Mark]) -> tuple[float, float]:
-    """Ends of a logarithmic axis around marks."""
     return min(mark.x for mark in marks) / 1.25, max(mark.x for mark in marks) * 1.25
 
 
@@ -438,11 +437,8 @@ def card_errata(card: EncoderCard) -> Table | None:
         here = fact_text(card.fact(one.field)) if "." in one.field or one.field == "released" else "see above"
         published = without_keys(fact_text(one.published))
         rows.append((element("code", {}, one.field), published, without_keys(here), linked(one.reason)))
-    return Table(
-        "Facts that were published otherwise; everything above is corrected.",
-        ("fact", "published", "here", "why"),
-        tuple(rows),
-    )
+    caption = "Facts that were published otherwise; everything above is corrected."
+    return Table(caption, ("fact", "published", "here", "why"), tuple(rows))
 
 
 def result_errata(entry: Entry, records: Records) -> list[tuple[ResultErratum, Markup]]:
@@ -470,12 +466,8 @@ def provenance(entry: Entry, records: Records) -> Table | None:
         dated = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         how_made = made.get(key, "as published" if source == PUBLISHED_SOURCE else "not recorded")
         rows.append((dataset, linked(source), protocol, f"{len(some):,}", dated, how_made))
-    return Table(
-        "Where the measurements come from; options of a protocol stand in brackets behind its name in the tables.",
-        ("data set", "source", "protocol", "rows", "date", "made with"),
-        tuple(rows),
-        frozenset({3}),
-    )
+    caption = "Where the measurements come from; options of a protocol stand in brackets behind its name in the tables."
+    return Table(caption, ("data set", "source", "protocol", "rows", "date", "made with"), tuple(rows), frozenset({3}))
 
 
 def _made_with(entry: Entry) -> dict[tuple[str, str, str], str]:
