@@ -175,10 +175,8 @@ def _of_resnet(backbone: Any) -> StageReader:
 def _read_resnet(parts: list[nn.Module], images: Tensor) -> list[Tensor]:
     stem, pool, *layers = parts
     maps = [stem(images)]
-    x = pool(maps[0])
-    for layer in layers:
-        x = layer(x)
-        maps.append(x)
+    for number, layer in enumerate(layers):
+        maps.append(layer(maps[-1] if number else pool(maps[0])))
     return maps
 
 
@@ -217,4 +215,4 @@ def _check_size(backbone: Any, px: int) -> None:
 
 
 def _one(of_both_axes: Any) -> int:
-    return int(of_both_axes[0]) if isinstance(of_both_axes, tuple | list) else int(of_both_axes)
+    return int(of_both_axes[0] if isinstance(of_both_axes, tuple | list) else of_both_axes)

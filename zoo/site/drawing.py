@@ -255,13 +255,9 @@ def spread(points: Sequence[Point]) -> list[Point]:
         strips.setdefault(round(30 * math.log(one.x)), []).append(one)
     ends = [math.log(one.x) for one in points] or [0.0]
     half = min(math.log(STRIP), 0.02 * (max(ends) - min(ends)))
-    places = {
-        one.id: one.x * math.exp(half * ((2 * place / GOLDEN) % 2 - 1))
-        for some in strips.values()
-        if len(some) > 1
-        for place, one in enumerate(some)
-    }
-    return [replace(one, at=places.get(one.id)) for one in points]
+    places = {one.id: place for some in strips.values() if len(some) > 1 for place, one in enumerate(some)}
+    at = {name: math.exp(half * ((2 * place / GOLDEN) % 2 - 1)) for name, place in places.items()}
+    return [replace(one, at=one.x * at[one.id] if one.id in at else None) for one in points]
 
 
 def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis, more: str) -> Markup:
