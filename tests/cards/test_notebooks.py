@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 
 import matplotlib
 import numpy as np
@@ -78,6 +80,25 @@ def test_measurements_are_a_list_that_says_once_what_all_share() -> None:
     axes = found.plot()
     assert axes.get_xlabel() == "linear probe error, percent (lower is better)"
     assert [one.get_text() for one in axes.get_yticklabels()][:2] == ["train -> val", "train 30-shot -> val"]
+
+
+def test_a_plot_of_metrics_of_both_directions_names_neither() -> None:
+    row = measurements(encoders="dino_vitS16", metrics="linear_probe_error")[0]
+    axes = Measurements([row, replace(row, metric="rotation_accuracy")]).plot()
+    assert axes.get_xlabel() == "linear probe error or rotation accuracy, percent"
+
+
+def test_a_card_says_in_words_how_it_was_trained_and_what_loads_it() -> None:
+    def about(name: str) -> str:
+        return unescape(zoo.card(name)._repr_html_())
+
+    assert "trained with a language supervised objective (beit)" in about("beit3_vitB16")
+    assert "trained with an autoregressive objective (aim)" in about("aim_1B14_dfn2b")
+    objectives = {one.objective.mode: one.id for one in map(zoo.card, zoo.list_encoders())}
+    for name in objectives.values():
+        assert not re.search(r"trained with (a [aeiou]|an? [a-z]+_)", about(name))
+    gone = next(one.id for one in map(zoo.card, zoo.list_encoders()) if one.weights.availability == "gone")
+    assert f'zoo.load("{gone}", weights="PATH")' in about(gone)
 
 
 def test_seeds_of_one_measurement_are_points_of_one_line() -> None:

@@ -114,3 +114,10 @@ def test_groups_of_the_figure_are_those_of_a_front() -> None:
 def test_a_site_without_candidates_says_so() -> None:
     page = _Page("init_rn50", "pocket_simclr_rn_shapes")
     assert page.budget is None and "No encoder of this site can be ranked" in page.text
+
+
+def test_a_site_of_special_images_alone_ranks_nobody_until_they_are_asked_for() -> None:
+    page = _Page("keep_vitL16", "uni_vitL16")
+    assert "0 encoders by the error to expect on ImageNet-1K" in page.text
+    assert "Without a rank, for pathology H&E images: keep_vitL16" in page.text
+    assert page.budget is not None and len(page.budget["rows"]) == 2

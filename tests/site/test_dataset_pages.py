@@ -94,10 +94,12 @@ def test_an_encoder_has_a_row_a_data_set_apart_from_what_its_authors_report() ->
     entry = contents().entries["clip_vitB16"]
     found = by_others(entry)
     assert found is not None
-    titles = [title for _, some in found.domains for page, title, _ in some if page]
-    assert len(titles) == len(set(titles)) == found.n_datasets
-    assert len({domain for domain, _ in found.domains}) == len(found.domains)
-    cells = {title: dict(zip(found.heads, some, strict=True)) for _, rows in found.domains for _, title, some in rows}
+    titles = [title for _, some in found["domains"] for page, title, _ in some if page]
+    assert len(titles) == len(set(titles)) == found["n_datasets"]
+    assert len({domain for domain, _ in found["domains"]}) == len(found["domains"])
+    cells = {
+        title: dict(zip(found["heads"], some, strict=True)) for _, rows in found["domains"] for _, title, some in rows
+    }
     assert cells["SVHN"]["zero-shot", "OpenCLIP"] == "51.9"
     assert cells["EuroSAT"]["few-shot", "MTEB"] == "74.2 ± 3.2"
     assert by_others(contents().entries["mae_vitB16"]) is None

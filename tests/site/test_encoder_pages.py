@@ -19,6 +19,7 @@ from zoo.site.contents import Contents, gather
 from zoo.site.encoder_figures import LabelCurves, curve_of
 from zoo.site.encoder_opening import Standings
 from zoo.site.expected import standings
+from zoo.site.first_page import FARTHEST, marks_of
 from zoo.site.rendering import Renderer
 
 SHOWN = (
@@ -68,23 +69,31 @@ def test_a_page_opens_with_the_error_its_place_among_all_and_the_line_that_loads
     assert "weights gated." in _text(_shipped()["uni_vitL16"]) and "Random weights" in _text(_shipped()["init_rn50"])
 
 
-def test_pages_share_one_picture_of_all() -> None:
+def _places(svg: bytes) -> list[tuple[float, float]]:
+    """Of the points of a picture of all."""
+    parts = ElementTree.fromstring(svg).findall(".//{*}path[@class='all']")
+    found = re.findall(r"M(-?[0-9.]+) ([0-9.]+)h0", "".join(one.get("d", "") for one in parts))
+    return [(float(x), float(y)) for x, y in found]
+
+
+def test_pages_share_a_picture_of_what_the_first_page_draws_and_far_ones_one_of_all() -> None:
     contents = gather()
     renderer = Renderer(contents)
-    path = Standings(contents, renderer).picture
-    assert path == _shipped_standings()[1].picture
-    root = ElementTree.fromstring(renderer.assets["standings.svg"].content)
-    everyone = root.find(".//{*}path[@class='all']")
-    assert everyone is not None
-    n_drawn = sum(one.is_drawn for one in standings(contents)[1].values())
-    assert everyone.get("d", "").count("M") == n_drawn
-    text = renderer.assets["standings.svg"].content.decode()
-    assert "prefers-color-scheme: dark" in text and len(text) < 20_000
-    pages = [page for name, page in _shipped().items() if not name.endswith(".svg")]
+    found, (dataset, known) = Standings(contents, renderer), standings(contents)
+    assert found.near.path == _shipped_standings()[1].near.path
+    near = marks_of([*contents.entries.values()], known, dataset)
+    text = renderer.assets["standings.svg"].content
+    assert found.near.n == len(near) == len(_places(text)) and max(one.y for one in near) <= FARTHEST
+    assert len({*_places(text)}) > 0.97 * len(near)  # they are spread, as there
+    assert b"prefers-color-scheme: dark" in text and len(text) < 20_000
+    assert found.all.n == sum(one.is_drawn for one in known.values())
+    assert len(_places(renderer.assets["standings-all.svg"].content)) == found.all.n
+    behind = {name: re.findall(r'<image href="([^"]*)"', page) for name, page in _shipped().items()}
+    assert behind["init_rn50"] == [f"../{Standings(gather(only=SHOWN), Renderer(contents)).all.path}"]
+    assert len({address for name, one in behind.items() if name != "init_rn50" for address in one}) == 1
     figures = [
-        page.split('<svg class="standing"')[1].split("</svg>")[0] for page in pages if 'class="standing"' in page
+        page.split('<svg class="standing"')[1].split("</svg>")[0] for name, page in _shipped().items() if behind[name]
     ]
-    assert len({address for one in figures for address in re.findall(r'<image href="([^"]*)"', one)}) == 1
     assert len(figures) > 5 and max(map(len, figures)) < 1_600
 
 
@@ -95,13 +104,16 @@ def test_the_better_ones_are_ranked_no_larger_and_err_less() -> None:
     def has_better_ones(name: str) -> None:
         answer = found.of(contents.entries[name])
         assert answer is not None
-        own, *better = answer.marks
-        assert own.name == name and own.text is not None
-        assert len(better) <= 3 and bool(better) == answer.rank.endswith(("such as", "errs less:"))
+        better = [one for one, _ in answer.better]
+        assert len(better) <= 3 and bool(better) == answer.caption.endswith(("such as", "errs less:"))
+        drawing = ElementTree.fromstring(str(answer.figure))
+        assert next(one.text for one in drawing.iter("text")) == name
+        (x, y), *places = [(float(one.get("cx", "")[:-1]), int(one.get("cy", ""))) for one in drawing.iter("circle")]
+        assert 0 < x < 100 and 0 < y < 400 and all(at[0] <= x and at[1] >= y for at in places)
+        assert [link.get("href") for link in drawing.iter("a")] == [f"../{one.href}" for one in better]
         for one in better:
-            assert one.page == f"{contents.entries[one.name].file}.html"
-            assert known[one.name].is_ranked and known[one.name].error < known[name].error
-            assert one.x <= own.x and one.y >= own.y
+            assert one.href == f"encoders/{contents.entries[one.id].file}.html"
+            assert known[one.id].is_ranked and known[one.id].error < known[name].error
 
     for_each([*known])(has_better_ones)()
 
@@ -109,7 +121,7 @@ def test_the_better_ones_are_ranked_no_larger_and_err_less() -> None:
 def test_without_an_error_there_is_a_sentence_and_no_figure() -> None:
     contents, found = _shipped_standings()
     answer = found.of(contents.entries["pocket_simclr_rn_shapes"])
-    assert answer is not None and not answer.marks
+    assert answer is not None and not answer.figure
     assert (answer.kind, answer.error) == ("Measured error on shapes, all labels", "55.5 %")
     alone = _pages(("pocket_init_rn", "dino_vitS16"))
     for name in ("pocket_init_rn", "dino_vitS16"):

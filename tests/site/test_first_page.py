@@ -91,6 +91,7 @@ def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> 
     drawn = {name for name, one in data.items() if one["drawn"]}
     far = {name for name in drawn if data[name]["kind"] == "none" or data[name]["expected"] > FARTHEST}
     assert marks.keys() == drawn - far and far == {"init_rn50", "mae_vitb16_ep100_lightly"}
+    assert "1 left out of the ranking (weights of another network)" in text
     assert "1 untrained" in text and "1 with an expected error above 60 %" in text  # what is not drawn is said
     kinds = {"measured here": "f", "measured by others": "half", "reported": "hollow", "kin": "hollow"}
     bases = {name: data[name]["basis"] for name in marks}

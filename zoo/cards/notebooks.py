@@ -149,21 +149,18 @@ def _heading(name: str) -> str:
 
 
 def _cell(record: Mapping[str, Any], name: str) -> str:
-    value = record[name]
-    if name.startswith("ci_low"):
-        ends: list[Any] = [value, record[name.replace("low", "high", 1)]]
-        return "" if None in ends else " to ".join(_number(end, name, record) for end in ends)
-    if value is None or isinstance(value, bool):
-        return "yes" if value else ""
-    return _number(value, name, record) if _is_number(value) else str(value)
+    """Numbers with one decimal in percent or points, else in three digits."""
 
+    def text(value: Any) -> str:
+        if value is None or isinstance(value, bool):
+            return "yes" if value else ""
+        if not isinstance(value, float):
+            return f"{value:,}" if isinstance(value, int) else str(value)
+        unit = f"{name} {record.get('unit', '')}"
+        return f"{value:,.1f}" if "percent" in unit or "points" in unit else f"{value:.3g}"
 
-def _number(value: float, name: str, record: Mapping[str, Any]) -> str:
-    """With one decimal in percent or points, else in three digits."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    unit = f"{name} {record.get('unit', '')}"
-    return f"{value:,.1f}" if "percent" in unit or "points" in unit else f"{value:.3g}"
+    ends = [record[name], record[name.replace("low", "high", 1)]] if name.startswith("ci_low") else [record[name]]
+    return "" if None in ends else " to ".join(map(text, ends))
 
 
 def _is_number(value: Any) -> bool:

@@ -379,29 +379,35 @@ class EncoderCard:
         def if_known(form: str, fact: Any) -> str:
             return "" if isinstance(fact, Missing) else form.format(fact)
 
-        px, data, use, size = self.preprocess.crop_px, self.pretraining, self.commercial_use, self.weights.size_bytes
-        megabytes = size if isinstance(size, Missing) else size / 1e6
-        top1 = self.reported.top1_percent
+        px, data, size = self.preprocess.crop_px, self.pretraining, self.weights.size_bytes
+        top1, (method, mode) = self.reported.top1_percent, map(fact_text, (self.objective.name, self.objective.mode))
         facts = {
             "network": f"{self.architecture.exact} ({self.architecture.family})",
             "parameters": fact_text(self.architecture.n_parameters),
             "features": f"{fact_text(self.representation.dim)}: {features_in_words(self)}",
             "input": f"{px} x {px} pixels" + if_known(" in patches of {}", self.architecture.patch_size_px),
-            "method": f"{fact_text(self.objective.name)} ({fact_text(self.objective.mode)})",
+            "method": f"{method} ({mode})".replace("_", " "),
             "trained on": fact_text(data.dataset) + if_known(" ({:,} images)", data.n_images),
-            "licence of weights": fact_text(self.licence.weights)
-            + ("" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}"),
-            "weights": fact_text(self.weights.availability) + if_known(", {:,.3g} MB", megabytes),
+            "licence of weights": licence_in_words(self),
+            "weights": fact_text(self.weights.availability)
+            + if_known(", {:,.3g} MB", size if isinstance(size, Missing) else size / 1e6),
             "reported top-1 accuracy": fact_text(top1) + if_known(" % on ImageNet-1K", top1),
             "paper": f"{fact_text(self.paper.title)} ({fact_text(self.released)})",
         }
-        return html_table(
-            [{"fact": name, "value": fact} for name, fact in facts.items()],
-            caption=self.id,
-            about=described(self),
-            notes=[f'encoder, preprocess = zoo.load("{self.id}")'],
-            has_header=False,
-        )
+        rows = [{"fact": name, "value": fact} for name, fact in facts.items()]
+        return html_table(rows, caption=self.id, about=described(self), notes=[load_line(self)], has_header=False)
+
+
+def licence_in_words(card: EncoderCard) -> str:
+    """The licence of the weights, and whether it allows commercial use."""
+    use, licence = card.commercial_use, fact_text(card.licence.weights)
+    return licence + ("" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}")
+
+
+def load_line(card: EncoderCard) -> str:
+    """The line of Python that loads an encoder."""
+    option = {"gone": ', weights="PATH"', "unfit": ", pretrained=False"}.get(str(card.weights.availability), "")
+    return f'encoder, preprocess = zoo.load("{card.id}"{option})'
 
 
 def features_in_words(card: EncoderCard) -> str:
@@ -428,9 +434,11 @@ def described(card: EncoderCard, code: Callable[[str], str] = str, text: Callabl
     'An image encoder (resnet50, 23.5 million parameters), trained with a clustering objective (dino) on the ...'
     """
     mode, name = card.objective.mode, card.objective.name
-    how = "with labels" if mode == "supervised" else f"with a {mode} objective"
-    how = "" if isinstance(mode, Missing) else how
-    how += "" if isinstance(name, Missing) else f" ({text(name)})"
+    how = ""
+    if not isinstance(mode, Missing):
+        a = "an" if mode[0] in "aeiou" else "a"
+        how = "with labels" if mode == "supervised" else f"with {a} {mode.replace('_', ' ')} objective"
+    how += "" if isinstance(name, Missing) else f" ({text(name.replace('_', ' '))})"
     sets = (card.pretraining.dataset, card.pretraining.finetuning_dataset)
     named = [f"the data set {text(name)}" for name in sets if not isinstance(name, Missing)]
     how += (" on " if named else "") + ", then on ".join(named)

@@ -128,7 +128,7 @@ class StageReader:
 
     def __call__(self, images: Tensor) -> list[Tensor]:
         """Maps, each (n, channels, height, width), shallow first, of normalised images, float32 (n, 3, px, px)."""
-        maps = self.read(images)
+        maps = list(self.read(images))
         channels = tuple(each.shape[1] for each in maps)
         if channels != self.channels:
             raise QueryError(
@@ -175,10 +175,8 @@ def _of_resnet(backbone: Any) -> StageReader:
 def _read_resnet(parts: list[nn.Module], images: Tensor) -> list[Tensor]:
     stem, pool, *layers = parts
     maps = [stem(images)]
-    x = pool(maps[0])
-    for layer in layers:
-        x = layer(x)
-        maps.append(x)
+    for number, layer in enumerate(layers):
+        maps.append(layer(maps[-1] if number else pool(maps[0])))
     return maps
 
 
@@ -195,12 +193,8 @@ def _of_timm(backbone: Any) -> StageReader:
     return StageReader(
         tuple(about[i]["num_chs"] for i in taken),
         tuple(strides[i] for i in taken),
-        partial(_read_timm, backbone, taken=taken, norm=norm),
+        partial(backbone.forward_intermediates, indices=taken, norm=norm, intermediates_only=True),
     )
-
-
-def _read_timm(backbone: Any, images: Tensor, *, taken: list[int], norm: bool) -> list[Tensor]:
-    return list(backbone.forward_intermediates(images, indices=taken, norm=norm, intermediates_only=True))
 
 
 def _check_size(backbone: Any, px: int) -> None:
@@ -221,4 +215,4 @@ def _check_size(backbone: Any, px: int) -> None:
 
 
 def _one(of_both_axes: Any) -> int:
-    return int(of_both_axes[0]) if isinstance(of_both_axes, tuple | list) else int(of_both_axes)
+    return int(of_both_axes[0] if isinstance(of_both_axes, tuple | list) else of_both_axes)

@@ -58,7 +58,8 @@ class Measurements(Shown, list[Measurement]):
         from .vocabulary import METRICS
 
         names = dict.fromkeys(row.metric for row in self)
-        lower = METRICS[self[0].metric].lower_is_better
+        ways = {METRICS[name].lower_is_better for name in names}
+        lower = ways.pop() if len(ways) == 1 else None
         way = "" if lower is None else f" ({'lower' if lower else 'higher'} is better)"
         return f"{' or '.join(names).replace('_', ' ')}, {self[0].unit}{way}"
 

@@ -70,17 +70,11 @@ def require_libraries(*, with_studies: bool) -> None:
 
 
 def site_files(contents: Contents, progress: Progress = lambda what, done, total: None) -> Iterator[File]:
-    """Every file of the site, pages first, assets last; the same for the same contents.
-
-    Raises
-    ------
-    MissingExtra
-        If a library is missing.
-    """
+    """Every file of the site, pages first, assets last; the same for the same contents. MissingExtra as above."""
     require_libraries(with_studies=contents.with_studies)
     renderer = Renderer(contents)
     for number, (name, make) in enumerate(MAKERS.items()):
-        tell = partial(_tell, progress, name, number)
+        tell = partial(lambda name, number, what: progress(f"{name}: {what}", number, len(MAKERS)), name, number)
         progress(name, number, len(MAKERS))
         renderer.tell = tell
         for count, file in enumerate(make(contents, renderer), start=1):
@@ -88,10 +82,6 @@ def site_files(contents: Contents, progress: Progress = lambda what, done, total
             tell(str(count))
     yield from renderer.assets.values()
     progress("done", len(MAKERS), len(MAKERS))
-
-
-def _tell(progress: Progress, name: str, number: int, what: str) -> None:
-    progress(f"{name}: {what}", number, len(MAKERS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +100,8 @@ class Written:
 def require_site_folder(folder: Path) -> tuple[Path, dict[str, str]]:
     """The folder of a site with links resolved, and the SHA-256 by path of an earlier site there.
 
-    Raises
-    ------
-    QueryError
-        If there is anything but nothing, an empty folder, or an untouched earlier site; if the folder above is missing.
-    StoreError
-        If it cannot be read or written.
+    QueryError if there is anything but nothing, an empty folder, or an untouched earlier site, or the folder above is
+    missing; StoreError if it cannot be read or written.
     """
     target = Path(os.path.realpath(folder))
     if not target.parent.is_dir():
@@ -163,23 +149,9 @@ def _earlier(target: Path) -> dict[str, str]:
 def write_site(files: Iterable[File], folder: Path, *, title: str = "") -> Written:
     """Writes the files of a site into a folder that is absent, empty, or an untouched earlier site.
 
-    The earlier site stays until the new one is whole, and for good if an error is raised.
-
-    Parameters
-    ----------
-    files : iterable of File
-        With distinct paths; written while they come.
-    folder : Path
-        See :func:`require_site_folder`.
-    title : str
-        For the list of files, ``site.json``.
-
-    Raises
-    ------
-    QueryError
-        If the folder is refused.
-    StoreError
-        If the disk refuses a file.
+    The earlier site stays until the new one is whole, and for good if an error is raised: QueryError if the folder is
+    refused (:func:`require_site_folder`), StoreError if the disk refuses a file. Files have distinct paths, and are
+    written while they come; ``title`` is for their list, ``site.json``.
     """
     target, known = require_site_folder(folder)
     temporary = target.parent / f".{target.name}-{secrets.token_hex(4)}.tmp"

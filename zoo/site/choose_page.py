@@ -21,7 +21,7 @@ from ..cards.licences import LICENCE_WORDS
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..cards.throughput import Device, devices, images_per_second
 from ..choosing.budget_ranking import first_networks
-from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, Filter, filters, known_cost
+from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, filters, known_cost
 from ..choosing.expectations import (
     BASIS_CODES,
     OVERALL,
@@ -85,7 +85,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         budget = _budget(contents, cards)
     ranked = [one for one in found.ranked if one.card.id in contents.entries]
     sets = Counter(name for card in cards.values() for name in _image_sets(card) or ())
-    figure, front = _figure(ranked, contents)
+    figure, front = _figure(ranked, contents) if ranked else ("", [])  # of special images: others can be asked for
     yield renderer.page(
         "choose.html.jinja",
         "choose.html",
@@ -155,28 +155,16 @@ class Kind:
 def _kinds() -> list[Kind]:
     """ImageNet-1K first, then domains and data sets, each with the number of data sets or its domain."""
     known, sets = difficulties(), datasets()
-    domains = [
-        Kind(
-            name,
-            f"{name} ({one.n} data set{'s' * (one.n != 1)})",
-            "Any images of a kind",
-            Images("", name),
-            f"--domain {name}",
-        )
-        for name, one in sorted(known.items())
-        if name not in sets and name != OVERALL
-    ]
-    single = [
-        Kind(
-            name,
-            f"{sets[name].title} ({sets[name].domain})",
-            "Like those of a data set",
-            Images(name, sets[name].domain),
-            f"--like {name}",
-        )
-        for name in known
-        if name in sets
-    ]
+    domains = []
+    for name, one in sorted(known.items()):
+        if name not in sets and name != OVERALL:
+            words = f"{name} ({one.n} data set{'s' * (one.n != 1)})"
+            domains.append(Kind(name, words, "Any images of a kind", Images("", name), f"--domain {name}"))
+    single = []
+    for name in filter(sets.__contains__, known):
+        title, domain = sets[name].title, sets[name].domain
+        like = Images(name, domain)
+        single.append(Kind(name, f"{title} ({domain})", "Like those of a data set", like, f"--like {name}"))
     single.sort(key=lambda one: one.words.casefold())
     first = Kind(IMAGENET, "ImageNet-1K", "", ON_IMAGENET, "")
     return [first, *domains, *(one for one in single if one.id != IMAGENET)]  # fmt: skip
@@ -193,7 +181,9 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
     at_start = label_place(START / N_CLASSES)
     networks: dict[str, int] = {}
     measured = {setting.n_labels for setting in SETTINGS}  # whose errors have few digits: no half is rounded twice
-    words = _words()
+    words = {word: one for word in LICENCE_WORDS for one in filters(Constraints(licence=word))}
+    words |= {word: one for word in ACCESS_WORDS for one in filters(Constraints(access=word))}
+    _, high = Expected(odds=0.0, sd=1.0, new_sd=1.0, basis="kin", source="").interval
     rows = []
     for name, card in cards.items():
         at_steps = [one[name] for one in here]
@@ -201,6 +191,10 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         slope, slope_sd = slopes[name]
         url, licence, sets = card.weights.url, card.licence.weights, _image_sets(card)
         fitting = {one.images.domain for one in kinds if fits(card, one.images)}
+        errors = [
+            [one.error if n in measured else round(one.error, 5), round(1e5 * one.sd)]
+            for n, one in zip(STEPS, at_steps, strict=True)
+        ]
         rows.append(
             [
                 name,
@@ -220,23 +214,13 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 _hundredths(slope),
                 _hundredths(slope_sd),
                 _hundredths(spreads[name]),
-                [
-                    [
-                        one.error if n in measured else round(one.error, 5),
-                        round(1e5 * one.sd),
-                    ]
-                    for n, one in zip(STEPS, at_steps, strict=True)
-                ]
-                if is_own
-                else None,
+                errors if is_own else None,
             ]
         )
     return {
         "fields": _FIELDS,
         "rows": rows,
-        "steps": [
-            {"labels": n, "place": label_place(n / N_CLASSES), "text": labels_in_words(n)} for n in STEPS
-        ],
+        "steps": [{"labels": n, "place": label_place(n / N_CLASSES), "text": labels_in_words(n)} for n in STEPS],
         "start": STEPS.index(START),
         "kinds": [
             {
@@ -258,7 +242,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
         ],
         "deviates": _DEVIATES,
         "scaleSd": scale_sd(),
-        "reach": _reach(),
+        "reach": math.log(high / (100 - high)),  # of an interval, in standard deviations of its log odds
         "bases": {code: basis for basis, code in BASIS_CODES.items()},
         "devices": [_speeds(one, cards) for one in devices()],
         "groups": FRONT_GROUPS,
@@ -313,21 +297,9 @@ def _hundredths(value: float) -> float:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def _reach() -> float:
-    """From an expected error to the ends of its interval, in standard deviations of its log odds."""
-    _, high = Expected(odds=0.0, sd=1.0, new_sd=1.0, basis="kin", source="").interval
-    return math.log(high / (100 - high))
-
-
 def _image_sets(card: EncoderCard) -> list[str] | None:
     sets = card.pretraining.image_sets
     return None if isinstance(sets, Missing) else list(sets)
-
-
-def _words() -> dict[str, Filter]:
-    """Words of ``--licence`` and ``--access`` that are limits, with what they ask."""
-    found = {word: one for word in LICENCE_WORDS for one in filters(Constraints(licence=word))}
-    return found | {word: one for word in ACCESS_WORDS for one in filters(Constraints(access=word))}
 
 
 def _speeds(device: Device, cards: dict[str, EncoderCard]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ..results.values import IMAGENET, SETTINGS, SeedMean, generation_of
 from ..results.vocabulary import METRICS
 from .contents import Contents, Entry, public
 from .dataset_pages import by_protocol, said
-from .drawing import MARKS, Scale, element, linear_ticks, log_ticks, plain, swatch
+from .drawing import MARKS, Scale, element, grid, swatch
 from .encoder_figures import LEFT, RIGHT, Colour, Part, bar
 from .rendering import File, Renderer, encoder_page
 
@@ -310,13 +310,9 @@ def _elsewhere(entries: Sequence[Entry]) -> Iterator[Line]:
     def is_superseded(key: tuple[str, ...]) -> bool:
         """Whether all encoders of an older generation of a protocol are in the line of a newer one, too."""
         stem, number = generation_of(key[3])
-        newer = [
-            other
-            for other in found
-            if (*other[:3], other[4]) == (*key[:3], key[4])
-            and generation_of(other[3])[0] == stem
-            and generation_of(other[3])[1] > number
-        ]
+        same = [other for other in found if (*other[:3], other[4]) == (*key[:3], key[4])]
+        of = {other: generation_of(other[3]) for other in same}
+        newer = [other for other in same if of[other][0] == stem and of[other][1] > number]
         return any(found[key].keys() <= found[other].keys() for other in newer)
 
     for key in sorted((key for key in found if not is_superseded(key)), key=order):
@@ -398,11 +394,8 @@ def differences(line: Line, chosen: Sequence[Cell]) -> list[str]:
         return [""] * len(chosen)
     found = [""]
     for cell in chosen[1:]:
-        if cell.value is None or not cell.contends:
-            found.append("")
-        else:
-            text = points(cell.value - first.value)
-            found.append(text if text.startswith(("-", "0.0")) else f"+{text}")
+        text = "" if cell.value is None or not cell.contends else points(cell.value - first.value)
+        found.append(text if not text or text.startswith(("-", "0.0")) else f"+{text}")
     return found
 
 
@@ -431,30 +424,16 @@ class _Frame:
 
 def _curves(frame: _Frame, chosen: Sequence[Entry]) -> Markup:
     """Errors against labels of the chosen encoders; the script gives the six curves other points."""
-    drawn = []
-    for n in log_ticks(frame.across.low, frame.across.high, 4):
-        at = frame.across(n)
-        drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{_TOP:g}V{_FLOOR:g}"}))
-        drawn.append(element("text", {"x": at, "y": _FLOOR + 23, "text-anchor": "middle"}, plain(n)))
-    for error in linear_ticks(frame.up.low, frame.up.high, 6):
-        at = frame.up(error)
-        drawn.append(element("path", {"class": "grid", "d": f"M{_SIDE:g},{at:.1f}H{_WIDTH - 12:g}"}))
-        drawn.append(element("text", {"x": _SIDE - 7, "y": at + 4, "text-anchor": "end"}, f"{error:g}"))
-    drawn.append(element("path", {"class": "axis", "d": f"M{_SIDE:g},{_TOP:g}V{_FLOOR:g}H{_WIDTH - 12:g}"}))
+    drawn = grid(frame.across, frame.up, 4)
     middle = (_SIDE + _WIDTH) / 2
     drawn.append(element("text", {"x": middle, "y": _HEIGHT - 10, "text-anchor": "middle"}, "labels of ImageNet-1K"))
     drawn.append(element("text", {"x": 4, "y": 28}, "error in percent, lower is better"))
     for place in range(MOST):
         found = frame.places(chosen[place]) if place < len(chosen) else []
         mark = MARKS[place]
-        drawn.append(
-            element(
-                "g",
-                {"class": "curve", "data-mark": mark},
-                element("path", {"class": f"line s{place + 1}", "d": "M" + "L".join(found) if found else None}),
-                element("path", {"class": f"f{place + 1}", "d": "".join(f"M{at}{mark}" for at in found) or None}),
-            )
-        )
+        line = element("path", {"class": f"line s{place + 1}", "d": "M" + "L".join(found) if found else None})
+        dots = element("path", {"class": f"f{place + 1}", "d": "".join(f"M{at}{mark}" for at in found) or None})
+        drawn.append(element("g", {"class": "curve", "data-mark": mark}, line, dots))
     attributes: dict[str, object] = {"viewBox": f"0 0 {_WIDTH:g} {_HEIGHT:g}", "role": "img"}
     return element("svg", {**attributes, "aria-labelledby": "curves-caption"}, *drawn)
 
@@ -489,10 +468,8 @@ def shown_sections(
             if line.section != key or not is_shown(line, cells):
                 continue
             marks, less = best_of(line, cells), differences(line, cells)
-            bars = [
-                None if line.colour is None or cell.value is None else bar(Part(line.colour, cell.value))
-                for cell in cells
-            ]
+            colour = line.colour
+            bars = [bar(Part(colour, one.value)) if colour and one.value is not None else None for one in cells]
             rows.append({"line": line, "cells": list(zip(cells, marks, less, bars, strict=True))})
         if rows:
             yield {"section": section, "rows": rows}

@@ -99,21 +99,10 @@ class Contents:
 
 
 def gather(*, only: Sequence[str] = (), with_mine: bool = False, title: str = TITLE) -> Contents:
-    """Reads cards and results of the encoders of a site.
+    """Reads cards and results of the encoders of a site; QueryError if a pattern finds none.
 
-    Parameters
-    ----------
-    only : sequence of str
-        Ids and globs, without regard to case; all encoders if empty.
-    with_mine : bool
-        With the encoders and measurements of the user's folder, which are marked.
-    title : str
-        Of the site.
-
-    Raises
-    ------
-    QueryError
-        If a pattern finds no encoder.
+    ``only`` has ids and globs, without regard to case; all encoders if empty. ``with_mine`` adds the encoders and
+    measurements of the user's folder, which are marked.
     """
     with shipped_only():
         shipped = set(catalogue().with_unlisted)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from ..cards.costs import BATCH_SIZE, Cost, memory_bytes
@@ -31,7 +32,7 @@ from ..results.printed import PrintedCheckpoint, PrintedNumber, clid_checkpoints
 from ..results.reported import reported_numbers
 from ..results.rows import errata, read_rows
 from ..results.tables import COMPONENTS, EXTENDED_LAYOUT, LAYOUT, STATISTICS, published_rows
-from ..results.values import SETTINGS, ResultErratum, Row, Summary, key_of
+from ..results.values import SETTINGS, ResultErratum, Row, key_of
 from ..results.vocabulary import ERRATUM_KINDS, FEATURE_METRICS, METRICS, SPLITS
 from .contents import Contents, public
 from .dataset_pages import dataset_page, measured_sets
@@ -152,6 +153,7 @@ _ID = Field("encoder", "text", "id of the encoder")
 _MINE = Field("mine", "true or false", "it is the site author's own, and does not come with the zoo")
 _WRONG = Field("is_wrong", "true or false", "an erratum says to leave it out")
 _LOWER = "lower is better"
+_ERRATA = "numbers of the table result_errata that speak of this encoder"
 
 
 def tables(contents: Contents) -> list[Table]:
@@ -190,12 +192,9 @@ def direction(lower_is_better: bool | None) -> str:
 
 def _encoders(contents: Contents) -> Table:
     columns = [
-        Field(
-            fact.name, fact.kind, f"{fact.meaning}; {_LOWER}" if fact.is_risk else fact.meaning,
-            fact.unit.partition(",")[0],
-        )
-        for fact in FACTS.values()
-    ]  # fmt: skip
+        Field(one.name, one.kind, one.meaning + f"; {_LOWER}" * one.is_risk, one.unit.partition(",")[0])
+        for one in FACTS.values()
+    ]
     columns += [Field("page", "text", "its page, from the folder of the site"), _MINE]
     rows = tuple(
         (*(public(fact, entry.subject) for fact in FACTS.values()), encoder_page(entry), entry.is_mine)
@@ -219,10 +218,10 @@ def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> Table:
     columns += [
         Field("approximation_is_assumed", "true or false", "its approximation is 0 by assumption, not by measurement"),
         _WRONG,
-        Field("errata", "text", "numbers of the table result_errata that speak of this encoder", empty="none does"),
+        Field("errata", "text", _ERRATA, empty="none does"),
         _MINE,
     ]
-    shipped = _shipped(summaries)
+    shipped: dict[str, Any] = {one: (found.errors, found.decomposition) for one, found in _shipped(summaries).items()}
     rows = []
     for entry in contents.entries.values():
         if (summary := entry.summary) is None:
@@ -236,7 +235,7 @@ def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> Table:
                 getattr(parts, "approximation_assumed", Missing.NOT_PUBLISHED),
                 entry.subject.is_wrong,
                 _JOINED.join(str(known[one]) for one in summary.errata) or None,
-                _risk_numbers(shipped.get(entry.id)) != _risk_numbers(summary),
+                shipped.get(entry.id) != (summary.errors, parts),
             )
         )
     what = (
@@ -245,10 +244,6 @@ def _risks(contents: Contents, known: Mapping[ResultErratum, int]) -> Table:
         "are missing."
     )
     return Table("risks", what, tuple(columns), tuple(rows))
-
-
-def _risk_numbers(summary: Summary | None) -> Any:
-    return summary and (summary.errors, summary.decomposition)
 
 
 def _name(column: str) -> str:
@@ -277,12 +272,9 @@ def _results(contents: Contents, rows: Iterable[Row], known: Mapping[ResultErrat
     columns = [Field(name, *about) for name, about in _OF_ROWS.items()]  # type: ignore[arg-type]
     columns += [
         _WRONG,
-        Field(
-            "errata", "text", "numbers of the table result_errata that speak of this encoder and metric",
-            empty="none does",
-        ),
+        Field("errata", "text", f"{_ERRATA} and metric", empty="none does"),
         _MINE,
-    ]  # fmt: skip
+    ]
     shipped = set(map(key_of, _shipped(partial(read_rows, with_unlisted=True))))
     made = []
     for row in rows:
@@ -333,14 +325,11 @@ def _study(contents: Contents) -> Iterator[Table]:
             if encoder in contents.entries and not isinstance(cells[few_shot], Missing)
         )
         fields_ = tuple(_study_field(section, name, by_name, clipped=as_published) for section, name in layout)
+        published = "As it was published: components clipped at 0, wrong facts included."
         what = (
             "The table of the study (arXiv:2302.03068), one row an encoder: its risks, facts and statistics of its "
             "features; zoo.results.tables.results_df() has the same. "
-        )
-        what += (
-            "As it was published: components clipped at 0, wrong facts included."
-            if as_published
-            else "Facts are corrected and components signed."
+            + (published if as_published else "Facts are corrected and components signed.")
         )
         yield Table("study_as_published" if as_published else "study", what, (_ID, *fields_), rows)
 
@@ -499,10 +488,8 @@ def _result_errata(contents: Contents, known: Mapping[ResultErratum, int], rows:
     made = []
     for one, number in known.items():
         if one.encoder == "*" or own_id(one.encoder) in contents.entries:
-            n_rows = sum(one.covers(row.encoder, row.metric) for row in rows)
-            made.append(
-                (number, one.encoder, one.metric, one.kind, one.reason, one.exclude, n_rows, one not in shipped)
-            )
+            n_rows, is_mine = sum(one.covers(row.encoder, row.metric) for row in rows), one not in shipped
+            made.append((number, one.encoder, one.metric, one.kind, one.reason, one.exclude, n_rows, is_mine))
     what = "One row a measurement, or a whole table, that should not be believed; no row of results/ is ever edited."
     return Table("result_errata", what, columns, tuple(made))
 
@@ -516,10 +503,8 @@ def _licences(contents: Contents) -> Table:
         Field("n_encoders", "whole number", "encoders whose weights it is for, wholly or in part"),
     )
     stated = [entry.card.licence.weights for entry in contents.entries.values()]
-    counted = Counter(one for text in stated if not isinstance(text, Missing) for one in set(licence_ids(text)))
-    rows = tuple(
-        (one.id, one.commercial_use, one.summary, one.url or None, counted[one.id]) for one in LICENCES.values()
-    )
+    n = Counter(one for text in stated if not isinstance(text, Missing) for one in set(licence_ids(text)))
+    rows = tuple((one.id, one.commercial_use, one.summary, one.url or None, n[one.id]) for one in LICENCES.values())
     return Table("licences", "One row a licence of weights or code that a card names.", columns, rows)
 
 
@@ -588,10 +573,8 @@ def _protocols(contents: Contents, rows: Iterable[Row]) -> Table:
         options = {one.name: dict(one.options) for one in FEATURE_METRICS.values() if one.kind == kind}
         measured.append((name, MEANINGS[kind], {**SAMPLES_OF[kind], **options}))
     for task in TASKS.values():
-        meaning = (
-            f"learning curve, {task.meaning}: encoder and {task.decoder}, trained by the {task.loss}, or a control"
-        )
-        measured.append((base_protocol(task), meaning, recipe_dict(Recipe())))
+        trained = f"encoder and {task.decoder}, trained by the {task.loss}, or a control"
+        measured.append((base_protocol(task), f"learning curve, {task.meaning}: {trained}", recipe_dict(Recipe())))
     made: list[Sequence[Any]] = [
         (name, "measured", meaning, None if options is None else json.dumps(options, sort_keys=True), counted[name])
         for name, meaning, options in measured
@@ -646,7 +629,7 @@ def _of_printed(one: PrintedNumber | PrintedCheckpoint, name: str) -> Any:
     value = getattr(one, name)
     if name == "value" and isinstance(one, PrintedNumber):
         return Printed(f"{value:.{one.decimals}f}")
-    return None if value == "" else value
+    return _of_text(value)
 
 
 def dictionary(made: Iterable[Table]) -> Table:
@@ -679,7 +662,10 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         as_csv, as_json = csv_bytes(table), json_bytes(table)
         yield File(f"{FOLDER}/{table.name}.csv", as_csv)
         yield File(f"{FOLDER}/{table.name}.json", as_json)
-        columns = [(column, _absent(table, place)) for place, column in enumerate(table.columns)]
+        columns = []
+        for place, column in enumerate(table.columns):  # why cells have no value: "not published (12)"
+            reasons = sorted(((-len(rows), reason) for reason, rows in table.missing(place).items()), key=itemgetter(0))
+            columns.append((column, ", ".join(f"{reason} ({-n:,})" for n, reason in reasons)))
         listed.append((table, columns, size(len(as_csv)), size(len(as_json))))
     yield renderer.page("data.html.jinja", PAGE, title="Data", kind="data", listed=listed, contents=contents)
 
@@ -691,9 +677,3 @@ def size(n_bytes: int) -> str:
     ('1 kB', '39 kB', '1.9 MB')
     """
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{max(round(n_bytes / 1e3), 1)} kB"
-
-
-def _absent(table: Table, place: int) -> str:
-    """Why cells of a column have no value: "not published (12), not applicable (3)"."""
-    counted = {reason: len(rows) for reason, rows in table.missing(place).items()}
-    return ", ".join(f"{reason} ({n:,})" for reason, n in sorted(counted.items(), key=lambda pair: -pair[1]))

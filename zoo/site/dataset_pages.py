@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..cards.schema import Missing
+from ..cards.schema import fact_text
 from ..results.evidence import (
     Dataset,
     blocks,
@@ -63,19 +63,6 @@ def by_protocol(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str], list
     for (origin, protocol, _), some in blocks(filter(origin_of, numbers)).items():
         found.setdefault((protocol, origin), []).extend(some)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """What one origin measured by one protocol on a data set."""
-
-    anchor: str
-    heading: str
-    by: str  # who measured
-    source: str  # repository on GitHub
-    plot: Markup | str
-    table: Table
-    n_encoders: int
 
 
 @dataclass(frozen=True)
@@ -157,17 +144,11 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ByOthers:
-    """What others measured of one encoder: a row a data set, a column a protocol of an origin."""
+def by_others(entry: Entry) -> dict[str, Any] | None:
+    """What others measured of an encoder, a row a data set and a column a protocol of an origin; None without any.
 
-    heads: Sequence[tuple[str, str]]  # kind of protocol, and origin
-    domains: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[str]]]]]  # rows: page or "", title, cells
-    n_datasets: int
-
-
-def by_others(entry: Entry) -> ByOthers | None:
-    """The numbers of origins of an encoder, by domain; None without any."""
+    ``heads`` are kind of protocol and origin; rows by domain have page or "", title and cells.
+    """
     columns = by_protocol(entry.reported)
     titles = {name: (one.domain, dataset_page(name), one.title) for name, one in datasets().items()}
     numbers: defaultdict[tuple[str, str, str], dict[tuple[str, str], list[ReportedNumber]]] = defaultdict(dict)
@@ -185,7 +166,8 @@ def by_others(entry: Entry) -> ByOthers | None:
         for domain, some in groupby(rows, key=lambda row: row[0])
     ]
     heads = [(PROTOCOLS[protocol].short, title_of(origin)) for protocol, origin in columns]
-    return ByOthers(heads, domains, sum(page != "" for _, page, _ in rows)) if rows else None
+    n_datasets = sum(page != "" for _, page, _ in rows)
+    return {"heads": heads, "domains": domains, "n_datasets": n_datasets} if rows else None
 
 
 def said(numbers: Sequence[ReportedNumber]) -> str:
@@ -210,8 +192,8 @@ class _Pages:
             for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
                 self.others[one.encoder, dataset_id(one.dataset) or "", one.source] = other
 
-    def group(self, measured: Measured, protocol: str, origin: str) -> Group:
-        """The figure and the table of one protocol."""
+    def group(self, measured: Measured, protocol: str, origin: str) -> dict[str, Any]:
+        """The figure and the table of what one origin measured by one protocol."""
         numbers = measured.groups[protocol, origin]
         about, words, title = origins()[origin], PROTOCOLS[protocol], title_of(origin)
         metric = numbers[0].metric
@@ -253,12 +235,15 @@ class _Pages:
             "remarks",
         )  # fmt: skip
         heading = f"{words.short[0].upper()}{words.short[1:]} ({title})"
-        table = make_table(caption, heads, made, numbers={1, 2, 3, 6})
-        n_encoders = len({one.encoder for one in rows})
-        return Group(
-            f"{words.short.replace(' ', '-')}-{origin}", heading, about["measured_by"], about["source"],
-            self._plot(measured.dataset, heading, rows), table, n_encoders,
-        )  # fmt: skip
+        return {
+            "anchor": f"{words.short.replace(' ', '-')}-{origin}",
+            "heading": heading,
+            "by": about["measured_by"],
+            "source": about["source"],
+            "plot": self._plot(measured.dataset, heading, rows),
+            "table": make_table(caption, heads, made, numbers={1, 2, 3, 6}),
+            "n_encoders": len({one.encoder for one in rows}),
+        }
 
     def _plot(self, dataset: Dataset, heading: str, rows: Sequence[ReportedNumber]) -> Markup | str:
         """Value against parameters, the best of each encoder; doubtful ones are left out."""
@@ -311,9 +296,7 @@ class _Pages:
     def _facts(self, encoder: str) -> tuple[str, str]:
         """Parameters and licence of the weights."""
         card = self.entries[encoder].card
-        licence = card.licence.weights
-        text = licence.value if isinstance(licence, Missing) else licence.replace("LicenseRef-", "")
-        return short_number(card.architecture.n_parameters), text
+        return short_number(card.architecture.n_parameters), fact_text(card.licence.weights).replace("LicenseRef-", "")
 
     def here(self, measured: Measured) -> Table | None:
         """Errors that the zoo lists as measurements, the lowest first; None without any."""
@@ -321,10 +304,10 @@ class _Pages:
         found = sorted(
             measured.here.items(), key=lambda pair: ([pair[1].errors.get(name, 100.0) for name in names], pair[0])
         )
-        rows = [
-            (self._link(encoder), *(points(some.errors[name]) if name in some.errors else "" for name in names),
-             *self._facts(encoder)) for encoder, some in found
-        ]  # fmt: skip
+        rows = []
+        for encoder, some in found:
+            errors = [points(some.errors[name]) if name in some.errors else "" for name in names]
+            rows.append((self._link(encoder), *errors, *self._facts(encoder)))
         heads = ("encoder", *(f"error, {name}" for name in names), "parameters", "licence")
         caption = (
             "Error of a linear probe by labels, in percent, lower is better: measurements by one protocol, of which "
@@ -358,9 +341,8 @@ class _Pages:
             "so that small differences say little. In percent unless a unit is named; * reported; *! and doubtful."
         )
         heads = ("encoder", "how", "metric", "printed", "recipe", "by", "remarks")
-        return (
-            make_table(caption, heads, rows, numbers={3}, summary=f"{len(rows):,} reported numbers") if rows else None
-        )
+        summary = f"{len(rows):,} reported numbers"
+        return make_table(caption, heads, rows, numbers={3}, summary=summary) if rows else None
 
 
 def _key(one: ReportedNumber) -> tuple[str, str, str]:

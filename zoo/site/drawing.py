@@ -196,23 +196,10 @@ def scatter(
     front: bool = False,
     by_fill: bool = False,
 ) -> Markup:
-    """A figure with the plot and its legend.
+    """A figure with the plot and its legend: names of ``groups``, and of fills with ``by_fill``.
 
-    Parameters
-    ----------
-    points : sequence of Point
-        In the order in which arrow keys visit those of equal x.
-    x, y : Axis
-        Values of a logarithmic axis must be positive.
-    title, description : str
-        What a screen reader says of the plot.
-    groups : sequence of str
-        Names of the groups 1, 2 ..., at most eight.
-    front : bool
-        Draws the line of the points that no other one beats in both directions, with names where there is room; the
-        axis of y must say what is better, and smaller is better of x.
-    by_fill : bool
-        Adds a legend of fills.
+    ``front`` draws the line of the points that no other one beats in both directions, with names where there is room;
+    then the axis of y must say what is better, and smaller is better of x.
     """
     ends = [end for one in points for end in (one.y, one.low, one.high) if end is not None]
     best = front_of(points, lower=y.better == "low") if front else []
@@ -230,7 +217,9 @@ def scatter(
     drawing = element(
         "svg",
         {"viewBox": f"0 0 {WIDTH:g} {HEIGHT:g}", "role": "img", "aria-label": f"{title}. {description}"},
-        *_axes(across, up, x, y),
+        *grid(across, up),
+        element("text", {"class": "name", "x": 2, "y": 20}, y.name),
+        element("text", {"class": "name", "x": WIDTH - RIGHT, "y": HEIGHT - 10, "text-anchor": "end"}, x.name),
         *line[:1],
         element("g", {"class": "marks crowded" if len(marks) > CROWD else "marks"}, *marks),
         *line[1:],
@@ -266,50 +255,35 @@ def spread(points: Sequence[Point]) -> list[Point]:
         strips.setdefault(round(30 * math.log(one.x)), []).append(one)
     ends = [math.log(one.x) for one in points] or [0.0]
     half = min(math.log(STRIP), 0.02 * (max(ends) - min(ends)))
-    places = {
-        one.id: one.x * math.exp(half * ((2 * place / GOLDEN) % 2 - 1))
-        for some in strips.values()
-        if len(some) > 1
-        for place, one in enumerate(some)
-    }
-    return [replace(one, at=places.get(one.id)) for one in points]
+    places = {one.id: place for some in strips.values() if len(some) > 1 for place, one in enumerate(some)}
+    at = {name: math.exp(half * ((2 * place / GOLDEN) % 2 - 1)) for name, place in places.items()}
+    return [replace(one, at=one.x * at[one.id] if one.id in at else None) for one in points]
 
 
 def _mark(one: Point, across: Scale, up: Scale, x: Axis, y: Axis, more: str) -> Markup:
     at_x, at_y = across(one.x if more else one.at or one.x), up(one.y)
     told = element("title", None, f"{one.id}: {shown(one.y, y)}, {shown(one.x, x)}")
-    shape = element(
-        "path",
-        {
-            "class": mark_class(one.group, one.fill) + more,
-            "d": mark_path(f"{at_x:.1f},{at_y:.1f}", one.group, one.fill),
-        },
-        told,
-    )
+    path = mark_path(f"{at_x:.1f},{at_y:.1f}", one.group, one.fill)
+    shape = element("path", {"class": mark_class(one.group, one.fill) + more, "d": path}, told)
     if one.low is None or one.high is None:
         return shape
-    bar: dict[str, object] = {
-        "class": f"interval s{one.group}",
-        "d": f"M{at_x:.1f},{up(one.low):.1f}V{up(one.high):.1f}",
-    }
-    return element("g", None, element("path", bar), shape)
+    ends = f"M{at_x:.1f},{up(one.low):.1f}V{up(one.high):.1f}"
+    return element("g", None, element("path", {"class": f"interval s{one.group}", "d": ends}), shape)
 
 
-def _axes(across: Scale, up: Scale, x: Axis, y: Axis) -> list[Markup]:
-    floor, left, right = HEIGHT - BOTTOM, LEFT, WIDTH - RIGHT
+def grid(across: Scale, up: Scale, most: int = 6) -> list[Markup]:
+    """Lines and texts of both axes, between the places at the ends of the scales."""
+    left, right, floor, top = across.start, across.end, up.start, up.end
     drawn = []
-    for value in across.ticks():
+    for value in across.ticks(most):
         at = across(value)
-        drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{TOP:g}V{floor:g}"}))
+        drawn.append(element("path", {"class": "grid", "d": f"M{at:.1f},{top:g}V{floor:g}"}))
         drawn.append(element("text", {"x": at, "y": floor + 24, "text-anchor": "middle"}, plain(value)))
     for value in up.ticks():
         at = up(value)
         drawn.append(element("path", {"class": "grid", "d": f"M{left:g},{at:.1f}H{right:g}"}))
         drawn.append(element("text", {"x": left - 8, "y": at + 4, "text-anchor": "end"}, plain(value)))
-    drawn.append(element("path", {"class": "axis", "d": f"M{left:g},{TOP:g}V{floor:g}H{right:g}"}))
-    drawn.append(element("text", {"class": "name", "x": 2, "y": 20}, y.name))
-    drawn.append(element("text", {"class": "name", "x": right, "y": HEIGHT - 10, "text-anchor": "end"}, x.name))
-    return drawn
+    return [*drawn, element("path", {"class": "axis", "d": f"M{left:g},{top:g}V{floor:g}H{right:g}"})]
 
 
 def front_of(points: Iterable[Point], *, lower: bool) -> list[Point]:
@@ -323,7 +297,6 @@ def front_of(points: Iterable[Point], *, lower: bool) -> list[Point]:
 
 
 def _front(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
-    """Steps along the front."""
     steps = "".join(f"H{across(one.x):.1f}V{up(one.y):.1f}" for one in best[1:])
     return element("path", {"class": "front", "d": f"M{across(best[0].x):.1f},{up(best[0].y):.1f}{steps}"})
 
@@ -347,7 +320,7 @@ def _names(best: Sequence[Point], across: Scale, up: Scale) -> Markup:
             box = right - 6.6 * len(one.id), foot - 11, right, foot + 3
             line = [(right + (x - right) * part / 16, foot - 4 + (y + 8 - foot) * part / 16) for part in range(16)]
             boxes = [box, *((at_x - 2, at_y - 2, at_x + 2, at_y + 2) for at_x, at_y in line[: 16 * is_apart])]
-            if box[0] < LEFT + 2 or box[3] > HEIGHT - BOTTOM - 1 or any(_meet(a, b) for a in boxes for b in others):
+            if box[0] < LEFT + 2 or box[3] > HEIGHT - BOTTOM - 1 or any(meet(a, b) for a in boxes for b in others):
                 continue
             taken += boxes
             drawn.append(element("text", {"class": "top", "x": right, "y": foot, "text-anchor": "end"}, one.id))
@@ -365,7 +338,8 @@ NAME_PLACES = sorted(
 """Where a name may be: its foot so far below the mark, its end so far to the left of it; the nearest first."""
 
 
-def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+def meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Whether two boxes, each from its upper left to its lower right, have a point in common."""
     return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
 from ..cards.licences import commercial_words
-from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words
+from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words, load_line
 from ..cards.wording import facts_by_part, label_of
 from ..results.facts import reported_mark
 from ..results.reported_values import PROTOCOLS
@@ -81,20 +81,24 @@ def _encoder(one: str, contents: Contents) -> Markup:
 def main_facts(entry: Entry) -> list[Named]:
     """The facts that people look for first."""
     card, how = entry.card, entry.card.preprocess
-    architecture, data = card.architecture, card.pretraining
-    patch = architecture.patch_size_px
-    layer = features_in_words(card)
+    architecture, data, (mode, method) = card.architecture, card.pretraining, (card.objective.mode, card.objective.name)
+    patch, n_images, then = architecture.patch_size_px, data.n_images, data.finetuning_dataset
+    learnt = ", ".join(dict.fromkeys(one.replace("_", " ") for one in (mode, method) if not isinstance(one, Missing)))
+    images = data.dataset
+    if not isinstance(images, Missing):
+        images += "" if isinstance(n_images, Missing) else f" ({n_images:,} images)"
+        images += "" if isinstance(then, Missing) else f", then {then}"
     facts: list[tuple[str, Text | Missing]] = [
         ("Network", _joined(architecture.exact, " (", element("code", {}, architecture.backbone), ")")),
         ("Parameters", f"{architecture.n_parameters:,}"),
-        ("Features", f"{card.representation.dim:,}: {layer}"),
+        ("Features", f"{card.representation.dim:,}: {features_in_words(card)}"),
         ("Operations", NOT_RECORDED if entry.cost is None else f"{entry.cost.gflops:.3g} GFLOPs an image"),
         (
             "Input",
             f"{how.crop_px} x {how.crop_px} px" + ("" if isinstance(patch, Missing) else f", patches of {patch} px"),
         ),
-        ("Training", _training(card)),
-        ("Data", _data(card)),
+        ("Training", "none: random weights" if card.is_untrained else learnt or mode),
+        ("Data", images),
         ("Kind of images", data.domain),
         ("Released", card.released),
         ("Licence of the weights", _licence(card)),
@@ -107,26 +111,6 @@ def main_facts(entry: Entry) -> list[Named]:
         else Named(name, value if hasattr(value, "__html__") else without_keys(value))
         for name, value in facts
     ]
-
-
-def _training(card: EncoderCard) -> str | Missing:
-    mode, name = card.objective.mode, card.objective.name
-    known = [one.replace("_", " ") for one in (mode, name) if not isinstance(one, Missing)]
-    if card.is_untrained:
-        return "none: random weights"
-    if not known:
-        return mode if isinstance(mode, Missing) else NOT_RECORDED
-    return ", ".join(dict.fromkeys(known))
-
-
-def _data(card: EncoderCard) -> str | Missing:
-    data = card.pretraining
-    if isinstance(data.dataset, Missing):
-        return data.dataset
-    text = data.dataset
-    if not isinstance(data.n_images, Missing):
-        text += f" ({data.n_images:,} images)"
-    return text if isinstance(data.finetuning_dataset, Missing) else f"{text}, then {data.finetuning_dataset}"
 
 
 def _licence(card: EncoderCard) -> Text | Missing:
@@ -169,32 +153,25 @@ def _reported(entry: Entry) -> str | Missing:
 _PLACES = {"url", "authors_url", "mirrors", "companions"}
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
-    """Every fact of a card: those known by part, and by reason those that are missing, with their parts."""
-
-    known: dict[str, list[Named]]
-    missing: dict[str, str]
-
-
-def sections(entry: Entry, contents: Contents) -> Sections:
-    """All facts of the card of an encoder but its preprocessing; parts without a known one are missing ones alone."""
+def sections(entry: Entry, contents: Contents) -> tuple[dict[str, list[Named]], dict[str, str]]:
+    """The known facts of a card by part, and by reason the missing ones with their parts; without preprocessing."""
     card = entry.card
     parts = {"card": {"family": card.family, "released": card.released}} | facts_by_part(card)
-    known: dict[str, list[Named]] = {}
-    missing: dict[str, list[str]] = {}
     del parts["preprocess"]  # the steps of :func:`preprocessing`, on the same page
+    known: dict[str, list[Named]] = {}
+    missing: dict[str, dict[str, list[str]]] = {}
     for part, facts in parts.items():
-        without: dict[str, list[str]] = {}
         for name, value in facts.items():
             label, unit = label_of(name)
             if isinstance(value, Missing):
-                without.setdefault(value.value, []).append(label)
+                missing.setdefault(value.value, {}).setdefault(part, []).append(label)
             else:
                 known.setdefault(part.capitalize(), []).append(Named(label, _value(name, value, unit, contents)))
-        for reason, labels in without.items():
-            missing.setdefault(reason, []).append(f"{', '.join(labels)} ({part})")
-    return Sections(known, {reason: "; ".join(some) for reason, some in missing.items()})
+    words = {
+        reason: "; ".join(f"{', '.join(labels)} ({part})" for part, labels in of.items())
+        for reason, of in missing.items()
+    }
+    return known, words
 
 
 def _value(name: str, value: Any, unit: str, contents: Contents) -> Text:
@@ -253,22 +230,17 @@ def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
     return said
 
 
-def load_option(card: EncoderCard) -> str:
-    """What the call that loads it needs besides the name."""
-    return {"gone": ', weights="PATH"', "unfit": ", pretrained=False"}.get(str(card.weights.availability), "")
-
-
 def loading(card: EncoderCard) -> list[Code]:
     """How to use the encoder, to copy."""
-    px, dim, option = card.preprocess.crop_px, card.representation.dim, load_option(card)
+    px, dim = card.preprocess.crop_px, card.representation.dim
     python = f"""\
 import zoo
 from PIL import Image
 
-encoder, preprocess = zoo.load("{card.id}"{option})
+{load_line(card)}
 image = preprocess(Image.open("photo.jpg"))  # (3, {px}, {px})
 features = encoder(image.unsqueeze(0))  # (1, {dim})"""
-    if option:
+    if card.weights.availability in ("gone", "unfit"):
         return [Code("Python", python)]
     get = [] if card.is_untrained else [f"zoo get {card.id}"]
     command = "\n".join([*get, f"zoo evaluate {card.id} IMAGES  # a folder of labelled images"])

@@ -144,55 +144,35 @@ def decomposition_bars(parts: Sequence[Part], *, caption: str, is_wrong: bool = 
 def bar(part: Part) -> Markup:
     """One bar on the common scale, as wide as what it stands in; the number beside it says the same."""
     zero, end = _PLACES(0.0), _PLACES(_within(part.value))
-    drawn = [  # over the lines of 0, 20 and 40 points, which are the style sheet's
-        element(
-            "rect",
-            {
-                "class": f"f-{part.colour}",
-                "x": f"{min(zero, end):.2f}%",
-                "y": 4,
-                "width": f"{abs(end - zero):.2f}%",
-                "height": 12,
-            },
-        ),
-    ]
+    x, width = f"{min(zero, end):.2f}%", f"{abs(end - zero):.2f}%"
+    # over the lines of 0, 20 and 40 points, which are the style sheet's
+    drawn = [element("rect", {"class": f"f-{part.colour}", "x": x, "y": 4, "width": width, "height": 12})]
     if part.value > RIGHT or part.value < LEFT:
         at = 97.0 if part.value > RIGHT else 3.0
-        drawn += [_slant(at), _slant(at - 1.4)]
+        for start in (at, at - 1.4):  # the mark of a bar that is cut
+            slant = {"class": "cut", "x1": f"{start:.2f}%", "x2": f"{start + 1:.2f}%", "y1": 18, "y2": 2}
+            drawn.append(element("line", slant))
     if part.low is not None and part.high is not None:
         low, high = _PLACES(_within(part.low)), _PLACES(_within(part.high))
-        drawn.append(
-            element("line", {"class": "interval", "x1": f"{low:.2f}%", "x2": f"{high:.2f}%", "y1": 10, "y2": 10})
-        )
-        drawn += [
-            _line(at, "interval", 6, 14) for at, end in ((low, part.low), (high, part.high)) if _within(end) == end
-        ]
+        lines = [(low, high, 10, 10)]
+        lines += [(at, at, 6, 14) for at, end in ((low, part.low), (high, part.high)) if _within(end) == end]
+        for x1, x2, y1, y2 in lines:
+            whisker = {"class": "interval", "x1": f"{x1:.2f}%", "x2": f"{x2:.2f}%", "y1": y1, "y2": y2}
+            drawn.append(element("line", whisker))
     return element("svg", {"class": "bar", "aria-hidden": "true", "height": 20}, *drawn)
 
 
 def _axis() -> Markup:
     texts = [
         element("text", {"x": f"{_PLACES(tick):.2f}%", "y": 13, "text-anchor": "middle"}, f"{tick:g}")
-        for tick in _ticks()
+        for tick in linear_ticks(LEFT, RIGHT, 4)
+        if LEFT < tick < RIGHT
     ]
     return element("svg", {"class": "bar", "height": 20}, *texts)
 
 
-def _ticks() -> list[float]:
-    return [tick for tick in linear_ticks(LEFT, RIGHT, 4) if LEFT < tick < RIGHT]
-
-
 def _within(value: float) -> float:
     return min(max(value, LEFT), RIGHT)
-
-
-def _line(place: float, name: str, top: int, bottom: int) -> Markup:
-    return element("line", {"class": name, "x1": f"{place:.2f}%", "x2": f"{place:.2f}%", "y1": top, "y2": bottom})
-
-
-def _slant(place: float) -> Markup:
-    """Half of the mark of a bar that is cut."""
-    return element("line", {"class": "cut", "x1": f"{place:.2f}%", "x2": f"{place + 1:.2f}%", "y1": 18, "y2": 2})
 
 
 HEIGHT = 240
@@ -319,9 +299,8 @@ class LabelCurves:
     def _pool(self) -> list[Curve]:
         """Curves of the encoders that the label-budget study ranks."""
         cards = catalogue()
-        found = [
-            curve_of(summary) for one, summary in summaries().items() if cards[one].objective.mode not in _NO_TRIAL
-        ]
+        trained = [one for name, one in summaries().items() if cards[name].objective.mode not in _NO_TRIAL]
+        found = map(curve_of, trained)
         return [curve for curve in found if len(curve) > 2 and min(curve.values()) > 0]
 
     @cached_property

@@ -1,27 +1,32 @@
 """What the page of an encoder opens with: its error in large type, where it stands among all others, how to load it.
 
-All others are drawn once, as a picture of the site that every page shows behind the mark of its encoder. Both have
-their places across in percent of the width and those up in pixels, so that letters and marks keep their size.
+The others are a picture that pages share, behind the mark of their encoder: the points of the first page, or all on the
+pages of those that err more. Places across are in percent of the width and those up in pixels, so that letters and
+marks keep their size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..cards.gates import GATED
-from ..cards.licences import commercial_words
-from ..cards.schema import EncoderCard, Missing, fact_text
+from ..cards.schema import EncoderCard, Missing, fact_text, licence_in_words, load_line
 from ..choosing.expectations import Basis
 from ..results.facts import points, short_number
 from ..results.values import IMAGENET
 from .contents import Contents, Entry
-from .drawing import Scale, log_ticks, plain
-from .encoder_facts import Code, load_option
+from .drawing import Point, Scale, element, front_of, log_ticks, meet, plain
+from .encoder_facts import Code
 from .expected import FILL_OF, standings
+from .first_page import FARTHEST, NAMES, marks_of
 from .rendering import Renderer
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 HEIGHT = 400
 """Of the figure, in pixels."""
@@ -30,6 +35,7 @@ _WIDTH = 760.0  # pixels for which names find their places
 _LETTER = 7.2  # pixels of one, on average
 _SHORT = 22  # letters of a name that has room on a phone
 _FEWEST = 3  # encoders of a figure
+_N_PARTS = 6  # paths of the points, so that those of like errors are told apart where they overlap
 _RESTS_ON: dict[Basis, str] = {
     "these images": "Measured with a linear probe.",
     "measured here": "Measured with a linear probe.",
@@ -41,51 +47,39 @@ _NOTES = {
     "saw its labels": "It was trained with ImageNet's labels, which flatter the number.",
     "weights of another network": "The published weights are of another network.",
 }  # fmt: skip
-Place: TypeAlias = tuple[float, float, str]  # parameters, error and name of an encoder
 _ACCESS = {"open": "weights open", "gone": "weights gone", "unfit": "published file unfit"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """An encoder of the figure, and where its name stands beside it."""
+class Picture(NamedTuple):
+    """The encoders behind the mark of one."""
 
-    page: str
-    name: str
-    error: str  # percent
-    size: str  # parameters
-    x: float  # percent of the width
-    y: int  # pixels from above
-    text: dict[str, object] | None  # attributes of the name; None where it has no room
+    path: str  # of the file
+    n: int  # encoders in it
+    across: Scale  # percent of the width
+    up: Scale  # pixels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The error of an encoder in words."""
+    """The error of an encoder in words, and a figure where there are enough others."""
 
     kind: str  # "Expected error on ImageNet-1K, all labels"
     error: str  # percent
     rests_on: str
     interval: str = ""  # none of a plain measurement
-    is_measured: bool = True
-    marks: Sequence[Mark] = ()  # of the figure: its own, and some that err less; none where there are too few others
-    ends: tuple[int, int] | None = None  # of its interval there
-    n: str = ""  # encoders in the figure
-    rank: str = ""  # among those of at most its size
+    figure: Markup | str = ""
+    caption: str = ""  # ends before the names of some that err less
+    better: Sequence[tuple[Point, str]] = ()  # with error and size
 
 
 class Standings:
-    """Where the encoders of a site stand, and the picture of all that their pages share."""
+    """Where the encoders of a site stand, and the pictures that their pages share."""
 
     def __init__(self, contents: Contents, renderer: Renderer) -> None:
-        self._entries, self._renderer = contents.entries, renderer
+        self._entries, self._renderer = [*contents.entries.values()], renderer
         self._dataset, self._known = standings(contents)
-        self._ranked: list[Place] = sorted(
-            (self._size(name), one.error, name) for name, one in self._known.items() if one.is_ranked
-        )
-        self._front: list[Place] = []
-        for ranked in self._ranked:
-            if not self._front or ranked[1] < self._front[-1][1]:
-                self._front.append(ranked)
+        self._farthest = FARTHEST if self._dataset == IMAGENET else math.inf
+        self._every = marks_of(self._entries, self._known)
 
     def of(self, entry: Entry) -> Answer | None:
         """What is known of the error of an encoder; None if nothing is."""
@@ -95,86 +89,91 @@ class Standings:
             return Answer(kind=kind, error=f"{points(found[1])} %", rests_on=why)
         if one is None:
             return None
-        on = "ImageNet-1K" if self._dataset == IMAGENET else self._dataset
-        is_measured = FILL_OF[one.basis] == "full"
-        size = self._size(entry.id)
-        others = [other for other in self._ranked if other[0] <= size and other[2] != entry.id]
-        less = [other for other in others if other[1] < one.error]
-        best = [other for other in self._front if other in less]
-        chosen = list(dict.fromkeys([*best[:1], *best[len(best) // 2 :][:1], *best[-1:]]))
+        own = Point(id=entry.id, href="", x=float(entry.card.architecture.n_parameters), y=one.error)
+        others = [other for other in self._every if other.x <= own.x and other.id != own.id and not other.is_beside]
+        less = [other for other in others if other.y < own.y]
+        best = front_of(less, lower=True)
+        better = [*dict.fromkeys([*best[:1], *best[len(best) // 2 :][:1], *best[-1:]])]
         note, domain = _NOTES.get(one.note, ""), entry.card.pretraining.domain
         if self._dataset == IMAGENET and not isinstance(domain, Missing) and domain != "natural":
             note = f"It was trained on images of another kind: {domain}."
-        known = one.low is not None and one.high is not None
-        shown = [(size, one.error, entry.id), *chosen] if len(self._known) >= _FEWEST else []
-        return Answer(
-            kind=f"{'Measured' if is_measured else 'Expected'} error on {on}, all labels",
+        is_measured = FILL_OF[one.basis] == "full"
+        answer = Answer(
+            kind=f"{'Measured' if is_measured else 'Expected'} error on {NAMES.get(self._dataset, self._dataset)}, "
+            "all labels",
             error=f"{points(one.error)} %",
-            interval=f"{points(one.low or 0.0)} to {points(one.high or 0.0)} %" if known else "",
+            interval="" if one.low is None else f"{points(one.low)} to {points(one.high or 0.0)} %",
             rests_on=f"{_RESTS_ON[one.basis]} {note}".strip(),
-            is_measured=is_measured,
-            marks=self._marks(shown),
-            ends=(round(self._y(one.low or 0.0)), round(self._y(one.high or 0.0))) if known and shown else None,
-            n=f"{sum(one.is_drawn for one in self._known.values()):,}",
-            rank=_rank(len(others), len(less)),
+        )
+        if len(self._known) < _FEWEST:
+            return answer
+        picture = self.near if one.error <= self._farthest else self.all
+        label = f"{own.id}: {answer.error} error{answer.interval and f', 90 % interval {answer.interval}'}"
+        label += f", with {short_number(own.x)} parameters, among {picture.n:,} encoders."
+        own = replace(own, low=one.low, high=one.high)
+        return replace(
+            answer,
+            figure=_figure(own, better, picture, label, is_measured=is_measured),
+            caption=f"Grey: {picture.n:,} encoders; dashed: the best for their size. {_rank(len(others), len(less))}",
+            better=[(other, f"{points(other.y)} %, {short_number(other.x)}") for other in better],
         )
 
-    def _marks(self, shown: Sequence[Place]) -> list[Mark]:
-        places = {name: (self._scales[0](n), self._y(error)) for n, error, name in shown}
-        texts = _names(places)
-        return [
-            Mark(
-                page=f"{self._entries[name].file}.html",
-                name=name,
-                error=f"{points(error)} %",
-                size=short_number(n),
-                x=round(places[name][0], 1),
-                y=round(places[name][1]),
-                text=texts.get(name),
-            )
-            for n, error, name in shown
-        ]
-
-    def _size(self, name: str) -> float:
-        return float(self._entries[name].card.architecture.n_parameters)
+    @cached_property
+    def near(self) -> Picture:
+        """What the first page draws."""
+        drawn = marks_of(self._entries, self._known, self._dataset)
+        return self._picture("standings.svg", drawn, max([self._farthest, *(one.y for one in drawn)]))
 
     @cached_property
-    def _scales(self) -> tuple[Scale, Scale]:
-        """Across in percent of the width, and up in pixels."""
-        sizes = [self._size(name) for name in self._known]
-        errors = [max(one.error, 0.1) for one in self._known.values()]
+    def all(self) -> Picture:
+        """Every encoder with an error that may be drawn."""
+        return self._picture("standings-all.svg", self._every, math.inf)
+
+    def _picture(self, name: str, drawn: Sequence[Point], most: float) -> Picture:
+        sizes = [float(one.card.architecture.n_parameters) for one in self._entries if one.id in self._known]
+        errors = [max(one.error, 0.1) for one in self._known.values() if one.error <= most]
         across = Scale(min(sizes) / 1.9, max(sizes) * 1.25, 0.0, 100.0, "log")
-        return across, Scale(min(errors) / 1.15, max(errors) * 1.05, HEIGHT - _BOTTOM, _TOP, "log")
-
-    @cached_property
-    def picture(self) -> str:
-        """Path of the picture of all encoders, with axes and the front."""
-        across, up = self._scales
+        up = Scale(min(errors) / 1.15, max(errors) * 1.05, HEIGHT - _BOTTOM, _TOP, "log")
+        by_error = sorted(drawn, key=lambda one: (one.y, one.id))
+        places = [(round(10 * across(one.at or one.x), 1), round(up(max(one.y, up.low)), 1)) for one in by_error]
         text = self._renderer.environment.get_template("standings.svg.jinja").render(
             height=HEIGHT,
             floor=HEIGHT - _BOTTOM,
             errors=[(round(up(tick)), f"{tick:g} %") for tick in log_ticks(up.low, up.high, 8)],
             sizes=[(round(across(tick), 2), plain(tick)) for tick in log_ticks(across.low * 1.8, across.high / 1.2)],
-            all=[
-                (round(10 * across(self._size(name))), round(self._y(one.error)))
-                for name, one in self._known.items()
-                if one.is_drawn
-            ],
-            front=[(round(10 * across(n), 1), round(self._y(error), 1)) for n, error, _ in self._front],
+            parts=[places[n::_N_PARTS] for n in range(_N_PARTS)],
+            front=[(round(10 * across(one.x), 1), round(up(one.y), 1)) for one in front_of(drawn, lower=True)],
         )
-        return self._renderer.asset("standings.svg", text.strip().encode())
+        return Picture(self._renderer.asset(name, text.strip().encode()), len(drawn), across, up)
 
-    def _y(self, error: float) -> float:
-        up = self._scales[1]
-        return up(min(max(error, up.low), up.high))
+
+def _figure(own: Point, better: Sequence[Point], picture: Picture, label: str, *, is_measured: bool) -> Markup:
+    """The picture, and before it the mark of an encoder with its interval, and those of some that err less."""
+    across, up = picture.across, picture.up
+    places = {one.id: (round(across(one.x), 1), round(up(max(one.y, up.low)))) for one in (own, *better)}
+    texts = _texts(places)
+
+    def mark(one: Point, radius: int) -> list[Markup]:
+        x, y = f"{places[one.id][0]}%", places[one.id][1]
+        circle = {"class": None if is_measured or one is not own else "hollow", "cx": x, "cy": y, "r": radius}
+        text = texts.get(one.id)
+        return [element("circle", circle), *([element("text", {"x": x, "y": y, **text}, one.id)] if text else [])]
+
+    behind = element("image", {"href": f"../{picture.path}", "width": "100%", "height": HEIGHT})
+    parts = [behind, *mark(own, 7)]
+    if own.low is not None and own.high is not None:
+        y1, y2 = (round(up(min(max(end, up.low), up.high))) for end in (own.low, own.high))
+        x = f"{places[own.id][0]}%"
+        parts.insert(1, element("line", {"x1": x, "x2": x, "y1": y1, "y2": y2}))
+    drawn = element("g", {"role": "img", "aria-label": label}, *parts)
+    links = [element("a", {"href": f"../{one.href}", "tabindex": -1}, *mark(one, 5)) for one in better]
+    return element("svg", {"class": "standing", "height": HEIGHT}, drawn, element("g", {"aria-hidden": "true"}, *links))
 
 
 def _rank(n: int, n_less: int) -> str:
     """How many of the encoders of at most its size have a lower error; ends before the names of some."""
-    if not n:
-        return ""
-    if n == 1:
-        return f"The only other ranked one of at most its size errs {'less:' if n_less else 'more.'}"
+    if n < 2:
+        return n * f"The only other ranked one of at most its size errs {'less:' if n_less else 'more.'}"
     count = "none" if not n_less else "all" if n_less == n else f"{n_less:,}"
     err = f"err{'s' * (n_less < 2)} less{', such as' if n_less else '.'}"
     return f"Of {n:,} ranked ones of at most its size, {count} {err}"
@@ -182,60 +181,54 @@ def _rank(n: int, n_less: int) -> str:
 
 def measured_elsewhere(entry: Entry) -> tuple[str, float] | None:
     """The first data set but ImageNet-1K on which all labels were used, and the error there in percent."""
-    for dataset in entry.elsewhere:
-        if (error := entry.error("100%", dataset)) is not None:
-            return dataset, error
-    return None
+    found = ((dataset, entry.error("100%", dataset)) for dataset in entry.elsewhere)
+    return next(((dataset, error) for dataset, error in found if error is not None), None)
 
 
-def _names(places: dict[str, tuple[float, float]]) -> dict[str, dict[str, object]]:
-    """The names that hide no mark and no other name; that of the encoder itself, the first, always."""
-    taken = [(x / 100 * _WIDTH - 8, x / 100 * _WIDTH + 8, y - 8, y + 8) for x, y in places.values()]  # ends, top, foot
+def _texts(places: Mapping[str, tuple[float, float]]) -> dict[str, dict[str, object]]:
+    """Attributes of the names that hide no mark and no other name; that of the encoder itself, the first, always."""
+    at = {name: (x / 100 * _WIDTH, y) for name, (x, y) in places.items()}
+    taken = [(x - 8, y - 8, x + 8, y + 8) for x, y in at.values()]
     found: dict[str, dict[str, object]] = {}
-    for name, (x, y) in places.items():
-        at, width = x / 100 * _WIDTH, _LETTER * len(name)
-        sides = [(12, 5, "start", at + 12), (-12, 5, "end", at - 12 - width)][:: 1 if x <= 50 else -1]
-        sides += [(0, down, "middle", at - width / 2) for down in (24, -14)]
-        boxes = [(start, start + width, y + down - 12, y + down + 4) for _, down, _, start in sides]
-        free = [place for place, box in enumerate(boxes) if _is_free(box, taken)]
-        if not free and found:
-            continue
-        place = free[0] if free else 0
-        taken.append(boxes[place])
-        dx, dy, anchor, _ = sides[place]
-        has_room = not found and len(name) <= _SHORT and dx
-        found[name] = {
-            "dx": dx or None,
-            "dy": dy,
-            "text-anchor": None if anchor == "start" else anchor,
-            "class": None if has_room else "wide",
-        }
+    for name, (x, y) in at.items():
+        width = _LETTER * len(name)
+        sides = [(12, 5, "start", x + 12), (-12, 5, "end", x - 12 - width)][:: 1 if x <= _WIDTH / 2 else -1]
+        sides += [(0, down, "middle", x - width / 2) for down in (24, -14)]
+        boxes = [(start, y + down - 12, start + width, y + down + 4) for _, down, _, start in sides]
+        free = [
+            place
+            for place, box in enumerate(boxes)
+            if box[0] >= 0
+            and box[2] <= _WIDTH
+            and box[3] < HEIGHT - _BOTTOM
+            and not any(meet(box, one) for one in taken)
+        ]
+        if free or not found:
+            place = free[0] if free else 0
+            taken.append(boxes[place])
+            dx, dy, anchor, _ = sides[place]
+            has_room = not found and len(name) <= _SHORT and dx
+            found[name] = {
+                "dx": dx or None,
+                "dy": dy,
+                "text-anchor": None if anchor == "start" else anchor,
+                "class": None if has_room else "wide",
+            }
     return found
-
-
-def _is_free(box: tuple[float, float, float, float], taken: Sequence[tuple[float, float, float, float]]) -> bool:
-    start, end, top, foot = box
-    is_inside = start >= 0 and end <= _WIDTH and foot < HEIGHT - _BOTTOM
-    return is_inside and all(end < one[0] or one[1] < start or foot < one[2] or one[3] < top for one in taken)
 
 
 def terms(card: EncoderCard) -> tuple[str, bool]:
     """Licence and access in a few words, and whether a download alone does not do."""
-    licence, use, availability = card.licence.weights, card.commercial_use, card.weights.availability
     if card.is_untrained:
         return "Random weights, by a seed.", False
-    words = f"Licence: {fact_text(licence).replace('LicenseRef-', '')}"
-    words += "" if isinstance(use, Missing) else f"; commercial use: {commercial_words(use)}"
+    availability = card.weights.availability
     access = _ACCESS.get(str(availability), f"weights {fact_text(availability)}")
-    is_restricted = availability in {*GATED, "gone", "unfit"}
-    return f"{words}; {access}.", is_restricted
+    words = licence_in_words(card).replace("LicenseRef-", "")
+    return f"Licence: {words}; {access}.", availability in {*GATED, "gone", "unfit"}
 
 
 def load_lines(card: EncoderCard) -> list[Code]:
     """The lines that load an encoder."""
-    option = load_option(card)
-    hub = f'encoder, preprocess = torch.hub.load(".", "{card.id}", source="local"{option})'
-    return [
-        Code("Load it in Python", f'encoder, preprocess = zoo.load("{card.id}"{option})'),
-        Code("or with torch.hub, in a clone", hub),
-    ]
+    line = load_line(card)
+    hub = line.replace("zoo.load(", 'torch.hub.load(".", ')[:-1] + ', source="local")'
+    return [Code("Load it in Python", line), Code("or with torch.hub, in a clone", hub)]

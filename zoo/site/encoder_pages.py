@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
@@ -19,11 +18,11 @@ from ..results.values import PUBLISHED_SOURCE
 from ..weights.places import portable, shown, without_keys
 from . import encoder_facts, encoder_opening, encoder_results
 from .contents import Contents, Entry
-from .dataset_pages import ByOthers, by_others
+from .dataset_pages import by_others
 from .drawing import element
 from .encoder_facts import Code, linked
 from .encoder_figures import LabelCurves
-from .encoder_results import Records, SetResults
+from .encoder_results import Records
 from .rendering import File, Renderer, encoder_page
 
 if TYPE_CHECKING:
@@ -73,7 +72,6 @@ def _page(
         entry=entry,
         sentence=f"{without_keys(described(card)).partition('. It turns ')[0]}.",
         answer=standings.of(entry),
-        standings=standings,
         terms=encoder_opening.terms(card),
         load_lines=encoder_opening.load_lines(card),
         relations=encoder_facts.relation(entry, contents),
@@ -103,10 +101,10 @@ def _page(
     )
 
 
-def _anchors(sets: list[SetResults], others: ByOthers | None, *, has_errata: bool) -> list[tuple[str, str]]:
+def _anchors(sets: list[dict[str, Any]], others: dict[str, Any] | None, *, has_errata: bool) -> list[tuple[str, str]]:
     return [
         ("error", "Error"),
-        *((f"set-{number}", f"On {one.dataset}") for number, one in enumerate(sets, 1)),
+        *((f"set-{number}", f"On {one['dataset']}") for number, one in enumerate(sets, 1)),
         *([("others", "Measured by others")] if others else []),
         ("reported", "Reported"),
         ("load", "Load"),
@@ -147,15 +145,6 @@ MOST = 4
 """Of each kind that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Neighbours of one kind, the nearest first."""
-
-    title: str
-    found: list[tuple[Entry, str]]  # and how each differs from the one whose neighbour it is
-    n_more: int = 0  # further ones that are not named
-
-
 class Neighbours:
     """Which encoders of a site are near another: of its network, of its method, and in error."""
 
@@ -169,8 +158,8 @@ class Neighbours:
             variants = [one for own in group for one in of_own[own]]
             self._variants.update(dict.fromkeys(variants, variants))
 
-    def of(self, entry: Entry) -> list[Near]:
-        """The neighbours of an encoder by kind; kinds without any are left out."""
+    def of(self, entry: Entry) -> list[tuple[str, list[tuple[Entry, str]], int]]:
+        """Kinds of neighbours that there are: title, the nearest with how each differs, how many more there are."""
         architecture, method = entry.card.architecture, entry.card.objective.name
         variants = [self._entries[one] for one in self._variants[entry.id] if one != entry.id]
         among = {entry.id, *(one.id for one in variants)}
@@ -180,23 +169,32 @@ class Neighbours:
         same_network.sort(key=lambda one: (_gap(one, entry), one.id))
         same_method = [one for one in others if one.card.objective.name == method and not isinstance(method, Missing)]
         same_method.sort(key=lambda one: (_size_gap(one, entry), _gap(one, entry), one.id))
-        kinds: list[tuple[str, list[Entry], Callable[[Entry, Entry], list[str]]]] = [
-            ("Variants of it: another input, training or features", variants, _variant),
-            (f"Same network ({architecture.name}), trained otherwise", same_network, _trained),
-            (f"Same method ({method}), other networks or data", same_method, _sized),
+        kinds: list[tuple[str, list[Entry], Callable[[Entry], list[object]]]] = [
+            ("Variants of it: another input, training or features", variants, lambda one: _variant(one, entry)),
+            (
+                f"Same network ({architecture.name}), trained otherwise",
+                same_network,
+                lambda one: [one.card.objective.name, one.card.pretraining.dataset],
+            ),
+            (
+                f"Same method ({method}), other networks or data",
+                same_method,
+                lambda one: [f"{short_number(one.card.architecture.n_parameters)} parameters"],
+            ),
         ]
         found = []
         for title, some, how in kinds:
-            if some:
-                named = [(one, ", ".join([*how(one, entry), *_error(one)])) for one in some[:MOST]]
-                found.append(Near(title, named, len(some) - len(named)))
+            named = []
+            for one in some[:MOST]:
+                errors = [f"{points(known)} % error" for known in [full_shot_error(one)] if known is not None]
+                named.append((one, ", ".join(str(it) for it in (*how(one), *errors) if not isinstance(it, Missing))))
+            found += [(title, named, len(some) - len(named))] * bool(named)
         error = full_shot_error(entry)
         if error is not None:
             measured = [(other, one) for one in self._entries.values() if (other := full_shot_error(one)) is not None]
             near = sorted((abs(other - error), one.id, other) for other, one in measured if one is not entry)[:MOST]
             nearest = [(self._entries[one], f"{_signed(other - error)} points") for _, one, other in near]
-            if nearest:
-                found.append(Near("Nearest in measured error (ImageNet-1K, all labels)", nearest))
+            found += [("Nearest in measured error (ImageNet-1K, all labels)", nearest, 0)] * bool(nearest)
         return found
 
 
@@ -222,37 +220,15 @@ def _size_gap(one: Entry, other: Entry) -> float:
     return abs(math.log(one.card.architecture.n_parameters / other.card.architecture.n_parameters))
 
 
-def _variant(one: Entry, entry: Entry) -> list[str]:
+def _variant(one: Entry, entry: Entry) -> list[object]:
+    """What differs, of facts that are known."""
     ours, theirs = entry.card, one.card
-    differs = [
-        (f"{theirs.preprocess.crop_px} px", theirs.preprocess.crop_px != ours.preprocess.crop_px),
-        (f"{theirs.representation.layer}", theirs.representation.layer != ours.representation.layer),
-        (f"{theirs.representation.dim} features", theirs.representation.dim != ours.representation.dim),
-        (f"{_word(theirs.pretraining.epochs)} epochs", theirs.pretraining.epochs != ours.pretraining.epochs),
-        (
-            f"then {_word(theirs.pretraining.finetuning_dataset)}",
-            theirs.pretraining.finetuning_dataset != ours.pretraining.finetuning_dataset,
-        ),
-    ]
-    return [text for text, value in differs if value and "not " not in text]
-
-
-def _trained(one: Entry, entry: Entry) -> list[str]:
-    known = [one.card.objective.name, one.card.pretraining.dataset]
-    return [text for text in known if not isinstance(text, Missing)]
-
-
-def _sized(one: Entry, entry: Entry) -> list[str]:
-    return [f"{short_number(one.card.architecture.n_parameters)} parameters"]
-
-
-def _error(one: Entry) -> list[str]:
-    error = full_shot_error(one)
-    return [] if error is None else [f"{points(error)} % error"]
-
-
-def _word(value: Any) -> str:
-    return value.value if isinstance(value, Missing) else str(value)
+    words = {
+        "preprocess.crop_px": "{} px", "representation.layer": "{}", "representation.dim": "{} features",
+        "pretraining.epochs": "{} epochs", "pretraining.finetuning_dataset": "then {}",
+    }  # fmt: skip
+    differs = {name: theirs.fact(name) for name in words if theirs.fact(name) != ours.fact(name)}
+    return [words[name].format(value) for name, value in differs.items() if not isinstance(value, Missing)]
 
 
 def _signed(difference: float) -> str:
@@ -294,27 +270,18 @@ def badge_svg(kind: str, text: str, encoder: str) -> str:
     """The picture, with its own colours and a title for screen readers; it needs nothing beside itself."""
     left, right = _width(NAME), _width(text)
     whole, title = left + right, f"{encoder}, {NAME}: {text}"
-    texts = [
-        element(
-            "text",
-            {"x": start + _MARGIN, "y": 14, "textLength": width - 2 * _MARGIN, "lengthAdjust": "spacingAndGlyphs"},
-            half,
-        )
-        for start, width, half in ((0, left, NAME), (left, right, text))
-    ]
-    svg = {
-        "xmlns": "http://www.w3.org/2000/svg",
-        "width": whole,
-        "height": _HEIGHT,
-        "viewBox": f"0 0 {whole} {_HEIGHT}",
-        "role": "img",
-    }
+    size = {"width": whole, "height": _HEIGHT}
+    svg = {"xmlns": "http://www.w3.org/2000/svg", **size, "viewBox": f"0 0 {whole} {_HEIGHT}", "role": "img"}
+    texts = []
+    for start, width, half in ((0, left, NAME), (left, right, text)):
+        at = {"x": start + _MARGIN, "y": 14, "textLength": width - 2 * _MARGIN, "lengthAdjust": "spacingAndGlyphs"}
+        texts.append(element("text", at, half))
     letters = {"fill": "#ffffff", "font-family": "Verdana, DejaVu Sans, Geneva, sans-serif", "font-size": 11}
     drawn = element(
         "svg",
         svg,
         element("title", {}, title),
-        element("rect", {"width": whole, "height": _HEIGHT, "rx": 3, "fill": _COLOURS[kind]}),
+        element("rect", {**size, "rx": 3, "fill": _COLOURS[kind]}),
         element("path", {"d": f"M3 0H{left}V{_HEIGHT}H3Q0 20 0 17V3Q0 0 3 0Z", "fill": "#24292f"}),
         element("g", letters, *texts),
     )

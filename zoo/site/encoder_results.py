@@ -108,19 +108,6 @@ class Drawing:
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetResults:
-    """What one source measured on one data set beside the risks on ImageNet-1K."""
-
-    dataset: str
-    source: str
-    is_mine: bool
-    bars: Markup | None
-    drawings: Sequence[Drawing]
-    tables: Sequence[Table]
-    folded: Sequence[Table]
-
-
 class Records:
     """Rows with their provenance and errata by encoder, read once for all pages."""
 
@@ -199,15 +186,9 @@ def _label_table(entry: Entry, curve: Curve, curves: LabelCurves, intervals: _In
     rows = []
     for n, one in sorted(known.items()):
         reach = "" if one.low is None or one.kind == "measured" else f"{points(one.low)} to {points(one.high or 0)}"
-        rows.append(
-            (
-                f"{n:,}{names.get(n, '')}",
-                points(one.error) + ("" if is_right else " !"),
-                one.kind,
-                interval(intervals[n]) if n in intervals else reach,
-                points(law_at[n]) if n in law_at else "",
-            )
-        )
+        error, ends = points(one.error) + " !" * (not is_right), interval(intervals[n]) if n in intervals else reach
+        law = points(law_at[n]) if n in law_at else ""
+        rows.append((f"{n:,}{names.get(n, '')}", error, one.kind, ends, law))
     return make_table(
         "Top-1 error of a linear probe on ImageNet-1K by its number of labels (percent, lower is better)."
         + (" Intervals of predictions hold 90 %." if len(known) > len(curve) else ""),
@@ -222,7 +203,7 @@ def _label_drawing(
 ) -> Drawing:
     name = "f1" if is_right else "wrong"
     marks = [Mark.of(intervals[n], name) if n in intervals else Mark(n, curve[n], name=name) for n in sorted(curve)]
-    key = [("f1", "measured") if is_right else ("wrong", _WRONGLY.lower())]
+    key = [(name, "measured" if is_right else _WRONGLY.lower())]
     lines: list[Line] = []
     band: list[tuple[float, float, float]] = []
     readout: list[tuple[float, float]] = []
@@ -265,8 +246,8 @@ def _label_drawing(
     return Drawing("Error against labels", svg, key_of(key), note)
 
 
-def others(entry: Entry, records: Records) -> list[SetResults]:
-    """A section a data set and source, of everything beside the risks on ImageNet-1K."""
+def others(entry: Entry, records: Records) -> list[dict[str, Any]]:
+    """A section a data set and source, of everything beside the risks on ImageNet-1K, as the template takes it."""
     campaign = records.campaign(entry)
     wrong = records.wrong(entry)
     groups: dict[tuple[str, str], list[SeedMean]] = {}
@@ -284,7 +265,7 @@ def _of_set(
     means: Sequence[SeedMean],
     *,
     is_above: bool,
-) -> SetResults:
+) -> dict[str, Any]:
     """With ``is_above`` errors and components stand in the section on ImageNet-1K, and here only folded away."""
     plain = of_plain_protocols(means)
     is_shown = () if is_above else (PROBE, NEIGHBOURS)
@@ -303,18 +284,11 @@ def _of_set(
         return mean.protocol + (" (yours)" if mean in own else "")
 
     def quantities(caption: str, some: Sequence[SeedMean], setting: str = "setting", summary: str = "") -> Table:
-        rows = [
-            (
-                _meant(mean.metric),
-                setting_name(mean.split),
-                "" if mean.n_train is None else f"{mean.n_train:,}",
-                value(mean),
-                interval(mean),
-                str(mean.n_seeds),
-                protocol(mean),
-            )
-            for mean in some
-        ]
+        rows = []
+        for mean in some:
+            n_train = "" if mean.n_train is None else f"{mean.n_train:,}"
+            found = value(mean), interval(mean), str(mean.n_seeds), protocol(mean)
+            rows.append((_meant(mean.metric), setting_name(mean.split), n_train, *found))
         heads = ("what", setting, "images", "value", "interval", "seeds", "protocol")
         return make_table(caption, heads, rows, numbers={2, 3, 4, 5}, summary=summary)
 
@@ -324,18 +298,11 @@ def _of_set(
         tables.append(quantities(f"Errors on {dataset} by labels (percent, lower is better)", errors, "labels"))
     if free:
         better = {True: "higher is better", False: "lower is better", None: "no direction"}
-        rows = [
-            (
-                _meant(mean.metric),
-                value(mean),
-                interval(mean),
-                mean.unit,
-                better[FEATURE_METRICS[mean.metric].higher_is_better],
-                mean.split,
-                protocol(mean),
-            )
-            for mean in free
-        ]
+        rows = []
+        for mean in free:
+            way = better[FEATURE_METRICS[mean.metric].higher_is_better]
+            found = value(mean), interval(mean), mean.unit, way, mean.split, protocol(mean)
+            rows.append((_meant(mean.metric), *found))
         caption = f"Metrics of the features on {dataset}, most of which need no labels"
         heads = ("metric", "value", "interval", "unit", "direction", "images", "protocol")
         tables.append(make_table(caption, heads, rows, numbers={1, 2}))
@@ -351,8 +318,15 @@ def _of_set(
         )
         if some
     ]
-    bars = decomposition_bars(parts, caption=_bars_caption(parts, dataset)) if parts else None
-    return SetResults(dataset, source, all(mean in own for mean in means), bars, drawings, tables, folded)
+    return {
+        "dataset": dataset,
+        "source": source,
+        "is_mine": all(mean in own for mean in means),
+        "bars": decomposition_bars(parts, caption=_bars_caption(parts, dataset)) if parts else None,
+        "drawings": drawings,
+        "tables": tables,
+        "folded": folded,
+    }
 
 
 def _meant(metric: str) -> Markup:
@@ -383,7 +357,6 @@ def _error_drawing(errors: Sequence[SeedMean], dataset: str) -> Drawing:
 
 
 def _span(marks: Sequence[Mark]) -> tuple[float, float]:
-    """Ends of a logarithmic axis around marks."""
     return min(mark.x for mark in marks) / 1.25, max(mark.x for mark in marks) * 1.25
 
 
@@ -459,24 +432,13 @@ def card_errata(card: EncoderCard) -> Table | None:
     """What was published of the encoder and is wrong; None without errata."""
     if not card.errata:
         return None
-    rows = [
-        (
-            element("code", {}, one.field),
-            without_keys(fact_text(one.published)),
-            without_keys(_right_value(card, one.field)),
-            linked(one.reason),
-        )
-        for one in card.errata
-    ]
-    return Table(
-        "Facts that were published otherwise; everything above is corrected.",
-        ("fact", "published", "here", "why"),
-        tuple(rows),
-    )
-
-
-def _right_value(card: EncoderCard, field: str) -> str:
-    return fact_text(card.fact(field)) if "." in field or field == "released" else "see above"
+    rows = []
+    for one in card.errata:
+        here = fact_text(card.fact(one.field)) if "." in one.field or one.field == "released" else "see above"
+        published = without_keys(fact_text(one.published))
+        rows.append((element("code", {}, one.field), published, without_keys(here), linked(one.reason)))
+    caption = "Facts that were published otherwise; everything above is corrected."
+    return Table(caption, ("fact", "published", "here", "why"), tuple(rows))
 
 
 def result_errata(entry: Entry, records: Records) -> list[tuple[ResultErratum, Markup]]:
@@ -498,24 +460,14 @@ def provenance(entry: Entry, records: Records) -> Table | None:
     if not groups:
         return None
     rows = []
-    for (dataset, source, protocol), some in groups.items():
+    for key, some in groups.items():
+        dataset, source, protocol = key
         dates = sorted({row.date for row in some})
-        rows.append(
-            (
-                dataset,
-                linked(source),
-                protocol,
-                f"{len(some):,}",
-                dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
-                made.get((dataset, source, protocol), "as published" if source == PUBLISHED_SOURCE else "not recorded"),
-            )
-        )
-    return Table(
-        "Where the measurements come from; options of a protocol stand in brackets behind its name in the tables.",
-        ("data set", "source", "protocol", "rows", "date", "made with"),
-        tuple(rows),
-        frozenset({3}),
-    )
+        dated = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        how_made = made.get(key, "as published" if source == PUBLISHED_SOURCE else "not recorded")
+        rows.append((dataset, linked(source), protocol, f"{len(some):,}", dated, how_made))
+    caption = "Where the measurements come from; options of a protocol stand in brackets behind its name in the tables."
+    return Table(caption, ("data set", "source", "protocol", "rows", "date", "made with"), tuple(rows), frozenset({3}))
 
 
 def _made_with(entry: Entry) -> dict[tuple[str, str, str], str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..analysis.label_budget import MOST_LABELS, N_CLASSES
 from ..cards.catalogue import catalogue
 from ..choosing.expectations import Basis, Expected, Images, expected_errors
 from ..choosing.ranking import FLATTERING, ranking
 from ..results.values import IMAGENET, SETTINGS
-from .contents import Contents, Entry
+from .contents import Contents
 from .drawing import Fill
 
 ON_IMAGENET = Images(IMAGENET, "natural")
@@ -45,31 +46,22 @@ def standings(contents: Contents) -> tuple[str, dict[str, Standing]]:
         unranked = expected_errors({name: cards[name] for name in others}, MOST_LABELS, N_CLASSES, images=ON_IMAGENET)
     known = {one.card.id: _standing(one.expected, is_ranked=True) for one in found.ranked}
     known |= {one.card.id: _standing(one.expected, note=one.why) for one in found.beside}
-    known |= {name: _standing(one, is_drawn=False, note=_short(others[name])) for name, one in unranked.items()}
+    notes = {name: "saw its labels" if why == FLATTERING else why for name, why in others.items()}
+    known |= {name: _standing(one, is_drawn=False, note=notes[name]) for name, one in unranked.items()}
     for name, entry in contents.entries.items():
-        measured = _measured(entry, IMAGENET)
-        if measured and (name in others or name not in known):
-            known[name] = replace(measured, note=_short(others.get(name, "")))
+        error = entry.error(SETTINGS[0].name)
+        if error is not None and (name in others or name not in known):
+            known[name] = Standing(error=error, note=notes.get(name, ""))
     known = {name: known[name] for name in contents.entries if name in known}
     counts = Counter(dataset for entry in contents.entries.values() for dataset in entry.elsewhere)
     if known or not counts:
         is_nobody = not any(one.is_drawn for one in known.values())
         return IMAGENET, {name: replace(one, is_drawn=one.is_drawn or is_nobody) for name, one in known.items()}
     dataset = max(counts, key=lambda name: counts[name])
-    return dataset, {name: one for name, entry in contents.entries.items() if (one := _measured(entry, dataset))}
+    errors = {name: entry.error(SETTINGS[0].name, dataset) for name, entry in contents.entries.items()}
+    return dataset, {name: Standing(error=error) for name, error in errors.items() if error is not None}
 
 
-def _measured(entry: Entry, dataset: str) -> Standing | None:
-    error = entry.error(SETTINGS[0].name, dataset)
-    return None if error is None else Standing(error=error)
-
-
-def _standing(one: Expected, *, is_ranked: bool = False, is_drawn: bool = True, note: str = "") -> Standing:
+def _standing(one: Expected, **more: Any) -> Standing:
     low, high = one.interval
-    return Standing(
-        error=one.error, low=low, high=high, basis=one.basis, is_ranked=is_ranked, is_drawn=is_drawn, note=note
-    )
-
-
-def _short(why: str) -> str:
-    return "saw its labels" if why == FLATTERING else why
+    return Standing(error=one.error, low=low, high=high, basis=one.basis, **more)

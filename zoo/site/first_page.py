@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..cards.schema import EncoderCard, Missing, fact_text
@@ -31,7 +30,8 @@ Offered: TypeAlias = dict[str, list[tuple[str, str, int]]]  # by kind: value, wo
 NAMES = {IMAGENET: "ImageNet-1K"}
 ELSEWHERE = "on "  # begins a score that is an error on another data set
 _EXPECTED = "expected"
-
+_FLATTERED = "that were trained with ImageNet's labels and not measured here"
+_GRID = (5.0, 10.0, 20.0, 50.0)  # percent
 
 Cell: TypeAlias = tuple[str, bool]  # a text of the table, and whether it says why there is no value
 
@@ -64,8 +64,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
     dataset, known = standings(contents)
     entries = in_order(contents, known)
     scores = _scores(entries, dataset, known)
-    every = _marks(entries, known)
-    marks = [one for one in every if not _is_far(contents.entries[one.id], known[one.id], scores)] or every
+    marks = marks_of(entries, known, dataset)
     answer = _answer(entries, known) if scores[_EXPECTED] else []
     best = front_of(marks, lower=True)
     yield renderer.page(
@@ -81,7 +80,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         headline=_headline(best if answer else [], len({one.group for one in marks if not one.is_beside}))
         or f"{NAMES.get(dataset, dataset)}: measured error with all labels",
         undrawn=_undrawn(entries, known, marks),
-        farthest=FARTHEST if len(marks) < len(every) else "",
+        farthest=FARTHEST if len(marks) < sum(one.is_drawn for one in known.values()) else "",
         front=[(one.id, one.href, short_number(one.x), points(one.y)) for one in best],
         kinds=KINDS,
         fills=[*FILLS.values()],
@@ -114,73 +113,46 @@ def kind_of(card: EncoderCard) -> str:
     return "text" if card.saw_texts or has_captions else "labels" if objective.mode in _OF_LABELS else "self"
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The encoder with the lowest expected error among those up to a size."""
-
-    up_to: float  # parameters
-    entry: Entry
-    error: Standing
-    within_reach: int  # others up to that size whose intervals reach its expected error
-
-    @property
-    def cells(self) -> dict[str, str]:
-        """Texts of the answer."""
-        card, one = self.entry.card, self.error
-        use = card.commercial_use
-        return {
-            "up_to": "any size" if math.isinf(self.up_to) else short_number(self.up_to),
-            "href": encoder_page(self.entry),
-            "size": short_number(card.architecture.n_parameters),
-            "error": points(one.error),
-            "interval": interval_text(one.low or 0.0, one.high or 0.0),
-            "kind": KINDS[kind_of(card)],
-            "use": "unknown" if isinstance(use, Missing) else _COMMERCIAL[use],
-            "released": fact_text(card.released),
-        }
-
-    @property
-    def mark(self) -> Markup:
-        """Colour and shape of what it learnt from."""
-        return swatch([*KINDS].index(kind_of(self.entry.card)) + 1)
-
-    @property
-    def drawing(self) -> Markup:
-        """Its error and its interval on the scale of :func:`whisker`."""
-        return whisker(self.error)
-
-
-def _answer(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Best]:
-    """The best encoder of those that are ranked up to every size, but for sizes that no more of them have."""
+def _answer(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[dict[str, Any]]:
+    """Rows: the best of the ranked encoders up to every size, but for sizes that no more of them have."""
     ranked = [(known[entry.id], entry) for entry in entries if entry.id in known and known[entry.id].is_ranked]
-    found: list[Best] = []
+    rows: list[dict[str, Any]] = []
     n_before = 0
     for size in SIZES:
         fitting = [one for one in ranked if one[1].card.architecture.n_parameters <= size]  # by rising error
         if len(fitting) > n_before:
-            error, entry = fitting[0]
-            reach = sum((one.low or one.error) <= error.error for one, _ in fitting[1:])
-            found.append(Best(size, entry, error, reach))
+            best, entry = fitting[0]
+            kind, use = kind_of(entry.card), entry.card.commercial_use
+            rows.append({
+                "most": size,
+                "up_to": "any size" if math.isinf(size) else short_number(size),
+                "id": entry.id,
+                "href": encoder_page(entry),
+                "size": short_number(entry.card.architecture.n_parameters),
+                "error": points(best.error),
+                "interval": interval_text(best.low, best.high),
+                "drawing": whisker(best),
+                "mark": swatch([*KINDS].index(kind) + 1),
+                "kind": KINDS[kind],
+                "use": "unknown" if isinstance(use, Missing) else _COMMERCIAL[use],
+                "released": fact_text(entry.card.released),
+                "n_in_reach": sum((one.low or 0.0) <= best.error for one, _ in fitting[1:]),
+            })  # fmt: skip
         n_before = len(fitting)
-    return found
+    return rows
 
 
 def whisker(one: Standing | None = None) -> Markup:
     """An error with its interval on a logarithmic scale from 5 to 60 %, or the scale itself."""
     across = Scale(5.0, 60.0, 6.0, 154.0, "log")
-    grid = [element("path", {"class": "grid", "d": f"M{across(value):.1f},0V20"}) for value in (5.0, 10.0, 20.0, 50.0)]
     if one is None:
-        ticks = [
-            element("text", {"x": across(value), "y": 14, "text-anchor": "middle"}, f"{value:g}")
-            for value in (5.0, 10.0, 20.0, 50.0)
-        ]
-        return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *ticks)
-    low, high = (min(max(end, 5.0), 60.0) for end in (one.low or one.error, one.high or one.error))
-    drawn = [
-        element("path", {"class": "interval", "d": f"M{across(low):.1f},10H{across(high):.1f}"}),
-        element("circle", {"cx": across(min(max(one.error, 5.0), 60.0)), "cy": 10, "r": 4}),
-    ]
-    return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *grid, *drawn)
+        drawn = [element("text", {"x": across(at), "y": 14, "text-anchor": "middle"}, f"{at:g}") for at in _GRID]
+    else:
+        low, at, high = (across(min(max(end or 0.0, 5.0), 60.0)) for end in (one.low, one.error, one.high))
+        drawn = [element("path", {"class": "grid", "d": f"M{across(value):.1f},0V20"}) for value in _GRID]
+        drawn.append(element("path", {"class": "interval", "d": f"M{low:.1f},10H{high:.1f}"}))
+        drawn.append(element("circle", {"cx": at, "cy": 10, "r": 4}))
+    return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *drawn)
 
 
 def _headline(best: Sequence[Point], kinds: int) -> str:
@@ -188,18 +160,18 @@ def _headline(best: Sequence[Point], kinds: int) -> str:
     of it and there are several kinds, and how far the lowest expected error falls."""
     if not best:
         return ""
-    first = next((n for n in range(len(best)) if len({one.group for one in best[n:]}) == 1), 0)
+    first = next(n for n in range(len(best)) if len({one.group for one in best[n:]}) == 1)
     is_led = kinds > 1 and len(best) - first > max(len(best) / 2, 1)
     start, end = best[first if is_led else 0], best[-1]
     low, high = (f"{one.y:.2g}\N{NO-BREAK SPACE}%" for one in (end, start))
     small, large = in_millions(start.x), in_millions(end.x)
     if start is end:
         return f"The lowest expected error is {low}, with {large} parameters"
-    if is_led:
-        leading, where = _LEADING[[*KINDS][end.group - 1]], f"from {small} parameters on" if first else "at every size"
-        at = "there" if first else f"at {small} parameters"
-        return f"{leading} lead {where}: the lowest expected error falls from {high} {at} to {low} at {large}"
-    return f"The lowest expected error falls from {high} at {small} parameters to {low} at {large}"
+    if not is_led:
+        return f"The lowest expected error falls from {high} at {small} parameters to {low} at {large}"
+    where, at = (f"from {small} parameters on", "there") if first else ("at every size", f"at {small} parameters")
+    leading = _LEADING[[*KINDS][end.group - 1]]
+    return f"{leading} lead {where}: the lowest expected error falls from {high} {at} to {low} at {large}"
 
 
 def in_millions(count: float) -> str:
@@ -212,11 +184,6 @@ def in_millions(count: float) -> str:
     return f"{float(f'{count / size:.2g}'):g}\N{NO-BREAK SPACE}{word}"
 
 
-def _is_far(entry: Entry, one: Standing, scores: Offered) -> bool:
-    """Whether a point would only stretch the plot of expected errors."""
-    return bool(scores[_EXPECTED]) and (entry.card.is_untrained or one.error > FARTHEST)
-
-
 def _undrawn(entries: Sequence[Entry], known: Mapping[str, Standing], marks: Sequence[Point]) -> str:
     """How many of all encoders the plot leaves out and why, as a sentence; "" if it has all."""
     drawn = {one.id for one in marks}
@@ -227,7 +194,8 @@ def _undrawn(entries: Sequence[Entry], known: Mapping[str, Standing], marks: Seq
             if one is None:
                 why["of which no error is known"] += 1
             elif not one.is_drawn:
-                why["that were trained with ImageNet's labels and not measured here"] += 1
+                is_flattered = one.note == "saw its labels"
+                why[_FLATTERED if is_flattered else f"left out of the ranking ({one.note})"] += 1
             else:
                 why["untrained" if entry.card.is_untrained else f"with an expected error above {FARTHEST:g} %"] += 1
     parts = [f"{n:,} {words}" for words, n in why.most_common()]
@@ -257,8 +225,10 @@ def _plot(marks: Sequence[Point], scores: Offered, dataset: str) -> object:
     )
 
 
-def _marks(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Point]:
-    """Error against parameters of those that may be drawn."""
+def marks_of(entries: Sequence[Entry], known: Mapping[str, Standing], dataset: str = "") -> list[Point]:
+    """Error against parameters of those that may be drawn; on ImageNet-1K without far ones, if there are others."""
+    every = [(entry, one) for entry in entries if (one := known.get(entry.id)) and one.is_drawn]
+    near = [(entry, one) for entry, one in every if not (entry.card.is_untrained or one.error > FARTHEST)]
     return spread(
         [
             Point(
@@ -270,44 +240,35 @@ def _marks(entries: Sequence[Entry], known: Mapping[str, Standing]) -> list[Poin
                 fill=FILL_OF[one.basis],
                 is_beside=not one.is_ranked,
             )
-            for entry in entries
-            if (one := known.get(entry.id)) and one.is_drawn
+            for entry, one in ((near if dataset == IMAGENET else []) or every)
         ]
     )
 
 
 def _scores(entries: list[Entry], dataset: str, known: Mapping[str, Standing]) -> Offered:
     """What the plot can show: expected, or measured on the main data set and, with all labels, on others; reported."""
-    measured = [
-        (
-            setting.name,
-            f"error with {LABELS[setting.name]}",
-            sum(entry.error(setting.name, dataset) is not None for entry in entries),
-        )
-        for setting in SETTINGS
-    ]
+    measured = []
+    for one in SETTINGS:
+        n = sum(entry.error(one.name, dataset) is not None for entry in entries)
+        measured += [(one.name, f"error with {LABELS[one.name]}", n)] * bool(n)
     others = Counter(other for entry in entries for other in entry.elsewhere if entry.error("100%", other) is not None)
     measured += [
         (f"{ELSEWHERE}{other}", f"error on {other}, all labels", n) for other, n in others.items() if other != dataset
     ]
     counts = Counter(name for entry in entries for name in entry.subject.reported)
-    reported = [
-        (one.short, f"reported accuracy, {one.short}", counts[one.name])
-        for one in PROTOCOLS.values()
-        if counts[one.name]
-    ]
+    reported = [(one.short, f"reported accuracy, {one.short}", counts[one.name]) for one in PROTOCOLS.values()]
     n_expected = sum(one.is_drawn for one in known.values()) if dataset == IMAGENET else 0
     expected = [(_EXPECTED, "expected error, all labels", n_expected)] * bool(n_expected)
-    return {_EXPECTED: expected, "measured": [one for one in measured if one[2]], "reported": reported}
+    return {_EXPECTED: expected, "measured": measured, "reported": [one for one in reported if one[2]]}
 
 
 def _choices(entries: list[Entry]) -> Offered:
     """What the filters offer, the most frequent first."""
-    found: dict[str, Counter[str]] = {name: Counter() for name in ("mode", "family", "commercial", "access")}
+    found = {"kind": Counter(kind_of(entry.card) for entry in entries)}
     columns = {"mode": "ssl_mode", "family": "family", "commercial": "commercial_use", "access": "availability"}
     for name, column in columns.items():
         values = [FACTS[column].of(entry.subject) for entry in entries]
-        found[name].update(str(value) for value in values if not isinstance(value, Missing))
+        found[name] = Counter(str(value) for value in values if not isinstance(value, Missing))
     words = {
         "kind": KINDS,
         "commercial": {
@@ -315,54 +276,48 @@ def _choices(entries: list[Entry]) -> Offered:
             "unknown": "not known",
         },
     }  # fmt: skip
-    found["kind"] = Counter(kind_of(entry.card) for entry in entries)
     released = [str(entry.card.released) for entry in entries if not isinstance(entry.card.released, Missing)]
-    since = [(year, f"since {year}", sum(one >= year for one in released)) for year in SINCE]
     return {
         name: [(value, words.get(name, {}).get(value, in_words(value)), n) for value, n in counts.most_common()]
         for name, counts in found.items()
-    } | {"since": since}
+    } | {"since": [(year, f"since {year}", sum(one >= year for one in released)) for year in SINCE]}
 
 
 def _cells(entry: Entry, known: Standing | None) -> list[Cell]:
     """The row of an encoder behind its name, as COLUMNS."""
+
+    def of_fact(value: object) -> Cell:
+        return fact_text(value), isinstance(value, Missing)
+
     card, objective = entry.card, entry.card.objective
     method = [in_words(one) for one in (objective.name, objective.mode) if not isinstance(one, Missing)]
-    licence, use = _of_fact(card.licence.weights), card.commercial_use
+    licence, use = of_fact(card.licence.weights), card.commercial_use
     if not licence[1] and not isinstance(use, Missing):  # without what says that it is none of SPDX's
         licence = f"{licence[0].replace('LicenseRef-', '')}: {_COMMERCIAL[use]}", False
+    error = [("not expected", True), ("none", True), ("nothing known", True)]
+    if known is not None:
+        interval = ("none", True) if known.low is None else (interval_text(known.low, known.high), False)
+        error = [(points(known.error), False), interval, (", ".join(filter(None, (known.basis, known.note))), False)]
     return [
-        (", ".join(method), False) if method else _of_fact(objective.mode),
+        (", ".join(method), False) if method else of_fact(objective.mode),
         (card.architecture.exact, False),
         (short_number(card.architecture.n_parameters), False),
         (str(card.representation.dim), False),
-        *_error_cells(known),
-        _of_fact(FACTS["reported"].of(entry.subject)),
+        *error,
+        of_fact(FACTS["reported"].of(entry.subject)),
         licence,
-        _of_fact(card.weights.availability),
-        _of_fact(card.released),
+        of_fact(card.weights.availability),
+        of_fact(card.released),
     ]
 
 
-def _of_fact(value: object) -> Cell:
-    return fact_text(value), isinstance(value, Missing)
-
-
-def _error_cells(known: Standing | None) -> list[Cell]:
-    """Error, interval and what it rests on."""
-    if known is None:
-        return [("not expected", True), ("none", True), ("nothing known", True)]
-    interval = ("none", True) if known.low is None else (interval_text(known.low, known.high or 0.0), False)
-    return [(points(known.error), False), interval, (", ".join(filter(None, (known.basis, known.note))), False)]
-
-
-def interval_text(low: float, high: float) -> str:
+def interval_text(low: float | None, high: float | None) -> str:
     """Both ends in percent.
 
     >>> interval_text(21.34, 24.1)
     '21.3-24.1'
     """
-    return f"{points(low)}-{points(high)}"
+    return f"{points(low or 0.0)}-{points(high or 0.0)}"
 
 
 # --- the encoders as data for scripts ---
@@ -427,30 +382,25 @@ def _data_row(entry: Entry, dataset: str, known: Standing | None) -> list[Any]:
     subject, found = entry.subject, entry.risks_on(dataset)
     parts = None if found is None else found.decomposition
     components = [None if parts is None else _plain(getattr(parts, name)) for name in COMPONENTS]
-    elsewhere = {name: error for name in entry.elsewhere if (error := entry.error("100%", name)) is not None}
-    reported = {PROTOCOLS[name].short: f"{one.printed}{reported_mark(one)}" for name, one in subject.reported.items()}
+    of_error: list[Any] = [None, None, None, None, False, False, ""]
+    if known is not None:
+        ends = [None if end is None else round(end, 2) for end in (known.low, known.high)]
+        mean = known.error if known.low is None or FILL_OF[known.basis] == "full" else round(known.error, 3)
+        of_error = [mean, *ends, known.basis, known.is_ranked, known.is_drawn, known.note]
     return [
         entry.id,
         entry.file,
         kind_of(entry.card),
-        *_known_data(known),
+        *of_error,
         *(_plain(FACTS[column].of(subject)) for column in _OF_CARD.values()),
         *(entry.error(setting.name, dataset) for setting in SETTINGS),
         *(None if value is None else round(value, 4) for value in components),  # more digits than any figure shows
         parts is not None and parts.approximation_assumed,
-        reported,
+        {PROTOCOLS[name].short: f"{one.printed}{reported_mark(one)}" for name, one in subject.reported.items()},
         entry.is_mine,
         subject.is_wrong,
-        elsewhere,
+        {name: error for name in entry.elsewhere if (error := entry.error("100%", name)) is not None},
     ]
-
-
-def _known_data(known: Standing | None) -> list[Any]:
-    if known is None:
-        return [None, None, None, None, False, False, ""]
-    ends = [None if end is None else round(end, 2) for end in (known.low, known.high)]
-    error = known.error if known.low is None or FILL_OF[known.basis] == "full" else round(known.error, 3)
-    return [error, *ends, known.basis, known.is_ranked, known.is_drawn, known.note]
 
 
 def _plain(value: Any) -> Any:

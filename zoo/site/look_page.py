@@ -31,7 +31,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
 
 def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: Renderer) -> dict[str, Any]:
     """A data set: rows of images beside their maps, and queries with the neighbours that each encoder finds."""
-    px, n_columns, labels = look["px"], look["columns"], look["labels"]
+    px, n_columns, labels, shown = look["px"], look["columns"], look["labels"], look["shown"]
     sheet = renderer.asset(look["file"], (folder / look["file"]).read_bytes())
     size = (px * n_columns, px * -(-len(labels) // n_columns))
 
@@ -43,30 +43,27 @@ def _section(look: dict[str, Any], folder: Path, contents: Contents, renderer: R
     for one in look["encoders"]:
         if entry := contents.entries.get(one["id"]):
             strip = renderer.asset(one["file"], (folder / one["file"]).read_bytes())
-            rows, columns = one["rows"], one["columns"]
-            whole = (columns, rows * len(look["shown"]))
+            part, whole = (one["columns"], one["rows"]), (one["columns"], one["rows"] * len(shown))
             maps = [
-                _part(strip, whole, (0, rows * place), (columns, rows), label=f"map of {one['id']}: {labels[number]}")
-                for place, number in enumerate(look["shown"])
+                _part(strip, whole, (0, part[1] * place), part, label=f"map of {one['id']}: {labels[number]}")
+                for place, number in enumerate(shown)
             ]
             encoders.append({**one, "href": encoder_page(entry), "maps": maps})
-
-    def found(one: dict[str, Any], place: int) -> list[tuple[Markup, str, str, bool]]:
-        of_query = labels[look["queries"][place]]
-        return [
-            (image(number, f" at {apart:.2g}"), labels[number], f"{apart:.2g}", labels[number] == of_query)
-            for number, apart in one["neighbours"][place]
+    queries = []
+    for place, query in enumerate(look["queries"]):
+        found = [
+            (
+                one,
+                [
+                    (image(number, f" at {apart:.2g}"), labels[number], f"{apart:.2g}", labels[number] == labels[query])
+                    for number, apart in one["neighbours"][place]
+                ],
+            )
+            for one in encoders
         ]
-
-    return {
-        **look,
-        "encoders": encoders,
-        "images": [(labels[number], image(number)) for number in look["shown"]],
-        "queries": [
-            {"label": labels[query], "image": image(query), "found": [(one, found(one, place)) for one in encoders]}
-            for place, query in enumerate(look["queries"])
-        ],
-    }  # fmt: skip
+        queries.append({"label": labels[query], "image": image(query), "found": found})
+    images = [(labels[number], image(number)) for number in shown]
+    return {**look, "encoders": encoders, "images": images, "queries": queries}
 
 
 def _part(file: str, size: tuple[int, int], at: tuple[int, int], part: tuple[int, int], *, label: str) -> Markup:

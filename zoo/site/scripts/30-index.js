@@ -2,7 +2,7 @@
 Zoo.encoders = () => ENCODERS.rows.map(row => Object.fromEntries(ENCODERS.fields.map((name, place) => [name, row[place]])));
 Zoo.pages.index = () => {
   const [filters, more, axes, count, bar, note, front, found, headline, subtitle, other] = ["filters", "more", "axes", "count", "comparison", "score-note", "front", "found", "score", "drawn", "other"].map(id => document.getElementById(id));
-  const figure = document.querySelector(".plot"), body = document.querySelector(".encoders tbody"), most = 6;
+  const figure = document.querySelector(".plot"), body = document.querySelector(".encoders tbody"), bestOf = document.querySelector(".best-of"), blank = bestOf?.tBodies[0].rows[0].cloneNode(true), most = 6;
   const all = Zoo.encoders(), byId = new Map(all.map(one => [one.id, one]));
   const { dataset } = figure.parentNode, kinds = new Map(dataset.kinds.split("|").map(pair => pair.split(":"))), kindNames = [...kinds.keys()], measured = ["100%", "30-shot", "1%", "5-shot", "3-shot"], isOther = name => name.startsWith("on ");
   const printed = [...axes.score.options].map(one => one.value).filter(name => name !== "expected" && !measured.includes(name) && !isOther(name)), equal = ["mode", "family", "commercial", "access", "kind"];
@@ -58,20 +58,22 @@ Zoo.pages.index = () => {
     answer();
     draw();
   }
-  /* The best encoder up to every size among those that are kept. */
+  /* The best encoder up to every size among those that are kept, in rows like those that came with the page. */
   function answer() {
-    const table = document.querySelector(".best-of"), { element } = Zoo, svg = (name, attributes, ...inside) => element(`svg:${name}`, attributes, ...inside);
-    if (!table) return;
-    const across = value => 6 + Math.log(clamp(value) / 5) / Math.log(12) * 148, clamp = value => Math.max(5, Math.min(60, value)), path = (name, d) => svg("path", { class: name, d });
-    const rows = table.dataset.sizes.split("|").map(pair => {
-      const [words, size] = pair.split(":"), [one, ...others] = kept.filter(one => one.ranked && one.n_parameters <= (size === "inf" ? Infinity : size)), cell = (name, ...inside) => element("td", { class: name }, ...inside);
-      if (!one) return element("tr", {}, element("th", { scope: "row" }, words), element("td", { colspan: 9, class: "missing" }, "none is ranked"));
-      const group = kindNames.indexOf(one.kind) + 1, reach = others.filter(other => (other.low ?? other.expected) <= one.expected).length;
-      return element("tr", {}, element("th", { scope: "row" }, words), cell("name", element("a", { href: `encoders/${one.file}.html` }, one.id)), cell("n size", Zoo.count(one.n_parameters)), cell("n error", `${one.expected.toFixed(1)}\u00a0%`), cell("n", `${one.low.toFixed(1)}-${one.high.toFixed(1)}`),
-        cell("drawn", svg("svg", { class: "whisker", viewBox: "0 0 160 20", "aria-hidden": "true" }, [5, 10, 20, 50].map(value => path("grid", `M${across(value)},0V20`)), path("interval", `M${across(one.low)},10H${across(one.high)}`), svg("circle", { cx: across(one.expected), cy: 10, r: 4 }))),
-        cell("kind", svg("svg", { class: "swatch", viewBox: "0 0 16 16", "aria-hidden": "true" }, path(`f${group}`, `M8,8${Zoo.marks[group - 1]}`)), kinds.get(one.kind)), cell("", uses[one.commercial] ?? "unknown"), cell("n year", one.released ?? "not published"), cell("n reach", reach.toLocaleString("en")));
-    });
-    table.tBodies[0].replaceChildren(...rows);
+    const clamp = value => Math.max(5, Math.min(60, value)), across = value => 6 + Math.log(clamp(value) / 5) / Math.log(12) * 148;
+    bestOf?.tBodies[0].replaceChildren(...bestOf.dataset.sizes.split("|").map(pair => {
+      const [words, size] = pair.split(":"), [one, ...others] = kept.filter(one => one.ranked && one.n_parameters <= (size === "inf" ? Infinity : size));
+      const row = blank.cloneNode(true), [head, name, count, error, interval, drawn, kind, use, year, reach] = row.cells, put = (node, text) => { node.textContent = text; };
+      put(head, words);
+      if (!one) { row.replaceChildren(head, Zoo.element("td", { colspan: 9, class: "missing" }, "none is ranked")); return row; }
+      const group = kindNames.indexOf(one.kind) + 1, mark = kind.querySelector("path");
+      name.firstChild.href = `encoders/${one.file}.html`;
+      put(name.firstChild, one.id), put(count, Zoo.count(one.n_parameters)), put(error, `${one.expected.toFixed(1)}\u00a0%`), put(interval, `${one.low.toFixed(1)}-${one.high.toFixed(1)}`);
+      drawn.querySelector(".interval").setAttribute("d", `M${across(one.low)},10H${across(one.high)}`), drawn.querySelector("circle").setAttribute("cx", across(one.expected));
+      mark.setAttribute("class", `f${group}`), mark.setAttribute("d", `M8,8${Zoo.marks[group - 1]}`);
+      put(kind.lastChild, kinds.get(one.kind)), put(use, uses[one.commercial] ?? "unknown"), put(year, one.released ?? "not published"), put(reach, others.filter(other => other.low <= one.expected).length.toLocaleString("en"));
+      return row;
+    }));
   }
   /* What is offered below the search field: encoders by name, those that begin with what was typed first, and all in the table. */
   function suggest() {
