@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
     from PIL import Image
 
-MOST_BYTES = 3_000_000
-"""Of the images of a page, as they are in its text."""
+MOST_BYTES = 3_000_000  # of a page
 LEAST_PX = 32  # below, nobody sees what is in a photograph
 _SMALL_PX = 64  # up to which an image is stored without loss
 _QUALITY = 82  # of JPEG
@@ -76,7 +75,7 @@ def write_page(text: str, path: str | os.PathLike[str]) -> Path:
 
 def thumbnail(image: Image.Image, px: int) -> Image.Image:
     """The whole image in RGB, its longer side ``px`` at most; a smaller one stays as it is."""
-    small = to_rgb(image)
+    small = to_rgb(image).copy()  # which may be the caller's own
     small.thumbnail((px, px))
     return small
 
@@ -89,24 +88,13 @@ def data_address(image: Image.Image) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def thumbnails(images: Sequence[Image.Image], px: int, *, most_bytes: int = MOST_BYTES) -> list[str]:
-    """Addresses of thumbnails of ``px`` at most, of fewer pixels if they would not fit into ``most_bytes``.
-
-    QueryError if they do not fit with 32 pixels either.
-    """
-    small = [thumbnail(image, px) for image in images]
+def thumbnails(images: Sequence[Image.Image], px: int, *, most_bytes: int = 5 * MOST_BYTES // 6) -> list[str]:
+    """Addresses of thumbnails of ``px`` at most, of fewer pixels, down to 32, if they would take more than this."""
     while True:
-        found = [data_address(one) for one in small]
-        n_bytes = sum(map(len, found))
-        if n_bytes <= most_bytes:
+        found = [data_address(thumbnail(image, px)) for image in images]
+        if px == LEAST_PX or sum(map(len, found)) <= most_bytes:
             return found
-        if px <= LEAST_PX:
-            raise QueryError(
-                f"The {len(images):,} images of the page take {n_bytes / 1e6:.1f} MB with {px} pixels each, expected "
-                f"{most_bytes / 1e6:.1f} MB at most; show fewer images."
-            )
-        px = max(LEAST_PX, min(int(0.9 * px), int(px * (most_bytes / n_bytes) ** 0.5)))
-        small = [thumbnail(one, px) for one in small]
+        px = max(LEAST_PX, 3 * px // 4)
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------

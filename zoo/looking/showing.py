@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+import math
+import warnings
 from pathlib import Path
+from typing import Any
 
 from ..errors import QueryError, StoreError
 from ..evaluation.drawing import style
 from ..files import replaced
 from ..optional import requires_extra
 from ..version import __version__
-from .figures import OTHER, SIDE, class_colours, class_places, figures_of, heat, heat_ends
+from .figures import SIDE, class_colours, class_places, figures_of, heat, heat_ends, inks_of
 from .looking import Look
 from .neighbourhood import standing_apart
-from .pages import MOST_BYTES, data_address, rendered, thumbnails
+from .pages import LEAST_PX, MOST_BYTES, data_address, rendered, thumbnail
 
 with requires_extra("models", needed_for="A page of images"):
     import numpy as np
@@ -44,7 +46,8 @@ def write_look(found: Look, folder: Path, *, command: str = "") -> tuple[list[Pa
     require_folder(folder)
     text, notes = page_of(found, command=command)
     files = {"index.html": text.encode()}
-    with style():
+    with style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # boxes stand for letters that the font does not have
         for name, drawing in figures_of(found).items():
             file = io.BytesIO()
             drawing.savefig(file, format="png", metadata={"Software": None})
@@ -64,60 +67,52 @@ def write_look(found: Look, folder: Path, *, command: str = "") -> tuple[list[Pa
 def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
     """The page as a text of 3 MB at most, and notes on what is smaller than asked because of that.
 
-    QueryError if the neighbours alone do not fit.
+    QueryError if what cannot be left out does not fit.
     """
-    notes: list[str] = []
-    mapped = [view for view in found.views if view.patches]
-    among = [view for view in found.views if view.among]
-    pixels = [(view.patches.colours, heat(view.patches.similarity)) for view in mapped if view.patches]
-    every = [[[data_address(Image.fromarray(one)) for one in each] for each in both] for both in pixels]
-    n_shown = _fitting(len(found.shown), lambda n: [one for both in every for each in both for one in each[:n]], 0.2)
-    if n_shown < len(found.shown):
-        notes.append(f"the page has the maps of {n_shown} of {len(found.shown)} images, so that it stays below 3 MB")
-    shown = found.shown[:n_shown]
-    large = thumbnails(list(map(found.image, shown)), 512 if n_shown <= 4 else 256, most_bytes=int(0.25 * MOST_BYTES))
-    pictures = dict(zip(shown, large, strict=True))
-    apart = {view.encoder: standing_apart(view.among.places, SIDE) for view in among if view.among}
-    near = {(view.encoder, at): found.near(view.among, at) for view in among if view.among for at in found.queries}
+    mapped = [(view, view.patches) for view in found.views if view.patches]
+    among = [(view, view.among) for view in found.views if view.among]
+    near = {(view.encoder, at): found.near(one, at) for view, one in among for at in found.queries}
     beside = {at for one in near.values() for at, _, _ in one} | {*(found.queries if among else ())}
-    others = sorted((beside | {at for one in apart.values() for at in one}) - {*shown})
-    small = dict(zip(others, thumbnails([found.image(at) for at in others], 96, most_bytes=1 << 30), strict=True))
-
-    def needed(n: int) -> list[str]:
-        return [small[at] for at in (beside | {at for one in apart.values() for at in one[:n]}) - {*shown}]
-
-    n_apart = _fitting(most := max(map(len, apart.values()), default=0), needed, 0.45)
-    if n_apart < most:
-        notes.append(f"the layouts have {n_apart} pictures each, so that the page stays below 3 MB")
-        apart = {encoder: one[:n_apart] for encoder, one in apart.items()}
-    pictures |= {at: address for at, address in small.items() if address in {*needed(n_apart)}}
-    text = rendered(
-        "looking/look.html.jinja",
-        found=found,
-        command=command,
-        version=__version__,
-        mapped=mapped,
-        maps=every,
-        shown=shown,
-        among=among,
-        apart=apart,
-        near=near,
-        pictures=pictures,
-        colours=class_colours(found),
-        other=OTHER,
-        class_places={view.encoder: class_places(found, view.among.places) for view in among if view.among},
-        heat_ends=[heat_ends(view.patches.similarity) for view in mapped if view.patches],
-        ramp=heat(np.linspace(0, 1, 9)).tolist(),
-        side=100 * SIDE,
-        notes=[*found.notes, *notes],
+    stand = {view.encoder: standing_apart(one.places, SIDE) for view, one in among}
+    values: dict[str, Any] = {
+        "found": found,
+        "command": command,
+        "version": __version__,
+        "mapped": [view for view, _ in mapped],
+        "among": [view for view, _ in among],
+        "near": near,
+        "colours": class_colours(found),
+        "inks": inks_of(found),
+        "class_places": {view.encoder: class_places(found, one.places) for view, one in among},
+        "heat_ends": [heat_ends(one.similarity) for _, one in mapped],
+        "ramp": heat(np.linspace(0, 1, 9)).tolist(),
+        "side": 100 * SIDE,
+    }
+    for share in (1, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08, 0.04, 0):
+        shown = found.shown[: math.ceil(share * len(found.shown)) or 1]
+        apart = {name: some[: math.ceil(share * len(some))] for name, some in stand.items()}
+        px, small = (max(LEAST_PX, round(share * one)) for one in (512 if len(shown) <= 4 else 256, 96))
+        others = (beside | {at for some in apart.values() for at in some}) - {*shown}
+        sides = dict.fromkeys(sorted(others), small) | dict.fromkeys(shown, px)
+        fewer = (
+            f"the maps of {len(shown)} of {len(found.shown)} images, and {100 * share:.0f} % of the layouts' pictures"
+        )
+        notes = [f"the page has {fewer}, so that it stays below 3 MB"] * (share < 1)
+        text = rendered(
+            "looking/look.html.jinja",
+            **values,
+            shown=shown,
+            apart=apart,
+            maps=[
+                [[data_address(Image.fromarray(one)) for one in part[: len(shown)]] for part in both]
+                for both in [(one.colours, heat(one.similarity)) for _, one in mapped]
+            ],
+            pictures={at: data_address(thumbnail(found.image(at), side)) for at, side in sides.items()},
+            notes=[*found.notes, *notes],
+        )
+        if len(text.encode()) <= MOST_BYTES:
+            return text, notes
+    shown_of = f"{len(found.queries)} queries and {len(found.images):,} images under {len(among)} encoders"
+    raise QueryError(
+        f"What is shown of {shown_of} does not fit on a page of 3 MB; ask for fewer (--queries, --images)."
     )
-    return text, notes
-
-
-def _fitting(n: int, made: Callable[[int], Sequence[str]], share: float) -> int:
-    """How many of ``n`` things have addresses that take so much of a page at most; QueryError if none has."""
-    while n and sum(map(len, made(n))) > share * MOST_BYTES:
-        n = 3 * n // 4
-    if not n and sum(map(len, made(0))) > share * MOST_BYTES:
-        raise QueryError("The neighbours of so many queries do not fit on a page of 3 MB; ask for fewer (--queries).")
-    return n
