@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ZooError
 from ..version import __version__
-from . import pages
 from .mistakes import (
     Judged,
     Mistakes,
@@ -22,15 +23,14 @@ from .mistakes import (
     nearest_boundary,
     of_tags,
 )
+from .pages import data_address, rendered, thumbnail
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from ..datasets import ImageSet
 
     Images = Mapping[str, ImageSet]
 
-PX = 128
+PX = 120  # of a thumbnail: with the at most 152 of a page it stays below 3 MB, even of noise
 N_LABELS, N_DUPLICATES = 24, 12  # that are shown
 N_SURE_CLASSES, N_SURE = 8, 8
 _PARTS = {"train": "training image", "val": "test image"}
@@ -147,29 +147,19 @@ def _section(title: str, text: str, *rows: tuple[str, list[dict[str, Any]]]) -> 
 
 def with_images(sections: list[dict[str, Any]], images: Images | None) -> list[dict[str, Any]]:
     """Sections whose tiles have the addresses of their images: "" of those that cannot be read, None of all without."""
-    tiles = [tile for section in sections for row in section["rows"] for tile in row["tiles"]]
-    refs = [ref for tile in tiles for ref in tile["refs"]]
-    read: dict[tuple[str, str], tuple[Image.Image, bool]] = {}
-    for part, some in (images or {}).items():
-        wanted = {name for where, name in refs if where == part}
-        for row, name in enumerate(some.names):
-            if name in wanted:
-                try:
-                    image = some.images[row]
-                except ZooError:  # gone, or another since its features were computed
-                    continue
-                read[part, name] = pages.thumbnail(image, PX), max(image.size) <= PX // 2
-    shown = [ref for ref in refs if ref in read]
-    addresses = iter(pages.thumbnails([read[ref][0] for ref in shown], PX) if shown else [])
-    for tile in tiles:
-        tile["images"] = [
-            {
-                "name": name,
-                "address": None if images is None else next(addresses) if (part, name) in read else "",
-                "is_small": (part, name) in read and read[part, name][1],
-            }
-            for part, name in tile.pop("refs")
-        ]
+    rows = {part: {name: row for row, name in enumerate(some.names)} for part, some in (images or {}).items()}
+
+    @cache
+    def picture(part: str, name: str) -> dict[str, Any]:
+        address, is_small = None if images is None else "", False
+        if images and name in rows.get(part, ()):
+            with suppress(ZooError):  # gone, or another since its features were computed
+                image = images[part].images[rows[part][name]]
+                address, is_small = data_address(thumbnail(image, PX)), max(image.size) <= PX // 2
+        return {"name": name, "address": address, "is_small": is_small}
+
+    for tile in (tile for section in sections for row in section["rows"] for tile in row["tiles"]):
+        tile["images"] = [picture(*ref) for ref in tile.pop("refs")]
     return sections
 
 
@@ -184,7 +174,7 @@ def page(
 ) -> str:
     """A page of mistakes as text; a table has "title", "headers" and "rows" of texts."""
     made_by = f"{facts} Made by SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}."
-    return pages.rendered(
+    return rendered(
         "looking/judged.html.jinja",
         title=title, answer=answer, tables=tables, sections=sections, notes=[*notes], made_by=made_by,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import base64
 import io
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
     from PIL import Image
 
-MOST_BYTES = 3_000_000  # of a page
-LEAST_PX = 32  # below, nobody sees what is in a photograph
-_SMALL_PX = 64  # up to which an image is stored without loss
-_QUALITY = 82  # of JPEG
+MOST_BYTES = 3_000_000
+"""Of a page."""
 
 
 def require_page(path: str | os.PathLike[str]) -> Path:
@@ -83,18 +81,9 @@ def thumbnail(image: Image.Image, px: int) -> Image.Image:
 def data_address(image: Image.Image) -> str:
     """An image as the address of an ``<img>``: PNG if it is small, else JPEG."""
     file = io.BytesIO()
-    kind = "png" if max(image.size) <= _SMALL_PX else "jpeg"
-    image.save(file, kind, **({"optimize": True} if kind == "png" else {"quality": _QUALITY}))
+    kind = "png" if max(image.size) <= 64 else "jpeg"
+    image.save(file, kind, optimize=kind == "png", quality=82)  # each takes its own
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def thumbnails(images: Sequence[Image.Image], px: int, *, most_bytes: int = 5 * MOST_BYTES // 6) -> list[str]:
-    """Addresses of thumbnails of ``px`` at most, of fewer pixels, down to 32, if they would take more than this."""
-    while True:
-        found = [data_address(thumbnail(image, px)) for image in images]
-        if px == LEAST_PX or sum(map(len, found)) <= most_bytes:
-            return found
-        px = max(LEAST_PX, 3 * px // 4)
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------

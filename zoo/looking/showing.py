@@ -16,7 +16,7 @@ from ..version import __version__
 from .figures import SIDE, class_colours, class_places, figures_of, heat, heat_ends, inks_of
 from .looking import Look
 from .neighbourhood import standing_apart
-from .pages import LEAST_PX, MOST_BYTES, data_address, rendered, thumbnail
+from .pages import MOST_BYTES, data_address, rendered, thumbnail
 
 with requires_extra("models", needed_for="A page of images"):
     import numpy as np
@@ -91,7 +91,7 @@ def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
     for share in (1, 0.7, 0.5, 0.35, 0.25, 0.15, 0.08, 0.04, 0):
         shown = found.shown[: math.ceil(share * len(found.shown)) or 1]
         apart = {name: some[: math.ceil(share * len(some))] for name, some in stand.items()}
-        px, small = (max(LEAST_PX, round(share * one)) for one in (512 if len(shown) <= 4 else 256, 96))
+        px, small = (max(32, round(share * one)) for one in (512 if len(shown) <= 4 else 256, 96))
         others = (beside | {at for some in apart.values() for at in some}) - {*shown}
         sides = dict.fromkeys(sorted(others), small) | dict.fromkeys(shown, px)
         fewer = (
