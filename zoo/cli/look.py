@@ -15,12 +15,11 @@ import click
 
 from ..errors import QueryError
 from .measure_options import (
-    COLUMN_OPTIONS,
     DATA_OPTIONS,
     IMAGES_HELP,
     RUN_OPTIONS,
-    SPLIT_OPTIONS,
-    TABLE_OPTIONS,
+    SIDES,
+    images_of_files,
     opened,
     skipped_notes,
 )
@@ -30,8 +29,6 @@ from .output import json_option, print_json, print_notes, print_table, say
 if TYPE_CHECKING:
     from ..datasets import ImageSet
 
-_PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
-_SETS = (".npz", ".csv", ".tsv")  # files that are image sets
 _FOLDER, _N = click.Path(file_okay=False, path_type=Path), click.IntRange(1, 20_000)
 _LOOKING = ("per_class", "queries", "at", "layer", "layout", "seed")  # arguments of look, with the next
 _COMPUTING = ("batch_size", "n_workers", "device", "skip_corrupt")
@@ -64,7 +61,7 @@ def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int |
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
 @click.argument("images", metavar="IMAGES")
 @click.option("--out", metavar="DIR", type=_FOLDER, help="Where everything goes.  [default: look-IMAGES]")
-@click.option("--split", "part", type=click.Choice([*_PARTS]), default="val", show_default=True, help="Of image sets.")
+@click.option("--split", "part", type=click.Choice([*SIDES]), default="val", show_default=True, help="Of image sets.")
 @click.option("--images", "n_images", type=_N, default=500, show_default=True, help="Of more a sample is seen.")
 @click.option("--per-class", type=_N, help="Images with maps, of each class.  [default: about 12 in all]")
 @click.option(
@@ -120,7 +117,8 @@ def look_command(
     require_layout(options["layout"])
     asked = {name: options.pop(name) for name in _LOOKING + _COMPUTING}
     everything, is_labelled = _asked(paths, options, part)
-    folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", everything.name).strip("-"))
+    called = Path(images).stem if os.path.isfile(images) else everything.name
+    folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", called).strip("-"))
     require_folder(folder)
     also = [] if isinstance(asked["queries"], int) else named(everything, asked["queries"])
     sample = sample_of(everything, n_images, seed=asked["seed"], also=also)
@@ -155,23 +153,15 @@ def look_command(
 
 def _asked(arguments: Sequence[str], options: dict[str, Any], part: str) -> tuple[ImageSet, bool]:
     """The images, and whether they have labels: files, and folders with images directly in them, have none."""
-    from ..datasets.folders import image_files, joined, unlabelled_images
+    from ..datasets.folders import joined
     from ..datasets.imagefiles import images_among
     from ..datasets.images import contents_of_files
 
-    first, left_out = arguments[0], Counter[str]()
-    if os.path.isdir(first):
-        has_no_labels = bool(images_among([one.name for one in os.scandir(first) if one.is_file()], Counter()))
-    else:
-        has_no_labels = os.path.isfile(first) and not first.lower().endswith(_SETS)
-    if not has_no_labels:
+    first, found = arguments[0], None
+    if not os.path.isdir(first) or images_among([one.name for one in os.scandir(first) if one.is_file()], Counter()):
+        found = images_of_files(arguments, options)
+    if found is None:
         data = opened(first, {"dataset": None, **options})
-        return joined([getattr(data, one) for one in _PARTS[part]]), True
-    refuse_idle(("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, "fold_labels"), "these images have no labels")
-    names, paths, called = list(arguments), list(arguments), Path(first).stem
-    if os.path.isdir(first):
-        names, called = image_files(Path(first), left_out), Path(first).resolve().name
-        paths = [os.path.join(first, *one.split("/")) for one in names]
-    shown = {name: options[name] for name in ("scale", "background")}
-    images = unlabelled_images(paths, names=names, name=called or "images", **shown)
-    return replace(images, contents=contents_of_files(paths), reading=replace(images.reading, left_out=left_out)), False
+        return joined([getattr(data, one) for one in SIDES[part]]), True
+    refuse_idle(("fold_labels",), "these images have no labels")
+    return replace(found[0], contents=contents_of_files(found[1])), False
