@@ -216,11 +216,6 @@ def evaluate_command(
             click.echo(f"{name}: {error}", err=True)
             continue
         document = described(measured, kept)
-        if mistakes is not None:
-            from ..looking.pages import write_page
-
-            shown = None if hides_images else {"train": data.train, "val": data.val}
-            write_page(evaluation_page(document, mistakes, shown, notes), pages[name])
         if not as_json:  # before anything can go wrong with the results
             from ..datasets.imagefiles import size_notes
 
@@ -228,13 +223,21 @@ def evaluate_command(
             print_measured(measured, document, kept, [*notes, *sizes])
             if where is not None:
                 click.echo(wrapped(f"Saved the probe to {where}; classify images with: zoo predict {where} IMAGES"))
-            if mistakes is not None:
-                click.echo(f"page: {pages[name]}", err=not sys.stdout.isatty())
             sys.stdout.flush()
         to_rows: Any = rows_of_tags if isinstance(measured, TagEvaluation) else rows_of_evaluation
-        document |= {"saved": None if where is None else str(where), "page": str(pages[name]) if pages else None}
-        document |= {"mistakes": None if mistakes is None else asdict(mistakes)}
-        add(document, partial(to_rows, measured, source=source))
+        more: dict[str, Any] = {
+            "saved": None if where is None else str(where),
+            "page": str(pages[name]) if pages else None,
+        }
+        more |= {"mistakes": None if mistakes is None else asdict(mistakes)}
+        add(document | more, partial(to_rows, measured, source=source))
+        if mistakes is not None:
+            from ..looking.pages import write_page
+
+            shown = None if hides_images else {"train": data.train, "val": data.val}
+            write_page(evaluation_page(document, mistakes, shown, notes), pages[name])
+            if not as_json:
+                click.echo(f"page: {pages[name]}", err=not sys.stdout.isatty())
     if as_json:
         print_json({"evaluations": found, "failed": failed})
     require_measured(problems, len(failed), len(ids))

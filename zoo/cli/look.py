@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,15 +24,16 @@ from .measure_options import (
     opened,
     skipped_notes,
 )
-from .options import encoder_names, refuse_idle, seed_option, with_options
+from .options import ARGUMENTS, encoder_names, refuse_idle, seed_option, with_options
 from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
 
 _FOLDER, _N = click.Path(file_okay=False, path_type=Path), click.IntRange(1, 20_000)
-_LOOKING = ("per_class", "queries", "at", "layer", "layout", "seed")  # arguments of look, with the next
-_COMPUTING = ("batch_size", "n_workers", "device", "skip_corrupt")
+_LOOKING = (  # arguments of look
+    "per_class", "queries", "at", "layer", "layout", "seed", "batch_size", "n_workers", "device", "skip_corrupt",
+)  # fmt: skip
 _MOST_QUERIES = 24  # of which a page has room
 _EXAMPLES = """\b
 Examples:
@@ -115,7 +117,7 @@ def look_command(
         names, paths = names[:-1], [names[-1], *paths]
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     require_layout(options["layout"])
-    asked = {name: options.pop(name) for name in _LOOKING + _COMPUTING}
+    asked = {name: options.pop(name) for name in _LOOKING}
     everything, is_labelled = _asked(paths, options, part)
     called = Path(images).stem if os.path.isfile(images) else everything.name
     folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", called).strip("-"))
@@ -128,22 +130,19 @@ def look_command(
         drawn = f"{len(sample):,} of {len(everything):,} images were drawn (--images, --seed)"
         found.notes.insert(0, f"{drawn}, about the same number of each class" if is_labelled else drawn)
     say("drawing")
-    command = " ".join(click.get_current_context().meta.get("zoo.arguments", ()))
-    written, notes = write_look(found, folder, command=f"zoo {command}" if command else "")
+    command = shlex.join(["zoo", *click.get_current_context().meta.get(ARGUMENTS, ())])
+    written, notes = write_look(found, folder, command=command)
     notes = [*found.notes, *notes, *skipped_notes(found.skipped), *notes_on([sample])]
     if as_json:
         print_json(found.as_dict() | {"written": list(map(str, written)), "notes": notes})
         return
-    rows = [
-        [
-            view.encoder,
-            str(view.px),
-            " x ".join(map(str, view.patches.grid)) if view.patches else "",
-            f"{100 * view.patches.explained.sum():.0f}" if view.patches else "",
-            "" if view.agreement is None else f"{view.agreement:.1f}",
-        ]
-        for view in found.views
-    ]
+    rows = []
+    for view in found.views:
+        grid, share = "", ""
+        if view.patches:
+            grid, share = " x ".join(map(str, view.patches.grid)), f"{100 * view.patches.explained.sum():.0f}"
+        agreement = "" if view.agreement is None else f"{view.agreement:.1f}"
+        rows.append([view.encoder, str(view.px), grid, share, agreement])
     print_table(["encoder", "px", "patches", "colours %", "neighbour %"], rows, right=[1, 3, 4])
     how_to_read = (
         "colours: variance of the patches that three colours show; neighbour: images whose nearest has their class"

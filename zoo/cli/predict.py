@@ -170,12 +170,12 @@ def _write_page(
         [
             f"{len(names):,} images, {many[0][1]} of them predicted as {many[0][0]}."
             if names
-            else "No image could be read."
+            else "No image is readable."
         ],
         mistakes_page.sections_of_predictions(
             names, probe.classes, p, y, is_tags=probe.kind == "tags", images=None if shown is None else {"val": shown}
         ),
-        tables=[{"title": "Images by predicted class", "headers": ["predicted", "images"], "rows": many}],
+        tables=[("Images by predicted class", ["predicted", "images"], many)],
         notes=_warnings(asked),
         facts=f"Probe trained on {probe.about.get('dataset', 'other images')}.",
     )

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ZooError
 from ..version import __version__
-from .mistakes import (
-    Judged,
-    Mistakes,
-    Predicted,
-    confident_mistakes,
-    confusions,
-    most_sure,
-    nearest_boundary,
-    of_tags,
-)
+from .mistakes import Judged, Mistakes, mistakes_among, most_sure, nearest_boundary, predictions
 from .pages import data_address, rendered, thumbnail
 
 if TYPE_CHECKING:
@@ -47,9 +38,52 @@ def percent(p: float) -> str:
 
 def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
     """What a page shows of mistakes, for the macro of ``mistakes.html.jinja``; without images their names alone."""
-    n, wrong, near = f"{found.n_test:,} test images", found.wrong_labels, found.near_duplicates
-    sections = _judged(found.confident, found.confusions, found.boundary, n, found.n_wrong)
-    if wrong is not None:
+    return _with_images(_sections(found, f"{found.n_test:,} test images"), images)
+
+
+def sections_of_predictions(
+    names: Sequence[str], classes: Sequence[str], p: Any, y: Any, *, is_tags: bool, images: Images | None
+) -> list[dict[str, Any]]:
+    """What a page shows of predictions: mistakes where labels ``y`` are known, the least and the most sure images."""
+    if not len(names):
+        return []
+    each = predictions(names, classes, p, y, is_tags=is_tags)
+    if y is None:
+        sections = [_boundary(nearest_boundary(each, 2 * N_SURE))]
+    else:
+        sections = _sections(mistakes_among(each, is_tags=is_tags), f"{len(names):,} images")
+    sure = most_sure(each[0], N_SURE_CLASSES, N_SURE)
+    if is_tags:
+        sure = {one.classes[1]: most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in each[:N_SURE_CLASSES]}
+    rows = [
+        (name, [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some])
+        for name, some in sure.items()
+    ]
+    text = "The images with the largest probability of each predicted class; classes predicted most often first."
+    return _with_images([*sections, _section("Most sure", text, *rows)], images)
+
+
+def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
+    first, n_wrong = "The", found.n_wrong
+    if n_wrong is not None and n_wrong > len(found.confident):
+        first = f"{len(found.confident):,} of {n_wrong:,}"
+    text = f"{first} wrong predictions of {n}, with the largest probabilities: label → prediction, and its probability."
+    if not found.confident:
+        text = f"No mistakes: all {n} are predicted as they are labelled."
+    tiles = [_tile(one, percent(one.probability)) for one in found.confident]
+    sections = [_section("Most confident mistakes", text, ("", tiles))]
+    if found.confusions:
+        rows = [
+            (
+                f"{one.label} predicted as {one.predicted}: {one.n or 'none'}",
+                [_tile(image, percent(image.probability), head="") for image in one.images],
+            )
+            for one in found.confusions
+        ]
+        text = "Pairs with the most mistakes between them, both directions together; the most confident images."
+        sections.append(_section("Classes taken for each other", text, *rows) | {"is_halved": True})
+    sections.append(_boundary(found.boundary))
+    if (wrong := found.wrong_labels) is not None:
         text = (
             f"{wrong.n_found:,} of {wrong.n_judged:,} labels are contradicted by a probe that never saw the image "
             f"({wrong.n_folds}-fold cross-validation over training images, settings chosen once; test images by the "
@@ -61,7 +95,7 @@ def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
             for one in wrong.found[:N_LABELS]
         ]
         sections.append(_section("Labels to check", text, ("", tiles)))
-    if near.pairs:
+    if (near := found.near_duplicates) is not None and near.pairs:
         text = (
             f"{len(near.pairs):,} of {n} are nearer to a training image than chance explains, and no exact copies of "
             "one: errors on them may be too low. Distance: 1 - cosine of the features; usually the nearest training "
@@ -69,57 +103,13 @@ def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
         )
         tiles = []
         for pair in near.pairs[:N_DUPLICATES]:
-            differ = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
-            head = f"both {pair.test_label}" if pair.train_label == pair.test_label else differ
+            head = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
+            if pair.train_label == pair.test_label:
+                head = f"both {pair.test_label}"
             refs = [("val", pair.test), ("train", pair.train)]
             tiles.append({"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}"]})
         sections.append(_section("Near duplicates: test and training", text, ("", tiles)))
-    return with_images(sections, images)
-
-
-def sections_of_predictions(
-    names: Sequence[str], classes: Sequence[str], p: Any, y: Any, *, is_tags: bool, images: Images | None
-) -> list[dict[str, Any]]:
-    """What a page shows of predictions: mistakes where labels ``y`` are known, the least and the most sure images."""
-    if not len(names):
-        return []
-    parts, n = ["val"] * len(names), f"{len(names):,} images"
-    if is_tags:
-        found = of_tags(parts, names, classes, p, y)
-        sure = {one.classes[1]: most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in found}
-    else:
-        found = [Predicted(parts=parts, names=names, classes=classes, p=p, y=y)]
-        sure = most_sure(found[0], N_SURE_CLASSES, N_SURE)
-    if y is None:
-        sections = [_boundary(nearest_boundary(found, 2 * N_SURE))]
-    else:
-        confused = () if is_tags else confusions(found[0])
-        n_wrong = None if is_tags else int(found[0].is_wrong.sum())
-        sections = _judged(confident_mistakes(found), confused, nearest_boundary(found), n, n_wrong)
-    rows = []
-    for name, some in sure.items():
-        rows.append((name, [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some]))
-    text = "The images with the largest probability of each predicted class; classes predicted most often first."
-    return with_images([*sections, _section("Most sure", text, *rows[:N_SURE_CLASSES])], images)
-
-
-def _judged(
-    confident: Sequence[Judged], confused: Iterable[Any], boundary: Sequence[Judged], n: str, n_wrong: int | None
-) -> list[dict[str, Any]]:
-    first = f"{len(confident):,} of {n_wrong:,}" if n_wrong is not None and n_wrong > len(confident) else "The"
-    text = f"{first} wrong predictions of {n}, with the largest probabilities: label → prediction, and its probability."
-    if not confident:
-        text = f"No mistakes: all {n} are predicted as they are labelled."
-    tiles = [_tile(one, percent(one.probability)) for one in confident]
-    sections = [_section("Most confident mistakes", text, ("", tiles))]
-    rows = []
-    for one in confused:
-        tiles = [_tile(image, percent(image.probability), head="") for image in one.images]
-        rows.append((f"{one.label} predicted as {one.predicted}: {one.n or 'none'}", tiles))
-    if rows:
-        text = "Pairs with the most mistakes between them, both directions together; the most confident images."
-        sections.append(_section("Classes taken for each other", text, *rows) | {"is_halved": True})
-    return [*sections, _boundary(boundary)]
+    return sections
 
 
 def _boundary(some: Iterable[Judged]) -> dict[str, Any]:
@@ -145,7 +135,7 @@ def _section(title: str, text: str, *rows: tuple[str, list[dict[str, Any]]]) -> 
     return {"title": title, "text": text, "rows": kept, "is_halved": False}
 
 
-def with_images(sections: list[dict[str, Any]], images: Images | None) -> list[dict[str, Any]]:
+def _with_images(sections: list[dict[str, Any]], images: Images | None) -> list[dict[str, Any]]:
     """Sections whose tiles have the addresses of their images: "" of those that cannot be read, None of all without."""
     rows = {part: {name: row for row, name in enumerate(some.names)} for part, some in (images or {}).items()}
 
@@ -172,7 +162,7 @@ def page(
     notes: Iterable[str] = (),
     facts: str = "",
 ) -> str:
-    """A page of mistakes as text; a table has "title", "headers" and "rows" of texts."""
+    """A page of mistakes as text; a table is a title, headers and rows of texts."""
     made_by = f"{facts} Made by SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}."
     return rendered(
         "looking/judged.html.jinja",
