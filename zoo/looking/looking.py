@@ -232,10 +232,6 @@ def look(
             gone, steps = [one.position for one in found.skipped], geometry(cut)
             skipped = [images.names[one] for one in gone]
             images = images.subset(np.delete(np.arange(len(images)), gone), split=images.split)
-            if not len(images):
-                raise DataError(
-                    f"No image of {images.name!r} can be read, the first is {skipped[0]!r}; check the files."
-                )
             shown, asked = _shown(images, queries, per_class, notes)
         tell(f"{name}: maps of {len(shown)} images")
         patches = among = None
