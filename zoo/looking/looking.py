@@ -39,7 +39,6 @@ _SAMPLE_STREAM = 7_301  # keeps the draws apart from all others of a seed
 _MOST_SHOWN, _FEW = 48, 12  # images whose maps are shown: at most, and if nobody says how many
 _MAPS_AT_A_TIME = 16
 _N_NEIGHBOURS = 6
-_SIDES = {True: 512, False: 256}  # of the pictures that are kept, by whether few have maps
 
 
 def sample_of(images: ImageSet, n: int, *, seed: int, also: Sequence[int] = ()) -> ImageSet:
@@ -105,7 +104,6 @@ class View:
     encoder: str
     px: int
     dim: int
-    share: float  # of the shorter side of an image that the encoder sees
     patches: Patches | None
     among: Among | None
     agreement: float | None  # percent of the images whose nearest neighbour has their class
@@ -139,26 +137,23 @@ class Look:
 
     def as_dict(self) -> dict[str, Any]:
         """What was found, for JSON."""
-        names = self.images.names
-        encoders = []
+        names, encoders = self.images.names, []
         for view in self.views:
             patches, among = view.patches, view.among
-            near = {query: self.near(among, query) if among else [] for query in self.queries}
-            neighbours = {
-                names[query]: [{"image": names[at], "distance": far, "label": word or None} for at, far, word in some]
-                for query, some in near.items()
+            found = {one: getattr(view, one) for one in ("encoder", "px", "dim", "agreement")}
+            found["grid"] = list(patches.grid) if patches else None
+            found["patch"] = list(patches.at) if patches else None
+            found["explained"] = patches.explained.tolist() if patches else None
+            found["layout_explained"] = among.explained if among else None
+            found["neighbours"] = {
+                names[query]: [
+                    {"image": names[at], "distance": far, "label": word or None}
+                    for at, far, word in self.near(among, query)
+                ]
+                for query in self.queries
                 if among
             }
-            encoders.append(
-                {one: getattr(view, one) for one in ("encoder", "px", "dim", "agreement")}
-                | {
-                    "grid": list(patches.grid) if patches else None,
-                    "patch": list(patches.at) if patches else None,
-                    "explained": patches.explained.tolist() if patches else None,
-                    "layout_explained": among.explained if among else None,
-                    "neighbours": neighbours,
-                }
-            )
+            encoders.append(found)
         about = {"images": self.images.name, "split": self.images.split, "n_images": len(self.images)}
         return about | {"shown": [names[one] for one in self.shown], "encoders": encoders, "skipped": self.skipped}
 
@@ -227,9 +222,9 @@ def look(
         x = np.asarray(found.x)
         card = catalogue()[name].preprocess
         cut = preprocess_at(card, encoder.px or card.crop_px)
-        share = cut.crop_px / cut.resize_px
+        share = cut.crop_px / cut.resize_px  # of the shorter side of an image that the encoder sees
         if not views:
-            gone, steps = [one.position for one in found.skipped], geometry(cut)
+            gone, steps, of_first = [one.position for one in found.skipped], geometry(cut), share
             skipped = [images.names[one] for one in gone]
             images = images.subset(np.delete(np.arange(len(images)), gone), split=images.split)
             shown, asked = _shown(images, queries, per_class, notes)
@@ -262,10 +257,10 @@ def look(
                     agreement = 100 * float((images.labels[rows[has, 0]] == images.labels[has]).mean())
         except DataError as error:
             notes.append(f"{name} has no neighbours and no layout to show: {error}")
-        seen = {"encoder": name, "px": cut.crop_px, "dim": x.shape[1], "share": share}
+        seen = {"encoder": name, "px": cut.crop_px, "dim": x.shape[1]}
         views.append(View(**seen, patches=patches, among=among, agreement=agreement))
-        if abs(share - views[0].share) > 0.01:
-            times = f"{share / views[0].share:.2f} times as much of an image's shorter side as {views[0].encoder}"
+        if abs(share - of_first) > 0.01:
+            times = f"{share / of_first:.2f} times as much of an image's shorter side as {names[0]}"
             notes.append(f"{name} sees {times}, whose view is shown")
     if (at and place is None) or not any(view.patches or view.among for view in views):
         raise QueryError(f"There is nothing to show: {'; '.join(note.removesuffix('.') for note in notes)}.")
@@ -277,7 +272,7 @@ def look(
         made: Any = images.images[at]
         for step in steps:
             made = step(made)
-        return thumbnail(made, _SIDES[len(shown) <= 4])
+        return thumbnail(made, 512 if len(shown) <= 4 else 256)
 
     told: dict[str, Any] = {"layout": layout, "skipped": skipped, "notes": notes, "is_labelled": is_labelled}
     return Look(images=images, shown=shown, queries=asked, views=views, image=image, **told)
