@@ -265,6 +265,18 @@ PAGE_OPTIONS = (
     ),
     click.option("--no-images", "hides_images", is_flag=True, help="With --page, names of images instead of them."),
 )
+
+
+def require_page_at(page: Path | None) -> None:
+    """Refuses a page that cannot be written, and options of a page without one, before any work."""
+    from ..looking.pages import require_page
+
+    if page is None:
+        refuse_idle(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
+    else:
+        require_page(page)
+
+
 RUN_OPTIONS = (
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),

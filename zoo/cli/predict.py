@@ -24,9 +24,10 @@ from .measure_options import (
     SIDES,
     images_of_files,
     opened,
+    require_page_at,
     skipped_notes,
 )
-from .options import given_options, refuse_idle, with_options
+from .options import given_options, with_options
 from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
@@ -87,13 +88,9 @@ def predict_command(
     """
     from ..datasets.imagefiles import notes_on
     from ..evaluation.saved_probes import load_probe
-    from ..looking.pages import require_page
     from ..progress import Bar
 
-    if page is None:
-        refuse_idle(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
-    else:
-        require_page(page)
+    require_page_at(page)
     probe = load_probe(folder)
     if "background" not in given_options():
         options["background"] = probe.background
