@@ -171,21 +171,20 @@ def mistakes_among(each: Sequence[Predicted], *, is_tags: bool, **more: Any) -> 
     )
 
 
-def confident_mistakes(found: Sequence[Predicted], n: int = N_CONFIDENT) -> tuple[Judged, ...]:
+def confident_mistakes(each: Sequence[Predicted], n: int = N_CONFIDENT) -> tuple[Judged, ...]:
     """The ``n`` wrong predictions with the largest probabilities."""
-    wrong = [
-        (-one.p[row].max(), i, row) for i, one in enumerate(found) for row in np.flatnonzero(one.is_wrong).tolist()
-    ]
-    return tuple(found[i].judged(row) for _, i, row in sorted(wrong)[:n])
+    return _lowest(each, [np.where(one.is_wrong, -one.p.max(axis=1), np.inf) for one in each], n)
 
 
-def nearest_boundary(found: Sequence[Predicted], n: int = N_BOUNDARY) -> tuple[Judged, ...]:
+def nearest_boundary(each: Sequence[Predicted], n: int = N_BOUNDARY) -> tuple[Judged, ...]:
     """The ``n`` images with the smallest difference between the two largest probabilities, right or wrong."""
-    near = []
-    for i, one in enumerate(found):
-        margins = np.diff(np.partition(one.p, -2, axis=1)[:, -2:])[:, 0]
-        near += [(margins[row], i, row) for row in np.argsort(margins, kind="stable")[:n].tolist()]
-    return tuple(found[i].judged(row) for _, i, row in sorted(near)[:n])
+    return _lowest(each, [np.diff(np.partition(one.p, -2, axis=1)[:, -2:])[:, 0] for one in each], n)
+
+
+def _lowest(each: Sequence[Predicted], keys: Sequence[Floats], n: int) -> tuple[Judged, ...]:
+    order = np.argsort(np.concatenate(keys), kind="stable")[:n].tolist()
+    found = [divmod(at, len(keys[0])) for at in order]
+    return tuple(each[i].judged(row) for i, row in found if keys[i][row] < np.inf)
 
 
 def most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judged, ...]]:
@@ -269,13 +268,9 @@ def find_wrong_labels(
     known = np.flatnonzero(np.isfinite(p).all(axis=1))  # the only images of a class are in no fold
     every = Predicted(images=images, classes=classes_of(features, present), p=p, y=y)
     rows, n_confident = contradicted(p[known], y[known])
-    return WrongLabels(
-        n_judged=len(known),
-        n_folds=len(folds),
-        n_found=len(rows),
-        n_confident=n_confident,
-        found=tuple(map(every.judged, known[rows[:MOST_LISTED]].tolist())),
-    )
+    first = tuple(map(every.judged, known[rows[:MOST_LISTED]].tolist()))
+    n = {"n_judged": len(known), "n_folds": len(folds), "n_found": len(rows), "n_confident": n_confident}
+    return WrongLabels(**n, found=first)
 
 
 # --- near duplicates -------------------------------------------------------------------------------------------------
