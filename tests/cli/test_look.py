@@ -157,6 +157,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(photos: Path, tmp_path: Pa
         (["--px", "1"], 2, "px=1"),
         (["--split", "train"], 2, "has no effect"),
         (["--out", str(tmp_path / "a file")], 2, "is a file"),
+        (["--out", str(photos / "look")], 2, "would be among the images"),
         (["--layer", "99"], 0, "has no maps to show"),
     ):
         found = run("look", TRANSFORMER if code else RESNET, str(photos), "--out", str(out), *arguments, code=code)

@@ -121,6 +121,8 @@ def look_command(
     everything, is_labelled = _asked(paths, options, part)
     called = Path(images).stem if os.path.isfile(images) else everything.name
     folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", called).strip("-"))
+    if os.path.isdir(images) and folder.resolve().is_relative_to(Path(images).resolve()):
+        raise QueryError(f"The pictures would be among the images, in {folder}; name a folder elsewhere (--out).")
     require_folder(folder)
     also = [] if isinstance(asked["queries"], int) else named(everything, asked["queries"])
     sample = sample_of(everything, n_images, seed=asked["seed"], also=also)

@@ -55,12 +55,12 @@ def sections_of_predictions(
     sure = most_sure(each[0], N_SURE_CLASSES, N_SURE)
     if is_tags:
         sure = {one.classes[1]: most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in each[:N_SURE_CLASSES]}
-    rows = [
-        (name, [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some])
+    rows = {
+        name: [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some]
         for name, some in sure.items()
-    ]
+    }
     text = "The images with the largest probability of each predicted class; classes predicted most often first."
-    return _with_images([*sections, _section("Most sure", text, *rows)], images)
+    return _with_images([*sections, _section("Most sure", text, *rows.items())], images)
 
 
 def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
@@ -73,15 +73,14 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
     tiles = [_tile(one, percent(one.probability)) for one in found.confident]
     sections = [_section("Most confident mistakes", text, ("", tiles))]
     if found.confusions:
-        rows = [
-            (
-                f"{one.label} predicted as {one.predicted}: {one.n or 'none'}",
-                [_tile(image, percent(image.probability), head="") for image in one.images],
-            )
+        rows = {
+            f"{one.label} predicted as {one.predicted}: {one.n or 'none'}": [
+                _tile(image, percent(image.probability), head="") for image in one.images
+            ]
             for one in found.confusions
-        ]
+        }
         text = "Pairs with the most mistakes between them, both directions together; the most confident images."
-        sections.append(_section("Classes taken for each other", text, *rows) | {"is_halved": True})
+        sections.append(_section("Classes taken for each other", text, *rows.items()) | {"is_halved": True})
     sections.append(_boundary(found.boundary))
     if (wrong := found.wrong_labels) is not None:
         text = (
