@@ -185,3 +185,11 @@ def test_pages_that_would_be_too_large_have_fewer_pictures(monkeypatch: pytest.M
     monkeypatch.setattr(showing, "MOST_BYTES", 40_000)
     with pytest.raises(QueryError, match="fewer"):
         page_of(found)
+
+
+def test_images_without_tags_are_called_so(photos: Path, tmp_path: Path) -> None:
+    rows = [f"{photos}/{number}.png,{('', 'dark', 'dark|round')[number % 3]}" for number in range(7)]
+    (tmp_path / "tags.csv").write_text("\n".join(["path,label", *rows]))
+    arguments = ["--multi-label", "--split", "both", "--out", str(tmp_path / "out")]
+    assert document("look", RESNET, str(tmp_path / "tags.csv"), *arguments)["n_images"] == 7
+    assert ">(no tag)<" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")

@@ -126,7 +126,11 @@ class Look:
     def label(self, at: int) -> str:
         """The class of an image, or its name where there are no labels."""
         name = str(self.images.names[at]).rpartition("/")[2]
-        return self.images.classes[self.images.labels[at]] if self.is_labelled else name
+        return self.class_name(self.images.labels[at]) if self.is_labelled else name
+
+    def class_name(self, label: int) -> str:
+        """The name of a class, which tags need not have."""
+        return self.images.classes[label] or "(no tag)"
 
     def near(self, among: Among, query: int) -> list[tuple[int, float, str]]:
         """Position, distance, and "same" or "other" for the label ("" if not known) of the neighbours of an image."""

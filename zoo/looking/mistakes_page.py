@@ -58,6 +58,7 @@ def sections_of_predictions(
     rows = {
         name: [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some]
         for name, some in sure.items()
+        if some
     }
     text = "The images with the largest probability of each predicted class; classes predicted most often first."
     return _with_images([*sections, _section("Most sure", text, *rows.items())], images)

@@ -159,8 +159,17 @@ def _layouts(found: Look) -> Drawing:
             one.add_artist(AnnotationBbox(box, places[at], pad=0.05, bboxprops=framed))
         for label, (x, y) in class_places(found, places).items():
             boxed = {"facecolor": "white", "edgecolor": colours[label], "boxstyle": "round,pad=0.2", "alpha": 0.9}
-            name = found.images.classes[label]
-            one.text(x, y, name, fontsize=7, ha="center", va="center", bbox=boxed, zorder=9, parse_math=False)
+            one.text(
+                x,
+                y,
+                found.class_name(label),
+                fontsize=7,
+                ha="center",
+                va="center",
+                bbox=boxed,
+                zorder=9,
+                parse_math=False,
+            )
     return drawing
 
 
