@@ -296,8 +296,7 @@ def _shown(
         if per_class is not None:
             notes.append(f"{most} of {len(chosen):,} images are shown with their maps")
         chosen = chosen[np.linspace(0, len(chosen) - 1, most).round().astype(int)]
-    kept = {*chosen.tolist()}
-    own = [one for one in by_turn if one in kept] + [one for one in by_turn if one not in kept]
+    own = sorted(by_turn, key=lambda one: one not in chosen)
     asked = own[: max(1, queries)] if isinstance(queries, int) else named(images, queries)
     return list(dict.fromkeys([asked[0], *chosen.tolist(), *asked])), asked
 
