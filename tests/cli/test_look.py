@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,13 @@ from PIL import Image
 
 from tests.cli_runner import document, run
 from zoo.datasets import open_images
+from zoo.datasets.images import LazyImages
 from zoo.encoders import Encoder
 from zoo.errors import QueryError
 from zoo.loading import load
 from zoo.looking import showing
 from zoo.looking.looking import look
-from zoo.looking.showing import page_of
+from zoo.looking.showing import figures_of, page_of
 
 RESNET, TRANSFORMER = "pocket_simclr_rn_shapes", "pocket_simclr_vit_shapes"
 SHAPES = "shapes:classes=4,train=40,val=40,size_px=32"
@@ -193,3 +196,21 @@ def test_images_without_tags_are_called_so(photos: Path, tmp_path: Path) -> None
     arguments = ["--multi-label", "--split", "both", "--out", str(tmp_path / "out")]
     assert document("look", RESNET, str(tmp_path / "tags.csv"), *arguments)["n_images"] == 7
     assert ">(no tag)<" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+def test_images_are_never_held_together() -> None:
+    val, read = open_images(SHAPES).val, list[weakref.ref[Image.Image]]()
+    most = 0
+
+    def one(number: int) -> Image.Image:
+        nonlocal most
+        image = val.images[number].resize((320, 320))
+        read.append(weakref.ref(image))
+        most = max(most, sum(ref() is not None for ref in read))
+        return image
+
+    images = replace(val, images=LazyImages(one, np.arange(len(val))))
+    found = look([RESNET], images, load, per_class=10, device="cpu", batch_size=4)
+    page_of(found)
+    figures_of(found)
+    assert len(found.shown) == len(val) == 40 and most <= 4
