@@ -29,8 +29,8 @@ from zoo.errors import ZooError
 from zoo.evaluation.evaluating import Request, evaluate, evaluations_folder, featurise_data
 from zoo.evaluation.keeping import keep_probe
 from zoo.looking.components import component_colours, patch_similarity
-from zoo.looking.figures import heat
 from zoo.looking.mistakes import mistakes_of
+from zoo.looking.showing import heat
 from zoo.site.contents import gather
 from zoo.site.expected import Standing, standings
 from zoo.site.first_page import FARTHEST, KINDS, kind_of

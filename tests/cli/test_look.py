@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
+import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from tests.cli_runner import document, run
 from zoo.datasets import open_images
+from zoo.datasets.images import LazyImages
 from zoo.encoders import Encoder
 from zoo.errors import QueryError
 from zoo.loading import load
 from zoo.looking import showing
 from zoo.looking.looking import look
-from zoo.looking.showing import page_of
+from zoo.looking.showing import figures_of, page_of
 
 RESNET, TRANSFORMER = "pocket_simclr_rn_shapes", "pocket_simclr_vit_shapes"
 SHAPES = "shapes:classes=4,train=40,val=40,size_px=32"
+ODD = "$x_{$ <b>&"
 PARTS = {"components.png", "similarity.png", "neighbours.png", "layout.png"}
 
 
@@ -79,6 +84,35 @@ def test_a_folder_without_labels(photos: Path, tmp_path: Path) -> None:
     assert "&lt;b&gt;&amp;.png" in page and "<b>&." not in page
 
 
+def test_names_are_never_formulas_or_tags(photos: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    for place, of_class in enumerate((ODD, "鳥")):
+        (tmp_path / "birds" / of_class).mkdir(parents=True)
+        for number in range(5):
+            image = photos / f"{(number + 3 * place) % 7}.png"
+            (tmp_path / "birds" / of_class / f"{number}.png").write_bytes(image.read_bytes())
+    found = document("look", RESNET, str(tmp_path / "birds"), "--split", "both", "--out", str(tmp_path / "out"))
+    assert len(found["written"]) == 5 and not recwarn.list
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "$x_{$ &lt;b&gt;&amp;" in page and "<b>&" not in page
+    read = {name: (tmp_path / "birds" / name.partition("/")[2]).read_bytes() for name in found["shown"]}
+    for query, near in found["encoders"][0]["neighbours"].items():  # copies of the other part are none
+        assert near and not any(read[query] == read[one["image"]] for one in near)
+
+
+def test_images_of_any_kind_and_shape(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number, shape in enumerate([(1, 1, 3), (3, 2000, 3), (900, 4, 3), (20, 30, 4), (20, 30)]):
+        Image.fromarray(rng.integers(0, 256, shape, np.uint8)).save(tmp_path / f"{number}.png")
+    Image.fromarray(rng.integers(0, 65536, (20, 30), np.uint16)).save(tmp_path / "deep.png")
+    found = document("look", TRANSFORMER, str(tmp_path), "--queries", "6", "--out", str(tmp_path.parent / "kinds"))
+    assert found["n_images"] == len(found["encoders"][0]["neighbours"]) == 6
+
+
+def test_as_many_queries_as_asked_for(tmp_path: Path) -> None:
+    found = document("look", RESNET, SHAPES, "--queries", "20", "--out", str(tmp_path / "out"))
+    assert len(found["encoders"][0]["neighbours"]) == 20 and {*found["encoders"][0]["neighbours"]} <= {*found["shown"]}
+
+
 def test_one_image_has_maps_alone(photos: Path, tmp_path: Path) -> None:
     found = document("look", TRANSFORMER, str(photos / "1.png"), "--out", str(tmp_path / "out"))
     assert {Path(path).name for path in found["written"]} == {"index.html", "components.png", "similarity.png"}
@@ -126,6 +160,7 @@ def test_bad_input_is_one_sentence_and_writes_nothing(photos: Path, tmp_path: Pa
         (["--px", "1"], 2, "px=1"),
         (["--split", "train"], 2, "has no effect"),
         (["--out", str(tmp_path / "a file")], 2, "is a file"),
+        (["--out", str(photos / "look")], 2, "would be among the images"),
         (["--layer", "99"], 0, "has no maps to show"),
     ):
         found = run("look", TRANSFORMER if code else RESNET, str(photos), "--out", str(out), *arguments, code=code)
@@ -146,10 +181,36 @@ def test_a_corrupt_image_is_refused_or_skipped(photos: Path, tmp_path: Path) -> 
 def test_pages_that_would_be_too_large_have_fewer_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     found = look([RESNET], open_images(SHAPES).val, load, per_class=1, device="cpu")
     whole, notes = page_of(found)
-    assert not notes
+    assert not notes and len(re.findall(r"M[0-9.]+ [0-9.]+h0", whole)) == len(found.images)  # dots
     monkeypatch.setattr(showing, "MOST_BYTES", 120_000)
     text, notes = page_of(found)
     assert len(text) < min(len(whole), 120_000) and "layouts" in notes[0] and len(notes) == 1
     monkeypatch.setattr(showing, "MOST_BYTES", 40_000)
     with pytest.raises(QueryError, match="fewer"):
         page_of(found)
+
+
+def test_images_without_tags_are_called_so(photos: Path, tmp_path: Path) -> None:
+    rows = [f"{photos}/{number}.png,{('', 'dark', 'dark|round')[number % 3]}" for number in range(7)]
+    (tmp_path / "tags.csv").write_text("\n".join(["path,label", *rows]))
+    arguments = ["--multi-label", "--split", "both", "--out", str(tmp_path / "out")]
+    assert document("look", RESNET, str(tmp_path / "tags.csv"), *arguments)["n_images"] == 7
+    assert ">(no tag)<" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+def test_images_are_never_held_together() -> None:
+    val, read = open_images(SHAPES).val, list[weakref.ref[Image.Image]]()
+    most = 0
+
+    def one(number: int) -> Image.Image:
+        nonlocal most
+        image = val.images[number].resize((320, 320))
+        read.append(weakref.ref(image))
+        most = max(most, sum(ref() is not None for ref in read))
+        return image
+
+    images = replace(val, images=LazyImages(one, np.arange(len(val))))
+    found = look([RESNET], images, load, per_class=10, device="cpu", batch_size=4)
+    page_of(found)
+    figures_of(found)
+    assert len(found.shown) == len(val) == 40 and most <= 4

@@ -12,6 +12,8 @@ from PIL import Image
 from tests.choosing.test_page import Reader
 from tests.cli_runner import document, run
 from zoo.datasets import open_images
+from zoo.errors import StoreError
+from zoo.looking import pages
 
 ENCODER = "pocket_init_rn"
 IMAGES = "shapes:classes=4,train=120,val=40,size_px=16"
@@ -51,9 +53,9 @@ def test_evaluate_shows_what_the_probe_gets_wrong(evaluated: tuple[Path, dict[st
 def test_names_alone_and_a_page_for_each_encoder(evaluated: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     names = (ENCODER, "pocket_sup_rn_shapes_d24")
     found = document("evaluate", *names, IMAGES, *QUICK, "--page", str(tmp_path / "all.html"), "--no-images")
-    pages = {one["encoder"]: one["page"] for one in found["evaluations"]}
-    assert len(pages) == 2 and pages[ENCODER] == str(tmp_path / f"all-{ENCODER}.html")
-    for encoder, page in pages.items():
+    written = {one["encoder"]: one["page"] for one in found["evaluations"]}
+    assert len(written) == 2 and written[ENCODER] == str(tmp_path / f"all-{ENCODER}.html")
+    for encoder, page in written.items():
         text = text_of(Path(page))
         assert "<img" not in text and encoder in text and "<strong>" in text
     assert all(one["metrics"] is None for one in found["evaluations"])  # which are not asked for
@@ -110,3 +112,12 @@ def test_choose_shows_the_mistakes_of_the_winner(tmp_path: Path) -> None:
     assert found["mistakes"]["n_wrong"] == round(found["race"]["standings"][0]["error"]["value"] * 30 / 100)
     said = Reader(text_of(page)).text
     assert f"What {found['winner']} gets wrong" in said and "<img " in text_of(page)
+
+
+def test_what_was_measured_stays_if_the_page_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(text: str, path: Path) -> None:
+        raise StoreError("The page cannot be written (No space left on device).")
+
+    monkeypatch.setattr(pages, "write_page", full)
+    failed = run("evaluate", ENCODER, IMAGES, *QUICK, "--page", str(tmp_path / "page.html"), code=1)
+    assert "No space left" in failed.stderr and "full" in failed.stdout

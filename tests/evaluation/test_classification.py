@@ -246,7 +246,7 @@ def drawn(found: Classification) -> Any:
 
 def test_the_figure_has_a_cell_for_each_pair_and_numbers_of_its_row() -> None:
     y, p = population(90, 4)
-    found = classification_metrics(y, p, classes=["ant", "bee", "cat", "dog"], n_draws=0)
+    found = classification_metrics(y, p, classes=["ant", "bee", "cat", "$x_{$"], n_draws=0)
     axes, bar = drawn(found).axes
     shares = 100 * found.confusion / found.confusion.sum(axis=1, keepdims=True)
     assert np.allclose(axes.images[0].get_array(), shares)

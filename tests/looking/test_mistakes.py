@@ -26,7 +26,7 @@ from zoo.looking.mistakes import (
     mistakes_of,
     most_sure,
     nearest_boundary,
-    of_tags,
+    predictions,
 )
 
 CLASSES = ("ant", "bee", "cat")
@@ -35,7 +35,7 @@ CLASSES = ("ant", "bee", "cat")
 def predicted(rows: list[list[float]], labels: list[int] | None) -> Predicted:
     names = [f"image {number}" for number in range(len(rows))]
     y = None if labels is None else np.array(labels)
-    return Predicted(parts=["val"] * len(rows), names=names, classes=CLASSES, p=np.array(rows), y=y)
+    return predictions(names, CLASSES, np.array(rows), y, is_tags=False)[0]
 
 
 def made(x: Any, y: Any, *, split: str = "train", classes: tuple[str, ...] = CLASSES, **more: Any) -> Features:
@@ -208,5 +208,5 @@ def test_images_with_tags_have_mistakes_of_each_tag() -> None:
     assert found.n_wrong is None and found.wrong_labels is None and "tags" in found.notes[0]
     assert {one.label for one in found.confident} <= {"cat", "no cat", "dog", "no dog"}
     assert all(one.label != one.predicted for one in found.confident) and found.confident
-    (cat, _) = of_tags(["val"], ["one"], ("cat", "dog"), np.array([[0.2, 0.6]]), None)
+    (cat, _) = predictions(["one"], ("cat", "dog"), np.array([[0.2, 0.6]]), None, is_tags=True)
     assert (cat.judged(0).predicted, cat.judged(0).probability) == ("no cat", 0.8)

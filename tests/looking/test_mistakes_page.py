@@ -171,4 +171,6 @@ def test_predictions_show_the_most_and_the_least_sure(is_tags: bool, knows: bool
     assert ("✗ wrong" in said) == knows
     if knows:
         assert found[0]["rows"][0]["tiles"][0]["images"][0]["name"] == "val/2.png"
+    only = sections_of_predictions(names, (BAD, "b"), p * [1, 0.1], None, is_tags=True, images=None)
+    assert [row["title"] for row in only[-1]["rows"]] == [BAD]  # what is never predicted is left out
     assert sections_of_predictions([], ("a", "b"), np.empty((0, 2)), None, is_tags=is_tags, images=None) == []

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from zoo.errors import QueryError, StoreError
-from zoo.looking.pages import LEAST_PX, require_page, thumbnail, thumbnails, write_page
+from zoo.looking.pages import data_address, require_page, thumbnail, write_page
 
 
 def noise(height: int, width: int, seed: int = 0) -> Image.Image:
@@ -31,21 +31,14 @@ def test_a_thumbnail_is_the_whole_image_in_rgb() -> None:
 
 def test_small_images_are_stored_without_loss() -> None:
     image = noise(28, 28)
-    (address,) = thumbnails([image], 128)
+    address = data_address(thumbnail(image, 128))
     assert address.startswith("data:image/png;") and np.array_equal(np.asarray(opened(address)), np.asarray(image))
 
 
-def test_thumbnails_shrink_until_they_fit() -> None:
-    images = [noise(128, 128, seed) for seed in range(8)]
-    whole = sum(map(len, thumbnails(images, 128)))
-    found = thumbnails(images, 128, most_bytes=whole // 3)
-    assert sum(map(len, found)) <= whole // 3
-    assert LEAST_PX <= opened(found[0]).size[0] < 128
-
-
-def test_more_thumbnails_than_fit_are_refused() -> None:
-    with pytest.raises(QueryError, match=r"8 images .* show fewer"):
-        thumbnails([noise(128, 128, seed) for seed in range(8)], 128, most_bytes=1000)
+def test_a_thumbnail_leaves_the_image_as_it_is() -> None:
+    image = noise(128, 100)
+    assert opened(data_address(thumbnail(image, 64))).size == (50, 64) and image.size == (100, 128)
+    assert thumbnail(noise(3, 9_000), 32).size == (32, 1)
 
 
 def test_a_page_needs_a_name_and_a_folder(tmp_path: Path) -> None:

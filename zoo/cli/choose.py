@@ -12,7 +12,16 @@ import click
 
 from .constraint_options import KIND_OF_IMAGES, LIMITS, constraints_of
 from .evaluation_output import print_risk, risk_document
-from .measure_options import DATA_OPTIONS, IMAGES_HELP, PAGE_OPTIONS, PROTOCOL_OPTION, RUN_OPTIONS, about_images, opened
+from .measure_options import (
+    DATA_OPTIONS,
+    IMAGES_HELP,
+    PAGE_OPTIONS,
+    PROTOCOL_OPTION,
+    RUN_OPTIONS,
+    about_images,
+    opened,
+    require_page_at,
+)
 from .options import (
     as_duration,
     dry_run_option,
@@ -123,13 +132,7 @@ def choose_command(
 
     if dry_run:
         refuse_idle(("decompose", "page"), "--dry-run measures nothing")
-    if page is None:
-        refuse_idle(("hides_images",), "no page is written")
-    else:
-        from ..choosing.wording import write_page
-        from ..looking.pages import require_page
-
-        require_page(page)
+    require_page_at(page)
     limits = constraints_of(options, device=device, batch_size=batch_size)
     data = opened(images, options)
     shared: dict[str, Any] = {
@@ -161,14 +164,14 @@ def choose_command(
     if not as_json:
         _print(choice)
         sys.stdout.flush()
-    written = None
     if page is not None:
-        written = write_page(choice, page, images=None if hides_images else data)
+        from ..choosing.wording import write_page
+
+        write_page(choice, page, images=None if hides_images else data)
     if as_json:
-        made = None if written is None else str(written)
-        print_json({**choice.as_dict(), "page": made, "images": of_images})
-    elif written is not None:
-        click.echo(f"page: {written}", err=not sys.stdout.isatty())
+        print_json({**choice.as_dict(), "page": None if page is None else str(page), "images": of_images})
+    elif page is not None:
+        click.echo(f"page: {page}", err=not sys.stdout.isatty())
 
 
 def _spelled(images: str, options: Mapping[str, Any]) -> str:

@@ -55,6 +55,7 @@ from .measure_options import (
     refuse_idle_source,
     refuse_other_images,
     request_of,
+    require_page_at,
 )
 from .options import encoder_names, given_options, refuse_idle, with_options
 from .output import json_option, print_json, print_notes, say, wrapped
@@ -150,8 +151,7 @@ def evaluate_command(
     refuse_idle_source(record=record)
     if saved is None:
         refuse_idle(("exports",), "no probe is kept", remedy=", or add --save DIR")
-    if page is None:
-        refuse_idle(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
+    require_page_at(page)
     engine = engine_of(options)
     by_workers = engine.is_used or engine.stored != "float32"
     given = given_options()
@@ -160,9 +160,13 @@ def evaluate_command(
             f"Got {' and '.join(idle)} for workers, which keep no probe; leave it out, and then run the command again "
             "with it and the same --to, but without --on, --part and --store."
         )
+    from ..features.items import path_part
+
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     folders = _folders_to_save(ids, saved, exports)
-    pages = _pages(ids, page)
+    pages = {} if page is None else {name: page.with_stem(f"{page.stem}-{path_part(name)}") for name in ids}
+    if page is not None and len(ids) == 1:
+        pages = {ids[0]: page}
     request = request_of(options, decompose=decompose)
     data = opened(images, options)
     if data.train.tags:
@@ -216,11 +220,6 @@ def evaluate_command(
             click.echo(f"{name}: {error}", err=True)
             continue
         document = described(measured, kept)
-        if mistakes is not None:
-            from ..looking.pages import write_page
-
-            shown = None if hides_images else {"train": data.train, "val": data.val}
-            write_page(evaluation_page(document, mistakes, shown, notes), pages[name])
         if not as_json:  # before anything can go wrong with the results
             from ..datasets.imagefiles import size_notes
 
@@ -228,13 +227,21 @@ def evaluate_command(
             print_measured(measured, document, kept, [*notes, *sizes])
             if where is not None:
                 click.echo(wrapped(f"Saved the probe to {where}; classify images with: zoo predict {where} IMAGES"))
-            if mistakes is not None:
-                click.echo(f"page: {pages[name]}", err=not sys.stdout.isatty())
             sys.stdout.flush()
         to_rows: Any = rows_of_tags if isinstance(measured, TagEvaluation) else rows_of_evaluation
-        document |= {"saved": None if where is None else str(where), "page": str(pages[name]) if pages else None}
-        document |= {"mistakes": None if mistakes is None else asdict(mistakes)}
-        add(document, partial(to_rows, measured, source=source))
+        more: dict[str, Any] = {
+            "saved": None if where is None else str(where),
+            "page": str(pages[name]) if pages else None,
+        }
+        more |= {"mistakes": None if mistakes is None else asdict(mistakes)}
+        add(document | more, partial(to_rows, measured, source=source))
+        if mistakes is not None:
+            from ..looking.pages import write_page
+
+            shown = None if hides_images else {"train": data.train, "val": data.val}
+            write_page(evaluation_page(document, mistakes, shown, notes), pages[name])
+            if not as_json:
+                click.echo(f"page: {pages[name]}", err=not sys.stdout.isatty())
     if as_json:
         print_json({"evaluations": found, "failed": failed})
     require_measured(problems, len(failed), len(ids))
@@ -333,17 +340,6 @@ def _measured(
         return found, None
     tell("the probe with all labels again, and its metrics")
     return found, keep_probe(found, request, cache=cache)
-
-
-def _pages(ids: list[str], page: Path | None) -> dict[str, Path]:
-    """Where the page of each encoder goes, if one is asked for; refused before any work."""
-    if page is None:
-        return {}
-    from ..features.items import path_part
-    from ..looking.pages import require_page
-
-    require_page(page)
-    return {name: page if len(ids) == 1 else page.with_stem(f"{page.stem}-{path_part(name)}") for name in ids}
 
 
 def _mistakes(measured: Evaluation | TagEvaluation, kept: Kept, request: Request) -> Mistakes:

@@ -101,7 +101,7 @@ def evaluation_page(found: Document, mistakes: Mistakes, images: Any, notes: Seq
         f"What {found['encoder']} gets wrong on {found['dataset']}",
         [answer],
         sections_of(mistakes, images),
-        tables=[{"title": title, "headers": headers, "rows": rows} for title, headers, rows in tables],
+        tables=tables,
         notes=[*mistakes.notes, *notes],
         facts=f"Linear probe {found['protocol']}; 95 % intervals over images and seeds.",
     )

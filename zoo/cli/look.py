@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,26 +16,24 @@ import click
 
 from ..errors import QueryError
 from .measure_options import (
-    COLUMN_OPTIONS,
     DATA_OPTIONS,
     IMAGES_HELP,
     RUN_OPTIONS,
-    SPLIT_OPTIONS,
-    TABLE_OPTIONS,
+    SIDES,
+    images_of_files,
     opened,
     skipped_notes,
 )
-from .options import encoder_names, refuse_idle, seed_option, with_options
+from .options import ARGUMENTS, encoder_names, refuse_idle, seed_option, with_options
 from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
 
-_PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
-_SETS = (".npz", ".csv", ".tsv")  # files that are image sets
 _FOLDER, _N = click.Path(file_okay=False, path_type=Path), click.IntRange(1, 20_000)
-_LOOKING = ("per_class", "queries", "at", "layer", "layout", "seed")  # arguments of look, with the next
-_COMPUTING = ("batch_size", "n_workers", "device", "skip_corrupt")
+_LOOKING = (  # arguments of look
+    "per_class", "queries", "at", "layer", "layout", "seed", "batch_size", "n_workers", "device", "skip_corrupt",
+)  # fmt: skip
 _MOST_QUERIES = 24  # of which a page has room
 _EXAMPLES = """\b
 Examples:
@@ -64,7 +63,7 @@ def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int |
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
 @click.argument("images", metavar="IMAGES")
 @click.option("--out", metavar="DIR", type=_FOLDER, help="Where everything goes.  [default: look-IMAGES]")
-@click.option("--split", "part", type=click.Choice([*_PARTS]), default="val", show_default=True, help="Of image sets.")
+@click.option("--split", "part", type=click.Choice([*SIDES]), default="val", show_default=True, help="Of image sets.")
 @click.option("--images", "n_images", type=_N, default=500, show_default=True, help="Of more a sample is seen.")
 @click.option("--per-class", type=_N, help="Images with maps, of each class.  [default: about 12 in all]")
 @click.option(
@@ -118,9 +117,12 @@ def look_command(
         names, paths = names[:-1], [names[-1], *paths]
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     require_layout(options["layout"])
-    asked = {name: options.pop(name) for name in _LOOKING + _COMPUTING}
+    asked = {name: options.pop(name) for name in _LOOKING}
     everything, is_labelled = _asked(paths, options, part)
-    folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", everything.name).strip("-"))
+    called = Path(images).stem if os.path.isfile(images) else everything.name
+    folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", called).strip("-"))
+    if os.path.isdir(images) and folder.resolve().is_relative_to(Path(images).resolve()):
+        raise QueryError(f"The pictures would be among the images, in {folder}; name a folder elsewhere (--out).")
     require_folder(folder)
     also = [] if isinstance(asked["queries"], int) else named(everything, asked["queries"])
     sample = sample_of(everything, n_images, seed=asked["seed"], also=also)
@@ -130,22 +132,19 @@ def look_command(
         drawn = f"{len(sample):,} of {len(everything):,} images were drawn (--images, --seed)"
         found.notes.insert(0, f"{drawn}, about the same number of each class" if is_labelled else drawn)
     say("drawing")
-    command = " ".join(click.get_current_context().meta.get("zoo.arguments", ()))
-    written, notes = write_look(found, folder, command=f"zoo {command}" if command else "")
+    command = shlex.join(["zoo", *click.get_current_context().meta.get(ARGUMENTS, ())])
+    written, notes = write_look(found, folder, command=command)
     notes = [*found.notes, *notes, *skipped_notes(found.skipped), *notes_on([sample])]
     if as_json:
         print_json(found.as_dict() | {"written": list(map(str, written)), "notes": notes})
         return
-    rows = [
-        [
-            view.encoder,
-            str(view.px),
-            " x ".join(map(str, view.patches.grid)) if view.patches else "",
-            f"{100 * view.patches.explained.sum():.0f}" if view.patches else "",
-            "" if view.agreement is None else f"{view.agreement:.1f}",
-        ]
-        for view in found.views
-    ]
+    rows = []
+    for view in found.views:
+        grid, share = "", ""
+        if view.patches:
+            grid, share = " x ".join(map(str, view.patches.grid)), f"{100 * view.patches.explained.sum():.0f}"
+        agreement = "" if view.agreement is None else f"{view.agreement:.1f}"
+        rows.append([view.encoder, str(view.px), grid, share, agreement])
     print_table(["encoder", "px", "patches", "colours %", "neighbour %"], rows, right=[1, 3, 4])
     how_to_read = (
         "colours: variance of the patches that three colours show; neighbour: images whose nearest has their class"
@@ -155,23 +154,15 @@ def look_command(
 
 def _asked(arguments: Sequence[str], options: dict[str, Any], part: str) -> tuple[ImageSet, bool]:
     """The images, and whether they have labels: files, and folders with images directly in them, have none."""
-    from ..datasets.folders import image_files, joined, unlabelled_images
+    from ..datasets.folders import joined
     from ..datasets.imagefiles import images_among
     from ..datasets.images import contents_of_files
 
-    first, left_out = arguments[0], Counter[str]()
-    if os.path.isdir(first):
-        has_no_labels = bool(images_among([one.name for one in os.scandir(first) if one.is_file()], Counter()))
-    else:
-        has_no_labels = os.path.isfile(first) and not first.lower().endswith(_SETS)
-    if not has_no_labels:
+    first, found = arguments[0], None
+    if not os.path.isdir(first) or images_among([one.name for one in os.scandir(first) if one.is_file()], Counter()):
+        found = images_of_files(arguments, options)
+    if found is None:
         data = opened(first, {"dataset": None, **options})
-        return joined([getattr(data, one) for one in _PARTS[part]]), True
-    refuse_idle(("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, "fold_labels"), "these images have no labels")
-    names, paths, called = list(arguments), list(arguments), Path(first).stem
-    if os.path.isdir(first):
-        names, called = image_files(Path(first), left_out), Path(first).resolve().name
-        paths = [os.path.join(first, *one.split("/")) for one in names]
-    shown = {name: options[name] for name in ("scale", "background")}
-    images = unlabelled_images(paths, names=names, name=called or "images", **shown)
-    return replace(images, contents=contents_of_files(paths), reading=replace(images.reading, left_out=left_out)), False
+        return joined([getattr(data, one) for one in SIDES[part]]), True
+    refuse_idle(("fold_labels",), "these images have no labels")
+    return replace(found[0], contents=contents_of_files(found[1])), False

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..datasets.opening import KINDS, help_on, is_table
-from ..errors import QueryError, ResultsError, ZooError
+from ..errors import DataError, QueryError, ResultsError, ZooError
 from .options import refuse_idle, seed_option
 from .options import with_options as with_options
 from .output import say
@@ -263,6 +265,18 @@ PAGE_OPTIONS = (
     ),
     click.option("--no-images", "hides_images", is_flag=True, help="With --page, names of images instead of them."),
 )
+
+
+def require_page_at(page: Path | None) -> None:
+    """Refuses a page that cannot be written, and options of a page without one, before any work."""
+    from ..looking.pages import require_page
+
+    if page is None:
+        refuse_idle(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
+    else:
+        require_page(page)
+
+
 RUN_OPTIONS = (
     click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True, help="Images a forward pass."),
     click.option("--workers", "n_workers", type=click.IntRange(0, 1024), default=0, help="Processes that decode."),
@@ -327,6 +341,47 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
     tell_first([data.train, data.val])
     return data
+
+
+SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # parts by what --split says
+IMAGE_SETS = (".npz", ".csv", ".tsv")  # files that are image sets
+
+
+def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[ImageSet, list[str]] | None:
+    """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
+    from ..datasets.folders import image_files, unlabelled_images
+    from ..datasets.imagefiles import USUAL, left_out_note
+
+    paths, names = list[str](), list[str]()
+    left_out: Counter[str] = Counter()
+    for text in arguments:
+        if os.path.isdir(text):
+            below = image_files(Path(text), left_out)
+            if not below:
+                also = f" ({left_out_note(left_out)})" if left_out else ""
+                raise DataError(f"The folder {text} holds no image{also}; expected files {USUAL} below it.")
+            paths += [os.path.join(text, *one.split("/")) for one in below]
+            names += below if len(arguments) == 1 else [f"{text.rstrip('/')}/{one}" for one in below]
+        elif os.path.isfile(text) and not text.lower().endswith(IMAGE_SETS):
+            paths.append(text)
+            names.append(text)
+        elif len(arguments) == 1:
+            return None
+        else:
+            raise QueryError(
+                f"There is no file or folder {text!r}; expected image files and folders, or one image set of the zoo "
+                "by itself."
+            )
+    refuse_idle(
+        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS), "files and folders have neither parts nor columns"
+    )
+    repeated = [name for name, n in Counter(names).items() if n > 1]
+    if repeated:
+        raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")
+    shown = {name: options[name] for name in ("scale", "background")}
+    called = Path(arguments[0]).resolve().name or "images"
+    images = unlabelled_images(paths, names=names, name=called, **shown)
+    return replace(images, reading=replace(images.reading, left_out=left_out)), paths
 
 
 def tell_first(image_sets: Sequence[ImageSet]) -> None:

@@ -8,26 +8,26 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import DataError, QueryError, StoreError, UnknownName
+from ..errors import QueryError, StoreError, UnknownName
 from ..files import replaced
 from .evaluation_output import print_classification, print_tagging
 from .measure_options import (
-    COLUMN_OPTIONS,
     DATA_OPTIONS,
     PAGE_OPTIONS,
     RUN_OPTIONS,
-    SPLIT_OPTIONS,
-    TABLE_OPTIONS,
+    SIDES,
+    images_of_files,
     opened,
+    require_page_at,
     skipped_notes,
 )
-from .options import given_options, refuse_idle, with_options
+from .options import given_options, with_options
 from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ..evaluation.classification import Classification, Tagging
     from ..evaluation.saved_probes import Predictions, SavedProbe
 
-_PARTS = {"train": ("train",), "val": ("val",), "both": ("train", "val")}
-_SETS = (".npz", ".csv", ".tsv")  # files that are image sets
 _MOST_COUNTED = 20  # classes in the table of how many images are predicted as each
 _EXAMPLES = """\b
 Examples:
@@ -63,7 +61,7 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
 @click.option(
     "--split",
     "part",
-    type=click.Choice(list(_PARTS)),
+    type=click.Choice(list(SIDES)),
     default="val",
     show_default=True,
     help="Of an image set of the zoo.",
@@ -90,13 +88,9 @@ def predict_command(
     """
     from ..datasets.imagefiles import notes_on
     from ..evaluation.saved_probes import load_probe
-    from ..looking.pages import require_page
     from ..progress import Bar
 
-    if page is None:
-        refuse_idle(("hides_images",), "no page is written", remedy=", or add --page FILE.html")
-    else:
-        require_page(page)
+    require_page_at(page)
     probe = load_probe(folder)
     if "background" not in given_options():
         options["background"] = probe.background
@@ -173,12 +167,12 @@ def _write_page(
         [
             f"{len(names):,} images, {many[0][1]} of them predicted as {many[0][0]}."
             if names
-            else "No image could be read."
+            else "No image is readable."
         ],
         mistakes_page.sections_of_predictions(
             names, probe.classes, p, y, is_tags=probe.kind == "tags", images=None if shown is None else {"val": shown}
         ),
-        tables=[{"title": "Images by predicted class", "headers": ["predicted", "images"], "rows": many}],
+        tables=[("Images by predicted class", ["predicted", "images"], many)],
         notes=_warnings(asked),
         facts=f"Probe trained on {probe.about.get('dataset', 'other images')}.",
     )
@@ -217,41 +211,14 @@ class _Asked:
 
 
 def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
-    from ..datasets.folders import image_files, unlabelled_images
-    from ..datasets.imagefiles import USUAL, left_out_note
-
-    paths, names = [], []
-    left_out: Counter[str] = Counter()
-    for text in arguments:
-        if os.path.isdir(text):
-            below = image_files(Path(text), left_out)
-            if not below:
-                also = f" ({left_out_note(left_out)})" if left_out else ""
-                raise DataError(f"The folder {text} holds no image{also}; expected files {USUAL} below it.")
-            paths += [os.path.join(text, *one.split("/")) for one in below]
-            names += below if len(arguments) == 1 else [f"{text.rstrip('/')}/{one}" for one in below]
-        elif os.path.isfile(text) and not text.lower().endswith(_SETS):
-            paths.append(text)
-            names.append(text)
-        elif len(arguments) == 1:
-            return _of_zoo(text, probe, options, part=part)
-        else:
-            raise QueryError(
-                f"There is no file or folder {text!r}; expected image files and folders, or one image set of the zoo "
-                "by itself."
-            )
-    refuse_idle(
-        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS), "files and folders have neither parts nor columns"
-    )
     scale = probe.scale if options["scale"] is None else options["scale"]
-    repeated = [name for name, n in Counter(names).items() if n > 1]
-    if repeated:
-        raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")
-    called, background = Path(arguments[0]).name or "images", options["background"]
-    images = unlabelled_images(paths, names=names, name=called, scale=scale, background=background)
-    images = replace(images, reading=replace(images.reading, left_out=left_out))
+    found = images_of_files(arguments, options | {"scale": scale})
+    if found is None:
+        return _of_zoo(arguments[0], probe, options, part=part)
+    images, paths = found
     labels = {
-        name: os.path.basename(os.path.dirname(os.path.abspath(path))) for name, path in zip(names, paths, strict=True)
+        name: os.path.basename(os.path.dirname(os.path.abspath(path)))
+        for name, path in zip(images.names, paths, strict=True)
     }
     if options["fold_labels"]:
         labels = dict(zip(labels, _as_known(labels.values(), probe.classes), strict=True))
@@ -279,7 +246,7 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
     has_values = any(one.values for side in (data.train, data.val) for one in side.reading.stored.values())
     if asked["scale"] is None and probe.scale is not None and has_values:
         data = opened(text, asked | {"scale": probe.scale})
-    sides = [getattr(data, one) for one in _PARTS[part]]
+    sides = [getattr(data, one) for one in SIDES[part]]
     images = joined(sides)
     hashes = probe.about.get("images_hash", {})
     known = sides[0].classes if not asked["fold_labels"] else _as_known(sides[0].classes, probe.classes)

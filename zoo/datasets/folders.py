@@ -236,7 +236,9 @@ def joined(parts: Sequence[ImageSet]) -> ImageSet:
     """Several parts of one data set as one, whose names begin with the part if there are several."""
     if len(parts) == 1:
         return parts[0]
-    groups = [part.groups for part in parts if part.groups is not None]
+    both = [(part.contents, part.groups) for part in parts]
+    hashes = [[one for one in some if one is not None] for some in zip(*both, strict=True)]
+    contents, groups = (np.concatenate(some) if len(some) == len(parts) else None for some in hashes)
     return ImageSet(
         name=parts[0].name,
         split="all",
@@ -245,7 +247,8 @@ def joined(parts: Sequence[ImageSet]) -> ImageSet:
         classes=parts[0].classes,
         names=[f"{part.split}/{name}" for part in parts for name in part.names],
         fingerprint="",
-        groups=np.concatenate(groups) if len(groups) == len(parts) else None,
+        contents=contents,
+        groups=groups,
         tags=parts[0].tags,
     )
 

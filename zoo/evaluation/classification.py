@@ -421,6 +421,7 @@ def _drawn_confusion(confusion: Indices, names: Sequence[str], shown: Indices) -
     drawing, (axes,) = new_figure(width=side, height=0.9 * side)
     image = axes.imshow(np.where(counts[:, None] > 0, shares, np.nan), cmap="Blues", vmin=0, vmax=100)
     short = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026" for name in names]
+    short = [name.replace("$", r"\$") for name in short]  # which would begin a formula
     size = 7.0 if k <= _NUMBERS_UP_TO else SMALLEST
     axes.set_xticks(range(k), short, rotation=45 if max(map(len, short)) > 2 else 0, ha="right", rotation_mode="anchor")
     if max(map(len, short)) <= 2:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .components import component_colours as component_colours
     from .components import patch_similarity as patch_similarity
     from .components import principal_components as principal_components
-    from .figures import figures_of as figures_of
     from .looking import Look as Look
     from .looking import look as look
     from .mistakes import Mistakes as Mistakes
@@ -22,16 +21,16 @@ if TYPE_CHECKING:
     from .mistakes import mistakes_of as mistakes_of
     from .neighbourhood import laid_out as laid_out
     from .neighbourhood import nearest_images as nearest_images
+    from .showing import figures_of as figures_of
     from .showing import write_look as write_look
 else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
             "components": ["component_colours", "patch_similarity", "principal_components"],
-            "figures": ["figures_of"],
             "looking": ["Look", "look"],
             "mistakes": ["Mistakes", "find_near_duplicates", "find_wrong_labels", "mistakes_of"],
             "neighbourhood": ["laid_out", "nearest_images"],
-            "showing": ["write_look"],
+            "showing": ["figures_of", "write_look"],
         },
     )

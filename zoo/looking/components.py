@@ -14,8 +14,6 @@ with requires_extra("models", needed_for="Looking at maps"):
     import numpy as np
     import torch
 
-_QUANTILES = 0.01, 0.99  # of a component, that are 0 and 255 of its colour
-
 
 def principal_components(rows: Array, k: int) -> tuple[Array, Array]:
     """Rows, (n, dim), along the k directions in which they vary most, and the shares of the variance that these have.
@@ -40,17 +38,17 @@ def principal_components(rows: Array, k: int) -> tuple[Array, Array]:
     >>> scores[:, 0].tolist(), explained.tolist()
     ([-2.0, 0.0, 2.0], [1.0, 0.0])
     """
-    x = np.asarray(rows, np.float64)
-    if not np.isfinite(x).all():
+    centred = np.array(rows, np.float64)
+    if not np.isfinite(centred).all():
         raise DataError("Features to look at are not finite; check the weights and the images.")
-    centred = x - x.mean(axis=0)
-    total = float((centred**2).sum())
-    if total <= 1e-24 * float((x**2).sum()):  # of rounding
+    rounding = 1e-24 * float(np.vdot(centred, centred))
+    centred -= centred.mean(axis=0)
+    if (total := float(np.vdot(centred, centred))) <= rounding:
         raise DataError("All features to look at are the same, and have no principal components; look at other images.")
-    is_wide = x.shape[1] > len(x)  # then the products of rows have the same eigenvalues, and are fewer
+    is_wide = centred.shape[1] > len(centred)  # then the products of rows have the same eigenvalues, and are fewer
     products = centred @ centred.T if is_wide else centred.T @ centred
     values, vectors = (one.numpy() for one in eigh(torch.from_numpy(products)))
-    scores, explained = np.zeros((len(x), k)), np.zeros(k)
+    scores, explained = np.zeros((len(centred), k)), np.zeros(k)
     for place in range(min(k, len(values))):
         value, axis = float(values[-1 - place]), vectors[:, -1 - place]
         if value > 1e-12 * total:
@@ -81,7 +79,7 @@ def component_colours(maps: Array) -> tuple[Array, Array]:
     """
     patches = np.moveaxis(maps, 1, 3)
     scores, explained = principal_components(patches.reshape(-1, maps.shape[1]), 3)
-    low, high = np.quantile(scores, _QUANTILES, axis=0)
+    low, high = np.quantile(scores, (0.01, 0.99), axis=0)
     shares = np.where(high > low, (scores - low) / np.where(high > low, high - low, 1), 0.5)
     return np.rint(255 * shares.clip(0, 1)).astype(np.uint8).reshape(*patches.shape[:3], 3), explained
 
@@ -113,7 +111,9 @@ def patch_similarity(maps: Array, image: int, at: tuple[int, int]) -> Array:
             f"Got the patch {at[0]},{at[1]} of a grid of {n_rows} rows and {n_columns} columns, expected 0,0 to "
             f"{n_rows - 1},{n_columns - 1}; name another one."
         )
-    patches = np.moveaxis(maps, 1, 3).astype(np.float64)
-    lengths = np.linalg.norm(patches, axis=3, keepdims=True)
-    unit = patches / np.where(lengths > 0, lengths, 1)
-    return np.asarray((unit @ unit[image, at[0], at[1]]).clip(-1, 1))
+    patch = maps[image, :, at[0], at[1]].astype(np.float64)
+    similarity = np.empty((len(maps), n_rows, n_columns))
+    for found, one in zip(similarity, maps, strict=True):
+        lengths = np.linalg.norm(one.astype(np.float64), axis=0) * np.linalg.norm(patch)
+        found[:] = np.tensordot(patch, one, 1) / np.where(lengths > 0, lengths, 1)
+    return similarity.clip(-1, 1)

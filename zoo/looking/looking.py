@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..cards.catalogue import catalogue
@@ -26,6 +26,7 @@ from ..optional import requires_extra
 from ..progress import Progress
 from .components import component_colours, patch_similarity
 from .neighbourhood import laid_out, nearest_images
+from .pages import thumbnail
 
 with requires_extra("models", needed_for="Looking at what encoders see"):
     import numpy as np
@@ -73,7 +74,7 @@ def named(images: ImageSet, names: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Patches:
-    """Maps of the m images that are shown; functions of :mod:`zoo.looking.components` made them."""
+    """Maps of the m images that are shown."""
 
     colours: Array  # uint8 (m, rows, columns, 3)
     explained: Array  # (3,)
@@ -88,7 +89,7 @@ class Patches:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Among:
-    """All n images among each other; functions of :mod:`zoo.looking.neighbourhood` made this."""
+    """All n images among each other."""
 
     distances: Array  # (n, k)
     rows: Array  # (n, k)
@@ -103,7 +104,6 @@ class View:
     encoder: str
     px: int
     dim: int
-    share: float  # of the shorter side of an image that the encoder sees
     patches: Patches | None
     among: Among | None
     agreement: float | None  # percent of the images whose nearest neighbour has their class
@@ -119,18 +119,18 @@ class Look:
     queries: list[int]  # positions of the images whose neighbours are shown
     layout: str
     views: list[View]
-    square: Callable[[Any], Image.Image]  # from an image to what the first encoder sees
+    image: Callable[[int], Image.Image]  # what the first encoder sees of an image, 512 pixels at most
     skipped: list[str]  # images that could not be read
     notes: list[str]
 
     def label(self, at: int) -> str:
         """The class of an image, or its name where there are no labels."""
         name = str(self.images.names[at]).rpartition("/")[2]
-        return self.images.classes[self.images.labels[at]] if self.is_labelled else name
+        return self.class_name(self.images.labels[at]) if self.is_labelled else name
 
-    def image(self, at: int) -> Image.Image:
-        """What the first encoder sees of an image."""
-        return self.square(self.images.images[at])
+    def class_name(self, label: int) -> str:
+        """The name of a class, which tags need not have."""
+        return self.images.classes[label] or "(no tag)"
 
     def near(self, among: Among, query: int) -> list[tuple[int, float, str]]:
         """Position, distance, and "same" or "other" for the label ("" if not known) of the neighbours of an image."""
@@ -141,32 +141,25 @@ class Look:
 
     def as_dict(self) -> dict[str, Any]:
         """What was found, for JSON."""
-        names = self.images.names
-        return {
-            "images": self.images.name,
-            "split": self.images.split,
-            "n_images": len(self.images),
-            "shown": [names[one] for one in self.shown],
-            "encoders": [
-                {one: getattr(view, one) for one in ("encoder", "px", "dim", "agreement")}
-                | {
-                    "grid": list(view.patches.grid) if view.patches else None,
-                    "patch": list(view.patches.at) if view.patches else None,
-                    "explained": view.patches.explained.tolist() if view.patches else None,
-                    "layout_explained": view.among.explained if view.among else None,
-                    "neighbours": {
-                        names[query]: [
-                            {"image": names[at], "distance": far, "label": word or None}
-                            for at, far, word in self.near(view.among, query)
-                        ]
-                        for query in self.queries
-                        if view.among
-                    },
-                }
-                for view in self.views
-            ],
-            "skipped": self.skipped,
-        }
+        names, encoders = self.images.names, []
+        for view in self.views:
+            patches, among = view.patches, view.among
+            found = {one: getattr(view, one) for one in ("encoder", "px", "dim", "agreement")}
+            found["grid"] = list(patches.grid) if patches else None
+            found["patch"] = list(patches.at) if patches else None
+            found["explained"] = patches.explained.tolist() if patches else None
+            found["layout_explained"] = among.explained if among else None
+            found["neighbours"] = {
+                names[query]: [
+                    {"image": names[at], "distance": far, "label": word or None}
+                    for at, far, word in self.near(among, query)
+                ]
+                for query in self.queries
+                if among
+            }
+            encoders.append(found)
+        about = {"images": self.images.name, "split": self.images.split, "n_images": len(self.images)}
+        return about | {"shown": [names[one] for one in self.shown], "encoders": encoders, "skipped": self.skipped}
 
 
 def look(
@@ -233,16 +226,16 @@ def look(
         x = np.asarray(found.x)
         card = catalogue()[name].preprocess
         cut = preprocess_at(card, encoder.px or card.crop_px)
-        share = cut.crop_px / cut.resize_px
+        share = cut.crop_px / cut.resize_px  # of the shorter side of an image that the encoder sees
         if not views:
-            skipped, steps = [images.names[one.position] for one in found.skipped], geometry(cut)
-            position = {one: at for at, one in enumerate(images.names)}
-            images = images.subset([position[one] for one in found.names], split=images.split)
+            gone, steps, of_first = [one.position for one in found.skipped], geometry(cut), share
+            skipped = [images.names[one] for one in gone]
+            images = images.subset(np.delete(np.arange(len(images)), gone), split=images.split)
             shown, asked = _shown(images, queries, per_class, notes)
         tell(f"{name}: maps of {len(shown)} images")
         patches = among = None
         try:
-            maps = _maps(encoder, preprocess, [images.images[one] for one in shown], layer, how.get("device"))
+            maps = _maps(encoder, preprocess, images, shown, layer, how.get("device"))
             grid = maps.shape[2:]
             if place is None:
                 marked = at or (grid[0] // 2, grid[1] // 2)
@@ -268,18 +261,25 @@ def look(
                     agreement = 100 * float((images.labels[rows[has, 0]] == images.labels[has]).mean())
         except DataError as error:
             notes.append(f"{name} has no neighbours and no layout to show: {error}")
-        seen = {"encoder": name, "px": cut.crop_px, "dim": x.shape[1], "share": share}
+        seen = {"encoder": name, "px": cut.crop_px, "dim": x.shape[1]}
         views.append(View(**seen, patches=patches, among=among, agreement=agreement))
-        if abs(share - views[0].share) > 0.01:
-            times = f"{share / views[0].share:.2f} times as much of an image's shorter side as {views[0].encoder}"
+        if abs(share - of_first) > 0.01:
+            times = f"{share / of_first:.2f} times as much of an image's shorter side as {names[0]}"
             notes.append(f"{name} sees {times}, whose view is shown")
     if (at and place is None) or not any(view.patches or view.among for view in views):
         raise QueryError(f"There is nothing to show: {'; '.join(note.removesuffix('.') for note in notes)}.")
     if len(images) == 1:
         notes.append("one image has no neighbours and no layout")
-    square = partial(reduce, lambda made, step: step(made), steps)  # what is between an image and the square
+
+    @cache
+    def image(at: int) -> Image.Image:
+        made: Any = images.images[at]
+        for step in steps:
+            made = step(made)
+        return thumbnail(made, 512 if len(shown) <= 4 else 256)
+
     told: dict[str, Any] = {"layout": layout, "skipped": skipped, "notes": notes, "is_labelled": is_labelled}
-    return Look(images=images, shown=shown, queries=asked, views=views, square=square, **told)
+    return Look(images=images, shown=shown, queries=asked, views=views, image=image, **told)
 
 
 def _shown(
@@ -288,27 +288,25 @@ def _shown(
     """Positions of the images to show, the first query before the others, and of the queries."""
     order = np.argsort(images.labels, kind="stable")
     turns = _turns(images.labels[order])
+    by_turn = order[np.argsort(turns, kind="stable")].tolist()  # one of each class before the second of one
     of_each = max(1, _FEW // len(np.unique(images.labels))) if per_class is None else per_class
-    chosen, turns = order[turns < of_each], turns[turns < of_each]
+    chosen = order[turns < of_each]
     most = _FEW if per_class is None else _MOST_SHOWN
     if len(chosen) > most:
         if per_class is not None:
             notes.append(f"{most} of {len(chosen):,} images are shown with their maps")
-        some = np.linspace(0, len(chosen) - 1, most).round().astype(int)
-        chosen, turns = chosen[some], turns[some]
-    if isinstance(queries, int):  # one of each class before the second of one
-        asked = chosen[np.argsort(turns, kind="stable")][: max(1, queries)].tolist()
-    else:
-        asked = named(images, queries)
+        chosen = chosen[np.linspace(0, len(chosen) - 1, most).round().astype(int)]
+    own = sorted(by_turn, key=lambda one: one not in chosen)
+    asked = own[: max(1, queries)] if isinstance(queries, int) else named(images, queries)
     return list(dict.fromkeys([asked[0], *chosen.tolist(), *asked])), asked
 
 
-def _maps(encoder: Any, preprocess: Any, images: Sequence[Any], layer: int | None, on: Any) -> Array:
+def _maps(encoder: Any, preprocess: Any, images: ImageSet, shown: Sequence[int], layer: int | None, on: Any) -> Array:
     """Maps, float32 (n, dim, rows, columns); QueryError if there are none, or they have a single patch."""
     device, parts = device_for(encoder, on), []
     with torch.inference_mode(), full_precision(), fast_forward(device), in_layout(encoder.to(device), None) as layout:
-        for start in range(0, len(images), _MAPS_AT_A_TIME):
-            pixels = torch.stack([preprocess(one) for one in images[start : start + _MAPS_AT_A_TIME]])
+        for start in range(0, len(shown), _MAPS_AT_A_TIME):
+            pixels = torch.stack([preprocess(images.images[one]) for one in shown[start : start + _MAPS_AT_A_TIME]])
             pixels = pixels.to(device, next(encoder.parameters()).dtype, memory_format=layout)
             parts.append(encoder.maps(pixels, layer=layer).float().cpu().numpy())
     maps: Array = np.concatenate(parts)

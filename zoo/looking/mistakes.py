@@ -101,12 +101,12 @@ class NearDuplicates:
 class Mistakes:
     """What a probe with all labels gets wrong on the test images, and what may be wrong with the images."""
 
-    encoder: str
     n_test: int
     n_wrong: int | None  # None of images with tags
     confident: tuple[Judged, ...]
     boundary: tuple[Judged, ...]
-    near_duplicates: NearDuplicates
+    encoder: str = ""
+    near_duplicates: NearDuplicates | None = None
     confusions: tuple[Confusion, ...] = ()  # both directions of a pair of classes, one after the other
     wrong_labels: WrongLabels | None = None
     notes: tuple[str, ...] = ()  # what could not be looked for
@@ -116,8 +116,7 @@ class Mistakes:
 class Predicted:
     """Probabilities (n, n_classes) of images, and their labels as columns of these where they are known."""
 
-    parts: Sequence[str]
-    names: Sequence[str]
+    images: Sequence[tuple[str, str]]  # part and name
     classes: Sequence[str]
     p: Floats
     y: Rows | None = None
@@ -127,8 +126,8 @@ class Predicted:
         best, second = np.argsort(-self.p[row], kind="stable")[:2].tolist()
         label = None if self.y is None else int(self.y[row])
         return Judged(
-            part=self.parts[row],
-            image=self.names[row],
+            part=self.images[row][0],
+            image=self.images[row][1],
             label=None if label is None else self.classes[label],
             predicted=self.classes[best],
             probability=float(self.p[row, best]),
@@ -137,45 +136,55 @@ class Predicted:
             second_probability=float(self.p[row, second]),
         )
 
-    def all(self, rows: Iterable[int]) -> tuple[Judged, ...]:
-        """The records of several images."""
-        return tuple(map(self.judged, rows))
-
     @property
     def is_wrong(self) -> NDArray[np.bool_]:
         """Which images the probe judges otherwise than their label; none where labels are not known."""
         return np.zeros(len(self.p), bool) if self.y is None else self.p.argmax(axis=1) != self.y
 
 
-def of_tags(parts: Sequence[str], names: Sequence[str], tags: Sequence[str], p: Floats, y: Any) -> list[Predicted]:
-    """Probabilities (n, n_tags) as those of two classes a tag, without it and with it; ``y`` bool of that shape."""
+def predictions(names: Sequence[str], classes: Sequence[str], p: Floats, y: Any, *, is_tags: bool) -> list[Predicted]:
+    """Those of test images; tags, with ``p`` and ``y`` (n, n_tags), have two classes each, without it and with it."""
+    images = [("val", name) for name in names]
+    if not is_tags:
+        return [Predicted(images=images, classes=classes, p=p, y=y)]
+    has = None if y is None else y.astype(np.int64)
     return [
         Predicted(
-            parts=parts,
-            names=names,
+            images=images,
             classes=(f"no {tag}", tag),
             p=np.stack([1 - p[:, column], p[:, column]], axis=1),
-            y=None if y is None else y[:, column].astype(np.int64),
+            y=None if has is None else has[:, column],
         )
-        for column, tag in enumerate(tags)
+        for column, tag in enumerate(classes)
     ]
 
 
-def confident_mistakes(found: Sequence[Predicted], n: int = N_CONFIDENT) -> tuple[Judged, ...]:
+def mistakes_among(each: Sequence[Predicted], *, is_tags: bool, **more: Any) -> Mistakes:
+    """The record of predictions whose labels are known."""
+    return Mistakes(
+        n_test=len(each[0].p),
+        n_wrong=None if is_tags else int(each[0].is_wrong.sum()),
+        confident=confident_mistakes(each),
+        boundary=nearest_boundary(each),
+        confusions=() if is_tags else confusions(each[0]),
+        **more,
+    )
+
+
+def confident_mistakes(each: Sequence[Predicted], n: int = N_CONFIDENT) -> tuple[Judged, ...]:
     """The ``n`` wrong predictions with the largest probabilities."""
-    wrong = [
-        (-one.p[row].max(), i, row) for i, one in enumerate(found) for row in np.flatnonzero(one.is_wrong).tolist()
-    ]
-    return tuple(found[i].judged(row) for _, i, row in sorted(wrong)[:n])
+    return _lowest(each, [np.where(one.is_wrong, -one.p.max(axis=1), np.inf) for one in each], n)
 
 
-def nearest_boundary(found: Sequence[Predicted], n: int = N_BOUNDARY) -> tuple[Judged, ...]:
+def nearest_boundary(each: Sequence[Predicted], n: int = N_BOUNDARY) -> tuple[Judged, ...]:
     """The ``n`` images with the smallest difference between the two largest probabilities, right or wrong."""
-    near = []
-    for i, one in enumerate(found):
-        margins = np.diff(np.partition(one.p, -2, axis=1)[:, -2:])[:, 0]
-        near += [(margins[row], i, row) for row in np.argsort(margins, kind="stable")[:n].tolist()]
-    return tuple(found[i].judged(row) for _, i, row in sorted(near)[:n])
+    return _lowest(each, [np.diff(np.partition(one.p, -2, axis=1)[:, -2:])[:, 0] for one in each], n)
+
+
+def _lowest(each: Sequence[Predicted], keys: Sequence[Floats], n: int) -> tuple[Judged, ...]:
+    order = np.argsort(np.concatenate(keys), kind="stable")[:n].tolist()
+    found = [divmod(at, len(keys[0])) for at in order]
+    return tuple(each[i].judged(row) for i, row in found if keys[i][row] < np.inf)
 
 
 def most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judged, ...]]:
@@ -183,7 +192,7 @@ def most_sure(found: Predicted, n_classes: int, n: int) -> dict[str, tuple[Judge
     best, order = found.p.argmax(axis=1), np.argsort(-found.p.max(axis=1), kind="stable")
     counts = np.bincount(best, minlength=len(found.classes))
     often = [c for c in np.argsort(-counts, kind="stable")[:n_classes].tolist() if counts[c]]
-    return {found.classes[c]: found.all(order[best[order] == c][:n].tolist()) for c in often}
+    return {found.classes[c]: tuple(map(found.judged, order[best[order] == c][:n].tolist())) for c in often}
 
 
 def confusions(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PAIR) -> tuple[Confusion, ...]:
@@ -197,10 +206,9 @@ def confusions(found: Predicted, n_pairs: int = N_PAIRS, n_images: int = N_OF_PA
     directions: list[Confusion] = []
     for one, other in both[np.argsort(-counts, kind="stable")[:n_pairs]].tolist():
         ways = [(a, b, rows[(label == a) & (best == b)].tolist()) for a, b in ((one, other), (other, one))]
-        directions += [
-            Confusion(label=found.classes[a], predicted=found.classes[b], n=len(way), images=found.all(way[:n_images]))
-            for a, b, way in sorted(ways, key=lambda way: -len(way[2]))
-        ]
+        for a, b, way in sorted(ways, key=lambda way: -len(way[2])):
+            images = tuple(map(found.judged, way[:n_images]))
+            directions.append(Confusion(label=found.classes[a], predicted=found.classes[b], n=len(way), images=images))
     return tuple(directions)
 
 
@@ -234,7 +242,6 @@ def find_wrong_labels(
     *,
     chosen: Mapping[str, Any] | None = None,
     protocol: Protocol | None = None,
-    n_folds: int = N_FOLDS,
     seed: int = 0,
     device: str | None = None,
     tested: Predicted | None = None,
@@ -248,27 +255,22 @@ def find_wrong_labels(
     """
     make = probe_maker(protocol or protocol_named(LINEAR_PROTOCOLS[0]), device=device, seed=seed)
     x, (present, y) = np.asarray(features.x[:]), np.unique(features.y, return_inverse=True)
-    folds = folds_of(y, n_folds, seed=seed, groups=features.together)
+    folds = folds_of(y, N_FOLDS, seed=seed, groups=features.together)
     if chosen is None:
         own = divide_own(features, np.arange(len(y), dtype=np.int64), n_test=len(y), seed=seed)
         chosen = make().fit(x[own.choice], y[own.choice], x_val=x[own.tuning], y_val=y[own.tuning]).report_
     p = np.full((len(y), len(present)), np.nan)
     for rows, out in folds:
         p[out] = retrained(make(), dict(chosen), x[rows], y[rows]).predict_proba(x[out])
-    parts, names, classes = ["train"] * len(y), [*names_of(features)], classes_of(features, present)
+    images = [("train", name) for name in names_of(features)]
     if tested is not None and tested.y is not None:
-        parts, names = [*parts, *tested.parts], [*names, *tested.names]
-        p, y = np.concatenate([p, tested.p]), np.concatenate([y, tested.y])
+        images, p, y = [*images, *tested.images], np.concatenate([p, tested.p]), np.concatenate([y, tested.y])
     known = np.flatnonzero(np.isfinite(p).all(axis=1))  # the only images of a class are in no fold
-    every = Predicted(parts=parts, names=names, classes=classes, p=p, y=y)
+    every = Predicted(images=images, classes=classes_of(features, present), p=p, y=y)
     rows, n_confident = contradicted(p[known], y[known])
-    return WrongLabels(
-        n_judged=len(known),
-        n_folds=len(folds),
-        n_found=len(rows),
-        n_confident=n_confident,
-        found=every.all(known[rows[:MOST_LISTED]].tolist()),
-    )
+    first = tuple(map(every.judged, known[rows[:MOST_LISTED]].tolist()))
+    n = {"n_judged": len(known), "n_folds": len(folds), "n_found": len(rows), "n_confident": n_confident}
+    return WrongLabels(**n, found=first)
 
 
 # --- near duplicates -------------------------------------------------------------------------------------------------
@@ -326,15 +328,14 @@ def mistakes_of(
 
     ``probe`` is as :func:`zoo.evaluation.keeping.keep_probe` or :func:`zoo.evaluation.tagging.evaluate_tags` give it.
     """
-    parts, names, p = ["val"] * len(test.y), names_of(test), probe.predict_proba(test)
-    is_tags, present, notes = probe.kind == "tags", np.unique(train.y), []
+    is_tags, present, notes = probe.kind == "tags", np.unique(train.y), list[str]()
+    y: Any
     if is_tags:
-        has = indicators_of(test)[:, [test.tags.index(tag) for tag in probe.classes]]
-        each = of_tags(parts, names, probe.classes, p, has)
+        classes, y = probe.classes, indicators_of(test)[:, [test.tags.index(tag) for tag in probe.classes]]
         notes.append("Images with tags have no confused classes, and their labels are not checked.")
     else:
-        y = np.searchsorted(present, test.y)
-        each = [Predicted(parts=parts, names=names, classes=classes_of(train, present), p=p, y=y)]
+        classes, y = classes_of(train, present), np.searchsorted(present, test.y)
+    each = predictions(names_of(test), classes, probe.predict_proba(test), y, is_tags=is_tags)
     wrong = None
     if protocol.probe != "LogisticProbe":
         notes.append(f"Labels are not checked with {protocol.name}, which would take a training by passes a fold.")
@@ -344,14 +345,6 @@ def mistakes_of(
             wrong = find_wrong_labels(train, **how, seed=seed, device=device)
         except DataError as error:
             notes.append(f"Labels are not checked: {error}")
-    return Mistakes(
-        encoder=train.origin.encoder,
-        n_test=len(test.y),
-        n_wrong=None if is_tags else int(each[0].is_wrong.sum()),
-        confident=confident_mistakes(each),
-        boundary=nearest_boundary(each),
-        near_duplicates=find_near_duplicates(train, test, device=device),
-        confusions=() if is_tags else confusions(each[0]),
-        wrong_labels=wrong,
-        notes=tuple(notes),
-    )
+    near = find_near_duplicates(train, test, device=device)
+    found = {"encoder": train.origin.encoder, "near_duplicates": near, "wrong_labels": wrong, "notes": tuple(notes)}
+    return mistakes_among(each, is_tags=is_tags, **found)

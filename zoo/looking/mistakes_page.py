@@ -7,30 +7,21 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ZooError
 from ..version import __version__
-from . import pages
-from .mistakes import (
-    Judged,
-    Mistakes,
-    Predicted,
-    confident_mistakes,
-    confusions,
-    most_sure,
-    nearest_boundary,
-    of_tags,
-)
+from .mistakes import Judged, Mistakes, mistakes_among, most_sure, nearest_boundary, predictions
+from .pages import data_address, rendered, thumbnail
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from ..datasets import ImageSet
 
     Images = Mapping[str, ImageSet]
 
-PX = 128
+PX = 120  # of a thumbnail: with the at most 152 of a page it stays below 3 MB, even of noise
 N_LABELS, N_DUPLICATES = 24, 12  # that are shown
 N_SURE_CLASSES, N_SURE = 8, 8
 _PARTS = {"train": "training image", "val": "test image"}
@@ -47,9 +38,52 @@ def percent(p: float) -> str:
 
 def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
     """What a page shows of mistakes, for the macro of ``mistakes.html.jinja``; without images their names alone."""
-    n, wrong, near = f"{found.n_test:,} test images", found.wrong_labels, found.near_duplicates
-    sections = _judged(found.confident, found.confusions, found.boundary, n, found.n_wrong)
-    if wrong is not None:
+    return _with_images(_sections(found, f"{found.n_test:,} test images"), images)
+
+
+def sections_of_predictions(
+    names: Sequence[str], classes: Sequence[str], p: Any, y: Any, *, is_tags: bool, images: Images | None
+) -> list[dict[str, Any]]:
+    """What a page shows of predictions: mistakes where labels ``y`` are known, the least and the most sure images."""
+    if not len(names):
+        return []
+    each = predictions(names, classes, p, y, is_tags=is_tags)
+    if y is None:
+        sections = [_boundary(nearest_boundary(each, 2 * N_SURE))]
+    else:
+        sections = _sections(mistakes_among(each, is_tags=is_tags), f"{len(names):,} images")
+    sure = most_sure(each[0], N_SURE_CLASSES, N_SURE)
+    if is_tags:
+        sure = {one.classes[1]: most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in each[:N_SURE_CLASSES]}
+    rows = {
+        name: [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some]
+        for name, some in sure.items()
+        if some
+    }
+    text = "The images with the largest probability of each predicted class; classes predicted most often first."
+    return _with_images([*sections, _section("Most sure", text, *rows.items())], images)
+
+
+def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
+    first, n_wrong = "The", found.n_wrong
+    if n_wrong is not None and n_wrong > len(found.confident):
+        first = f"{len(found.confident):,} of {n_wrong:,}"
+    text = f"{first} wrong predictions of {n}, with the largest probabilities: label → prediction, and its probability."
+    if not found.confident:
+        text = f"No mistakes: all {n} are predicted as they are labelled."
+    tiles = [_tile(one, percent(one.probability)) for one in found.confident]
+    sections = [_section("Most confident mistakes", text, ("", tiles))]
+    if found.confusions:
+        rows = {
+            f"{one.label} predicted as {one.predicted}: {one.n or 'none'}": [
+                _tile(image, percent(image.probability), head="") for image in one.images
+            ]
+            for one in found.confusions
+        }
+        text = "Pairs with the most mistakes between them, both directions together; the most confident images."
+        sections.append(_section("Classes taken for each other", text, *rows.items()) | {"is_halved": True})
+    sections.append(_boundary(found.boundary))
+    if (wrong := found.wrong_labels) is not None:
         text = (
             f"{wrong.n_found:,} of {wrong.n_judged:,} labels are contradicted by a probe that never saw the image "
             f"({wrong.n_folds}-fold cross-validation over training images, settings chosen once; test images by the "
@@ -61,7 +95,7 @@ def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
             for one in wrong.found[:N_LABELS]
         ]
         sections.append(_section("Labels to check", text, ("", tiles)))
-    if near.pairs:
+    if (near := found.near_duplicates) is not None and near.pairs:
         text = (
             f"{len(near.pairs):,} of {n} are nearer to a training image than chance explains, and no exact copies of "
             "one: errors on them may be too low. Distance: 1 - cosine of the features; usually the nearest training "
@@ -69,57 +103,13 @@ def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
         )
         tiles = []
         for pair in near.pairs[:N_DUPLICATES]:
-            differ = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
-            head = f"both {pair.test_label}" if pair.train_label == pair.test_label else differ
+            head = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
+            if pair.train_label == pair.test_label:
+                head = f"both {pair.test_label}"
             refs = [("val", pair.test), ("train", pair.train)]
             tiles.append({"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}"]})
         sections.append(_section("Near duplicates: test and training", text, ("", tiles)))
-    return with_images(sections, images)
-
-
-def sections_of_predictions(
-    names: Sequence[str], classes: Sequence[str], p: Any, y: Any, *, is_tags: bool, images: Images | None
-) -> list[dict[str, Any]]:
-    """What a page shows of predictions: mistakes where labels ``y`` are known, the least and the most sure images."""
-    if not len(names):
-        return []
-    parts, n = ["val"] * len(names), f"{len(names):,} images"
-    if is_tags:
-        found = of_tags(parts, names, classes, p, y)
-        sure = {one.classes[1]: most_sure(one, 2, N_SURE).get(one.classes[1], ()) for one in found}
-    else:
-        found = [Predicted(parts=parts, names=names, classes=classes, p=p, y=y)]
-        sure = most_sure(found[0], N_SURE_CLASSES, N_SURE)
-    if y is None:
-        sections = [_boundary(nearest_boundary(found, 2 * N_SURE))]
-    else:
-        confused = () if is_tags else confusions(found[0])
-        n_wrong = None if is_tags else int(found[0].is_wrong.sum())
-        sections = _judged(confident_mistakes(found), confused, nearest_boundary(found), n, n_wrong)
-    rows = []
-    for name, some in sure.items():
-        rows.append((name, [_tile(one, percent(one.probability), *_verdict(one), head="") for one in some]))
-    text = "The images with the largest probability of each predicted class; classes predicted most often first."
-    return with_images([*sections, _section("Most sure", text, *rows[:N_SURE_CLASSES])], images)
-
-
-def _judged(
-    confident: Sequence[Judged], confused: Iterable[Any], boundary: Sequence[Judged], n: str, n_wrong: int | None
-) -> list[dict[str, Any]]:
-    first = f"{len(confident):,} of {n_wrong:,}" if n_wrong is not None and n_wrong > len(confident) else "The"
-    text = f"{first} wrong predictions of {n}, with the largest probabilities: label → prediction, and its probability."
-    if not confident:
-        text = f"No mistakes: all {n} are predicted as they are labelled."
-    tiles = [_tile(one, percent(one.probability)) for one in confident]
-    sections = [_section("Most confident mistakes", text, ("", tiles))]
-    rows = []
-    for one in confused:
-        tiles = [_tile(image, percent(image.probability), head="") for image in one.images]
-        rows.append((f"{one.label} predicted as {one.predicted}: {one.n or 'none'}", tiles))
-    if rows:
-        text = "Pairs with the most mistakes between them, both directions together; the most confident images."
-        sections.append(_section("Classes taken for each other", text, *rows) | {"is_halved": True})
-    return [*sections, _boundary(boundary)]
+    return sections
 
 
 def _boundary(some: Iterable[Judged]) -> dict[str, Any]:
@@ -145,31 +135,21 @@ def _section(title: str, text: str, *rows: tuple[str, list[dict[str, Any]]]) -> 
     return {"title": title, "text": text, "rows": kept, "is_halved": False}
 
 
-def with_images(sections: list[dict[str, Any]], images: Images | None) -> list[dict[str, Any]]:
+def _with_images(sections: list[dict[str, Any]], images: Images | None) -> list[dict[str, Any]]:
     """Sections whose tiles have the addresses of their images: "" of those that cannot be read, None of all without."""
-    tiles = [tile for section in sections for row in section["rows"] for tile in row["tiles"]]
-    refs = [ref for tile in tiles for ref in tile["refs"]]
-    read: dict[tuple[str, str], tuple[Image.Image, bool]] = {}
-    for part, some in (images or {}).items():
-        wanted = {name for where, name in refs if where == part}
-        for row, name in enumerate(some.names):
-            if name in wanted:
-                try:
-                    image = some.images[row]
-                except ZooError:  # gone, or another since its features were computed
-                    continue
-                read[part, name] = pages.thumbnail(image, PX), max(image.size) <= PX // 2
-    shown = [ref for ref in refs if ref in read]
-    addresses = iter(pages.thumbnails([read[ref][0] for ref in shown], PX) if shown else [])
-    for tile in tiles:
-        tile["images"] = [
-            {
-                "name": name,
-                "address": None if images is None else next(addresses) if (part, name) in read else "",
-                "is_small": (part, name) in read and read[part, name][1],
-            }
-            for part, name in tile.pop("refs")
-        ]
+    rows = {part: {name: row for row, name in enumerate(some.names)} for part, some in (images or {}).items()}
+
+    @cache
+    def picture(part: str, name: str) -> dict[str, Any]:
+        address, is_small = None if images is None else "", False
+        if images and name in rows.get(part, ()):
+            with suppress(ZooError):  # gone, or another since its features were computed
+                image = images[part].images[rows[part][name]]
+                address, is_small = data_address(thumbnail(image, PX)), max(image.size) <= PX // 2
+        return {"name": name, "address": address, "is_small": is_small}
+
+    for tile in (tile for section in sections for row in section["rows"] for tile in row["tiles"]):
+        tile["images"] = [picture(*ref) for ref in tile.pop("refs")]
     return sections
 
 
@@ -182,9 +162,9 @@ def page(
     notes: Iterable[str] = (),
     facts: str = "",
 ) -> str:
-    """A page of mistakes as text; a table has "title", "headers" and "rows" of texts."""
+    """A page of mistakes as text; a table is a title, headers and rows of texts."""
     made_by = f"{facts} Made by SSL Zoo {__version__}, {datetime.datetime.now(tz=datetime.UTC).date().isoformat()}."
-    return pages.rendered(
+    return rendered(
         "looking/judged.html.jinja",
         title=title, answer=answer, tables=tables, sections=sections, notes=[*notes], made_by=made_by,
     )  # fmt: skip

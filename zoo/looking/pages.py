@@ -10,7 +10,7 @@ import base64
 import io
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 MOST_BYTES = 3_000_000
-"""Of the images of a page, as they are in its text."""
-LEAST_PX = 32  # below, nobody sees what is in a photograph
-_SMALL_PX = 64  # up to which an image is stored without loss
-_QUALITY = 82  # of JPEG
+"""Of a page."""
 
 
 def require_page(path: str | os.PathLike[str]) -> Path:
@@ -76,7 +73,7 @@ def write_page(text: str, path: str | os.PathLike[str]) -> Path:
 
 def thumbnail(image: Image.Image, px: int) -> Image.Image:
     """The whole image in RGB, its longer side ``px`` at most; a smaller one stays as it is."""
-    small = to_rgb(image)
+    small = to_rgb(image).copy()  # which may be the caller's own
     small.thumbnail((px, px))
     return small
 
@@ -84,29 +81,9 @@ def thumbnail(image: Image.Image, px: int) -> Image.Image:
 def data_address(image: Image.Image) -> str:
     """An image as the address of an ``<img>``: PNG if it is small, else JPEG."""
     file = io.BytesIO()
-    kind = "png" if max(image.size) <= _SMALL_PX else "jpeg"
-    image.save(file, kind, **({"optimize": True} if kind == "png" else {"quality": _QUALITY}))
+    kind = "png" if max(image.size) <= 64 else "jpeg"
+    image.save(file, kind, optimize=kind == "png", quality=82)  # each takes its own
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def thumbnails(images: Sequence[Image.Image], px: int, *, most_bytes: int = MOST_BYTES) -> list[str]:
-    """Addresses of thumbnails of ``px`` at most, of fewer pixels if they would not fit into ``most_bytes``.
-
-    QueryError if they do not fit with 32 pixels either.
-    """
-    small = [thumbnail(image, px) for image in images]
-    while True:
-        found = [data_address(one) for one in small]
-        n_bytes = sum(map(len, found))
-        if n_bytes <= most_bytes:
-            return found
-        if px <= LEAST_PX:
-            raise QueryError(
-                f"The {len(images):,} images of the page take {n_bytes / 1e6:.1f} MB with {px} pixels each, expected "
-                f"{most_bytes / 1e6:.1f} MB at most; show fewer images."
-            )
-        px = max(LEAST_PX, min(int(0.9 * px), int(px * (most_bytes / n_bytes) ** 0.5)))
-        small = [thumbnail(one, px) for one in small]
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
