@@ -7,8 +7,8 @@ The encoder (``dino_vitS16`` unless given) has random weights. Both sides take t
 * ``timm``: the network of timm, batch by batch under ``torch.inference_mode()``; images are prepared one by one.
 * ``look``: features and maps, neighbours and layout; then the page and the PNG files.
 
-Two cores (AMD EPYC) that others used as well (load 7), torch 2.15, 200 images: the loop 90 s, look 46 s and its page
-7 s, together 0.58 times as long; the page has 0.4 MB.
+Two cores (AMD EPYC, load 1.3), torch 2.15, 200 images, medians of three rounds: the loop 9.9 s, look 6.3 s and its page
+2.5 s, together 0.86 times as long; the page has 0.4 MB.
 """
 
 from __future__ import annotations
