@@ -79,8 +79,8 @@ def test_predict_shows_mistakes_where_labels_are_known(evaluated: tuple[Path, di
     assert found["page"] == str(page)
     said = Reader(text_of(page)).text
     n_wrong = evaluated[1]["mistakes"]["n_wrong"]
-    assert "40 images" in said and "Images by predicted class" in said and "Most sure" in said
-    assert f"{n_wrong} wrong predictions of 40 images" in said or n_wrong <= 16
+    assert "Images by predicted class" in said and "Most sure" in said
+    assert f"{n_wrong} of 40 images are predicted wrongly: {2.5 * n_wrong:.1f} %" in said
 
 
 def test_predict_shows_images_without_labels_and_names_those_that_are_gone(

@@ -162,13 +162,15 @@ def _write_page(
 
     names, p, y = _known(probe, asked, parts)
     many = [[name or "(none)", f"{count:,}"] for name, count in counts.most_common(_MOST_COUNTED)]
+    answer = "No image is readable."
+    if names:
+        answer = f"{len(names):,} images, {many[0][1]} of them predicted as {many[0][0]}."
+    if names and y is not None and probe.kind == "classes":
+        n_wrong = int((p.argmax(axis=1) != y).sum())
+        answer = f"{n_wrong:,} of {len(names):,} images are predicted wrongly: {100 * n_wrong / len(names):.1f} %."
     text = mistakes_page.page(
         f"Predictions of {probe.encoder} on {asked.images.name}",
-        [
-            f"{len(names):,} images, {many[0][1]} of them predicted as {many[0][0]}."
-            if names
-            else "No image is readable."
-        ],
+        [answer],
         mistakes_page.sections_of_predictions(
             names, probe.classes, p, y, is_tags=probe.kind == "tags", images=None if shown is None else {"val": shown}
         ),
