@@ -21,9 +21,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing
+from .cards.schema import DRAWS_MEASURED, NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, EncoderCard, Missing
 from .optional import lazy
 from .version import __version__
 
@@ -100,6 +100,16 @@ def _leave_out_undescribed_amx(cpuinfo: str = "/proc/cpuinfo") -> None:
 
 
 _leave_out_undescribed_amx()
+
+
+def _draw_measured(name: str, ax: Any) -> Any:
+    """What cards plot."""
+    from .results import measurements
+
+    return measurements(encoders=[name], metrics="linear_probe_error").plot(ax)
+
+
+DRAWS_MEASURED.append(_draw_measured)
 
 
 def list_encoders() -> list[str]:

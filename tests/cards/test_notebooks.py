@@ -53,6 +53,15 @@ def test_a_table_has_one_column_for_an_interval_and_escapes_everything() -> None
     assert '<td class="n">3.0 to 30.0</td>' in text and '<td class="n">1,234</td>' in text
 
 
+def test_a_card_draws_the_errors_that_were_measured_of_it() -> None:
+    axes = zoo.card("dino_vitS16").plot()
+    assert len(axes.get_yticks()) == len(measurements(encoders=["dino_vitS16"], metrics="linear_probe_error")) == 8
+    own = Figure().subplots()
+    assert zoo.card("pocket_simclr_rn_shapes").plot(own) is own and own.lines
+    with pytest.raises(QueryError, match="nothing to plot"):
+        zoo.card("dinov2_vitB14").plot()
+
+
 def test_a_card_is_a_table_of_ten_facts_with_the_line_that_loads_it() -> None:
     card = replace(zoo.card("dino_vitS16"), id=EVIL)
     text = card._repr_html_()

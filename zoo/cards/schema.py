@@ -17,6 +17,7 @@ from .licences import CommercialUse, commercial_use, commercial_words
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 
 class Missing(enum.Enum):
@@ -299,6 +300,10 @@ class Erratum:
     reason: str
 
 
+DRAWS_MEASURED: list[Callable[[str, Axes | None], Axes]] = []
+"""Draws what was measured of an encoder; the package fills it in, for cards know nothing of results."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderCard:
     """All facts of one encoder."""
@@ -372,6 +377,13 @@ class EncoderCard:
             facts |= {part.name + name: fact for name, fact in (inner or {"": value}).items()}
         cells = {name: [None if isinstance(fact, Missing) else fact] for name, fact in facts.items()}
         return pd.DataFrame(cells, index=[self.id])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draws the errors of linear probes that were measured of it, on ``ax`` or a new figure.
+
+        QueryError if none was.
+        """
+        return DRAWS_MEASURED[0](self.id, ax)
 
     def _repr_html_(self) -> str:
         from .notebooks import html_table
