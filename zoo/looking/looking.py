@@ -209,7 +209,8 @@ def look(
     Raises
     ------
     QueryError
-        If there is nothing to show, as of one image by an encoder without maps; or ``at`` is outside of the grid.
+        If there is nothing to show, as of one image by an encoder without maps; no encoder has the maps that ``at`` or
+        ``layer`` asks for; or ``at`` is outside of the grid.
     UnknownName
         If no image has the name of a query.
     CorruptImage, DataError
@@ -266,7 +267,8 @@ def look(
         if abs(share - of_first) > 0.01:
             times = f"{share / of_first:.2f} times as much of an image's shorter side as {names[0]}"
             notes.append(f"{name} sees {times}, whose view is shown")
-    if (at and place is None) or not any(view.patches or view.among for view in views):
+    asks_for_maps = at is not None or layer is not None
+    if (asks_for_maps and place is None) or not any(view.patches or view.among for view in views):
         raise QueryError(f"There is nothing to show: {'; '.join(note.removesuffix('.') for note in notes)}.")
     if len(images) == 1:
         notes.append("one image has no neighbours and no layout")
