@@ -1,18 +1,25 @@
 """A model of the error of any encoder on any data set with any number of labels, from all that was measured.
 
-Log odds of an error, beyond the share of wrong labels where that is known, are a difficulty of the task (data set,
-protocol and labels) plus what the encoder adds, plus noise of the protocol. What it adds is a sum of normal effects: of
-what encoders have in common (:mod:`zoo.analysis.traits`), each of them overall, by domain of the images, by data set,
-and by the number of labels, all scaled by how far encoders differ on a data set. The effects are crossed, so the model
-is fitted as one Gaussian: standard deviations of effects, noises of protocols and scales of data sets by maximum
-marginal likelihood (empirical Bayes, with weak priors), everything else by conditioning. Effects with zero-shot numbers
-alone are those of text towers, and say nothing of the encoder. ``docs/decisions/0018-expected-errors.md`` says what is
-estimated and what is assumed.
+Log odds of an error, beyond the share of wrong labels where that is known, are ::
+
+    difficulty of the task + scale * (ability + effects of the images + effect of labels) + effects of the protocol + noise
+
+A task is a data set with a protocol and a number of labels; its difficulty is free. Ability is that of a linear probe
+with all labels of ImageNet-1K: a sum of normal effects of what encoders have in common (:mod:`zoo.analysis.traits`).
+Every protocol on a data set has a scale of its own, so that one number is translated into another by a straight line,
+which is estimated from encoders that have both; linear probes share theirs, and on ImageNet-1K it is 1. Zero-shot
+numbers have no effects of labels, and what texts, neighbours or attention change by themselves (effects of the
+protocol) says nothing of the encoder.
+
+The effects are crossed, so the model is one Gaussian (:class:`Model`): standard deviations of effects, noises and scales
+by maximum marginal likelihood with weak priors, everything else by conditioning.
+``docs/decisions/0018-expected-errors.md`` says what is estimated and what is assumed.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +34,7 @@ from ..results.evidence import Dataset, datasets
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
 from ..results.values import IMAGENET, SETTINGS
-from .traits import REFERENCE_LABELS, SLOPES, TRAITS, WRONG_LABELS, traits_of
+from .traits import ALL_LABELS, SLOPES, TRAITS, WRONG_LABELS, traits_of
 from .traits import place_of_labels as label_place
 
 with requires_extra("study", needed_for="A model of expected errors"):
@@ -40,26 +47,31 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MEASURED, FEW_SHOT, ZERO_SHOT = "measured", "few-shot", "zero-shot"
-"""Protocols of the model; others are those of reported numbers, with the origin where it is no author's."""
+MEASURED, LINEAR, FEW_SHOT, ZERO_SHOT = "measured", "linear", "few-shot", "zero-shot"
+"""Protocols of the model, with "k-NN", "attentive" and "own head"; the first three are linear probes."""
 
 EFFECTS: tuple[tuple[str, str], ...] = (
-    *((trait, scope) for trait in TRAITS for scope in ("overall", "domain", "dataset")),
-    ("encoder", "overall"),  # pooled otherwise from the same weights
-    *((trait, "labels") for trait in ("weights", "family", "data", "objective", "supervision", "size")),
-    ("weights", "texts"),
-    ("data", "texts"),
+    *((trait, "overall") for trait in ("weights", "encoder", "family", "data", "images", "objective", "architecture")),
+    *((slope, "overall") for slope in SLOPES),
+    *((trait, "labels") for trait in ("weights", "family", "data", "objective", "size")),
+    *((trait, "domain") for trait in ("family", "data", "images", "supervision", "architecture", "size", "date")),
+    *((trait, "dataset") for trait in ("weights", "family", "images", "supervision", "size", "px", "date")),
+    *((trait, "protocol") for trait in ("weights", "family", "data", "objective", "size")),
+    ("origin", "origin"),
 )
-"""Effects, as trait and scope; "texts" are those of zero-shot numbers on a data set."""
+"""Effects, as trait and scope: on everything, by labels, by domain, by data set, by protocol where it is no linear probe,
+and by who measured (of a protocol on a data set, whatever the encoder)."""
+_ORIGIN = ("origin", "origin")
 
 TASK_SD = 2.0
 """Log odds, of difficulties; wide."""
-_PRIOR_SD = 0.1  # log odds, about which standard deviations of effects are drawn
-_PRIOR_WIDTH = 1.5  # natural logarithm of a standard deviation
-_NOISE, _NOISE_WIDTH = 0.17, 0.4  # the same of noises
-_SCALE_WIDTH = 0.3  # natural logarithm of a scale, about 1
+_PRIOR_SD, _PRIOR_WIDTH = 0.1, 1.0  # log odds, about which standard deviations are drawn; natural logarithm
+_NOISE, _NOISE_WIDTH = 0.1, 0.5  # the same of noises
+_SCALE_WIDTH = 0.4  # natural logarithm of a scale, about 1
 _NEAR_0 = 0.002  # errors are kept so far from 0 and 1
 _MANY_LABELS = 1_000  # a class, where an origin uses all and does not say how many
+_PROBES = (MEASURED, LINEAR, FEW_SHOT)
+_OF_IMAGENET = (IMAGENET, "imagenet-v2", "imagenet-real")
 _SLIDES = ("camelyon16", "panda")  # sets of slides, which an attention network reads
 _SHIFTED = ("imagenet-a", "imagenet-o", "imagenet-r", "imagenet-sketch", "objectnet")  # robustness, of texts mostly
 _AGAIN = ("so2sat", "forestnet")  # nearly the same images and numbers as those of the same name with m-
@@ -72,14 +84,29 @@ class Observation:
     encoder: str  # id of a card
     dataset: str
     protocol: str
-    labels: float  # of :func:`label_place`
+    labels: float  # of :func:`label_place`; 0 where there are none
     error: float  # share, above 0 and below 1
     origin: str = ""  # who measured: "here", or the source
+    px: float = 0.0  # binary logarithm of the side of the images over that of the card
 
     @property
     def task(self) -> tuple[str, str, float]:
         """What has a difficulty of its own."""
         return self.dataset, self.protocol, round(self.labels, 2)
+
+    @property
+    def scaled_by(self) -> tuple[str, str]:
+        """What has a scale of its own: linear probes share that of their data set."""
+        return self.dataset, LINEAR if self.protocol in _PROBES else self.protocol
+
+    @property
+    def noise(self) -> str:
+        """Whose noise it has: that of its protocol, on ImageNet or elsewhere."""
+        return self.protocol if self.dataset in _OF_IMAGENET else f"{self.protocol}, elsewhere"
+
+
+ANCHOR = (IMAGENET, LINEAR)
+"""What has a scale of 1, so that ability is that of a linear probe on ImageNet-1K."""
 
 
 def log_odds(share: float, dataset: str = "") -> float:
@@ -95,25 +122,25 @@ def log_odds(share: float, dataset: str = "") -> float:
 def observations(cards: Mapping[str, EncoderCard]) -> list[Observation]:
     """Every known error of trained encoders: measured here on ImageNet-1K, by others, and reported; no doubtful ones.
 
-    Of several numbers of an encoder for one task the first counts: of the authors, then of the origins in their order.
+    Each origin counts once for a task; of zero-shot numbers, which differ in prompts alone, only the first does.
     """
-    found: dict[tuple[str, tuple[str, str, float]], Observation] = {}
+    found: dict[tuple[object, ...], Observation] = {}
     trained = {name for name, card in cards.items() if not card.is_untrained}
     for name, summary in summaries(exclude_wrong=True).items():
         for setting in SETTINGS if name in trained else ():
             error = summary.errors.get(setting.name, 0.0)
             if error > 0:
-                place = label_place(setting.n_labels / 1_000)
-                one = Observation(name, IMAGENET, MEASURED, place, error / 100, "here")
+                one = Observation(name, IMAGENET, MEASURED, label_place(setting.n_labels / 1_000), error / 100, "here")
                 found[name, one.task] = one
     known = datasets()
     names = {one.title.casefold(): one for one in known.values()} | {one.id: one for one in known.values()}
     for number in sorted(reported_numbers(), key=_comes_later):
         dataset = names.get(_CALLED.get(number.dataset, number.dataset).casefold())
         if number.encoder in trained and dataset is not None and not number.doubt:
-            reported = _of_number(number, dataset)
+            reported = _of_number(number, dataset, cards[number.encoder])
             if reported is not None:
-                found.setdefault((reported.encoder, reported.task), reported)
+                once = "" if reported.protocol == ZERO_SHOT else reported.origin
+                found.setdefault((reported.encoder, reported.task, once, reported.px), reported)
     return list(found.values())
 
 
@@ -126,15 +153,15 @@ def _comes_later(number: ReportedNumber) -> bool:
 
 
 _KINDS = {
-    "reported-linear": "linear", "reported-knn": "k-NN", "reported-attentive": "attentive",
+    "reported-linear": LINEAR, "reported-knn": "k-NN", "reported-attentive": "attentive",
     "reported-few-shot": FEW_SHOT, "reported-zero-shot": ZERO_SHOT, "reported-own-head": "own head",
-    "reported-finetune": "fine-tuned",
 }  # fmt: skip
 _METRICS = (TOP_1, "mean_class_recall", "balanced_accuracy", "mean_average_precision")
+_PROJECTED = "projected"  # features after a linear map into the space of texts, which a linear probe sees through
 
 
-def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
-    """What a reported number says; None of what is no error of classes."""
+def _of_number(number: ReportedNumber, dataset: Dataset, card: EncoderCard) -> Observation | None:
+    """What a reported number says; None of what is no error of classes, or of other features on ImageNet."""
     if number.dataset in _CALLED:
         return Observation(number.encoder, dataset.id, FEW_SHOT, label_place(16), 1 - number.value, number.source)
     kind = _KINDS.get(number.protocol)
@@ -145,19 +172,24 @@ def _of_number(number: ReportedNumber, dataset: Dataset) -> Observation | None:
         return None
     if number.split not in ("", "val", "train -> val") and kind != FEW_SHOT:
         return None
+    is_projected = _PROJECTED in number.features
+    if dataset.id in _OF_IMAGENET and number.features and not is_projected and kind in (LINEAR, "k-NN"):
+        return None
     share = number.value if number.unit == "fraction" else number.value / 100
     labels: float = _MANY_LABELS
     if kind == FEW_SHOT:
-        labels = 16
-    elif kind == ZERO_SHOT:
-        labels = REFERENCE_LABELS
-    elif dataset.id == IMAGENET or dataset.id.startswith(("imagenet-", "objectnet")):
-        labels = 1_281
+        labels = int(shots[1]) if (shots := _SHOTS.search(number.split)) else 16
+    elif kind == ZERO_SHOT or dataset.id in _OF_IMAGENET:
+        labels = ALL_LABELS
     elif number.setting.endswith("training images"):
         labels = int(number.setting.split(", ")[-1].split()[0]) / (dataset.n_classes or 10)
-    shared = number.measured_by == "authors" or dataset.id == IMAGENET or kind in (FEW_SHOT, ZERO_SHOT)
-    protocol = kind if shared else f"{kind}, {number.source.rpartition('/')[2]}"
-    return Observation(number.encoder, dataset.id, protocol, label_place(labels), 1 - share, number.source)
+    side = number.resolution
+    px = math.log2(int(side) / card.preprocess.crop_px) if side.isdigit() else 0.0
+    origin = f"{number.source}, {_PROJECTED}" if is_projected and kind != ZERO_SHOT else number.source
+    return Observation(number.encoder, dataset.id, kind, label_place(labels), 1 - share, origin, px)
+
+
+_SHOTS = re.compile(r"(\d+)-shot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +200,7 @@ class _Design:
     dataset: NDArray[np.int64]
     domain: NDArray[np.int64]
     labels: Floats
-    texts: Floats  # 1 for zero-shot numbers
+    protocol: NDArray[np.int64]  # -1 of linear probes
 
     def covariance(self, effect: tuple[str, str], other: _Design) -> Floats:
         """Of one effect with a standard deviation of 1, (rows, rows of the other)."""
@@ -182,8 +214,8 @@ class _Design:
                 found *= self.dataset[:, None] == other.dataset[None]
             case "labels":
                 found *= np.outer(self.labels, other.labels)
-            case "texts":
-                found *= np.outer(self.texts, other.texts) * (self.dataset[:, None] == other.dataset[None])
+            case "protocol":
+                found *= (self.protocol[:, None] == other.protocol[None]) & (self.protocol >= 0)[:, None]
         return found
 
 
@@ -194,7 +226,7 @@ class Target:
     encoder: str
     dataset: str = ""
     domain: str = ""
-    only_labels: bool = False  # what a hundredfold labels change, beside the difficulty
+    labels: float = 0.0  # of :func:`label_place`
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +239,7 @@ class Effects:
 
     def scales_of(self, known: Sequence[Observation]) -> Floats:
         """Of observations, (observations,)."""
-        return np.array([self.scale.get((one.dataset, one.protocol), 1.0) for one in known])
+        return np.array([self.scale.get(one.scaled_by, 1.0) for one in known])
 
 
 class Model:
@@ -226,44 +258,43 @@ class Model:
         codes = self._codes.setdefault(kind, {})
         return -1 if value == "" else codes.setdefault(value, len(codes))
 
-    def _design(self, rows: Sequence[tuple[str, str, str, float, str]]) -> _Design:
-        """Of encoders, data sets, domains, labels and protocols."""
-        traits = [self._traits[encoder] for encoder, *_ in rows]
+    def design(self, known: Sequence[Observation | Target]) -> _Design:
+        """Of observations, or of what is to be expected of a linear probe."""
+        domains = {name: one.domain for name, one in datasets().items()}
+        traits = [self._traits[one.encoder] for one in known]
         of = {
             name: np.array(
                 [one[name] if name in SLOPES else self._code(name, one[name]) for one in traits], dtype=np.float64
             )
             for name in ("encoder", *TRAITS)
         }
+        seen = [one if isinstance(one, Observation) else None for one in known]
+        of["px"] += [one.px if one else 0.0 for one in seen]
+        origins = [(one.dataset, one.protocol, one.origin) if one else "" for one in seen]
+        of["origin"] = np.array([self._code("origin", one) for one in origins], dtype=np.float64)
+        protocols = ["" if one is None or one.protocol in _PROBES else one.protocol for one in seen]
         return _Design(
             of,
-            np.array([self._code("dataset", row[1]) for row in rows]),
-            np.array([self._code("domain", row[2]) for row in rows]),
-            np.array([row[3] for row in rows]),
-            np.array([float(row[4] == ZERO_SHOT) for row in rows]),
-        )
-
-    def design(self, known: Sequence[Observation]) -> _Design:
-        """Of observations."""
-        domains = {name: one.domain for name, one in datasets().items()}
-        return self._design(
-            [(one.encoder, one.dataset, domains[one.dataset], one.labels, one.protocol) for one in known]
+            np.array([self._code("dataset", one.dataset) for one in known]),
+            np.array([self._code("domain", one.domain if isinstance(one, Target) else domains[one.dataset]) for one in known]),
+            np.array([one.labels for one in known]),
+            np.array([self._code("protocol", one) for one in protocols]),
         )
 
     def fit(self, *, n_steps: int = 60, say: Callable[[str], None] = lambda text: None) -> None:
         """Estimates the effects by maximum marginal likelihood; minutes and gigabytes for thousands of rows."""
         design, y = self.design(self.known), np.array([log_odds(one.error, one.dataset) for one in self.known])
-        protocols = sorted({one.protocol for one in self.known})
-        place = np.array([protocols.index(one.protocol) for one in self.known])
-        parts = [
-            one if trait in SLOPES or scope == "labels" else one.astype(np.uint8)  # 0 and 1
-            for trait, scope in EFFECTS
-            for one in [design.covariance((trait, scope), design)]
-        ]
-        is_latent = [scope != "texts" for _, scope in EFFECTS]
+        protocols = sorted({one.noise for one in self.known})
+        place = np.array([protocols.index(one.noise) for one in self.known])
+        parts = []
+        for trait, scope in EFFECTS:
+            covariance = design.covariance((trait, scope), design)
+            is_binary = trait not in SLOPES and scope != "labels"
+            parts.append(covariance.astype(np.uint8 if is_binary else np.float32))
+        is_scaled = [effect != _ORIGIN for effect in EFFECTS]
         tasks = TASK_SD**2 * _same([one.task for one in self.known])
-        scaled_by = sorted({(one.dataset, one.protocol) for one in self.known})
-        of_scale = np.array([scaled_by.index((one.dataset, one.protocol)) for one in self.known])
+        scaled_by = sorted({one.scaled_by for one in self.known})
+        of_scale = np.array([scaled_by.index(one.scaled_by) for one in self.known])
         n, p, q = len(EFFECTS), len(protocols), len(scaled_by)
         centre = np.concatenate([np.full(n, 2 * math.log(_PRIOR_SD)), np.full(p, 2 * math.log(_NOISE)), np.zeros(q)])
         width = np.concatenate([np.full(n, 2 * _PRIOR_WIDTH), np.full(p, 2 * _NOISE_WIDTH), np.full(q, _SCALE_WIDTH)])
@@ -271,7 +302,7 @@ class Model:
         def loss(x: Floats) -> tuple[float, Floats]:
             variance, noise, scale = np.exp(x[:n]), np.exp(x[n : n + p])[place], np.exp(x[n + p :])[of_scale]
             latent, others = np.zeros_like(tasks), tasks.copy()
-            for one, v, covariance in zip(is_latent, variance, parts, strict=True):
+            for one, v, covariance in zip(is_scaled, variance, parts, strict=True):
                 into = latent if one else others
                 into += v * covariance
             others += latent * np.outer(scale, scale)
@@ -282,7 +313,7 @@ class Model:
             slope = 0.5 * (inverse - np.outer(weights, weights))
             scaled = slope * np.outer(scale, scale)
             gradient = np.zeros_like(x)
-            for i, (one, covariance) in enumerate(zip(is_latent, parts, strict=True)):
+            for i, (one, covariance) in enumerate(zip(is_scaled, parts, strict=True)):
                 gradient[i] = variance[i] * np.vdot(scaled if one else slope, covariance)
             by_row, by_scale = np.diag(slope) * noise, 2 * (scaled * latent).sum(axis=1)
             gradient[n : n + p] = np.bincount(place, by_row, p)
@@ -292,7 +323,7 @@ class Model:
             say(f"{value + 0.5 * away @ away:.1f}")
             return float(value + 0.5 * away @ away), gradient
 
-        bounds = [(-14, 1)] * n + [(-7, 1)] * p + [(-1.5, 1.5)] * q
+        bounds = [(-14, 1)] * n + [(-7, 1)] * p + [(0, 0) if one == ANCHOR else (-1.5, 1.5) for one in scaled_by]
         start = centre.copy()
         if self.effects.sd:  # from where an earlier fit stopped
             start[:n] = [2 * math.log(max(self.effects.sd.get(effect, _PRIOR_SD), 1e-3)) for effect in EFFECTS]
@@ -312,35 +343,36 @@ class Model:
         latent = self._latent(design, design)
         scale = self.effects.scales_of(known)
         latent *= np.outer(scale, scale)
-        for effect, sd in self.effects.sd.items():
-            if effect[1] == "texts":
-                latent += sd**2 * design.covariance(effect, design)
+        latent += self.effects.sd.get(_ORIGIN, 0.0) ** 2 * design.covariance(_ORIGIN, design)
         latent += TASK_SD**2 * _same([one.task for one in known])
-        latent[np.diag_indices(len(known))] += [self.effects.noise[one.protocol] ** 2 for one in known]
+        latent[np.diag_indices(len(known))] += [self.effects.noise[one.noise] ** 2 for one in known]
         return latent
 
-    def _latent(self, one: _Design, other: _Design, *, only_labels: bool = False) -> Floats:
-        """Covariance of what encoders add; where ``only_labels``, of what labels change."""
+    def _latent(self, one: _Design, other: _Design) -> Floats:
+        """Covariance of what encoders add."""
         found = np.zeros((len(one.labels), len(other.labels)))
         for effect, sd in self.effects.sd.items():
-            if effect[1] != "texts" and sd > 1e-3 and not (only_labels and effect[1] != "labels"):
+            if effect != _ORIGIN and sd > 1e-3:
                 found += sd**2 * one.covariance(effect, other)
         return found
 
     def expect(self, targets: Sequence[Target]) -> tuple[Floats, Floats]:
-        """What encoders add to the log odds of a few-shot error, and its standard deviation, (targets,) each."""
+        """What encoders add to the log odds of a probe's error, and its standard deviation, (targets,) each."""
         mean, sd = np.empty(len(targets)), np.empty(len(targets))
-        for only_labels in (False, True):
-            places = [i for i, one in enumerate(targets) if one.only_labels == only_labels]
-            for start in range(0, len(places), 4_000):
-                some = places[start : start + 4_000]
-                rows = [(targets[i].encoder, targets[i].dataset, targets[i].domain) for i in some]
-                design = self._design([(*row, float(only_labels), FEW_SHOT) for row in rows])
-                cross = self._latent(design, self.solved.design, only_labels=only_labels) * self.solved.scale
-                mean[some] = cross @ self.solved.weights
-                explained = (cho_solve(self.solved.factor, cross.T) * cross.T).sum(axis=0)
-                sd[some] = np.sqrt(np.maximum(self._prior(design, only_labels=only_labels) - explained, 0))
+        for start in range(0, len(targets), 4_000):
+            some = slice(start, start + 4_000)
+            design = self.design(targets[some])
+            cross = self._latent(design, self.solved.design) * self.solved.scale
+            mean[some] = cross @ self.solved.weights
+            explained = (cho_solve(self.solved.factor, cross.T) * cross.T).sum(axis=0)
+            sd[some] = np.sqrt(np.maximum(self._prior(design) - explained, 0))
         return mean, sd
+
+    def expect_together(self, targets: Sequence[Target]) -> Floats:
+        """The covariance of what is expected of targets that have a data set, (targets, targets)."""
+        design = self.design(targets)
+        cross = self._latent(design, self.solved.design) * self.solved.scale
+        return self._latent(design, design) - cross @ cho_solve(self.solved.factor, cross.T)
 
     def difficulties(self) -> dict[tuple[str, str, float], float]:
         """The difficulty of every task, in log odds: its residual mean, shrunk towards nothing."""
@@ -349,11 +381,11 @@ class Model:
             added[one.task] = added.get(one.task, 0.0) + TASK_SD**2 * float(weight)
         return added
 
-    def _prior(self, design: _Design, *, only_labels: bool) -> Floats:
+    def _prior(self, design: _Design) -> Floats:
         """Variances before anything is known, (rows,); a row without data set or domain shares none with itself."""
         found = np.zeros(len(design.labels))
         for (trait, scope), sd in self.effects.sd.items():
-            if only_labels != (scope == "labels") or scope == "texts":
+            if scope in ("protocol", "origin"):
                 continue
             own = np.full(len(found), sd**2)
             if trait in SLOPES:

@@ -15,8 +15,8 @@ WRONG_LABELS = {"imagenet-1k": 0.0583}
 
 C. Northcutt, A. Athalye and J. Mueller 2021, Pervasive Label Errors in Test Sets (arXiv:2103.14749): 2,916 of 50,000.
 """
-REFERENCE_LABELS = 30
-"""A class, at which effects of labels are 0."""
+ALL_LABELS = 1_281.167
+"""Labels per class of ImageNet-1K's training set, at which effects of labels are 0."""
 
 GROUPS = ("weights", "family", "data", "images", "objective", "supervision", "architecture")
 SLOPES = ("size", "px", "date")
@@ -24,41 +24,44 @@ TRAITS = (*GROUPS, *SLOPES)
 """Within a group an effect is shared, along a slope it is proportional."""
 
 
-def place_of_labels(labels_a_class: float) -> float:
-    """Labels a class on the scale of effects: 0 at 30, 1 at 3,000.
+def place_of_labels(labels_per_class: float) -> float:
+    """Labels per class on the scale of effects: 0 with all of ImageNet's, 1 with a hundredth of them.
 
-    >>> place_of_labels(30), round(place_of_labels(3_000), 6)
+    >>> place_of_labels(1_281.167), round(place_of_labels(12.81167), 6)
     (0.0, 1.0)
     """
-    return math.log10(labels_a_class / REFERENCE_LABELS) / 2
+    return math.log10(ALL_LABELS / labels_per_class) / 2
 
 
 def traits_of(card: EncoderCard) -> dict[str, str | float]:
-    """The traits of an encoder; what is not known is shared with no other."""
+    """The traits of an encoder; what is not known is shared within its family.
+
+    All that learned with texts have one objective, CLIP's two modes among them. Networks that saw ImageNet's labels
+    share no group with frozen ones: a number of a fine-tuned network says nothing of the network before.
+    """
 
     def known(value: object) -> str:
-        return card.id if isinstance(value, Missing) else str(value)
+        return f"{card.family if isinstance(value, Missing) else value}{labelled}"
 
-    mode = card.objective.mode
-    if card.saw_texts:
-        supervision = "texts"
-    elif mode in ("supervised", "weakly_supervised") or card.saw_labels:
-        supervision = "labels"
-    else:
-        supervision = "none"
+    labelled = ", with labels" if card.saw_labels else ""
+    supervision = "texts" if card.saw_texts else "labels" if _has_labels(card) else "none"
     year, _, month = str(card.released).partition("-")
     months = int(month[:2]) - 1 if month else 6
     date = (int(year) + months / 12 - 2022) / 3 if year.isdigit() else 0.0
     return {
         "encoder": card.id,
-        "weights": known(card.weights.url),
-        "family": card.family,
+        "weights": card.id if isinstance(card.weights.url, Missing) else card.weights.url,
+        "family": f"{card.family}{labelled}",
         "data": known(card.pretraining.dataset),
         "images": "natural" if domain_of(card) in OF_NATURAL_IMAGES else domain_of(card),
-        "objective": known(mode),
+        "objective": f"texts{labelled}" if card.saw_texts else known(card.objective.mode),
         "supervision": supervision,
         "architecture": card.architecture.family,
         "size": math.log10(card.architecture.n_parameters / 1e8),
         "px": math.log2(card.preprocess.crop_px / 224),
         "date": date,
     }
+
+
+def _has_labels(card: EncoderCard) -> bool:
+    return card.objective.mode in ("supervised", "weakly_supervised") or card.saw_labels
