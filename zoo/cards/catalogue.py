@@ -23,6 +23,7 @@ from .finding import Finder, names_of
 from .representations import MARK, are_features, derived, own_id
 from .schema import (
     COLUMNS,
+    LINEAGE,
     NOT_RECORDED,
     Architecture,
     EncoderCard,
@@ -63,7 +64,7 @@ _LISTED = dict.fromkeys([
     "weights.gate", "weights.authors_availability", "weights.size_bytes", "weights.url",
     "pretraining.domain", "pretraining.magnification", "pretraining.image_sets", "pretraining.n_images",
     "pretraining.n_samples_seen", "architecture.n_registers", "architecture.native_px", "architecture.size_step_px",
-    "provenance.adapted_from", "provenance.superseded_by",
+    *(f"provenance.{field}" for field in LINEAGE), "provenance.superseded_by",
 ])  # fmt: skip
 """Facts that listings show, a column each."""
 
@@ -138,6 +139,16 @@ class Catalogue(Mapping[str, EncoderCard]):
     def finder(self) -> Finder:
         """What finds encoders by what people call them."""
         return Finder(self.column("names"))
+
+    @cached_property
+    def descendants(self) -> Mapping[tuple[str, str], list[str]]:
+        """The encoders whose cards name an encoder, by the field that does and the id or plain name of that one."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for field in LINEAGE:
+            for encoder, said in self.column(f"provenance.{field}").items():
+                for one in named(said):
+                    found.setdefault((field, one), []).append(encoder)
+        return found
 
     def column(self, field: str) -> Mapping[str, Any]:
         """A fact of every card by id, by its dotted name; ``n_errata`` and ``names`` are facts too."""
@@ -232,6 +243,11 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     def __len__(self) -> int:
         return len(self._by_folded)
+
+
+def named(said: Missing | str | Sequence[str]) -> Sequence[str]:
+    """The encoders that a fact of :data:`~zoo.cards.schema.LINEAGE` names: none, one or several."""
+    return () if isinstance(said, Missing) else [said] if isinstance(said, str) else said
 
 
 def _taken_apart(name: str) -> tuple[str, str, str]:

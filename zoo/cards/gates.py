@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .catalogue import catalogue, named
 from .licences import FREEDOM, commercial_use, labelled, plain_words, text_of
-from .schema import EncoderCard, Licence, Missing
+from .representations import own_id
+from .schema import LINEAGE, EncoderCard, Missing, fact_text
 
 GATED = ("gated", "by request")
 _PAGE = "https://huggingface.co/{}"
@@ -94,13 +96,49 @@ def access_words(card: EncoderCard) -> str:
     return f"{words} at {weights.url}, which is loaded; the authors' own copy at {weights.authors_url}{how}{gate}"
 
 
-def licence_remarks(licence: Licence) -> list[str]:
-    """Where somebody could take another licence for that of the weights: a sentence each."""
+def lineage(card: EncoderCard) -> dict[str, list[str]]:
+    """The encoders from which one descends, and those that descend from it, by words that precede them."""
+    found = {}
+    for field, (down, up) in LINEAGE.items():
+        found[down] = [*named(card.fact(f"provenance.{field}"))]
+        found[up] = catalogue().descendants.get((field, own_id(card.id)), [])
+    return {words: names for words, names in found.items() if names}
+
+
+def inherited_terms(card: EncoderCard) -> Iterator[str]:
+    """Where an encoder that one was distilled or trained further from has a licence that allows less: a sentence.
+
+    Less is commercial use that is not allowed or, of two licences that allow it under conditions, other conditions. Of
+    models without a card, and of licences that nobody recorded, nothing is said.
+    """
+    cards, own = catalogue(), card.licence.weights
+    for field, (words, _) in LINEAGE.items():
+        known = [cards[one] for one in named(card.fact(f"provenance.{field}")) if one in cards]
+        theirs: dict[str, list[str]] = {}
+        for one in known:
+            licence = one.licence.weights
+            uses = [FREEDOM.index("unknown" if isinstance(of.commercial_use, Missing) else of.commercial_use)
+                    for of in (one, card)]  # fmt: skip
+            is_other = uses == [FREEDOM.index("conditions")] * 2 and licence != own
+            if not isinstance(licence, Missing) and (uses[0] < uses[1] or is_other):
+                theirs.setdefault(licence, []).append(one.id)
+        said = [f"{' and '.join(ids)} under {licence} ({plain_words(licence)})" for licence, ids in theirs.items()]
+        if said:
+            mine = f"whose licence is {fact_text(own)}" if isinstance(own, Missing) else f"which is under {own}"
+            yield (
+                f"{words} {', and from '.join(said)}: whether these terms reach to this encoder, {mine}, "
+                "is not known here; ask its authors."
+            )
+
+
+def licence_remarks(card: EncoderCard) -> list[str]:
+    """Where somebody could take another licence for that of the weights, or it may not be all: a sentence each."""
+    licence = card.licence
     facts = (licence.weights, licence.code, licence.timm)
     weights, code, timm = (None if isinstance(fact, Missing) else fact for fact in facts)
+    found = [*inherited_terms(card)]
     if weights is None:
-        return []
-    found = []
+        return found
     if timm is not None and labelled(timm) != weights:
         found.append(f"timm labels its copy {labelled(timm)}; what its authors say, {weights}, is meant here.")
     if code is not None and FREEDOM.index(commercial_use(code)) > FREEDOM.index(commercial_use(weights)):
@@ -116,5 +154,5 @@ def licence_terms(card: EncoderCard) -> dict[str, Any]:
         "commercial_use": card.commercial_use,
         "summary": known and plain_words(known),
         "text": (known and text_of(known)) or None,
-        "remarks": licence_remarks(card.licence),
+        "remarks": licence_remarks(card),
     }

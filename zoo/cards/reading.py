@@ -11,7 +11,7 @@ import math
 import re
 import tomllib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origi
 from ..errors import CardError, nearest_names
 from ..optional import requires_extra
 from .licences import LICENCES, licence_ids
-from .schema import EncoderCard, Missing
+from .schema import LINEAGE, EncoderCard, Missing
 
 Facts = dict[str, Any]
 
@@ -292,7 +292,7 @@ def parse_cards(sources: Mapping[Path, bytes], shipped: Shipped | None = None) -
             facts = check_facts(f"{path}: encoder {encoder!r}", files.merged(encoder))
             listed = files.document(path).get("listed", True)
             cards[encoder] = {"id": encoder, "family": family, "listed": listed, "file": str(path), **facts}
-    _check_shared_weights(cards, files, shipped or {})
+    _check_together(cards, files, shipped or {})
     return cards, refused
 
 
@@ -419,8 +419,8 @@ def _merge(into: Facts, table: Facts) -> None:
             into[key] = deepcopy(value)
 
 
-def _check_shared_weights(cards: dict[str, Facts], files: _Files, shipped: Shipped) -> None:
-    """Refuses two encoders with one file unless a card says so; what is refused is removed from ``cards``."""
+def _check_together(cards: dict[str, Facts], files: _Files, shipped: Shipped) -> None:
+    """Refuses two encoders with one file unless a card says so, and wrong lineages; removes them from ``cards``."""
     n_before = -1
     while n_before != len(cards):  # again without what was refused, for another card may name it
         n_before = len(cards)
@@ -434,8 +434,30 @@ def _check_shared_weights(cards: dict[str, Facts], files: _Files, shipped: Shipp
             with files.refusing():
                 where = f"{files.of[encoder]}: encoder {encoder!r}"
                 _check_weights_of(where, encoder, facts, url_of, first_with)
+                _check_lineage(where, encoder, cards, url_of)
             if len(files.refused) > n_refused:
                 del cards[encoder]
+
+
+def _check_lineage(where: str, encoder: str, cards: Mapping[str, Facts], known: Collection[str]) -> None:
+    """Refuses forebears of an encoder that nobody knows, and an encoder that descends from itself."""
+
+    def forebears(one: str) -> list[tuple[str, str]]:
+        about = cards[one]["provenance"] if one in cards else {}
+        said = [(field, about[field]) for field in LINEAGE if field in about and about[field] not in MISSING_WORDS]
+        return [(field, name) for field, names in said for name in ([names] if isinstance(names, str) else names)]
+
+    for field, name in forebears(encoder):
+        here = f"{where}, field 'provenance.{field}'"
+        if name not in known and (field == "adapted_from" or re.fullmatch(r"\w+", name)):
+            other = ", or a name with a space or '-' of one without a card" * (field == "distilled_from")
+            near = ", ".join(map(repr, nearest_names(name, known, n=1)))
+            _refuse(here, name, f"the id of another encoder{f', such as {near}' if near else ''}{other}")
+        above = [name]
+        for one in above:
+            if one == encoder:
+                _refuse(here, name, "an encoder that does not descend from this one")
+            above += [grand for _, grand in forebears(one) if grand not in above]
 
 
 def _check_weights_of(

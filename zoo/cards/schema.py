@@ -284,7 +284,15 @@ class Provenance:
     industry: Maybe[bool]  # tuned by a large company
     extracted: Maybe[bool]  # features other than those that the authors use
     adapted_from: Maybe[str]  # id of the encoder that its training started from
+    distilled_from: Maybe[tuple[str, ...]]  # teachers whose features, scores or codes it learned: ids, or plain names
     superseded_by: Maybe[str]  # id of the encoder that its authors offer in its place
+
+
+LINEAGE = {
+    "adapted_from": ("Trained further from", "Trained further as"),
+    "distilled_from": ("Distilled from", "Teacher of"),
+}
+"""Facts of ``provenance`` that name encoders from which an encoder descends, in words, down and up the line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
