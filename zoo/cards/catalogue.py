@@ -39,6 +39,7 @@ from .schema import (
     Reported,
     Representation,
     Weights,
+    named,
 )
 
 LIST = "Run 'zoo list' to see them all."
@@ -142,7 +143,7 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     @cached_property
     def descendants(self) -> Mapping[tuple[str, str], list[str]]:
-        """The encoders whose cards name an encoder, by the field that does and the id or plain name of that one."""
+        """The encoders whose cards name an encoder, by the field that does and the id of that one."""
         found: dict[tuple[str, str], list[str]] = {}
         for field in LINEAGE:
             for encoder, said in self.column(f"provenance.{field}").items():
@@ -243,11 +244,6 @@ class Catalogue(Mapping[str, EncoderCard]):
 
     def __len__(self) -> int:
         return len(self._by_folded)
-
-
-def named(said: Missing | str | Sequence[str]) -> Sequence[str]:
-    """The encoders that a fact of :data:`~zoo.cards.schema.LINEAGE` names: none, one or several."""
-    return () if isinstance(said, Missing) else [said] if isinstance(said, str) else said
 
 
 def _taken_apart(name: str) -> tuple[str, str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .catalogue import catalogue, named
+from .catalogue import catalogue
 from .licences import FREEDOM, commercial_use, labelled, plain_words, text_of
 from .representations import own_id
-from .schema import LINEAGE, EncoderCard, Missing, fact_text
+from .schema import LINEAGE, EncoderCard, Missing, fact_text, named
 
 GATED = ("gated", "by request")
 _PAGE = "https://huggingface.co/{}"
@@ -96,12 +96,12 @@ def access_words(card: EncoderCard) -> str:
     return f"{words} at {weights.url}, which is loaded; the authors' own copy at {weights.authors_url}{how}{gate}"
 
 
-def lineage(card: EncoderCard) -> dict[str, list[str]]:
+def lineage(card: EncoderCard) -> dict[str, Sequence[str]]:
     """The encoders from which one descends, and those that descend from it, by words that precede them."""
-    found = {}
+    found: dict[str, Sequence[str]] = {}
     for field, (down, up) in LINEAGE.items():
-        found[down] = [*named(card.fact(f"provenance.{field}"))]
-        found[up] = catalogue().descendants.get((field, own_id(card.id)), [])
+        found[down] = named(card.fact(f"provenance.{field}"))
+        found[up] = catalogue().descendants.get((field, own_id(card.id)), ())
     return {words: names for words, names in found.items() if names}
 
 
@@ -111,23 +111,18 @@ def inherited_terms(card: EncoderCard) -> Iterator[str]:
     Less is commercial use that is not allowed or, of two licences that allow it under conditions, other conditions. Of
     models without a card, and of licences that nobody recorded, nothing is said.
     """
-    cards, own = catalogue(), card.licence.weights
+    cards, own = catalogue(), fact_text(card.licence.weights)
+    mine, conditions = FREEDOM.index(commercial_use(own)), FREEDOM.index("conditions")
     for field, (words, _) in LINEAGE.items():
         known = [cards[one] for one in named(card.fact(f"provenance.{field}")) if one in cards]
-        theirs: dict[str, list[str]] = {}
-        for one in known:
-            licence = one.licence.weights
-            uses = [FREEDOM.index("unknown" if isinstance(of.commercial_use, Missing) else of.commercial_use)
-                    for of in (one, card)]  # fmt: skip
-            is_other = uses == [FREEDOM.index("conditions")] * 2 and licence != own
-            if not isinstance(licence, Missing) and (uses[0] < uses[1] or is_other):
-                theirs.setdefault(licence, []).append(one.id)
-        said = [f"{' and '.join(ids)} under {licence} ({plain_words(licence)})" for licence, ids in theirs.items()]
+        theirs = [(one.id, one.licence.weights) for one in known if not isinstance(one.licence.weights, Missing)]
+        freedom = {licence: FREEDOM.index(commercial_use(licence)) for _, licence in theirs if licence != own}
+        stricter = {one for one, level in freedom.items() if level < mine or level == mine == conditions}
+        said = [f"{one} under {licence} ({plain_words(licence)})" for one, licence in theirs if licence in stricter]
         if said:
-            mine = f"whose licence is {fact_text(own)}" if isinstance(own, Missing) else f"which is under {own}"
             yield (
-                f"{words} {', and from '.join(said)}: whether these terms reach to this encoder, {mine}, "
-                "is not known here; ask its authors."
+                f"{words} {', '.join(said)}: whether these terms reach to this encoder, whose licence is {own}, is not "
+                "known here; ask its authors."
             )
 
 

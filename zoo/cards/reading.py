@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origi
 from ..errors import CardError, nearest_names
 from ..optional import requires_extra
 from .licences import LICENCES, licence_ids
-from .schema import LINEAGE, EncoderCard, Missing
+from .schema import LINEAGE, EncoderCard, Missing, named
 
 Facts = dict[str, Any]
 
@@ -440,24 +440,17 @@ def _check_together(cards: dict[str, Facts], files: _Files, shipped: Shipped) ->
 
 
 def _check_lineage(where: str, encoder: str, cards: Mapping[str, Facts], known: Collection[str]) -> None:
-    """Refuses forebears of an encoder that nobody knows, and an encoder that descends from itself."""
-
-    def forebears(one: str) -> list[tuple[str, str]]:
-        about = cards[one]["provenance"] if one in cards else {}
-        said = [(field, about[field]) for field in LINEAGE if field in about and about[field] not in MISSING_WORDS]
-        return [(field, name) for field, names in said for name in ([names] if isinstance(names, str) else names)]
-
-    for field, name in forebears(encoder):
+    """Refuses a forebear that nobody knows, and an encoder that descends from itself."""
+    for field, name in [(field, name) for field in LINEAGE for name in named(cards[encoder]["provenance"][field])]:
         here = f"{where}, field 'provenance.{field}'"
-        if name not in known and (field == "adapted_from" or re.fullmatch(r"\w+", name)):
-            other = ", or a name with a space or '-' of one without a card" * (field == "distilled_from")
-            near = ", ".join(map(repr, nearest_names(name, known, n=1)))
-            _refuse(here, name, f"the id of another encoder{f', such as {near}' if near else ''}{other}")
+        if name not in known and (field == "adapted_from" or name.isidentifier()):
+            _refuse(here, name, "the id of another encoder; names of those without a card have a space or '-'")
         above = [name]
         for one in above:
             if one == encoder:
                 _refuse(here, name, "an encoder that does not descend from this one")
-            above += [grand for _, grand in forebears(one) if grand not in above]
+            about = cards[one]["provenance"] if one in cards else {}
+            above += [grand for up in about if up in LINEAGE for grand in named(about[up]) if grand not in above]
 
 
 def _check_weights_of(

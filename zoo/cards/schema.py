@@ -8,7 +8,7 @@ card are longer and clearer.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -293,6 +293,13 @@ LINEAGE = {
     "distilled_from": ("Distilled from", "Teacher of"),
 }
 """Facts of ``provenance`` that name encoders from which an encoder descends, in words, down and up the line."""
+
+
+def named(said: Any) -> Sequence[str]:
+    """The encoders that a fact of :data:`LINEAGE` names, in a card or a file: none, one or several."""
+    if isinstance(said, str):
+        return () if said in {reason.value for reason in Missing} else (said,)
+    return () if isinstance(said, Missing) else said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

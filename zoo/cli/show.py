@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from ..cards.licences import commercial_words
 from ..cards.schema import LINEAGE, EncoderCard, Missing, fact_text
 from ..cards.wording import facts_by_part, label_of
 from ..results.derived import seed_means
-from ..results.evidence import origin_of
+from ..results.evidence import disagreements, measured_numbers, origin_of
 from ..results.facts import points, subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
@@ -59,14 +59,16 @@ def show_command(name: str, as_json: bool) -> None:
     With --json the facts have the dotted names of the card, such as "representation.dim". Measurements on other data
     sets than ImageNet-1K, numbers reported by authors, and those measured by others have sections of their own.
     """
-    (subject,) = subjects([name], with_risks=True)
+    (subject,) = subjects([name], with_risks=True, exclude_wrong=True)
     card, summary = subject.card, subject.measured
     elsewhere: dict[tuple[str, str], list[SeedMean]] = {}  # by data set and source
     for mean in seed_means(subject.id):
         elsewhere.setdefault((mean.dataset, mean.source), []).append(mean)
     numbers = reported_numbers(card.id)
+    differing = disagreements([*numbers, *measured_numbers(card, subject.summary)])
     if as_json:
-        print_json(_document(card, summary, [mean for means in elsewhere.values() for mean in means], numbers))
+        means = [mean for means in elsewhere.values() for mean in means]
+        print_json(_document(card, summary, means, numbers, differing))
         return
     reported = [one for one in numbers if not origin_of(one)]
     by_others = [one for one in numbers if origin_of(one)]
@@ -85,6 +87,9 @@ def show_command(name: str, as_json: bool) -> None:
     lines += [*_cost(card), *_risks(card, summary)]
     for means in elsewhere.values():
         lines += _measured(means)
+    if differing:
+        lines += _title("Where origins disagree (percent)")
+        lines += [line for about, told in differing.items() for line in entry(about, told)]
     if by_others:
         lines += [*_title("Measured by others (percent, higher is better; a protocol an entry)"), *entries(by_others)]
     lines += _section("Weights", parts["weights"])
@@ -103,7 +108,11 @@ def show_command(name: str, as_json: bool) -> None:
 
 
 def _document(
-    card: EncoderCard, summary: Summary | None, others: Sequence[SeedMean], reported: Sequence[ReportedNumber]
+    card: EncoderCard,
+    summary: Summary | None,
+    others: Sequence[SeedMean],
+    reported: Sequence[ReportedNumber],
+    differing: Mapping[str, str],
 ) -> dict[str, Any]:
     facts = {f"{part}.{name}": value for part, values in facts_by_part(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
@@ -134,6 +143,7 @@ def _document(
         "expected": expected,
         "other_results": [asdict(mean) for mean in others],
         "reported": [asdict(number) for number in reported],
+        "disagreements": differing,
     }
 
 

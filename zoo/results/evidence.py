@@ -11,13 +11,15 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from typing import Any
 
+from ..cards.schema import EncoderCard
 from ..errors import UnknownName
 from ..files import content_folder
 from .reported import reported_numbers
-from .reported_values import EVIDENCE, METRICS, TOP_1, ReportedNumber
-from .values import IMAGENET
+from .reported_values import CARD, COLUMNS, EVIDENCE, FULL, METRICS, PROTOCOLS, TOP_1, ReportedNumber
+from .values import IMAGENET, Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +172,7 @@ def blocks(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str, str], list
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Two origins that measured the same encoder on the same data set by one kind of protocol, and differ."""
+    """Two numbers of one encoder, data set and kind of protocol that differ, by two origins or by other features."""
 
     first: ReportedNumber
     second: ReportedNumber
@@ -180,23 +182,74 @@ class Contradiction:
         """The difference, percentage points."""
         return abs(self.first.value - self.second.value)
 
+    @property
+    def is_of_two(self) -> bool:
+        """True of two origins, or of one that pooled the features in two ways."""
+        return (self.first.source, self.first.features) != (self.second.source, self.second.features)
 
-FAR_APART = 3.0
-"""Points from which two origins contradict each other."""
+    @property
+    def is_explained(self) -> bool:
+        """Whether what the data say of the two differs."""
+        return bool(_reasons(self.first, [self.second]) or _reasons(self.second, [self.first]))
+
+
+FAR_APART, WORTH_TELLING = 3.0, 1.5
+"""Points from which two numbers contradict each other, and from which they do where a reason is known."""
+_OF_ALL_LABELS = ("reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot")
+
+
+def measured_numbers(card: EncoderCard, summary: Summary | None) -> list[ReportedNumber]:
+    """What was measured here on ImageNet-1K with all labels, to be held against what others report."""
+    if summary is None or "100%" not in summary.errors:
+        return []
+    accuracy, px = 100 - summary.errors["100%"], str(card.preprocess.crop_px)
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {"encoder": card.id, "resolution": px, "source": "measured here"}
+    row |= {"metric": TOP_1, "dataset": IMAGENET, "split": FULL, "unit": "percent", "protocol": "reported-linear"}
+    return [ReportedNumber(**row | {"value": accuracy, "printed": f"{accuracy:.1f}"})]
+
+
+def _reasons(one: ReportedNumber, others: Iterable[ReportedNumber]) -> list[str]:
+    """What the data say of a number in which it differs from others: size of images, features, setting, remark."""
+
+    def said(one: ReportedNumber) -> list[str]:
+        setting = setting_of(one) if origin_of(one) else one.setting
+        remark = "" if one.source == CARD else one.remark.removesuffix(".")  # a card's tells of a list
+        return [one.resolution and f"{one.resolution} px", one.features or "the card's features", setting, remark]
+
+    by_kind = list(zip(*map(said, [one, *others]), strict=True))
+    by_kind[0] = tuple(size or by_kind[0][0] for size in by_kind[0])  # a size that is not stated is no other
+    return [own for own, *theirs in by_kind if own and any(text != own for text in theirs)]
 
 
 def contradictions(numbers: Iterable[ReportedNumber]) -> list[Contradiction]:
-    """Pairs of numbers of two origins that should be equal and are :data:`FAR_APART`, the worst first."""
+    """Pairs of numbers that should be equal and are not, the worst first.
+
+    They are of two origins, or of one that pooled otherwise; :data:`FAR_APART`, or :data:`WORTH_TELLING` where what the
+    data say of them differs.
+    """
     same: dict[tuple[str, ...], list[ReportedNumber]] = {}
     for one in numbers:
         if not one.doubt and one.unit == "percent":
-            key = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, one.split)
-            same.setdefault(key, []).append(one)
-    found = [
-        Contradiction(one, other)
-        for several in same.values()
-        for place, one in enumerate(several)
-        for other in several[place + 1 :]
-        if one.source != other.source and abs(one.value - other.value) >= FAR_APART
-    ]
-    return sorted(found, key=lambda pair: -pair.points)
+            task = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, one.split)
+            same.setdefault((*task, "" if one.protocol in _OF_ALL_LABELS else one.setting), []).append(one)
+    pairs = [Contradiction(*pair) for several in same.values() for pair in combinations(several, 2)]
+    found = [pair for pair in pairs if pair.points >= (WORTH_TELLING if pair.is_explained else FAR_APART)]
+    return sorted((pair for pair in found if pair.is_of_two), key=lambda pair: -pair.points)
+
+
+def disagreements(numbers: Iterable[ReportedNumber]) -> dict[str, str]:
+    """What contradicts something, the best first, with who has it and why it may differ, by what was measured.
+
+    As in {"linear, imagenet-1k": "79.9 (measured here: the card's features), 77.9 (efficient-probing: ...)"}.
+    """
+    found: dict[str, dict[ReportedNumber, None]] = {}
+    for pair in contradictions(numbers):
+        dataset, protocol = dataset_id(pair.first.dataset) or pair.first.dataset, PROTOCOLS[pair.first.protocol].short
+        found.setdefault(f"{protocol}, {dataset}", {}).update(dict.fromkeys((pair.first, pair.second)))
+
+    def told(one: ReportedNumber, among: Iterable[ReportedNumber]) -> str:
+        origin, why = origin_of(one), ", ".join(_reasons(one, among))
+        by = title_of(origin) if origin else "its card" if one.source == CARD else one.source
+        return f"{one.value:.1f} ({by}{f': {why}' if why else ''})"
+
+    return {about: ", ".join(told(one, some) for one in sorted(some, key=_badness)) for about, some in found.items()}

@@ -161,7 +161,7 @@ class ReportedNumber:
         """What no two rows have in common."""
         return (
             self.encoder, self.metric, self.dataset, self.split, self.protocol, self.source, self.place, self.setting,
-            self.resolution,
+            self.resolution, self.features,
         )  # fmt: skip
 
     @property

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..cards.catalogue import named
 from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms, lineage
 from ..cards.licences import commercial_words
-from ..cards.schema import LINEAGE, NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words, load_line
+from ..cards.schema import LINEAGE, NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words, load_line, named
 from ..cards.wording import facts_by_part, label_of
 from ..results.facts import reported_mark
 from ..results.reported_values import PROTOCOLS
