@@ -24,7 +24,7 @@ from zoo.results.evidence import (
     setting_of,
 )
 from zoo.results.reading import checked_numbers
-from zoo.results.reported import reported_numbers
+from zoo.results.reported import preferred_numbers, reported_numbers
 from zoo.results.reported_values import EVIDENCE, METRICS, ReportedNumber
 
 FOLDER = REPOSITORY / "results" / EVIDENCE
@@ -73,10 +73,12 @@ def test_numbers_of_a_data_set_come_best_first_in_each_protocol() -> None:
 
 def test_of_several_numbers_columns_show_that_with_labels_and_never_the_more_flattering_one() -> None:
     there = [one for one in numbers_on("eurosat") if origin_of(one) and one.encoder == "clip_vitB16"]
-    assert len({one.protocol for one in there}) == 2
-    assert preferred_on("eurosat")["clip_vitB16"].protocol == "reported-few-shot"
-    zero_shot = [one.value for one in numbers_on("svhn") if one.encoder == "clip_vitB32" and not one.doubt]
-    assert preferred_on("svhn")["clip_vitB32"].value == min(zero_shot)
+    assert len({one.protocol for one in there}) == 3
+    assert preferred_on("eurosat")["clip_vitB16"].protocol == "reported-linear"
+    assert preferred_on("birdsnap")["clip_vitB16"].protocol == "reported-few-shot"
+    there = [one for one in numbers_on("objectnet") if one.encoder == "clip_vitB32" and one.metric == "top1_accuracy"]
+    assert len(there) == 2
+    assert preferred_on("objectnet")["clip_vitB32"].value == min(one.value for one in there)
 
 
 def test_origins_that_differ_contradict_each_other_and_doubtful_numbers_do_not() -> None:
@@ -116,3 +118,22 @@ def test_a_wrong_row_is_refused_with_one_sentence(tmp_path: Path, column: str, t
     wrong: list[ResultsError] = []
     assert not [*checked_numbers({path: content.encode()}, catalogue(), {}, wrong.append)]
     assert [str(error).startswith(f"{path}, line 2, column ") and said in str(error) for error in wrong] == [True]
+
+
+def test_of_an_encoder_that_pools_by_attention_the_number_that_counts_is_of_what_it_pools() -> None:
+    for encoder, pooled, mean in (
+        ("siglip_vitL16_256", "85.86", "84.11"),
+        ("siglip2_vitSO400M14_224", "87.44", "86.27"),
+        ("pe_core_vitL14_336", "87.76", "85.44"),
+    ):
+        printed = {one.printed: one for one in reported_numbers(encoder) if origin_of(one) == "efficient-probing"}
+        assert preferred_numbers()[encoder]["reported-linear"].printed == pooled
+        assert (printed[pooled].features, printed[mean].features) == ("", "mean of the patch tokens")
+    assert preferred_numbers()["pe_core_vitL14_336"]["reported-knn"].value > 80
+
+
+def test_no_number_by_a_probe_is_a_zero_shot_accuracy_of_the_same_encoder() -> None:
+    on_imagenet = [one for one in reported_numbers() if one.is_of_imagenet and not one.doubt]
+    zero_shot = {(one.encoder, one.value) for one in on_imagenet if one.protocol == "reported-zero-shot"}
+    probes = [one for one in on_imagenet if one.protocol in ("reported-linear", "reported-knn", "reported-attentive")]
+    assert not [one for one in probes if (one.encoder, one.value) in zero_shot]
