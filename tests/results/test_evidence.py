@@ -92,6 +92,9 @@ def test_origins_that_differ_contradict_each_other_and_doubtful_numbers_do_not()
     assert (found.first, found.second, found.points) == (number(), other, FAR_APART)
     assert not contradictions([number(), number(value=52.0, source="another")])
     assert not contradictions([number(), number(value=90.0, source="another", doubt="Printed twice.")])
+    few = {"protocol": "reported-few-shot", "setting": "10 labels"}
+    assert contradictions([number(**few), number(**few, value=90.0, source="another")])
+    assert not contradictions([number(**few), number(**few | {"setting": "16"}, value=90.0, source="another")])
     real = contradictions(reported_numbers())
     assert real[0].points == max(one.points for one in real) and all(one.points >= FAR_APART for one in real)
 

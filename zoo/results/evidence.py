@@ -190,7 +190,8 @@ def contradictions(numbers: Iterable[ReportedNumber]) -> list[Contradiction]:
     same: dict[tuple[str, ...], list[ReportedNumber]] = {}
     for one in numbers:
         if not one.doubt and one.unit == "percent":
-            key = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, one.split)
+            split = one.split or one.setting * (one.protocol == "reported-few-shot")  # which says how many labels
+            key = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, split)
             same.setdefault(key, []).append(one)
     found = [
         Contradiction(one, other)
