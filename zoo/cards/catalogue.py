@@ -39,7 +39,6 @@ from .schema import (
     Reported,
     Representation,
     Weights,
-    named,
 )
 
 LIST = "Run 'zoo list' to see them all."
@@ -140,16 +139,6 @@ class Catalogue(Mapping[str, EncoderCard]):
     def finder(self) -> Finder:
         """What finds encoders by what people call them."""
         return Finder(self.column("names"))
-
-    @cached_property
-    def descendants(self) -> Mapping[tuple[str, str], list[str]]:
-        """The encoders whose cards name an encoder, by the field that does and the id of that one."""
-        found: dict[tuple[str, str], list[str]] = {}
-        for field in LINEAGE:
-            for encoder, said in self.column(f"provenance.{field}").items():
-                for one in named(said):
-                    found.setdefault((field, one), []).append(encoder)
-        return found
 
     def column(self, field: str) -> Mapping[str, Any]:
         """A fact of every card by id, by its dotted name; ``n_errata`` and ``names`` are facts too."""

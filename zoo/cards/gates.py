@@ -101,29 +101,24 @@ def lineage(card: EncoderCard) -> dict[str, Sequence[str]]:
     found: dict[str, Sequence[str]] = {}
     for field, (down, up) in LINEAGE.items():
         found[down] = named(card.fact(f"provenance.{field}"))
-        found[up] = catalogue().descendants.get((field, own_id(card.id)), ())
+        all_said = catalogue().column(f"provenance.{field}")
+        found[up] = [one for one, said in all_said.items() if own_id(card.id) in named(said)]
     return {words: names for words, names in found.items() if names}
 
 
 def inherited_terms(card: EncoderCard) -> Iterator[str]:
-    """Where an encoder that one was distilled or trained further from has a licence that allows less: a sentence.
-
-    Less is commercial use that is not allowed or, of two licences that allow it under conditions, other conditions. Of
-    models without a card, and of licences that nobody recorded, nothing is said.
-    """
+    """A sentence where a teacher, or what training started from, is known to be under a licence that allows less."""
     cards, own = catalogue(), fact_text(card.licence.weights)
-    mine, conditions = FREEDOM.index(commercial_use(own)), FREEDOM.index("conditions")
+    limit = FREEDOM.index(commercial_use(own)) + (commercial_use(own) == "conditions")  # others may be stricter
     for field, (words, _) in LINEAGE.items():
-        known = [cards[one] for one in named(card.fact(f"provenance.{field}")) if one in cards]
-        theirs = [(one.id, one.licence.weights) for one in known if not isinstance(one.licence.weights, Missing)]
-        freedom = {licence: FREEDOM.index(commercial_use(licence)) for _, licence in theirs if licence != own}
-        stricter = {one for one, level in freedom.items() if level < mine or level == mine == conditions}
-        said = [f"{one} under {licence} ({plain_words(licence)})" for one, licence in theirs if licence in stricter]
+        said = []
+        for one in (name for name in named(card.fact(f"provenance.{field}")) if name in cards):
+            licence = cards[one].licence.weights
+            if isinstance(licence, str) and licence != own and FREEDOM.index(commercial_use(licence)) < limit:
+                said.append(f"{one} under {licence} ({plain_words(licence)})")
         if said:
-            yield (
-                f"{words} {', '.join(said)}: whether these terms reach to this encoder, whose licence is {own}, is not "
-                "known here; ask its authors."
-            )
+            doubt = f"whether these terms reach to this encoder, whose licence is {own}, is not known here"
+            yield f"{words} {', '.join(said)}: {doubt}; ask its authors."
 
 
 def licence_remarks(card: EncoderCard) -> list[str]:

@@ -441,16 +441,17 @@ def _check_together(cards: dict[str, Facts], files: _Files, shipped: Shipped) ->
 
 def _check_lineage(where: str, encoder: str, cards: Mapping[str, Facts], known: Collection[str]) -> None:
     """Refuses a forebear that nobody knows, and an encoder that descends from itself."""
-    for field, name in [(field, name) for field in LINEAGE for name in named(cards[encoder]["provenance"][field])]:
-        here = f"{where}, field 'provenance.{field}'"
-        if name not in known and (field == "adapted_from" or name.isidentifier()):
-            _refuse(here, name, "the id of another encoder; names of those without a card have a space or '-'")
-        above = [name]
-        for one in above:
-            if one == encoder:
-                _refuse(here, name, "an encoder that does not descend from this one")
-            about = cards[one]["provenance"] if one in cards else {}
-            above += [grand for up in about if up in LINEAGE for grand in named(about[up]) if grand not in above]
+    for place in LINEAGE:
+        for name in named(cards[encoder]["provenance"][place]):
+            here = f"{where}, field 'provenance.{place}'"
+            if name not in known and (place == "adapted_from" or name.isidentifier()):
+                _refuse(here, name, "the id of another encoder; names of those without a card have a space or '-'")
+            above = [name]
+            for one in above:
+                if one == encoder:
+                    _refuse(here, name, "an encoder that does not descend from this one")
+                said = [cards[one]["provenance"][up] for up in LINEAGE] if one in cards else []
+                above += [grand for names in said for grand in named(names) if grand not in above]
 
 
 def _check_weights_of(

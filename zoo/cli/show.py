@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +67,8 @@ def show_command(name: str, as_json: bool) -> None:
     numbers = reported_numbers(card.id)
     differing = disagreements([*numbers, *measured_numbers(card, subject.summary)])
     if as_json:
-        means = [mean for means in elsewhere.values() for mean in means]
-        print_json(_document(card, summary, means, numbers, differing))
+        document = _document(card, summary, [mean for means in elsewhere.values() for mean in means], numbers)
+        print_json({**document, "disagreements": differing})
         return
     reported = [one for one in numbers if not origin_of(one)]
     by_others = [one for one in numbers if origin_of(one)]
@@ -87,9 +87,9 @@ def show_command(name: str, as_json: bool) -> None:
     lines += [*_cost(card), *_risks(card, summary)]
     for means in elsewhere.values():
         lines += _measured(means)
-    if differing:
-        lines += _title("Where origins disagree (percent)")
-        lines += [line for about, told in differing.items() for line in entry(about, told)]
+    lines += _title("Where origins disagree (percent)") if differing else []
+    for about, told in differing.items():
+        lines += entry(about, told)
     if by_others:
         lines += [*_title("Measured by others (percent, higher is better; a protocol an entry)"), *entries(by_others)]
     lines += _section("Weights", parts["weights"])
@@ -108,11 +108,7 @@ def show_command(name: str, as_json: bool) -> None:
 
 
 def _document(
-    card: EncoderCard,
-    summary: Summary | None,
-    others: Sequence[SeedMean],
-    reported: Sequence[ReportedNumber],
-    differing: Mapping[str, str],
+    card: EncoderCard, summary: Summary | None, others: Sequence[SeedMean], reported: Sequence[ReportedNumber]
 ) -> dict[str, Any]:
     facts = {f"{part}.{name}": value for part, values in facts_by_part(card).items() for name, value in values.items()}
     split = record({"released": card.released, **facts})
@@ -143,7 +139,6 @@ def _document(
         "expected": expected,
         "other_results": [asdict(mean) for mean in others],
         "reported": [asdict(number) for number in reported],
-        "disagreements": differing,
     }
 
 

@@ -8,7 +8,7 @@ origin is which card, or why it was left out.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -170,32 +170,8 @@ def blocks(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str, str], list
     return {key: sorted(some, key=_badness) for key, some in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Two numbers of one encoder, data set and kind of protocol that differ, by two origins or by other features."""
-
-    first: ReportedNumber
-    second: ReportedNumber
-
-    @property
-    def points(self) -> float:
-        """The difference, percentage points."""
-        return abs(self.first.value - self.second.value)
-
-    @property
-    def is_of_two(self) -> bool:
-        """True of two origins, or of one that pooled the features in two ways."""
-        return (self.first.source, self.first.features) != (self.second.source, self.second.features)
-
-    @property
-    def is_explained(self) -> bool:
-        """Whether what the data say of the two differs."""
-        return bool(_reasons(self.first, [self.second]) or _reasons(self.second, [self.first]))
-
-
 FAR_APART, WORTH_TELLING = 3.0, 1.5
 """Points from which two numbers contradict each other, and from which they do where a reason is known."""
-_OF_ALL_LABELS = ("reported-linear", "reported-knn", "reported-attentive", "reported-zero-shot")
 
 
 def measured_numbers(card: EncoderCard, summary: Summary | None) -> list[ReportedNumber]:
@@ -208,20 +184,7 @@ def measured_numbers(card: EncoderCard, summary: Summary | None) -> list[Reporte
     return [ReportedNumber(**row | {"value": accuracy, "printed": f"{accuracy:.1f}"})]
 
 
-def _reasons(one: ReportedNumber, others: Iterable[ReportedNumber]) -> list[str]:
-    """What the data say of a number in which it differs from others: size of images, features, setting, remark."""
-
-    def said(one: ReportedNumber) -> list[str]:
-        setting = setting_of(one) if origin_of(one) else one.setting
-        remark = "" if one.source == CARD else one.remark.removesuffix(".")  # a card's tells of a list
-        return [one.resolution and f"{one.resolution} px", one.features or "the card's features", setting, remark]
-
-    by_kind = list(zip(*map(said, [one, *others]), strict=True))
-    by_kind[0] = tuple(size or by_kind[0][0] for size in by_kind[0])  # a size that is not stated is no other
-    return [own for own, *theirs in by_kind if own and any(text != own for text in theirs)]
-
-
-def contradictions(numbers: Iterable[ReportedNumber]) -> list[Contradiction]:
+def contradictions(numbers: Iterable[ReportedNumber]) -> list[tuple[ReportedNumber, ReportedNumber]]:
     """Pairs of numbers that should be equal and are not, the worst first.
 
     They are of two origins, or of one that pooled otherwise; :data:`FAR_APART`, or :data:`WORTH_TELLING` where what the
@@ -230,26 +193,49 @@ def contradictions(numbers: Iterable[ReportedNumber]) -> list[Contradiction]:
     same: dict[tuple[str, ...], list[ReportedNumber]] = {}
     for one in numbers:
         if not one.doubt and one.unit == "percent":
-            task = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, one.split)
-            same.setdefault((*task, "" if one.protocol in _OF_ALL_LABELS else one.setting), []).append(one)
-    pairs = [Contradiction(*pair) for several in same.values() for pair in combinations(several, 2)]
-    found = [pair for pair in pairs if pair.points >= (WORTH_TELLING if pair.is_explained else FAR_APART)]
-    return sorted((pair for pair in found if pair.is_of_two), key=lambda pair: -pair.points)
+            split = one.split or one.setting * (one.protocol == "reported-few-shot")  # which says how many labels
+            key = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, split)
+            same.setdefault(key, []).append(one)
+    found = [
+        (one, other)
+        for several in same.values()
+        for one, other in combinations(several, 2)
+        if (one.source, one.features) != (other.source, other.features)
+        and abs(one.value - other.value) >= (WORTH_TELLING if any(_differences([one, other])) else FAR_APART)
+    ]
+    return sorted(found, key=lambda pair: -abs(pair[0].value - pair[1].value))
+
+
+def _differences(numbers: Sequence[ReportedNumber]) -> list[str]:
+    """What the data say of each number that is not so of all: size of images, features, setting, remark."""
+    said = [
+        (
+            one.resolution and f"{one.resolution} px",
+            one.features,
+            setting_of(one) if origin_of(one) else one.setting,
+            "" if one.source == CARD else one.remark.removesuffix("."),  # a card's tells of a list
+        )
+        for one in numbers
+    ]
+    sizes, *others = [{*texts} for texts in zip(*said, strict=True)]
+    differs = [len(sizes - {""}) > 1, *(len(texts) > 1 for texts in others)]  # a size that is not stated is no other
+    return [", ".join(text for text, is_told in zip(texts, differs, strict=True) if text and is_told) for texts in said]
 
 
 def disagreements(numbers: Iterable[ReportedNumber]) -> dict[str, str]:
-    """What contradicts something, the best first, with who has it and why it may differ, by what was measured.
+    """What contradicts something of an encoder, with who has it and why it may differ, by what was measured.
 
-    As in {"linear, imagenet-1k": "79.9 (measured here: the card's features), 77.9 (efficient-probing: ...)"}.
+    As in {"linear, imagenet-1k": "79.9 (measured here), 77.9 (Efficient probing: projected to the space of texts)"}.
     """
     found: dict[str, dict[ReportedNumber, None]] = {}
     for pair in contradictions(numbers):
-        dataset, protocol = dataset_id(pair.first.dataset) or pair.first.dataset, PROTOCOLS[pair.first.protocol].short
-        found.setdefault(f"{protocol}, {dataset}", {}).update(dict.fromkeys((pair.first, pair.second)))
-
-    def told(one: ReportedNumber, among: Iterable[ReportedNumber]) -> str:
-        origin, why = origin_of(one), ", ".join(_reasons(one, among))
-        by = title_of(origin) if origin else "its card" if one.source == CARD else one.source
-        return f"{one.value:.1f} ({by}{f': {why}' if why else ''})"
-
-    return {about: ", ".join(told(one, some) for one in sorted(some, key=_badness)) for about, some in found.items()}
+        dataset, protocol = dataset_id(pair[0].dataset) or pair[0].dataset, PROTOCOLS[pair[0].protocol].short
+        found.setdefault(f"{protocol}, {dataset}", {}).update(dict.fromkeys(pair))
+    told = {}
+    for about, some in found.items():
+        best = sorted(some, key=_badness)
+        by = [title_of(name) if (name := origin_of(one)) else one.source for one in best]
+        whys = [f": {why}" if why else "" for why in _differences(best)]
+        words = [f"{one.value:.1f} ({who}{why})" for one, who, why in zip(best, by, whys, strict=True)]
+        told[about] = ", ".join(dict.fromkeys(words))
+    return told

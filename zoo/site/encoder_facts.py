@@ -72,15 +72,13 @@ def relation(entry: Entry, contents: Contents) -> list[tuple[str, Markup]]:
 
 
 def _encoders(some: Sequence[str], contents: Contents) -> Markup:
-    links = [_encoder(one, contents) for one in some]
-    return _joined(*[part for link in links for part in (", ", link)][1:])
-
-
-def _encoder(one: str, contents: Contents) -> Markup:
-    known = contents.entries.get(one)
-    if known is None:
-        return element("span", {}, one)
-    return element("a", {"href": f"../{encoder_page(known)}"}, one)
+    """Encoders by comma; those that have a page are links to it."""
+    parts: list[Text] = []
+    for one in some:
+        known = contents.entries.get(one)
+        link = {} if known is None else {"href": f"../{encoder_page(known)}"}
+        parts += [", ", element("a" if link else "span", link, one)]
+    return _joined(*parts[1:])
 
 
 def main_facts(entry: Entry) -> list[Named]:
@@ -231,7 +229,7 @@ def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
     said = [linked(note) for note in notes]
     if availability in GATED and (near := advice(card, entry.subject.cards)):
         words, one, rest = near.split("'", 2)  # the id is quoted
-        said.append(_joined(f"{words[:1].upper()}{words[1:]}", _encoder(one, contents), f"{rest}."))
+        said.append(_joined(f"{words[:1].upper()}{words[1:]}", _encoders([one], contents), f"{rest}."))
     return said
 
 
