@@ -138,10 +138,9 @@ def setting_of(one: ReportedNumber) -> str:
     return ", ".join(filter(None, (words.get(f"{name} {one.dataset}", words.get(name, name)), rest)))
 
 
-_PROTOCOLS = (
-    "reported-linear", "reported-few-shot", "reported-attentive", "reported-knn", "reported-decoder",
-    "reported-clustering", "reported-retrieval", "reported-zero-shot", "reported-text-retrieval",
-)  # fmt: skip
+_PROTOCOLS = [f"reported-{name}" for name in (
+    "linear", "few-shot", "attentive", "knn", "decoder", "correspondence", "clustering", "retrieval", "zero-shot",
+    "text-retrieval")]  # fmt: skip
 
 
 def preference(one: ReportedNumber) -> tuple[Any, ...]:
