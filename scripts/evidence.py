@@ -19,7 +19,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from zoo.cards.catalogue import catalogue
-from zoo.results.reported_values import EVIDENCE_COLUMNS
+from zoo.results.reported_values import EVIDENCE_COLUMNS, METRICS
 
 FOLDER = Path(__file__).resolve().parent.parent / "results" / "evidence"
 PER_CLASS = ("caltech-101", "oxford-pets", "oxford-flowers", "fgvc-aircraft")  # of DataComp's data sets
@@ -35,6 +35,17 @@ DOUBTS = {
     ("mteb", "QuanSun/EVA02-CLIP-B-16"): NEAR_CHANCE,
     ("mteb", "QuanSun/EVA02-CLIP-L-14"): NEAR_CHANCE,
     ("mteb", "nyu-visionx/moco-v3-vit-l"): NOT_ITS_PIXELS,
+}
+VISBENCH = {  # protocol and metric by task
+    "classification": ("reported-linear", "top1_accuracy"),
+    "retrieval": ("reported-retrieval", "mean_average_precision"),
+    "similarity": ("reported-retrieval", "score"),
+    "correspondence": ("reported-correspondence", "correspondence_recall"),
+    "depth": ("reported-decoder", "depth_rmse"),
+    "surface_normal": ("reported-decoder", "score"),
+    "generic_segmentation": ("reported-decoder", "score"),
+    "semantic_segmentation": ("reported-decoder", "mean_iou"),
+    "detection": ("reported-decoder", "mean_average_precision"),
 }
 NO_SHARE = "mAP@5 over all relevant images, of which there are more than five: it orders encoders and is no share"
 
@@ -70,6 +81,9 @@ def kind_of(row: dict[str, str], dataset: str) -> tuple[str, str, str, str]:
             return "reported-few-shot", "top1_accuracy", few, setting
         case "clip_benchmark linear" | "dinov3-in1k-probes linear":
             return "reported-linear", "top1_accuracy", full, setting
+        case protocol if protocol.startswith("visbench"):
+            kind, metric = VISBENCH.get(how, ("reported-decoder", "pearson_correlation"))
+            return kind, metric, "", protocol
         case "mteb-image-classification":
             metric = "score" if dataset == "voc-2007-multilabel" else "top1_accuracy"
             return "reported-few-shot", metric, few, row["protocol"]
@@ -141,7 +155,9 @@ def main(numbers: Path, openclip: Path, probes: Path) -> None:
         protocol, metric, split, setting = kind_of(one, dataset)
         size = one["detail"].partition("image_size ")[2].partition(";")[0].partition(".")[0]
         px = size or str(cards[encoders[origin, model]["encoder"]].preprocess.crop_px)
-        row = {"metric": metric, "dataset": dataset, "split": split, "value": percent(one["value"]), "unit": "percent"}
+        unit = METRICS[metric].units[0]
+        value = percent(one["value"]) if unit == "percent" else one["value"]
+        row = {"metric": metric, "dataset": dataset, "split": split, "value": value, "unit": unit}
         row |= {"protocol": protocol, "resolution": px, "setting": setting, "repeats": one["n_repeats"]}
         row |= {"sd": percent(one["sd"]), "low": percent(one["ci_low"]), "high": percent(one["ci_high"])}
         add(origin, model, row)

@@ -2,10 +2,10 @@
 
 python scripts/probe_numbers.py FOLDER PROBES.csv
 
-FOLDER has a clone of each repository, by name: efficient-probing (billpsomas), CLIP_benchmark (LAION-AI) and
-dinov3-in1k-probes (yberreby). Files are read at the commits of COMMITS, whatever is checked out; what each number means
-is in results/evidence/README.md. Of a row with several trainings the best counts where the origin's own tables and
-figures have the best.
+FOLDER has a clone of each repository, by name: efficient-probing (billpsomas), CLIP_benchmark (LAION-AI),
+dinov3-in1k-probes (yberreby) and VisBench (turhancan97). Files are read at the commits of COMMITS, whatever is checked
+out; what each number means is in results/evidence/README.md. Of a row with several trainings the best counts where the
+origin's own tables and figures have the best.
 """
 
 from __future__ import annotations
@@ -27,7 +27,14 @@ COMMITS = {
     "efficient-probing": "b8f4fb8",
     "CLIP_benchmark": "48de38c",
     "dinov3-in1k-probes": "e7c1cc3",
+    "VisBench": "feafbaf",
 }
+TASKS = {  # of VisBench: the one of its metrics that counts here
+    "classification": "top1", "retrieval": "mAP", "similarity": "accuracy", "correspondence": "recall@5px",
+    "depth": "rmse", "surface_normal": "d2", "generic_segmentation": "iou", "semantic_segmentation": "miou",
+    "detection": "map_50", "edge": "edge_correlation", "corner": "corner_correlation",
+    "keypoints2d": "keypoint_correlation", "occlusion_edge": "occlusion_edge_correlation",
+}  # fmt: skip
 OWN_POOLING = re.compile(r"\| \[[\d.]+\]\(logs/(\w+)/knn\.txt\) \| \[([\d.]+)\][^|]*\| [^|]*\| \**\[([\d.]+)\]")
 OWN_HEAD = re.compile(r"\| \[(ViT-\S+)\]\S+ \| [\d.]+% / \*\*([\d.]+)%\*\* \| ([\d.]+)% \|")
 UNNORMED = ("vit_", "hiera_")  # networks that are read before their last norm; neighbours feel it, probes do not
@@ -102,8 +109,19 @@ def of_dinov3_probes(folder: Path) -> Iterator[dict[str, str]]:
             yield row("dinov3-in1k-probes", model, dataset, kind, share(percent), "image_size 512")
 
 
+def of_visbench(folder: Path) -> Iterator[dict[str, str]]:
+    """Twelve networks on thirteen tasks; tasks of maps read the patch tokens, the others what ``pooling`` says."""
+    for line in text_of(folder, "VisBench", "results/corpus/visbench.jsonl").splitlines():
+        one = json.loads(line)
+        reads = one["pooling"] if one["pooling_requested"] == "default" and one["task"] != "correspondence" else "map"
+        value = str(one["metrics"][TASKS[one["task"]]])
+        model, task = f"{one['backbone']}|{reads}", one["task"]
+        yield row("visbench", model, task, f"visbench {task}", value, "image_size 224") | {"task": task}
+
+
 def main(folder: Path, out: Path) -> None:
-    rows = [*of_efficient_probing(folder), *of_clip_benchmark(folder), *of_dinov3_probes(folder)]
+    of_each = (of_efficient_probing, of_clip_benchmark, of_dinov3_probes, of_visbench)
+    rows = [one for read in of_each for one in read(folder)]
     with out.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

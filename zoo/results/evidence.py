@@ -140,16 +140,15 @@ def setting_of(one: ReportedNumber) -> str:
     return ", ".join(filter(None, (words.get(f"{name} {one.dataset}", words.get(name, name)), rest)))
 
 
-_PROTOCOLS = (
-    "reported-linear", "reported-few-shot", "reported-attentive", "reported-knn", "reported-decoder",
-    "reported-clustering", "reported-retrieval", "reported-zero-shot", "reported-text-retrieval",
-)  # fmt: skip
+_PROTOCOLS = [f"reported-{name}" for name in (
+    "few-shot", "linear", "attentive", "knn", "decoder", "correspondence", "clustering", "retrieval", "zero-shot",
+    "text-retrieval")]  # fmt: skip
 
 
 def preference(one: ReportedNumber) -> tuple[Any, ...]:
     """Sorts numbers of origins: what is shown where there is room for one comes first.
 
-    Without doubts, by labels before neighbours before texts, accuracy, the card's own features; of these the lowest.
+    Without doubts, by few labels, all, neighbours, then texts, accuracy, the card's own features; of these the lowest.
     """
     return bool(one.doubt), _PROTOCOLS.index(one.protocol), one.metric != TOP_1, bool(one.features), one.value
 
