@@ -1,12 +1,13 @@
 """Writes results/evidence/ORIGIN.tsv: numbers that others measured, for encoders that have cards.
 
-python scripts/evidence.py NUMBERS.csv OPENCLIP.csv
+python scripts/evidence.py NUMBERS.csv OPENCLIP.csv PROBES.csv
 
-NUMBERS.csv has the columns origin, origin_model, dataset, task, protocol, metric, value, n_repeats, sd, ci_low,
-ci_high, detail; OPENCLIP.csv is docs/openclip_results.csv of open_clip, for its mean over 38 data sets.
-results/evidence/ has the tables that are kept by hand: encoders.tsv (which model of an origin is which card, and why
-others are left out), datasets.tsv (which data set is meant) and origins.toml (who measured). Digits are copied, the
-decimal point is moved by two places. Of torchgeo-bench rows with RGB bands count, which encoders of the zoo take.
+NUMBERS.csv, and PROBES.csv of scripts/probe_numbers.py, have the columns origin, origin_model, dataset, task, protocol,
+metric, value, n_repeats, sd, ci_low, ci_high, detail; OPENCLIP.csv is docs/openclip_results.csv of open_clip, for its
+mean over 38 data sets. results/evidence/ has the tables that are kept by hand: encoders.tsv (which model of an origin
+is which card, and why others are left out), datasets.tsv (which data set is meant) and origins.toml (who measured).
+Digits are copied, the decimal point is moved by two places. Of torchgeo-bench rows with RGB bands count, which encoders
+of the zoo take.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from zoo.cards.catalogue import catalogue
-from zoo.results.reported_values import EVIDENCE_COLUMNS
+from zoo.results.reported_values import EVIDENCE_COLUMNS, METRICS
 
 FOLDER = Path(__file__).resolve().parent.parent / "results" / "evidence"
 PER_CLASS = ("caltech-101", "oxford-pets", "oxford-flowers", "fgvc-aircraft")  # of DataComp's data sets
@@ -34,6 +35,17 @@ DOUBTS = {
     ("mteb", "QuanSun/EVA02-CLIP-B-16"): NEAR_CHANCE,
     ("mteb", "QuanSun/EVA02-CLIP-L-14"): NEAR_CHANCE,
     ("mteb", "nyu-visionx/moco-v3-vit-l"): NOT_ITS_PIXELS,
+}
+VISBENCH = {  # protocol and metric by task
+    "classification": ("reported-linear", "top1_accuracy"),
+    "retrieval": ("reported-retrieval", "mean_average_precision"),
+    "similarity": ("reported-retrieval", "score"),
+    "correspondence": ("reported-correspondence", "correspondence_recall"),
+    "depth": ("reported-decoder", "depth_rmse"),
+    "surface_normal": ("reported-decoder", "score"),
+    "generic_segmentation": ("reported-decoder", "score"),
+    "semantic_segmentation": ("reported-decoder", "mean_iou"),
+    "detection": ("reported-decoder", "mean_average_precision"),
 }
 NO_SHARE = "mAP@5 over all relevant images, of which there are more than five: it orders encoders and is no share"
 
@@ -57,7 +69,21 @@ def words_of(note: str) -> str:
 def kind_of(row: dict[str, str], dataset: str) -> tuple[str, str, str, str]:
     """Protocol, metric, split and setting of a row."""
     few = "train 16-shot -> val" if dataset == "imagenet-1k" else ""
+    full = "train -> val" if dataset == "imagenet-1k" else ""
+    how = row["protocol"].partition(" ")[2]
+    more = [part for part in row["detail"].split("; ") if part and not part.startswith("image_size")]
+    setting = ", ".join((row["protocol"], *more))
     match row["protocol"]:
+        case "efficient-probing linear" | "efficient-probing knn" | "efficient-probing attentive":
+            return f"reported-{how}", "top1_accuracy", full, setting
+        case "clip_benchmark 10-shot" | "clip_benchmark 25-shot":
+            few = few.replace("16-shot", how)
+            return "reported-few-shot", "top1_accuracy", few, setting
+        case "clip_benchmark linear" | "dinov3-in1k-probes linear":
+            return "reported-linear", "top1_accuracy", full, setting
+        case protocol if protocol.startswith("visbench"):
+            kind, metric = VISBENCH.get(how, ("reported-decoder", "pearson_correlation"))
+            return kind, metric, "", protocol
         case "mteb-image-classification":
             metric = "score" if dataset == "voc-2007-multilabel" else "top1_accuracy"
             return "reported-few-shot", metric, few, row["protocol"]
@@ -90,7 +116,7 @@ def kind_of(row: dict[str, str], dataset: str) -> tuple[str, str, str, str]:
     raise SystemExit(f"Found the protocol {row['protocol']!r}, which this script does not know; describe it first.")
 
 
-def main(numbers: Path, openclip: Path) -> None:
+def main(numbers: Path, openclip: Path, probes: Path) -> None:
     cards = catalogue()
     encoders = {(one["origin"], one["origin_model"]): one for one in table(FOLDER / "encoders.tsv")}
     datasets = {
@@ -108,7 +134,8 @@ def main(numbers: Path, openclip: Path) -> None:
         row |= {"encoder": card.id, "features": other}
         doubt = DOUBTS.get((origin, model), "") if row["protocol"] == "reported-few-shot" else ""
         row |= {"doubt": NO_SHARE if row["dataset"].startswith(("roxford", "rparis")) else doubt, "remark": ""}
-        row["standing"] = "authors" if origin == "open_clip" and card.family.startswith("openclip") else "third party"
+        own = origin in ("open_clip", "clip_benchmark_probes") and card.family.startswith("openclip")
+        row["standing"] = "authors" if own else "third party"
         key = tuple(
             row[name] for name in ("encoder", "metric", "dataset", "split", "protocol", "setting", "resolution")
         )
@@ -116,7 +143,7 @@ def main(numbers: Path, openclip: Path) -> None:
         if before["value"] != row["value"]:
             raise SystemExit(f"{origin} has {before['value']} and {row['value']} for {key}; leave one model out.")
 
-    for one in table(numbers, ","):
+    for one in (*table(numbers, ","), *table(probes, ",")):
         origin, model = one["origin"], one["origin_model"]
         if not encoders[origin, model]["encoder"]:
             left_out[f"{origin}: model without a card"] += 1
@@ -128,7 +155,9 @@ def main(numbers: Path, openclip: Path) -> None:
         protocol, metric, split, setting = kind_of(one, dataset)
         size = one["detail"].partition("image_size ")[2].partition(";")[0].partition(".")[0]
         px = size or str(cards[encoders[origin, model]["encoder"]].preprocess.crop_px)
-        row = {"metric": metric, "dataset": dataset, "split": split, "value": percent(one["value"]), "unit": "percent"}
+        unit = METRICS[metric].units[0]
+        value = percent(one["value"]) if unit == "percent" else one["value"]
+        row = {"metric": metric, "dataset": dataset, "split": split, "value": value, "unit": unit}
         row |= {"protocol": protocol, "resolution": px, "setting": setting, "repeats": one["n_repeats"]}
         row |= {"sd": percent(one["sd"]), "low": percent(one["ci_low"]), "high": percent(one["ci_high"])}
         add(origin, model, row)
@@ -149,4 +178,4 @@ def main(numbers: Path, openclip: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    main(*map(Path, sys.argv[1:4]))

@@ -77,6 +77,22 @@ REFUSALS = [
     ('released = "2021-04"', 'released = "0000-01"', ["released", "'0000-01'", "2021-04"]),
     ('sha256 = "not published"', 'revision = "main"', ["weights.revision", "'main'", "40 hexadecimal digits"]),
     ('sha256 = "not published"', 'sha256 = "0676ba61"', ["weights.sha256", "64 hexadecimal digits"]),
+    (
+        "extracted = false }",
+        'extracted = false, adapted_from = "A model" }',
+        ["adapted_from", "'A model'", "id"],
+    ),
+    (
+        "extracted = false }",
+        'extracted = false, distilled_from = ["SAM"] }',
+        ["distilled_from", "'SAM'", "space"],
+    ),
+    ("extracted = false }", 'extracted = false, distilled_from = "DINO g" }', ["distilled_from", "'DINO g'", "a list"]),
+    (
+        "[encoders.tiny_vitS16]\n",
+        '[encoders.tiny_vitS16]\nprovenance.distilled_from = ["tiny_vitS16"]\n',
+        ["tiny_vitS16", "distilled_from", "does not descend from this one"],
+    ),
     ("[encoders.tiny_vitS16_twin]", '[encoders."tiny vitS16"]', ["tiny.toml", "'tiny vitS16'", "letters, digits"]),
     ("[encoders.tiny_vitS16_twin]", '[encoders."a\\nb"]', ["tiny.toml", "letters, digits"]),
     ("[encoders.tiny_vitS16_twin]", "[encoders.results_df]", ["tiny.toml", "'results_df'", "none of"]),
@@ -94,6 +110,15 @@ def test_a_broken_card_is_refused_in_one_sentence_that_names_the_place(
     assert "\n" not in message and message.endswith(".")
     for word in named:
         assert word in message
+
+
+def test_an_encoder_that_descends_from_itself_by_way_of_others_is_refused() -> None:
+    own = '[encoders.tiny_vitS16]\nprovenance.distilled_from = ["DINOv2 g/14", "tiny_vitS16_twin"]\n'
+    twin = '[encoders.tiny_vitS16_twin]\nprovenance = { adapted_from = "tiny_vitS16", distilled_from = [] }\n'
+    straight = VALID.replace("[encoders.tiny_vitS16_twin]\n", twin)
+    assert parse(straight)["tiny_vitS16_twin"]["provenance"]["adapted_from"] == "tiny_vitS16"
+    with pytest.raises(CardError, match=r"'tiny_vitS16'.*distilled_from'.*found 'tiny_vitS16_twin'.*not descend"):
+        parse(straight.replace("[encoders.tiny_vitS16]\n", own))
 
 
 def test_a_fact_that_no_table_states_is_not_recorded() -> None:

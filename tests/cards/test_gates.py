@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.card_text import VALID
 from tests.cards.test_catalogue import parse
-from zoo.cards.catalogue import build_card
-from zoo.cards.gates import access_words, advice, licence_remarks, nearest_open
+from zoo.cards.catalogue import build_card, catalogue
+from zoo.cards.gates import access_words, advice, inherited_terms, licence_remarks, lineage, nearest_open
 from zoo.cards.schema import NOT_RECORDED, EncoderCard, Missing
 
 PLAIN = build_card(parse(VALID)["tiny_vitS16"])
@@ -83,10 +83,49 @@ def test_access_in_words_names_who_is_let_in_and_both_copies() -> None:
 
 def test_another_label_and_other_terms_of_the_code_are_remarked() -> None:
     def remarks(weights: str, code: str, timm: str | Missing = NOT_RECORDED) -> list[str]:
-        return licence_remarks(replace(PLAIN.licence, weights=weights, code=code, timm=timm))
+        return licence_remarks(card("own", licence__weights=weights, licence__code=code, licence__timm=timm))
 
     assert remarks("MIT", "MIT", "mit") == remarks("CC-BY-4.0", "Apache-2.0") == []
     (of_code,) = remarks("CC-BY-NC-4.0", "Apache-2.0")
     assert of_code.endswith("the weights are under CC-BY-NC-4.0, which allows less.")
     (of_timm,) = remarks("MIT", "MIT", "apache-2.0")
     assert of_timm.startswith("timm labels its copy Apache-2.0")
+
+
+def test_one_sentence_says_whose_licence_allows_less_and_that_nobody_here_knows_how_far_it_reaches() -> None:
+    def said(licence: str | Missing, *teachers: str) -> list[str]:
+        return [*inherited_terms(card("own", licence__weights=licence, provenance__distilled_from=teachers))]
+
+    (sentence,) = said("MIT", "clip_vitB16", "uni_vitL16", "a model without a card", "dinov3_vit7B16_lvd1689m")
+    assert sentence.startswith(
+        "Distilled from uni_vitL16 under CC-BY-NC-ND-4.0 (no commercial use; altered copies may "
+    )
+    assert ", dinov3_vit7B16_lvd1689m under LicenseRef-DINOv3 (commercial use too; " in sentence
+    assert sentence.endswith("to this encoder, whose licence is MIT, is not known here; ask its authors.")
+    assert "clip_vitB16" not in sentence and sentence.count(". ") == 0
+    assert said(Missing.NOT_PUBLISHED, "uni_vitL16")
+    assert said("LicenseRef-NVIDIA-Open-Model", "dinov3_vit7B16_lvd1689m")  # other conditions
+    for licence, teacher in (
+        ("LicenseRef-DINOv3", "dinov3_vit7B16_lvd1689m"),  # the same
+        ("CC-BY-NC-4.0", "dinov3_vit7B16_lvd1689m"),  # allows less itself
+        ("CC-BY-NC-4.0", "uni_vitL16"),
+        ("MIT", "clip_vitB16"),
+        ("MIT", "a model without a card"),
+    ):
+        assert said(licence, teacher) == [], (licence, teacher)
+
+
+def test_training_further_hands_terms_on_too_and_remarks_have_them() -> None:
+    (sentence,) = licence_remarks(catalogue()["mimrefiner_mae_vitL16"])
+    assert sentence.startswith("Trained further from mae_vitL16 under CC-BY-NC-4.0 ")
+
+
+def test_lineage_goes_both_ways_also_from_other_features() -> None:
+    known = lineage(catalogue()["eva_vitL14_mim_in21k"])
+    assert known["Distilled from"] == ("evaclip_vitg14_laion400m",)
+    assert known["Trained further as"] == ["eva_vitL14_mim_in21k_ft21k"]
+    assert "Teacher of" in lineage(catalogue()["evaclip_vitg14_laion400m@avg"])
+    assert {"dinov3_vitS16_lvd1689m", "cradio_v4_vitH16"} <= {
+        *lineage(catalogue()["dinov3_vit7B16_lvd1689m"])["Teacher of"]
+    }
+    assert lineage(catalogue()["dino_rn50"]) == {}

@@ -201,7 +201,7 @@ def test_what_others_measured_is_a_column_for_each_data_set() -> None:
     rows = [line.split() for line in shown.stdout.splitlines()[1:]]
     values = [float(row[1].removesuffix("*")) for row in rows]
     assert values == sorted(values, reverse=True) and min(values) > 92
-    assert {row[2] for row in rows} == {"few-shot"} and {row[4] for row in rows} == {"zero-shot"}
+    assert {row[2] for row in rows} == {"few-shot"} and {row[4] for row in rows} == {"few-shot", "zero-shot"}
     assert "comparable within one protocol" in shown.stderr
     (found,) = document("list", "--where", 'encoder == "dino_vitS16"', "--columns", "others_eurosat")["encoders"]
     assert found["others_eurosat"] is None and found["missing"] == {"others_eurosat": "not recorded"}
@@ -241,3 +241,17 @@ def test_encoders_are_compared_by_what_one_origin_measured_of_both() -> None:
     assert eurosat["numbers"]["dinov2_vitB14"] == {"value": 81.6556, "features": "", "doubt": ""}
     assert (eurosat["domain"], eurosat["origin"], eurosat["setting"]) == ("satellite", "mteb", "16 labels a class")
     assert document("compare", "dino_vitS16", "mae_vitB16")["measured_by_others"] == []
+
+
+def test_lineage_and_where_origins_disagree_are_shown_and_in_json() -> None:
+    text = " ".join(run("show", "cradio_v4_vitH16").stdout.split())
+    assert "distilled from siglip2_vitgopt16_384, dinov3_vit7B16_lvd1689m, SAM 3" in text
+    assert "note Distilled from dinov3_vit7B16_lvd1689m under LicenseRef-DINOv3" in text
+    assert "trained further as clip_vitB16_384_ft12k_ft1k, " in " ".join(run("show", "clip_vitB16").stdout.split())
+    shown = document("show", "clip_vitB16")
+    assert {"Teacher of", "Trained further as"} == {*shown["lineage"]}
+    assert "79.9 (measured here)" in shown["disagreements"]["linear, imagenet-1k"]
+    lines = on_terminal(80, "show", "clip_vitB16", NO_COLOR="1").splitlines()
+    start = lines.index("Where origins disagree (percent)")
+    told = lines[start : lines.index("", start)]
+    assert any(line.startswith("  linear, imagenet-1k ") for line in told) and max(map(len, told)) <= 80

@@ -12,19 +12,23 @@ from zoo.cards.catalogue import catalogue
 from zoo.errors import ResultsError, UnknownName
 from zoo.results.evidence import (
     FAR_APART,
+    WORTH_TELLING,
     blocks,
     contradictions,
     dataset_named,
     datasets,
+    disagreements,
     domain_named,
+    measured_numbers,
     numbers_on,
     origin_of,
     origins,
     preferred_on,
     setting_of,
 )
+from zoo.results.facts import subjects
 from zoo.results.reading import checked_numbers
-from zoo.results.reported import reported_numbers
+from zoo.results.reported import preferred_numbers, reported_numbers
 from zoo.results.reported_values import EVIDENCE, METRICS, ReportedNumber
 
 FOLDER = REPOSITORY / "results" / EVIDENCE
@@ -73,25 +77,49 @@ def test_numbers_of_a_data_set_come_best_first_in_each_protocol() -> None:
 
 def test_of_several_numbers_columns_show_that_with_labels_and_never_the_more_flattering_one() -> None:
     there = [one for one in numbers_on("eurosat") if origin_of(one) and one.encoder == "clip_vitB16"]
-    assert len({one.protocol for one in there}) == 2
+    assert len({one.protocol for one in there}) == 3
     assert preferred_on("eurosat")["clip_vitB16"].protocol == "reported-few-shot"
-    zero_shot = [one.value for one in numbers_on("svhn") if one.encoder == "clip_vitB32" and not one.doubt]
-    assert preferred_on("svhn")["clip_vitB32"].value == min(zero_shot)
+    there = [one for one in numbers_on("objectnet") if one.encoder == "clip_vitB32" and one.metric == "top1_accuracy"]
+    assert len(there) == 2
+    assert preferred_on("objectnet")["clip_vitB32"].value == min(one.value for one in there)
 
 
 def test_origins_that_differ_contradict_each_other_and_doubtful_numbers_do_not() -> None:
     def number(**changes: object) -> ReportedNumber:
         (first, *_) = [one for one in numbers_on("svhn") if one.protocol == "reported-zero-shot"]
         fields = {name: getattr(first, name) for name in ReportedNumber.__slots__}
-        return ReportedNumber(**fields | {"value": 50.0, "doubt": ""} | changes)  # type: ignore[arg-type]
+        return ReportedNumber(**fields | {"value": 50.0, "doubt": "", "setting": ""} | changes)  # type: ignore[arg-type]
 
     other = number(value=50.0 + FAR_APART, source="another")
     (found,) = contradictions([number(), other, number(value=90.0, encoder="dino_vitS16")])
-    assert (found.first, found.second, found.points) == (number(), other, FAR_APART)
-    assert not contradictions([number(), number(value=52.0, source="another")])
+    assert found == (number(), other)
+    near = {"value": 50.0 + WORTH_TELLING, "source": "another"}
+    assert not contradictions([number(), number(**near)])
+    for reason in ({"features": "class token"}, {"resolution": "448"}, {"setting": "other"}, {"remark": "By hand."}):
+        assert contradictions([number(resolution="224"), number(**{"resolution": "224"} | near | reason)]), reason
+    assert not contradictions([number(resolution=""), number(**near, resolution="448")])  # unknown sizes
+    assert contradictions([number(), number(value=60.0, features="class token")])  # of one origin
+    assert not contradictions([number(), number(value=60.0, resolution="448")])
     assert not contradictions([number(), number(value=90.0, source="another", doubt="Printed twice.")])
+    few = {"protocol": "reported-few-shot", "setting": "10 labels"}
+    assert contradictions([number(**few), number(**few, value=90.0, source="another")])
+    assert not contradictions([number(**few), number(**few | {"setting": "16"}, value=90.0, source="another")])
     real = contradictions(reported_numbers())
-    assert real[0].points == max(one.points for one in real) and all(one.points >= FAR_APART for one in real)
+    apart = [abs(one.value - other.value) for one, other in real]
+    assert apart == sorted(apart, reverse=True) and apart[-1] >= WORTH_TELLING
+
+
+def test_where_origins_disagree_all_numbers_stand_with_who_has_them_and_why() -> None:
+    def told(encoder: str) -> dict[str, str]:
+        (subject,) = subjects([encoder], with_risks=True)
+        return disagreements([*reported_numbers(encoder), *measured_numbers(subject.card, subject.summary)])
+
+    clip = told("clip_vitB16")["linear, imagenet-1k"]
+    assert clip.startswith("80.2 (card), 79.9 (measured here), ")
+    assert clip.endswith("77.9 (Efficient probing: projected to the space of texts)")
+    pe = told("pe_core_vitL14_336")["k-NN, imagenet-1k"]
+    assert pe.startswith("82.7 (Efficient probing: ") and "49.1 (Efficient probing: mean of the patch tokens" in pe
+    assert told("dino_rn50") == {}
 
 
 WRONG = [
@@ -116,3 +144,37 @@ def test_a_wrong_row_is_refused_with_one_sentence(tmp_path: Path, column: str, t
     wrong: list[ResultsError] = []
     assert not [*checked_numbers({path: content.encode()}, catalogue(), {}, wrong.append)]
     assert [str(error).startswith(f"{path}, line 2, column ") and said in str(error) for error in wrong] == [True]
+
+
+def test_an_origin_that_contradicts_itself_is_refused_with_file_and_rows(tmp_path: Path) -> None:
+    head, row, *_ = (FOLDER / "efficient-probing.tsv").read_text().split("\n")
+    fields = dict(zip(head.split("\t"), row.split("\t"), strict=True))
+    path = tmp_path / EVIDENCE / "efficient-probing.tsv"
+    path.parent.mkdir()
+    (path.parent / "origins.toml").write_text((FOLDER / "origins.toml").read_text())
+    others = [fields | {"value": "12.5"}, fields | {"value": "12.5", "features": "of the fourth block"}]
+    content = "\n".join([head, *("\t".join(one.values()) for one in (fields, *others)), ""])
+    wrong: list[ResultsError] = []
+    assert len([*checked_numbers({path: content.encode()}, catalogue(), {}, wrong.append)]) == 2  # by other features
+    (error,) = map(str, wrong)
+    assert error.startswith(f"{path}, line 3: found 12.5 for what {path}, line 2 has already, expected one value per ")
+    assert error.endswith(".") and "\n" not in error
+
+
+def test_of_an_encoder_that_pools_by_attention_the_number_that_counts_is_of_what_it_pools() -> None:
+    for encoder, pooled, mean in (
+        ("siglip_vitL16_256", "85.86", "84.11"),
+        ("siglip2_vitSO400M14_224", "87.44", "86.27"),
+        ("pe_core_vitL14_336", "87.76", "85.44"),
+    ):
+        printed = {one.printed: one for one in reported_numbers(encoder) if origin_of(one) == "efficient-probing"}
+        assert preferred_numbers()[encoder]["reported-linear"].printed == pooled
+        assert (printed[pooled].features, printed[mean].features) == ("", "mean of the patch tokens")
+    assert preferred_numbers()["pe_core_vitL14_336"]["reported-knn"].value > 80
+
+
+def test_no_number_by_a_probe_is_a_zero_shot_accuracy_of_the_same_encoder() -> None:
+    on_imagenet = [one for one in reported_numbers() if one.is_of_imagenet and not one.doubt]
+    zero_shot = {(one.encoder, one.value) for one in on_imagenet if one.protocol == "reported-zero-shot"}
+    probes = [one for one in on_imagenet if one.protocol in ("reported-linear", "reported-knn", "reported-attentive")]
+    assert not [one for one in probes if (one.encoder, one.value) in zero_shot]

@@ -122,7 +122,7 @@ def test_a_damaged_file_of_the_users_stops_nothing(report: Report) -> None:
     for text, message in (
         (whole[:-1], "the file breaks off"),
         (whole.replace("encoder\t", "model\t", 1), "line 1: found model metric"),
-        (whole + whole.split("\n")[1] + "\n", "line 3: found the row of .*line 2 again"),
+        (whole + whole.split("\n")[1] + "\n", "line 3: found 77.10 for what .*line 2 has already"),
         (whole.replace("\tREADME.md", "", 1), "line 2: found 15 fields, expected 16"),
     ):
         report({}).write_text(text)

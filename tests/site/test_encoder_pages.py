@@ -25,6 +25,7 @@ from zoo.site.rendering import Renderer
 SHOWN = (
     "dino_vitS16", "dino_vitS16_last", "msn_vits16_ep800", "pocket_simclr_rn_shapes", "uni_vitL16", "init_rn50",
     "deepcluster_rn50_bs512_ep200_mmselfsup", "dinov2_vitS14", "npidpp_rn50w2",
+    "pe_core_vitL14_336",
 )  # fmt: skip
 
 
@@ -185,6 +186,8 @@ def test_a_pocket_encoder_has_intervals_learning_curves_and_metrics_without_labe
         ("dinov2_vitS14", "preprocessing", "Resize its shorter side to"),
         ("dino_vitS16", "facts", "finetuning dataset, magnification (pretraining)"),
         ("dino_vitS16", "facts", "n registers, native, size step (architecture)"),
+        ("dinov2_vitS14", "facts", "distilled from dinov2_vitg14"),
+        ("pe_core_vitL14_336", "disagreements", "49.1 (Efficient probing: mean of the patch tokens"),
     ],
     arguments=3,
 )

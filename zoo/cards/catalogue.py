@@ -23,6 +23,7 @@ from .finding import Finder, names_of
 from .representations import MARK, are_features, derived, own_id
 from .schema import (
     COLUMNS,
+    LINEAGE,
     NOT_RECORDED,
     Architecture,
     EncoderCard,
@@ -63,7 +64,7 @@ _LISTED = dict.fromkeys([
     "weights.gate", "weights.authors_availability", "weights.size_bytes", "weights.url",
     "pretraining.domain", "pretraining.magnification", "pretraining.image_sets", "pretraining.n_images",
     "pretraining.n_samples_seen", "architecture.n_registers", "architecture.native_px", "architecture.size_step_px",
-    "provenance.adapted_from", "provenance.superseded_by",
+    *(f"provenance.{field}" for field in LINEAGE), "provenance.superseded_by",
 ])  # fmt: skip
 """Facts that listings show, a column each."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from .catalogue import catalogue
 from .licences import FREEDOM, commercial_use, labelled, plain_words, text_of
-from .schema import EncoderCard, Licence, Missing
+from .representations import own_id
+from .schema import LINEAGE, EncoderCard, Missing, fact_text, named
 
 GATED = ("gated", "by request")
 _PAGE = "https://huggingface.co/{}"
@@ -94,13 +96,39 @@ def access_words(card: EncoderCard) -> str:
     return f"{words} at {weights.url}, which is loaded; the authors' own copy at {weights.authors_url}{how}{gate}"
 
 
-def licence_remarks(licence: Licence) -> list[str]:
-    """Where somebody could take another licence for that of the weights: a sentence each."""
+def lineage(card: EncoderCard) -> dict[str, Sequence[str]]:
+    """The encoders from which one descends, and those that descend from it, by words that precede them."""
+    found: dict[str, Sequence[str]] = {}
+    for field, (down, up) in LINEAGE.items():
+        found[down] = named(card.fact(f"provenance.{field}"))
+        all_said = catalogue().column(f"provenance.{field}")
+        found[up] = [one for one, said in all_said.items() if own_id(card.id) in named(said)]
+    return {words: names for words, names in found.items() if names}
+
+
+def inherited_terms(card: EncoderCard) -> Iterator[str]:
+    """A sentence where a teacher, or what training started from, is known to be under a licence that allows less."""
+    cards, own = catalogue(), fact_text(card.licence.weights)
+    limit = FREEDOM.index(commercial_use(own)) + (commercial_use(own) == "conditions")  # others may be stricter
+    for field, (words, _) in LINEAGE.items():
+        said = []
+        for one in (name for name in named(card.fact(f"provenance.{field}")) if name in cards):
+            licence = cards[one].licence.weights
+            if isinstance(licence, str) and licence != own and FREEDOM.index(commercial_use(licence)) < limit:
+                said.append(f"{one} under {licence} ({plain_words(licence)})")
+        if said:
+            doubt = f"whether these terms reach to this encoder, whose licence is {own}, is not known here"
+            yield f"{words} {', '.join(said)}: {doubt}; ask its authors."
+
+
+def licence_remarks(card: EncoderCard) -> list[str]:
+    """Where somebody could take another licence for that of the weights, or it may not be all: a sentence each."""
+    licence = card.licence
     facts = (licence.weights, licence.code, licence.timm)
     weights, code, timm = (None if isinstance(fact, Missing) else fact for fact in facts)
+    found = [*inherited_terms(card)]
     if weights is None:
-        return []
-    found = []
+        return found
     if timm is not None and labelled(timm) != weights:
         found.append(f"timm labels its copy {labelled(timm)}; what its authors say, {weights}, is meant here.")
     if code is not None and FREEDOM.index(commercial_use(code)) > FREEDOM.index(commercial_use(weights)):
@@ -116,5 +144,5 @@ def licence_terms(card: EncoderCard) -> dict[str, Any]:
         "commercial_use": card.commercial_use,
         "summary": known and plain_words(known),
         "text": (known and text_of(known)) or None,
-        "remarks": licence_remarks(card.licence),
+        "remarks": licence_remarks(card),
     }

@@ -11,7 +11,7 @@ import math
 import re
 import tomllib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origi
 from ..errors import CardError, nearest_names
 from ..optional import requires_extra
 from .licences import LICENCES, licence_ids
-from .schema import EncoderCard, Missing
+from .schema import LINEAGE, EncoderCard, Missing, named
 
 Facts = dict[str, Any]
 
@@ -292,7 +292,7 @@ def parse_cards(sources: Mapping[Path, bytes], shipped: Shipped | None = None) -
             facts = check_facts(f"{path}: encoder {encoder!r}", files.merged(encoder))
             listed = files.document(path).get("listed", True)
             cards[encoder] = {"id": encoder, "family": family, "listed": listed, "file": str(path), **facts}
-    _check_shared_weights(cards, files, shipped or {})
+    _check_together(cards, files, shipped or {})
     return cards, refused
 
 
@@ -419,8 +419,8 @@ def _merge(into: Facts, table: Facts) -> None:
             into[key] = deepcopy(value)
 
 
-def _check_shared_weights(cards: dict[str, Facts], files: _Files, shipped: Shipped) -> None:
-    """Refuses two encoders with one file unless a card says so; what is refused is removed from ``cards``."""
+def _check_together(cards: dict[str, Facts], files: _Files, shipped: Shipped) -> None:
+    """Refuses two encoders with one file unless a card says so, and wrong lineages; removes them from ``cards``."""
     n_before = -1
     while n_before != len(cards):  # again without what was refused, for another card may name it
         n_before = len(cards)
@@ -434,8 +434,24 @@ def _check_shared_weights(cards: dict[str, Facts], files: _Files, shipped: Shipp
             with files.refusing():
                 where = f"{files.of[encoder]}: encoder {encoder!r}"
                 _check_weights_of(where, encoder, facts, url_of, first_with)
+                _check_lineage(where, encoder, cards, url_of)
             if len(files.refused) > n_refused:
                 del cards[encoder]
+
+
+def _check_lineage(where: str, encoder: str, cards: Mapping[str, Facts], known: Collection[str]) -> None:
+    """Refuses a forebear that nobody knows, and an encoder that descends from itself."""
+    for place in LINEAGE:
+        for name in named(cards[encoder]["provenance"][place]):
+            here = f"{where}, field 'provenance.{place}'"
+            if name not in known and (place == "adapted_from" or name.isidentifier()):
+                _refuse(here, name, "the id of another encoder; names of those without a card have a space or '-'")
+            above = [name]
+            for one in above:
+                if one == encoder:
+                    _refuse(here, name, "an encoder that does not descend from this one")
+                said = [cards[one]["provenance"][up] for up in LINEAGE] if one in cards else []
+                above += [grand for names in said for grand in named(names) if grand not in above]
 
 
 def _check_weights_of(

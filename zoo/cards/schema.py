@@ -8,7 +8,7 @@ card are longer and clearer.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -284,7 +284,22 @@ class Provenance:
     industry: Maybe[bool]  # tuned by a large company
     extracted: Maybe[bool]  # features other than those that the authors use
     adapted_from: Maybe[str]  # id of the encoder that its training started from
+    distilled_from: Maybe[tuple[str, ...]]  # teachers whose features, scores or codes it learned: ids, or plain names
     superseded_by: Maybe[str]  # id of the encoder that its authors offer in its place
+
+
+LINEAGE = {
+    "adapted_from": ("Trained further from", "Trained further as"),
+    "distilled_from": ("Distilled from", "Teacher of"),
+}
+"""Facts of ``provenance`` that name encoders from which an encoder descends, in words, down and up the line."""
+
+
+def named(said: Any) -> Sequence[str]:
+    """The encoders that a fact of :data:`LINEAGE` names, in a card or a file: none, one or several."""
+    if isinstance(said, str):
+        return () if said in {reason.value for reason in Missing} else (said,)
+    return () if isinstance(said, Missing) else said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

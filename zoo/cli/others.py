@@ -113,11 +113,9 @@ def print_on_dataset(numbers: Sequence[ReportedNumber], limit: int | None) -> No
     encoders, n = {one.encoder for one in shown}, len({one.encoder for one in numbers})
     count = f"{len(encoders)} of " * (len(encoders) < n) + counted(n, "encoder")
     notes = [f"{count} measured by others; a table a protocol, which do not compare with each other"]
-    for pair in evidence.contradictions(one for one in numbers if one.encoder in encoders):
-        both = [
-            f"{points(one.value)} ({evidence.title_of(evidence.origin_of(one))})" for one in (pair.first, pair.second)
-        ]
-        notes.append(f"origins differ: {pair.first.encoder} by {points(pair.points)} points, {' and '.join(both)}")
+    for encoder in sorted(encoders):
+        told = evidence.disagreements(one for one in numbers if one.encoder == encoder)
+        notes += [f"origins differ: {encoder}, {words}" for words in told.values()]
     notes += _doubts(shown)
     notes += ["features: pooled otherwise than the card's features"] * any(one.features for one in shown)
     contains = f"its training images are in the pretraining sets {', '.join(dataset.in_pretraining)}"

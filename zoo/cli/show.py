@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, access_words, advice, licence_terms
+from ..cards.gates import GATED, access_words, advice, licence_terms, lineage
 from ..cards.licences import commercial_words
-from ..cards.schema import EncoderCard, Missing, fact_text
+from ..cards.schema import LINEAGE, EncoderCard, Missing, fact_text
 from ..cards.wording import facts_by_part, label_of
 from ..results.derived import seed_means
-from ..results.evidence import origin_of
+from ..results.evidence import disagreements, measured_numbers, origin_of
 from ..results.facts import points, subjects
 from ..results.reported import reported_numbers
 from ..results.reported_values import TOP_1, ReportedNumber
@@ -34,7 +34,7 @@ from ..results.wording import (
 from .facts import PART_HEADS, risk_record
 from .options import encoder_names
 from .others import entries
-from .output import entry, json_option, print_json, record, size, wrapped
+from .output import entry, json_option, listed, print_json, record, size, wrapped
 
 if TYPE_CHECKING:
     from ..cards.costs import Cost
@@ -46,6 +46,7 @@ _OF_CARD = {
     "top1_percent_with_1_percent_labels": "with 1 % of the labels",
     "top1_percent_with_5_shot": "with 5 labels a class",
 }
+_UP = [up for _, up in LINEAGE.values()]
 _UNITS = {"percent": " %", "millimetres": " mm"}  # others stand in words, or need none
 
 
@@ -58,14 +59,16 @@ def show_command(name: str, as_json: bool) -> None:
     With --json the facts have the dotted names of the card, such as "representation.dim". Measurements on other data
     sets than ImageNet-1K, numbers reported by authors, and those measured by others have sections of their own.
     """
-    (subject,) = subjects([name], with_risks=True)
+    (subject,) = subjects([name], with_risks=True, exclude_wrong=True)
     card, summary = subject.card, subject.measured
     elsewhere: dict[tuple[str, str], list[SeedMean]] = {}  # by data set and source
     for mean in seed_means(subject.id):
         elsewhere.setdefault((mean.dataset, mean.source), []).append(mean)
     numbers = reported_numbers(card.id)
+    differing = disagreements([*numbers, *measured_numbers(card, subject.summary)])
     if as_json:
-        print_json(_document(card, summary, [mean for means in elsewhere.values() for mean in means], numbers))
+        document = _document(card, summary, [mean for means in elsewhere.values() for mean in means], numbers)
+        print_json({**document, "disagreements": differing})
         return
     reported = [one for one in numbers if not origin_of(one)]
     by_others = [one for one in numbers if origin_of(one)]
@@ -78,9 +81,15 @@ def show_command(name: str, as_json: bool) -> None:
             lines += _section(part.capitalize(), parts[part])
         if part == "architecture" and card.patch_grid is not None:
             lines += entry("patch grid", "{} x {}".format(*card.patch_grid))
+        if part == "provenance":
+            for words, names in lineage(card).items():
+                lines += entry(words.lower(), listed(names, most=12)) if words in _UP else []
     lines += [*_cost(card), *_risks(card, summary)]
     for means in elsewhere.values():
         lines += _measured(means)
+    lines += _title("Where origins disagree (percent)") if differing else []
+    for about, told in differing.items():
+        lines += entry(about, told)
     if by_others:
         lines += [*_title("Measured by others (percent, higher is better; a protocol an entry)"), *entries(by_others)]
     lines += _section("Weights", parts["weights"])
@@ -120,6 +129,7 @@ def _document(
         "missing": missing,
         "licence_terms": record(licence_terms(card)),
         "access": access_words(card),
+        "lineage": lineage(card),
         "errata": [
             record({"field": erratum.field, "published": erratum.published, "reason": erratum.reason})
             for erratum in card.errata

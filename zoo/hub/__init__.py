@@ -105,7 +105,7 @@ def _terms(card: EncoderCard) -> Iterator[str]:
     known = "" if isinstance(licence, Missing) else f", {plain_words(licence)}"
     yield f"Licence of the weights: {fact_text(licence)}{known}."
     yield f"Commercial use: {commercial_words(use)}."
-    yield from licence_remarks(card.licence)
+    yield from licence_remarks(card)
     yield f"Access: {access_words(card)}."
 
 

@@ -488,7 +488,7 @@ def _licence(card: EncoderCard) -> str:
     use = card.commercial_use
     if not isinstance(use, Missing):
         text += f" Commercial use: {commercial_words(use)}."
-    said = [known for known in (conditions(card), *licence_remarks(card.licence)) if known]
+    said = [known for known in (conditions(card), *licence_remarks(card)) if known]
     if address := text_of(weights):
         said.append(f"[Its text]({address}).")
     return " ".join([text, *said])

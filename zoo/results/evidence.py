@@ -8,16 +8,18 @@ origin is which card, or why it was left out.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from typing import Any
 
+from ..cards.schema import EncoderCard
 from ..errors import UnknownName
 from ..files import content_folder
 from .reported import reported_numbers
-from .reported_values import EVIDENCE, METRICS, TOP_1, ReportedNumber
-from .values import IMAGENET
+from .reported_values import CARD, COLUMNS, EVIDENCE, FULL, METRICS, PROTOCOLS, TOP_1, ReportedNumber
+from .values import IMAGENET, Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,16 +140,15 @@ def setting_of(one: ReportedNumber) -> str:
     return ", ".join(filter(None, (words.get(f"{name} {one.dataset}", words.get(name, name)), rest)))
 
 
-_PROTOCOLS = (
-    "reported-linear", "reported-few-shot", "reported-attentive", "reported-knn", "reported-decoder",
-    "reported-clustering", "reported-retrieval", "reported-zero-shot", "reported-text-retrieval",
-)  # fmt: skip
+_PROTOCOLS = [f"reported-{name}" for name in (
+    "few-shot", "linear", "attentive", "knn", "decoder", "correspondence", "clustering", "retrieval", "zero-shot",
+    "text-retrieval")]  # fmt: skip
 
 
 def preference(one: ReportedNumber) -> tuple[Any, ...]:
     """Sorts numbers of origins: what is shown where there is room for one comes first.
 
-    Without doubts, by labels before neighbours before texts, accuracy, the card's own features; of these the lowest.
+    Without doubts, by few labels, all, neighbours, then texts, accuracy, the card's own features; of these the lowest.
     """
     return bool(one.doubt), _PROTOCOLS.index(one.protocol), one.metric != TOP_1, bool(one.features), one.value
 
@@ -168,35 +169,72 @@ def blocks(numbers: Iterable[ReportedNumber]) -> dict[tuple[str, str, str], list
     return {key: sorted(some, key=_badness) for key, some in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Two origins that measured the same encoder on the same data set by one kind of protocol, and differ."""
-
-    first: ReportedNumber
-    second: ReportedNumber
-
-    @property
-    def points(self) -> float:
-        """The difference, percentage points."""
-        return abs(self.first.value - self.second.value)
+FAR_APART, WORTH_TELLING = 3.0, 1.5
+"""Points from which two numbers contradict each other, and from which they do where a reason is known."""
 
 
-FAR_APART = 3.0
-"""Points from which two origins contradict each other."""
+def measured_numbers(card: EncoderCard, summary: Summary | None) -> list[ReportedNumber]:
+    """What was measured here on ImageNet-1K with all labels, to be held against what others report."""
+    if summary is None or "100%" not in summary.errors:
+        return []
+    accuracy, px = 100 - summary.errors["100%"], str(card.preprocess.crop_px)
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, "") | {"encoder": card.id, "resolution": px, "source": "measured here"}
+    row |= {"metric": TOP_1, "dataset": IMAGENET, "split": FULL, "unit": "percent", "protocol": "reported-linear"}
+    return [ReportedNumber(**row | {"value": accuracy, "printed": f"{accuracy:.1f}"})]
 
 
-def contradictions(numbers: Iterable[ReportedNumber]) -> list[Contradiction]:
-    """Pairs of numbers of two origins that should be equal and are :data:`FAR_APART`, the worst first."""
+def contradictions(numbers: Iterable[ReportedNumber]) -> list[tuple[ReportedNumber, ReportedNumber]]:
+    """Pairs of numbers that should be equal and are not, the worst first.
+
+    They are of two origins, or of one that pooled otherwise; :data:`FAR_APART`, or :data:`WORTH_TELLING` where what the
+    data say of them differs.
+    """
     same: dict[tuple[str, ...], list[ReportedNumber]] = {}
     for one in numbers:
         if not one.doubt and one.unit == "percent":
-            key = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, one.split)
+            split = one.split or one.setting * (one.protocol == "reported-few-shot")  # which says how many labels
+            key = (one.encoder, dataset_id(one.dataset) or one.dataset, one.metric, one.protocol, split)
             same.setdefault(key, []).append(one)
     found = [
-        Contradiction(one, other)
+        (one, other)
         for several in same.values()
-        for place, one in enumerate(several)
-        for other in several[place + 1 :]
-        if one.source != other.source and abs(one.value - other.value) >= FAR_APART
+        for one, other in combinations(several, 2)
+        if (one.source, one.features) != (other.source, other.features)
+        and abs(one.value - other.value) >= (WORTH_TELLING if any(_differences([one, other])) else FAR_APART)
     ]
-    return sorted(found, key=lambda pair: -pair.points)
+    return sorted(found, key=lambda pair: -abs(pair[0].value - pair[1].value))
+
+
+def _differences(numbers: Sequence[ReportedNumber]) -> list[str]:
+    """What the data say of each number that is not so of all: size of images, features, setting, remark."""
+    said = [
+        (
+            one.resolution and f"{one.resolution} px",
+            one.features,
+            setting_of(one) if origin_of(one) else one.setting,
+            "" if one.source == CARD else one.remark.removesuffix("."),  # a card's tells of a list
+        )
+        for one in numbers
+    ]
+    sizes, *others = [{*texts} for texts in zip(*said, strict=True)]
+    differs = [len(sizes - {""}) > 1, *(len(texts) > 1 for texts in others)]  # a size that is not stated is no other
+    return [", ".join(text for text, is_told in zip(texts, differs, strict=True) if text and is_told) for texts in said]
+
+
+def disagreements(numbers: Iterable[ReportedNumber]) -> dict[str, str]:
+    """What contradicts something of an encoder, with who has it and why it may differ, by what was measured.
+
+    As in {"linear, imagenet-1k": "79.9 (measured here), 77.9 (Efficient probing: projected to the space of texts)"}.
+    """
+    found: dict[str, dict[ReportedNumber, None]] = {}
+    for pair in contradictions(numbers):
+        dataset, protocol = dataset_id(pair[0].dataset) or pair[0].dataset, PROTOCOLS[pair[0].protocol].short
+        found.setdefault(f"{protocol}, {dataset}", {}).update(dict.fromkeys(pair))
+    told = {}
+    for about, some in found.items():
+        best = sorted(some, key=_badness)
+        by = [title_of(name) if (name := origin_of(one)) else one.source for one in best]
+        whys = [f": {why}" if why else "" for why in _differences(best)]
+        words = [f"{one.value:.1f} ({who}{why})" for one, who, why in zip(best, by, whys, strict=True)]
+        told[about] = ", ".join(dict.fromkeys(words))
+    return told

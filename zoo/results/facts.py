@@ -240,6 +240,7 @@ _ALL = [
     Fact("native_px", "whole number", "side that its positions are for", _recorded("architecture.native_px"), "px"),
     Fact("size_step_px", "whole number", "sides are multiples of it", _recorded("architecture.size_step_px"), "px"),
     Fact("adapted_from", "text", "encoder that its training started from", _recorded("provenance.adapted_from")),
+    Fact("distilled_from", "list", "teachers whose outputs it learned", _recorded("provenance.distilled_from")),
     Fact("superseded_by", "text", "encoder offered in its place", _recorded("provenance.superseded_by")),
     Fact("size_bytes", "whole number", "size of the file of weights", _recorded("weights.size_bytes"), "bytes"),
     Fact("gflops", "number", _GFLOPS, _gflops, "1e9 operations"),

@@ -392,8 +392,9 @@ def checked_numbers(
                 number = _reported_number(place, {**texts, **shared}, cards)
                 if number.key in seen:
                     raise ResultsError(
-                        f"{place}: found the row of {seen[number.key]} again, expected one row a number; delete one, "
-                        "or tell them apart by setting, resolution, source or place."
+                        f"{place}: found {number.printed} for what {seen[number.key]} has already, expected one value "
+                        "per encoder, task, setting and features, as no origin contradicts itself; delete one, or tell "
+                        "them apart by setting, resolution, features, source or place."
                     )
             except ResultsError as error:
                 wrong(error)

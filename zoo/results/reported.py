@@ -77,7 +77,7 @@ class Preferred:
 def preferred_numbers() -> dict[str, dict[str, Preferred]]:
     """By encoder and protocol the top-1 accuracy on ImageNet-1K that listings show.
 
-    Of several the one without doubts, by whoever trained the weights, at the card's input size; of these the lowest.
+    Of several the one without doubts, by who trained the weights, of the card's features and input size, the lowest.
     """
     shipped, cards = _shipped(), catalogue()
     preferred = shipped["preferred"] | {name: _preferred(some, cards[name]) for name, some in _own(shipped).items()}

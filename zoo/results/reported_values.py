@@ -161,7 +161,7 @@ class ReportedNumber:
         """What no two rows have in common."""
         return (
             self.encoder, self.metric, self.dataset, self.split, self.protocol, self.source, self.place, self.setting,
-            self.resolution,
+            self.resolution, self.features,
         )  # fmt: skip
 
     @property
@@ -176,10 +176,10 @@ def choose(numbers: Iterable[ReportedNumber], card: EncoderCard) -> dict[str, Re
     standings = list(STANDINGS)
     crop = str(card.preprocess.crop_px)
 
-    def key(one: ReportedNumber) -> tuple[bool, int, bool, float]:
+    def key(one: ReportedNumber) -> tuple[bool, int, bool, bool, float]:
         by_weights = one.standing in ("authors", "reproduction")
         rank = 0 if by_weights else standings.index(one.standing)
-        return bool(one.doubt), rank, one.resolution != crop, one.value
+        return bool(one.doubt), rank, bool(one.features), one.resolution != crop, one.value
 
     found: dict[str, ReportedNumber] = {}
     for one in sorted((one for one in numbers if one.is_of_imagenet), key=key):

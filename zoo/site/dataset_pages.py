@@ -189,7 +189,7 @@ class _Pages:
         self.modes = coloured_modes(contents)
         self.others: dict[tuple[str, str, str], ReportedNumber] = {}  # encoder, data set, source -> what differs
         for pair in contradictions(one for entry in self.entries.values() for one in entry.reported):
-            for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
+            for one, other in (pair, pair[::-1]):
                 self.others[one.encoder, dataset_id(one.dataset) or "", one.source] = other
 
     def group(self, measured: Measured, protocol: str, origin: str) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms
+from ..cards.gates import GATED, access_words, advice, asks_at, licence_terms, lineage
 from ..cards.licences import commercial_words
-from ..cards.schema import NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words, load_line
+from ..cards.schema import LINEAGE, NOT_RECORDED, EncoderCard, Missing, fact_text, features_in_words, load_line, named
 from ..cards.wording import facts_by_part, label_of
 from ..results.facts import reported_mark
 from ..results.reported_values import PROTOCOLS
@@ -62,20 +63,22 @@ def _joined(*parts: Text) -> Markup:
 
 def relation(entry: Entry, contents: Contents) -> list[tuple[str, Markup]]:
     """The encoders that an encoder descends from, or that are offered in its place or share its file."""
-    about = entry.card.provenance
-    found = [
-        ("Superseded by", about.superseded_by),
-        ("Trained further from", about.adapted_from),
-        ("Same file of weights as", entry.card.weights.same_file_as),
-    ]
-    return [(words, _encoder(one, contents)) for words, one in found if not isinstance(one, Missing)]
+    found = {
+        "Superseded by": named(entry.card.provenance.superseded_by),
+        **lineage(entry.card),
+        "Same file of weights as": named(entry.card.weights.same_file_as),
+    }
+    return [(words, _encoders(some, contents)) for words, some in found.items() if some]
 
 
-def _encoder(one: str, contents: Contents) -> Markup:
-    known = contents.entries.get(one)
-    if known is None:
-        return element("span", {}, one)
-    return element("a", {"href": f"../{encoder_page(known)}"}, one)
+def _encoders(some: Sequence[str], contents: Contents) -> Markup:
+    """Encoders by comma; those that have a page are links to it."""
+    parts: list[Text] = []
+    for one in some:
+        known = contents.entries.get(one)
+        link = {} if known is None else {"href": f"../{encoder_page(known)}"}
+        parts += [", ", element("a" if link else "span", link, one)]
+    return _joined(*parts[1:])
 
 
 def main_facts(entry: Entry) -> list[Named]:
@@ -175,8 +178,8 @@ def sections(entry: Entry, contents: Contents) -> tuple[dict[str, list[Named]], 
 
 
 def _value(name: str, value: Any, unit: str, contents: Contents) -> Text:
-    if name in ("superseded_by", "adapted_from", "same_file_as"):
-        return _encoder(value, contents)
+    if name in ("superseded_by", "same_file_as", *LINEAGE):
+        return _encoders(named(value), contents)
     if name in _PLACES:
         places = [value] if isinstance(value, str) else list(value)
         return linked(", ".join(shown(portable(place)) for place in places) or "none")
@@ -226,7 +229,7 @@ def before_loading(entry: Entry, contents: Contents) -> list[Markup]:
     said = [linked(note) for note in notes]
     if availability in GATED and (near := advice(card, entry.subject.cards)):
         words, one, rest = near.split("'", 2)  # the id is quoted
-        said.append(_joined(f"{words[:1].upper()}{words[1:]}", _encoder(one, contents), f"{rest}."))
+        said.append(_joined(f"{words[:1].upper()}{words[1:]}", _encoders([one], contents), f"{rest}."))
     return said
 
 

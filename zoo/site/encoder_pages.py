@@ -11,7 +11,7 @@ from ..cards.finding import networks
 from ..cards.representations import own_id
 from ..cards.schema import NOT_APPLICABLE, NOT_PUBLISHED, NOT_RECORDED, Missing, described
 from ..cards.wording import STUDY, paper_entry
-from ..results.evidence import origin_of
+from ..results.evidence import disagreements, measured_numbers, origin_of
 from ..results.facts import points, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import PUBLISHED_SOURCE
@@ -81,6 +81,7 @@ def _page(
         imagenet=encoder_results.imagenet(entry, records, curves),
         sets=sets,
         by_others=measured_by_others,
+        disagreements=disagreements([*entry.reported, *measured_numbers(card, entry.right)]),
         reported=encoder_results.reported([one for one in entry.reported if not origin_of(one)]),
         why_unreported=_UNREPORTED[stated if isinstance(stated, Missing) else NOT_RECORDED],
         notes=encoder_facts.before_loading(entry, contents),
