@@ -6,9 +6,9 @@ Log odds of an error, beyond the share of wrong labels where that is known, are 
 
 A task is a data set with a protocol and a number of labels; its difficulty is free. Ability is that of a linear probe
 with all labels of ImageNet-1K: a sum of normal effects of what encoders have in common (:mod:`zoo.analysis.traits`).
-Every protocol on a data set has a scale of its own, so that one number is translated into another by a straight line,
-which is estimated from encoders that have both; linear probes share theirs, and on ImageNet-1K it is 1. Zero-shot
-numbers have no effects of labels, and what texts, neighbours or attention change by themselves (effects of the
+Every protocol on a data set has a scale of its own, so that one number is translated into another by a straight line;
+linear probes share theirs, and on ImageNet-1K it is 1. Lines of other protocols on ImageNet-1K are those of encoders that
+have both numbers (:func:`lines`); a protocol without such encoders is not used there. Zero-shot numbers have no effects of labels, and what texts, neighbours or attention change by themselves (effects of the
 protocol) says nothing of the encoder.
 
 The effects are crossed, so the model is one Gaussian (:class:`Model`): standard deviations of effects, noises and scales
@@ -41,6 +41,7 @@ with requires_extra("study", needed_for="A model of expected errors"):
     import numpy as np
     from scipy.linalg import cho_factor, cho_solve
     from scipy.optimize import minimize
+    from scipy.stats import theilslopes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +49,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MEASURED, LINEAR, FEW_SHOT, ZERO_SHOT = "measured", "linear", "few-shot", "zero-shot"
-"""Protocols of the model, with "k-NN", "attentive" and "own head"; the first three are linear probes."""
+WEAK_ZERO_SHOT = "weak zero-shot"
+"""Protocols of the model, with "k-NN", "attentive" and "own head"; the first three are linear probes.
+
+Zero-shot accuracies below 50 %, of texts learned from few pairs, are another straight line than those above.
+"""
 
 EFFECTS: tuple[tuple[str, str], ...] = (
     *((trait, "overall") for trait in ("weights", "encoder", "family", "data", "images", "objective", "architecture")),
@@ -66,11 +71,13 @@ _ORIGIN = ("origin", "origin")
 TASK_SD = 2.0
 """Log odds, of difficulties; wide."""
 _PRIOR_SD, _PRIOR_WIDTH = 0.1, 1.0  # log odds, about which standard deviations are drawn; natural logarithm
+_PROTOCOL_WIDTH = 0.3  # the same of effects of protocols, of which few encoders tell
 _NOISE, _NOISE_WIDTH = 0.1, 0.5  # the same of noises
 _SCALE_WIDTH = 0.4  # natural logarithm of a scale, about 1
 _NEAR_0 = 0.002  # errors are kept so far from 0 and 1
+_WEAK_TEXTS = 50.0  # percent of ImageNet-1K right
 _MANY_LABELS = 1_000  # a class, where an origin uses all and does not say how many
-_PROBES = (MEASURED, LINEAR, FEW_SHOT)
+_PROBES, _WITHOUT_LABELS = (MEASURED, LINEAR, FEW_SHOT), (ZERO_SHOT, WEAK_ZERO_SHOT)
 _OF_IMAGENET = (IMAGENET, "imagenet-v2", "imagenet-real")
 _SLIDES = ("camelyon16", "panda")  # sets of slides, which an attention network reads
 _SHIFTED = ("imagenet-a", "imagenet-o", "imagenet-r", "imagenet-sketch", "objectnet")  # robustness, of texts mostly
@@ -139,9 +146,36 @@ def observations(cards: Mapping[str, EncoderCard]) -> list[Observation]:
         if number.encoder in trained and dataset is not None and not number.doubt:
             reported = _of_number(number, dataset, cards[number.encoder])
             if reported is not None:
-                once = "" if reported.protocol == ZERO_SHOT else reported.origin
+                once = "" if reported.protocol in _WITHOUT_LABELS else reported.origin
                 found.setdefault((reported.encoder, reported.task, once, reported.px), reported)
-    return list(found.values())
+    scales = lines(found.values())
+    return [one for one in found.values() if one.dataset != IMAGENET or one.scaled_by in scales]
+
+
+_FEWEST_PAIRS = 6
+
+
+def lines(known: Iterable[Observation]) -> dict[tuple[str, str], float]:
+    """Scales of the protocols on ImageNet-1K, by data set and protocol: 1 over the slope of the line to linear probes.
+
+    The line goes through the log odds of encoders that have both numbers with all labels; its slope is the median of
+    those of all pairs (Theil and Sen), which the few that one of the two protocols suits badly do not move.
+    """
+    linear: dict[str, float] = {}
+    others: dict[tuple[str, str], list[Observation]] = {}
+    for one in known:
+        if one.dataset == IMAGENET and one.labels == 0:
+            if one.scaled_by != ANCHOR:
+                others.setdefault(one.scaled_by, []).append(one)
+            elif one.protocol == MEASURED or one.encoder not in linear:
+                linear[one.encoder] = log_odds(one.error, IMAGENET)
+    found = {ANCHOR: 1.0}
+    for line, several in others.items():
+        both = [(linear[one.encoder], log_odds(one.error, IMAGENET)) for one in several if one.encoder in linear]
+        if len(both) >= _FEWEST_PAIRS:
+            y, x = zip(*both, strict=True)
+            found[line] = 1 / float(theilslopes(y, x)[0])
+    return found
 
 
 _CALLED = {"PCam 10 shots": "patch-camelyon"}
@@ -165,8 +199,12 @@ def _of_number(number: ReportedNumber, dataset: Dataset, card: EncoderCard) -> O
     if number.dataset in _CALLED:
         return Observation(number.encoder, dataset.id, FEW_SHOT, label_place(16), 1 - number.value, number.source)
     kind = _KINDS.get(number.protocol)
+    if kind == ZERO_SHOT and dataset.id == IMAGENET and number.value < _WEAK_TEXTS:
+        kind = WEAK_ZERO_SHOT
     is_share = number.metric in _METRICS or (dataset.id == "voc-2007-multilabel" and kind == FEW_SHOT)
     if kind is None or not is_share:
+        return None
+    if kind == ZERO_SHOT and dataset.id in _OF_IMAGENET[1:]:  # the same texts, on nearly the same images
         return None
     if dataset.id.startswith(_SLIDES) or dataset.id.endswith("-val") or dataset.id in (*_AGAIN, *_SHIFTED):
         return None
@@ -179,13 +217,13 @@ def _of_number(number: ReportedNumber, dataset: Dataset, card: EncoderCard) -> O
     labels: float = _MANY_LABELS
     if kind == FEW_SHOT:
         labels = int(shots[1]) if (shots := _SHOTS.search(number.split)) else 16
-    elif kind == ZERO_SHOT or dataset.id in _OF_IMAGENET:
+    elif kind in _WITHOUT_LABELS or dataset.id in _OF_IMAGENET:
         labels = ALL_LABELS
     elif number.setting.endswith("training images"):
         labels = int(number.setting.split(", ")[-1].split()[0]) / (dataset.n_classes or 10)
     side = number.resolution
     px = math.log2(int(side) / card.preprocess.crop_px) if side.isdigit() else 0.0
-    origin = f"{number.source}, {_PROJECTED}" if is_projected and kind != ZERO_SHOT else number.source
+    origin = f"{number.source}, {_PROJECTED}" if is_projected and kind not in _WITHOUT_LABELS else number.source
     return Observation(number.encoder, dataset.id, kind, label_place(labels), 1 - share, origin, px)
 
 
@@ -281,8 +319,17 @@ class Model:
             np.array([self._code("protocol", one) for one in protocols]),
         )
 
-    def fit(self, *, n_steps: int = 60, say: Callable[[str], None] = lambda text: None) -> None:
-        """Estimates the effects by maximum marginal likelihood; minutes and gigabytes for thousands of rows."""
+    def fit(
+        self,
+        *,
+        n_steps: int = 60,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """Estimates the effects by maximum marginal likelihood; minutes and gigabytes for thousands of rows.
+
+        Scales of protocols on ImageNet-1K are those of :func:`lines`.
+        """
+        fixed = lines(self.known)
         design, y = self.design(self.known), np.array([log_odds(one.error, one.dataset) for one in self.known])
         protocols = sorted({one.noise for one in self.known})
         place = np.array([protocols.index(one.noise) for one in self.known])
@@ -297,7 +344,8 @@ class Model:
         of_scale = np.array([scaled_by.index(one.scaled_by) for one in self.known])
         n, p, q = len(EFFECTS), len(protocols), len(scaled_by)
         centre = np.concatenate([np.full(n, 2 * math.log(_PRIOR_SD)), np.full(p, 2 * math.log(_NOISE)), np.zeros(q)])
-        width = np.concatenate([np.full(n, 2 * _PRIOR_WIDTH), np.full(p, 2 * _NOISE_WIDTH), np.full(q, _SCALE_WIDTH)])
+        widths = [_PROTOCOL_WIDTH if scope == "protocol" else _PRIOR_WIDTH for _, scope in EFFECTS]
+        width = np.concatenate([2 * np.array(widths), np.full(p, 2 * _NOISE_WIDTH), np.full(q, _SCALE_WIDTH)])
 
         def loss(x: Floats) -> tuple[float, Floats]:
             variance, noise, scale = np.exp(x[:n]), np.exp(x[n : n + p])[place], np.exp(x[n + p :])[of_scale]
@@ -323,12 +371,16 @@ class Model:
             say(f"{value + 0.5 * away @ away:.1f}")
             return float(value + 0.5 * away @ away), gradient
 
-        bounds = [(-14, 1)] * n + [(-7, 1)] * p + [(0, 0) if one == ANCHOR else (-1.5, 1.5) for one in scaled_by]
         start = centre.copy()
         if self.effects.sd:  # from where an earlier fit stopped
             start[:n] = [2 * math.log(max(self.effects.sd.get(effect, _PRIOR_SD), 1e-3)) for effect in EFFECTS]
             start[n : n + p] = [2 * math.log(self.effects.noise.get(name, _NOISE)) for name in protocols]
             start[n + p :] = [math.log(self.effects.scale.get(name, 1.0)) for name in scaled_by]
+        start[n + p :] = [math.log(fixed[one]) if one in fixed else at for one, at in zip(scaled_by, start[n + p :])]
+        bounds = [(-14, 1)] * n + [(-7, 1)] * p + [(-1.5, 1.5)] * q
+        for at, one in enumerate(scaled_by, n + p):
+            if one in fixed:
+                bounds[at] = start[at], start[at]
         x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": n_steps}).x
         sds, noises = np.exp(x[: n + p] / 2)[:n], np.exp(x[: n + p] / 2)[n:]
         self.effects = Effects(
