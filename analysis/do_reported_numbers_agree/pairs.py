@@ -72,8 +72,8 @@ class Pairs:
 
 
 def believable() -> list[ReportedNumber]:
-    """Every reported number of which nothing doubtful is known."""
-    return [one for one in reported_numbers() if not one.doubt]
+    """Every reported number of which nothing doubtful is known, of the card's features or the space of texts."""
+    return [one for one in reported_numbers() if not one.doubt and (not one.features or "zero-shot" in one.protocol)]
 
 
 def pairs_with_measured(table: StudyTable, numbers: Sequence[ReportedNumber]) -> dict[str, Pairs]:
@@ -174,7 +174,8 @@ def _page(one: ReportedNumber) -> tuple[str, str]:
 
 
 def _quantity(one: ReportedNumber) -> tuple[str, ...]:
-    return (one.encoder, one.metric, one.dataset, one.split, one.unit, one.protocol)
+    labels = one.setting if one.protocol == "reported-few-shot" else ""
+    return (one.encoder, one.metric, one.dataset, one.split or labels, one.unit, one.protocol)
 
 
 def two_sources(numbers: Iterable[ReportedNumber]) -> list[TwoSources]:
