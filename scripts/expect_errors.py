@@ -1,7 +1,7 @@
 """Estimates what to expect of every encoder: writes results/expected.toml and results/expected.tsv.
 
 python scripts/expect_errors.py          # conditions on all observations, with the effects that expected.toml has
-python scripts/expect_errors.py --fit    # goes on estimating the effects from those first: minutes, and 6 GB
+python scripts/expect_errors.py --fit    # goes on estimating the effects from those first: half an hour, and 8 GB
 
 expected.toml has the sizes of effects, noises and scales of protocols, and difficulties; expected.tsv a line an
 encoder: what it adds to log odds and the standard deviation of that, in hundredths, overall, by domain and by data set
@@ -23,6 +23,7 @@ import numpy as np
 from zoo.analysis.expected_error import (
     EFFECTS,
     FEW_SHOT,
+    LINEAR,
     MEASURED,
     ZERO_SHOT,
     Effects,
@@ -49,7 +50,7 @@ def fitted(known: list[Observation]) -> Effects:
     few = {one.encoder for one in known if one.protocol == FEW_SHOT}
 
     def keeps(one: Observation) -> bool:
-        if one.protocol == ZERO_SHOT and one.encoder not in few:
+        if one.protocol == ZERO_SHOT and one.dataset != IMAGENET and one.encoder not in few:
             return bool(drawn.random() < SHARE_OF_ZERO_SHOT)
         return not (one.protocol == MEASURED and abs(one.labels - label_place(12.811)) < 0.01)
 
@@ -61,27 +62,22 @@ def fitted(known: list[Observation]) -> Effects:
 
 def difficulties(model: Model) -> tuple[dict[str, dict[str, Any]], float]:
     """Of data sets, domains and overall, with 16 labels a class; and how they change with labels."""
-    tasks = model.difficulties()
+    tasks, scales = model.difficulties(), model.effects.scale
     own = sorted((labels, odds) for (name, protocol, labels), odds in tasks.items() if protocol == MEASURED)
     slope = float(np.polyfit(*zip(*own, strict=True), 1)[0])
-    at = label_place(16)
-    few = {name: odds for (name, protocol, _), odds in tasks.items() if protocol == FEW_SHOT}
+    at = round(label_place(16), 2)
+    exact = {name: odds for (name, protocol, labels), odds in tasks.items() if (protocol, labels) == (FEW_SHOT, at)}
     others: dict[str, list[float]] = defaultdict(list)
     for (name, protocol, labels), odds in tasks.items():
-        if protocol.startswith("linear") and name not in few and name != IMAGENET:
+        if protocol in (LINEAR, FEW_SHOT) and name not in exact and not is_of_imagenet(name):
             others[name].append(odds + slope * (at - labels))
-    scales = model.effects.scale
-    of_probes: dict[str, list[float]] = defaultdict(list)
-    for (name, protocol), scale in scales.items():
-        if protocol.startswith("linear"):
-            of_probes[name].append(scale)
     found: dict[str, dict[str, Any]] = {
-        name: {"odds": odds, "sd": 0.1, "n": 1, "scale": scales[name, FEW_SHOT]} for name, odds in few.items()
+        name: {"odds": odds, "sd": 0.1, "n": 1, "scale": scales[name, LINEAR]} for name, odds in exact.items()
     }
     for name, some in others.items():
-        scale = float(np.mean(of_probes[name]))
-        found[name] = {"odds": float(np.mean(some)), "sd": 0.3, "n": 1, "scale": scale}
-    usual = float(np.exp(np.mean([math.log(one) for (_, protocol), one in scales.items() if protocol == FEW_SHOT])))
+        found[name] = {"odds": float(np.mean(some)), "sd": 0.3, "n": 1, "scale": scales[name, LINEAR]}
+    logarithms = [math.log(one["scale"]) for name, one in found.items() if name != IMAGENET]
+    usual = float(np.exp(np.mean(logarithms)))
     by_domain: dict[str, list[float]] = defaultdict(list)
     for name, one in found.items():
         by_domain[datasets()[name].domain].append(one["odds"])
@@ -91,9 +87,13 @@ def difficulties(model: Model) -> tuple[dict[str, dict[str, Any]], float]:
         sd = float(np.std(some, ddof=1)) if len(some) > 3 else apart
         found[domain] = {"odds": float(np.mean(some)), "sd": sd, "n": len(some), "scale": usual}
     found["overall"] = {"odds": float(np.mean(everything)), "sd": apart, "n": len(everything), "scale": usual}
-    found[IMAGENET]["scale"] = scales[IMAGENET, MEASURED]
     found[IMAGENET]["by_labels"] = [[round(place, 4), round(odds, 3)] for place, odds in own]
     return found, slope
+
+
+def is_of_imagenet(dataset: str) -> bool:
+    """Whether it has ImageNet's classes and images like its, of which ImageNet-1K stands for all."""
+    return dataset.startswith("imagenet-")
 
 
 def basis_of(known: list[Observation]) -> dict[str, str]:
@@ -102,7 +102,7 @@ def basis_of(known: list[Observation]) -> dict[str, str]:
     words = ("measured here", "measured by others", "reported", "kin")
     best: dict[str, int] = {}
     for one in known:
-        rank = 0 if one.origin == "here" else 1 if one.origin in others else 2
+        rank = 0 if one.origin == "here" else 1 if one.origin.partition(",")[0] in others else 2
         best[one.encoder] = min(rank, best.get(one.encoder, 3))
     return {name: words[best.get(name, 3)] for name in CARDS}
 
@@ -113,8 +113,8 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
     lines = ["# Written by scripts/expect_errors.py; natural log odds of errors, see zoo.analysis.expected_error.", ""]
     lines += [f"n_observations = {len(known)}", f"n_encoders = {len({one.encoder for one in known})}"]
     lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
-    probes = [math.log(one) for (_, protocol), one in effects.scale.items() if protocol == FEW_SHOT]
-    lines.insert(-1, f"scale_sd = {float(np.std(probes, ddof=1)):.3f}  # natural logarithm, of scales of probes")
+    probes = [math.log(one["scale"]) for name, one in found.items() if name in datasets() and name != IMAGENET]
+    lines.insert(-1, f"scale_sd = {float(np.std(probes, ddof=1)):.3f}  # natural logarithm, of scales of data sets")
     by_trait: dict[str, list[str]] = defaultdict(list)
     for (trait, scope), sd in effects.sd.items():
         by_trait[trait].append(f"{scope} = {sd:.4f}")
@@ -148,18 +148,41 @@ def write_table(model: Model, known: list[Observation]) -> None:
     columns = sorted(wanted, key=lambda name: (name in domains, name != "overall", name))
     targets = []
     for column in columns:
-        dataset = column if column in domains else ""
+        dataset, protocol = column if column in domains else "", MEASURED if column == IMAGENET else ""
         domain = domains.get(column, "" if column == "overall" else column)
-        targets += [Target(name, dataset, domain) for name in names]
-    targets += [Target(name, only_labels=True) for name in names]
+        targets += [Target(name, dataset, domain, protocol=protocol) for name in names]
     mean, sd = model.expect(targets)
     cells = [f"{round(100 * m)} {round(100 * s)}" for m, s in zip(mean, sd, strict=True)]
+    cells += of_labels(model, names)
     bases = basis_of(known)
-    lines = ["\t".join(["encoder", "basis", *columns, "labels"])]
+    lines = ["\t".join(["encoder", "basis", *columns, "labels", "shared"])]
     for place, name in enumerate(names):
         lines.append("\t".join([name, BASIS_CODES[bases[name]], *cells[place :: len(names)]]))
     (RESULTS / "expected.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"{len(names)} encoders, {len(columns)} kinds of images, {len(known)} observations")
+
+
+N_SHARED = 4  # leading components, of which differences of most pairs of encoders have their standard deviations
+
+
+def of_labels(model: Model, names: list[str]) -> list[str]:
+    """What a hundredth of the labels adds, and its standard deviation; and what errors of encoders share.
+
+    Both follow from ImageNet-1K with all labels and with 5 per class. What is shared are the leading components of the
+    covariance of all encoders: first of what all labels leave, then of what a hundredth adds.
+    """
+    few = label_place(5)
+    targets = [Target(name, IMAGENET, "natural", labels, MEASURED) for labels in (0.0, few) for name in names]
+    mean, _ = model.expect(targets)
+    together, n = model.expect_together(targets), len(names)
+    change = np.block([[np.eye(n), np.zeros((n, n))], [-np.eye(n) / few, np.eye(n) / few]])
+    together = change @ together @ change.T
+    values, vectors = np.linalg.eigh(together)
+    shared = vectors[:, : -N_SHARED - 1 : -1] * np.sqrt(values[: -N_SHARED - 1 : -1])
+    shared *= np.sign(shared.sum(axis=0))
+    sd = np.sqrt(np.diag(together)[n:])
+    slopes = [f"{round(100 * a)} {round(100 * b)}" for a, b in zip((mean[n:] - mean[:n]) / few, sd, strict=True)]
+    return slopes + [" ".join(str(round(100 * one)) for one in (*shared[i], *shared[n + i])) for i in range(n)]
 
 
 def main() -> None:

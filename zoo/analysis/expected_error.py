@@ -61,7 +61,7 @@ EFFECTS: tuple[tuple[str, str], ...] = (
     *((trait, "labels") for trait in ("weights", "family", "data", "objective", "size")),
     *((trait, "domain") for trait in ("family", "data", "images", "supervision", "architecture", "size", "date")),
     *((trait, "dataset") for trait in ("weights", "family", "images", "supervision", "size", "px", "date")),
-    *((trait, "protocol") for trait in ("weights", "family", "data", "objective", "size")),
+    *((trait, "protocol") for trait in ("data", "objective", "size")),
     ("origin", "origin"),
 )
 """Effects, as trait and scope: on everything, by labels, by domain, by data set, by protocol where it is no linear probe,
@@ -259,12 +259,21 @@ class _Design:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be expected: an encoder on a data set, on any of a domain, or overall (both "")."""
+    """What is to be expected: an encoder on a data set, on any of a domain, or overall (both "").
+
+    Where it has a protocol, the difficulty of that task is expected with it, not what the encoder adds alone.
+    """
 
     encoder: str
     dataset: str = ""
     domain: str = ""
     labels: float = 0.0  # of :func:`label_place`
+    protocol: str = ""
+
+    @property
+    def task(self) -> tuple[str, str, float]:
+        """As that of an observation."""
+        return self.dataset, self.protocol, round(self.labels, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,22 +418,42 @@ class Model:
         return found
 
     def expect(self, targets: Sequence[Target]) -> tuple[Floats, Floats]:
-        """What encoders add to the log odds of a probe's error, and its standard deviation, (targets,) each."""
+        """What encoders add to the log odds of a probe's error, and its standard deviation, (targets,) each.
+
+        Both are in units of the scale; of targets with a protocol the standard deviation has that of the difficulty.
+        """
         mean, sd = np.empty(len(targets)), np.empty(len(targets))
         for start in range(0, len(targets), 4_000):
             some = slice(start, start + 4_000)
-            design = self.design(targets[some])
-            cross = self._latent(design, self.solved.design) * self.solved.scale
-            mean[some] = cross @ self.solved.weights
+            added, cross, design = self._cross(targets[some])
+            mean[some] = added @ self.solved.weights
             explained = (cho_solve(self.solved.factor, cross.T) * cross.T).sum(axis=0)
-            sd[some] = np.sqrt(np.maximum(self._prior(design) - explained, 0))
+            sd[some] = np.sqrt(np.maximum(self._prior(design) + self._own(targets[some]) - explained, 0))
         return mean, sd
 
     def expect_together(self, targets: Sequence[Target]) -> Floats:
         """The covariance of what is expected of targets that have a data set, (targets, targets)."""
+        _, cross, design = self._cross(targets)
+        own = np.sqrt(self._own(targets))
+        prior = self._latent(design, design) + np.outer(own, own) * _same([one.task for one in targets])
+        together: Floats = prior - cross @ cho_solve(self.solved.factor, cross.T)
+        return together
+
+    def _cross(self, targets: Sequence[Target]) -> tuple[Floats, Floats, _Design]:
+        """Covariance with observations, of what encoders add and with difficulties, (targets, observations) each."""
         design = self.design(targets)
-        cross = self._latent(design, self.solved.design) * self.solved.scale
-        return self._latent(design, design) - cross @ cho_solve(self.solved.factor, cross.T)
+        added = self._latent(design, self.solved.design) * self.solved.scale
+        codes = {one.task: place for place, one in enumerate(self.known)}
+        tasks = np.array([codes[one.task] for one in self.known])
+        own = np.array([codes.get(one.task, -1) for one in targets])
+        scale = np.array([self.effects.scale.get((one.dataset, LINEAR), 1.0) for one in targets])
+        return added, added + TASK_SD**2 * (own[:, None] == tasks[None]) / scale[:, None], design
+
+    def _own(self, targets: Sequence[Target]) -> Floats:
+        """Variance of the difficulty of targets with a protocol, before anything is known, (targets,)."""
+        scale = np.array([self.effects.scale.get((one.dataset, LINEAR), 1.0) for one in targets])
+        variance: Floats = np.array([TASK_SD**2 * bool(one.protocol) for one in targets]) / scale**2
+        return variance
 
     def difficulties(self) -> dict[tuple[str, str, float], float]:
         """The difficulty of every task, in log odds: its residual mean, shrunk towards nothing."""

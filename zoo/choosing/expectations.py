@@ -20,7 +20,7 @@ from statistics import fmean, linear_regression, stdev
 from typing import Any, Literal, TypeAlias
 
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
-from ..analysis.traits import SLOPES, WRONG_LABELS, place_of_labels, traits_of
+from ..analysis.traits import ALL_LABELS, SLOPES, WRONG_LABELS, place_of_labels, traits_of
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
@@ -36,6 +36,8 @@ FLATTERED = 0.35
 """Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
 LEVEL = 0.9
 """Of intervals."""
+LEAST_APART = 0.02
+"""Log odds, the least standard deviation of a difference; the table has hundredths."""
 
 _IMAGENET_CLASSES = 1_000
 _FLOOR = WRONG_LABELS[IMAGENET]
@@ -45,7 +47,7 @@ _FEWEST_KIN = 3
 _LEAST_SPREAD = 0.3  # points; other draws of labels and other trainings of a probe move every number that far
 _NEAR_0 = 1e-4  # errors are kept so far from 0 and 1, whose log odds are infinite
 _Z = 1.6449  # standard normal deviate of 95 %
-_LABELS_PLACE = (-0.74, 0.8153)  # from 1 label a class to as many as ImageNet has, the fewest and most known
+_FEWEST_LABELS = 1  # per class; more than ImageNet has count as as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,12 @@ class Expected:
     basis: Basis
     source: str  # where it comes from, for the end of a sentence
     floor: float = 0.0  # share of wrong labels, which are errors of all
+    shared: tuple[float, ...] = ()  # parts of the standard deviation, which other encoders have in common with it
+
+    def sd_from(self, other: Expected) -> float:
+        """The standard deviation of the difference of two, natural log odds: what they share moves both."""
+        shared = sum(a * b for a, b in zip(self.shared, other.shared, strict=False))
+        return math.sqrt(max(self.sd**2 + other.sd**2 - 2 * shared, LEAST_APART**2))
 
     @property
     def error(self) -> float:
@@ -131,10 +139,9 @@ class Difficulty:
     by_labels: tuple[tuple[float, float], ...] = ()  # of the place of labels and log odds, where several were measured
 
 
-def label_place(labels_a_class: float) -> float:
-    """Labels a class on the scale of the model: 0 at 30, 1 at 3,000; cut at 1 label and at 1,281."""
-    low, high = _LABELS_PLACE
-    return min(max(place_of_labels(labels_a_class), low), high)
+def label_place(labels_per_class: float) -> float:
+    """Labels per class on the scale of the model: 0 at 1,281, 1 at 13; cut at 1 label and at 1,281."""
+    return place_of_labels(min(max(labels_per_class, _FEWEST_LABELS), ALL_LABELS))
 
 
 @cache
@@ -244,11 +251,10 @@ def _table() -> tuple[dict[str, int], dict[str, list[str]]]:
     }
 
 
-def _added(name: str, column: str) -> tuple[float, float]:
-    """What an encoder adds to log odds, and its standard deviation."""
+def _added(name: str, column: str) -> tuple[float, ...]:
+    """What an encoder adds to log odds, and its standard deviation; or what it shares with others."""
     columns, rows = _table()
-    mean, _, sd = rows[name][columns[column]].partition(" ")
-    return int(mean) / 100, int(sd) / 100
+    return tuple(int(one) / 100 for one in rows[name][columns[column]].split())
 
 
 def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) -> dict[str, Expected]:
@@ -265,8 +271,13 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             new = spread
             if not images.dataset:
                 new = math.hypot(spread, scale * _of_a_data_set(card), scale_sd() * scale * (mean + slope * place))
+            shared = _added(name, "shared")
+            n = len(shared) // 2
+            parts = tuple(scale * (a + b * place) for a, b in zip(shared[:n], shared[n:], strict=True))
             source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
-            found[name] = Expected(odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor)
+            found[name] = Expected(
+                odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor, shared=parts
+            )
     return found
 
 
@@ -305,7 +316,7 @@ def _like_kin(
     rows = _table()[1]
     shipped = {name: everyone[name] for name in rows if name in everyone}
     others = _modelled(shipped, images, place)
-    there = _modelled(shipped, Images(IMAGENET, "natural"), _LABELS_PLACE[1])  # own errors are those with all labels
+    there = _modelled(shipped, Images(IMAGENET, "natural"), 0.0)  # own errors are those with all labels
     line = _line((there[name].odds, others[name].odds) for name in others)
     floor = WRONG_LABELS.get(images.dataset, 0.0)
     found = {}

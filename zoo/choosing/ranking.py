@@ -24,7 +24,8 @@ from .constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filte
 from .expectations import Expected, Images, difficulties, expected_errors
 
 FLATTERING = "trained with ImageNet's labels, which flatter it"
-_TIE = 0.05  # probability to be better than the first up to which an encoder counts as worse
+TIE = 0.05
+"""Probability to be better than the first up to which an encoder counts as worse."""
 _SPECIAL = {"pathology H&E": "pathology", "earth RGB": "satellite"}  # what cards and data sets call the same images
 _POCKET = "shipped:"
 
@@ -111,7 +112,7 @@ def ranking(
 ) -> Ranking:
     """Encoders by the error to expect on these images with so many labels of so many classes.
 
-    QueryError where the numbers cannot be meant. Ties take errors of encoders as independent.
+    QueryError where the numbers cannot be meant.
     """
     limits = constraints or Constraints()
     cards = catalogue()
@@ -194,8 +195,5 @@ def is_of_pocket(card: EncoderCard) -> bool:
 
 
 def _may_be_better(one: Expected, first: Expected) -> bool:
-    if one is first:
-        return True
-    sd = math.hypot(one.sd, first.sd)
-    better = 0.5 * math.erfc((one.odds - first.odds) / (sd * math.sqrt(2))) if sd else 0.0
-    return better > _TIE
+    better = 0.5 * math.erfc((one.odds - first.odds) / (one.sd_from(first) * math.sqrt(2)))
+    return one is first or better > TIE

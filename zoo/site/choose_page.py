@@ -24,6 +24,7 @@ from ..choosing.budget_ranking import first_networks
 from ..choosing.constraints import ACCESS_WORDS, NOT_GONE, Constraints, filters, known_cost
 from ..choosing.expectations import (
     BASIS_CODES,
+    LEAST_APART,
     OVERALL,
     Expected,
     Images,
@@ -33,7 +34,7 @@ from ..choosing.expectations import (
     label_place,
     scale_sd,
 )
-from ..choosing.ranking import Beside, Ranked, fits, ranking
+from ..choosing.ranking import TIE, Beside, Ranked, fits, ranking
 from ..results.evidence import datasets
 from ..results.facts import points, short_number
 from ..results.values import IMAGENET, SETTINGS
@@ -57,11 +58,10 @@ FRONT_GROUPS = ("on the front", "statistically tied with the front", "worse beyo
 LISTED = 100  # encoders of the table before all are asked for
 _N_NEXT = 3  # encoders that the next command measures
 _N_BESIDE = 5  # encoders without a rank that are named
-_TIE = 0.05  # probability to be better up to which an encoder counts as worse, as in ranking()
-_DEVIATES = NormalDist().inv_cdf(1 - _TIE)  # standard deviations between the two, from which on it is so
+_DEVIATES = NormalDist().inv_cdf(1 - TIE)  # standard deviations between the two, from which on it is so
 _FIELDS = (
     "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "gated", "domains", "mine", "sets",
-    "network", "basis", "slope", "slope_sd", "spread", "own",
+    "network", "basis", "slope", "slope_sd", "spread", "shared", "own",
 )  # fmt: skip
 _LICENCES = {
     "any": "any",
@@ -125,7 +125,7 @@ def labels_in_words(n_labels: int) -> str:
 
 def is_worse(one: Expected, other: Expected) -> bool:
     """Whether ``one`` has the lower error with a probability of at most one in twenty; both log odds are normal."""
-    return one.odds > other.odds and one.odds - other.odds >= _DEVIATES * math.hypot(one.sd, other.sd)
+    return one.odds > other.odds and one.odds - other.odds >= _DEVIATES * one.sd_from(other)
 
 
 def on_front(ranked: Sequence[Ranked], size: Callable[[EncoderCard], float]) -> list[int]:
@@ -176,9 +176,8 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
     here = [expected_errors(catalogue(), n, N_CLASSES, images=ON_IMAGENET) for n in STEPS]
     elsewhere = expected_errors(cards, START, N_CLASSES)
     slopes = _slopes(cards)
-    added = {one.id: _added(cards, one.images, START) for one in kinds}
-    spreads = _spreads(cards)
-    at_start = label_place(START / N_CLASSES)
+    added = {one.id: _added(cards, one.images, STEPS[-1]) for one in kinds}
+    spreads, shared = _spreads(cards), _shared(cards)
     networks: dict[str, int] = {}
     measured = {setting.n_labels for setting in SETTINGS}  # whose errors have few digits: no half is rounded twice
     words = {word: one for word in LICENCE_WORDS for one in filters(Constraints(licence=word))}
@@ -214,6 +213,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 _hundredths(slope),
                 _hundredths(slope_sd),
                 _hundredths(spreads[name]),
+                shared[name],
                 errors if is_own else None,
             ]
         )
@@ -232,15 +232,13 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 "level": [round(difficulty_at(one.images, label_place(n / N_CLASSES)), 8) for n in STEPS],
                 "floor": next(iter(expected_errors(cards, START, N_CLASSES, images=one.images).values())).floor,
                 "scale": difficulties()[one.images.column].scale,
-                "mean": [_hundredths(mean - slopes[name][0] * at_start) for name, (mean, _) in added[one.id].items()],
-                "sd": [
-                    _hundredths(math.sqrt(max(sd**2 - (slopes[name][1] * at_start) ** 2, 0.0)))
-                    for name, (_, sd) in added[one.id].items()
-                ],
+                "mean": [_hundredths(mean) for mean, _ in added[one.id].values()],
+                "sd": [_hundredths(sd) for _, sd in added[one.id].values()],
             }
             for one in kinds
         ],
         "deviates": _DEVIATES,
+        "leastApart": LEAST_APART,
         "scaleSd": scale_sd(),
         "reach": math.log(high / (100 - high)),  # of an interval, in standard deviations of its log odds
         "bases": {code: basis for basis, code in BASIS_CODES.items()},
@@ -267,12 +265,25 @@ def _slopes(cards: dict[str, EncoderCard]) -> dict[str, tuple[float, float]]:
     Of encoders of the user's, of which nothing is estimated, this is an approximation.
     """
     few, many = (_added(cards, Images(), n) for n in (START, STEPS[-1]))
-    left, right = (label_place(n / N_CLASSES) for n in (START, STEPS[-1]))
+    place = label_place(START / N_CLASSES)
     return {
         name: (
-            (many[name][0] - few[name][0]) / (right - left),
-            math.sqrt(max(many[name][1] ** 2 - few[name][1] ** 2, 0.0) / (right**2 - left**2)),
+            (few[name][0] - many[name][0]) / place,
+            math.sqrt(max(few[name][1] ** 2 - many[name][1] ** 2, 0.0)) / place,
         )
+        for name in cards
+    }
+
+
+def _shared(cards: dict[str, EncoderCard]) -> dict[str, list[float]]:
+    """What errors of encoders share with all labels, and what is added along the place of labels, each of all parts."""
+    scale, place = difficulties()[OVERALL].scale, label_place(START / N_CLASSES)
+    few, many = (expected_errors(cards, n, N_CLASSES) for n in (START, STEPS[-1]))
+    return {
+        name: [
+            *(_hundredths(one / scale) for one in many[name].shared),
+            *(_hundredths((a - b) / scale / place) for a, b in zip(few[name].shared, many[name].shared, strict=True)),
+        ]
         for name in cards
     }
 
