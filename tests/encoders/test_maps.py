@@ -36,6 +36,7 @@ WIDTHS = {  # channels of maps whose mean passes more layers, or none, before it
     "conch_v1_vitB16": 768,
     "conch_v1_5_vitL16": 1024,
     "keep_vitL16": 1024,
+    "plip_vitB32": 768,
     "jigsaw_alexnet": 256,
     "colorization_alexnet": 256,
     "rotnet_alexnet": 256,

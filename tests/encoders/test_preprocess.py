@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import torch
 from PIL import Image
 from torchvision import transforms
 from torchvision.datasets import FakeData
 from torchvision.transforms import v2
+from transformers import BitImageProcessorPil, CLIPImageProcessorPil, SiglipImageProcessorPil
+from transformers.image_processing_utils import BaseImageProcessor
 
 from tests.each import for_each
 from tests.published import EARLY
@@ -60,6 +63,48 @@ def test_an_rgb_image_is_treated_as_by_the_classic_transforms_to_the_last_bit(
     assert ours.shape == (3, preprocess.crop_px, preprocess.crop_px)
     assert ours.dtype == torch.float32
     assert torch.equal(ours, classic(preprocess)(image))
+
+
+def bioclip() -> transforms.Compose:
+    """That of the package pybioclip, which resizes floating-point numbers."""
+    return transforms.Compose(
+        [transforms.ToTensor(), transforms.Resize((224, 224), antialias=True), transforms.Normalize(*OPENAI)]
+    )
+
+
+def clip(mean: Sequence[float], std: Sequence[float]) -> transforms.Compose:
+    """That of OpenAI's code."""
+    resize = transforms.Resize(224, interpolation=transforms.InterpolationMode.BICUBIC)
+    return transforms.Compose(
+        [resize, transforms.CenterCrop(224), transforms.ToTensor(), transforms.Normalize(mean, std)]
+    )
+
+
+OPENAI = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
+GREY = {"image_mean": [0.5307] * 3, "image_std": [0.2583] * 3}
+OF_SOURCES: dict[str, Any] = {  # what the sources of encoders of medicine and biology make of an image
+    "rad_dino_vitB14": BitImageProcessorPil(size={"shortest_edge": 518}, crop_size=518, **GREY),
+    "medsiglip_vitSO400M14_448": SiglipImageProcessorPil(size={"height": 448, "width": 448}),
+    "chexagent_vitL16_512": SiglipImageProcessorPil(size={"height": 512, "width": 512}),
+    "plip_vitB32": CLIPImageProcessorPil(),
+    "biomedclip_vitB16": clip(*OPENAI),
+    "monet_vitL14": clip((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "farl_vitB16_ep64": clip(*OPENAI),
+    "bioclip_vitB16": bioclip(),
+    "bioclip2_vitL14": bioclip(),
+    "bioclip2_5_vitH14": bioclip(),
+}
+
+
+@for_each(OF_SOURCES)
+def test_an_image_is_treated_as_the_sources_of_medicine_and_biology_treat_it(name: str) -> None:
+    image, theirs = noise(700, 560), OF_SOURCES[name]
+    if isinstance(theirs, BaseImageProcessor):
+        expected = theirs(image, return_tensors="pt")["pixel_values"][0]
+    else:
+        expected = theirs(image)
+    difference = (build_preprocess(catalogue()[name].preprocess)(image) - expected).abs().max()
+    assert difference < (1 / 255 / 0.26 if "bioclip" in name else 1e-5)  # a level of 8 bits, to which Pillow rounds
 
 
 @for_each([(px, size) for px in (224, 256) for size in ((500, 375), (60, 91), (3, 4000))], arguments=2)

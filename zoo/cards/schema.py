@@ -88,6 +88,7 @@ LAYOUT_NAMES = (
     "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas", "dinov2", "transformers_vit", "eva",
     "swag", "mim_refiner", "data2vec2", "aim", "maws_clip", "tips", "imagebind", "conch", "keep", "transformers",
     "mmpretrain_vit", "simmim_vit", "lightly_vit", "vjepa", "capi", "musk", "tinyclip", "ijepa", "radio",
+    "farl", "sam",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""
 

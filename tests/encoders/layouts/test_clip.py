@@ -132,6 +132,30 @@ def test_every_file_of_openclip_gives_the_features_of_its_source(name: str) -> N
     assert relative_difference(reference, encoder(IMAGES)) < SAME
 
 
+FINE_TUNED: Mapping[str, tuple[Callable[[], bytes], str, str]] = {  # what writes a file, its tokens, the network
+    "bioclip_vitB16": (lambda: saved(WEIGHTS, legacy=False), "exact", EXACT),
+    "bioclip2_vitL14": (lambda: save(WEIGHTS), "exact", EXACT),
+    "bioclip2_5_vitH14": (lambda: save(WEIGHTS), "exact", EXACT),
+    "monet_vitL14": (lambda: saved(HALF, legacy=False), "quick, half", QUICK),
+    "farl_vitB16_ep16": (lambda: saved(farl_training(WEIGHTS), legacy=False), "quick", QUICK),
+}
+
+
+def farl_training(weights: State) -> dict[str, Any]:
+    """A checkpoint with the layers that read hidden patches, by the names of FaRL's code."""
+    hidden = ["lm_transformer.resblocks.0.ln_1.weight", "ln_lm.weight", "ln_lm.bias", "lm_head.weight", "mask_token"]
+    return {"state_dict": weights | {f"visual.{name}": torch.ones(REDUCED.width) for name in hidden}}
+
+
+@for_each(FINE_TUNED)
+def test_files_of_clips_of_organisms_skin_and_faces_give_the_projection(name: str) -> None:
+    write, tokens, backbone = FINE_TUNED[name]
+    assert catalogue()[name].architecture.backbone.endswith("quickgelu_224") == (backbone == QUICK)
+    reference = projected(cls(tokens_of(tokens)), HALF if "half" in tokens else WEIGHTS)
+    encoder = load_reduced(name, write(), backbone=backbone, dim=N_PROJECTED)
+    assert relative_difference(reference, encoder(IMAGES)) < SAME
+
+
 @for_each(["TorchScript in half precision", "copy by timm"])
 def test_lossyless_decodes_what_its_source_decodes(companion: str) -> None:
     write, tokens, _ = OPENAI[companion]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+import transformers
+from safetensors.torch import load as read
 from safetensors.torch import save
 from torch import Tensor
 
@@ -132,6 +135,52 @@ def test_towers_of_timm_beside_texts_give_their_class_token() -> None:
     }
     for like, content in files.items():
         assert relative_difference(expected, load(like, content, **OPTIONS)(IMAGES)) < SAME, like
+    projection = torch.randn(24, 64, generator=torch.Generator().manual_seed(3))
+    encoder = load("biomedclip_vitB16", trunk | TEXT | {"visual.head.proj.weight": projection}, dim=24, **OPTIONS)
+    assert relative_difference(expected @ projection.double().T, encoder(IMAGES)) < SAME
+    with pytest.raises(WeightsRefused, match=r"head\.weight"):
+        load("biomedclip_vitB16", trunk | TEXT, dim=24, **OPTIONS)
+
+
+SMALL = {"hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "patch_size": 16}
+SMALL_TEXTS = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+
+
+@for_each(["plip_vitB32", "medsiglip_vitSO400M14_448", "chexagent_vitL16_512", "rad_dino_vitB14"])
+@torch.no_grad()
+def test_a_file_as_transformers_writes_it_gives_what_its_own_model_makes_of_an_image(like: str, tmp_path: Path) -> None:
+    tower = SMALL | {"image_size": SIZE.image_px}
+    backbone, dim = {"plip_vitB32": ("clip_vision_model", 24)}.get(like, ("siglip_vision_model", 48))
+    torch.manual_seed(1)
+    model: Any
+    if like == "rad_dino_vitB14":
+        sizes = {name: each for name, each in tower.items() if name != "intermediate_size"}
+        model = transformers.Dinov2Model(transformers.Dinov2Config(**sizes))
+        options = {"name": "vit_base_patch14_dinov2", "embed_dim": 48, "depth": 2, "num_heads": 4, "patch_size": 16}
+        backbone, options = "zoo:dinov2", options | {"img_size": SIZE.image_px}
+    elif like == "plip_vitB32":
+        texts = SMALL_TEXTS | {"projection_dim": dim}
+        model = transformers.CLIPModel(
+            transformers.CLIPConfig(vision_config=tower, text_config=texts, projection_dim=dim)
+        )
+        backbone, options = f"transformers:{backbone}", tower
+    else:
+        model = transformers.SiglipModel(transformers.SiglipConfig(vision_config=tower, text_config=SMALL_TEXTS))
+        backbone, options = f"transformers:{backbone}", tower
+    for parameter in model.parameters():  # biases of nought would hide that one is missing
+        parameter.add_(torch.randn(parameter.shape) * 0.02)
+    model.save_pretrained(tmp_path / like)
+    content: Any = (tmp_path / like / "model.safetensors").read_bytes()
+    if like == "plip_vitB32":  # a pickle of 2023, when numbers of positions were stored
+        content = read(content) | {"vision_model.embeddings.position_ids": torch.arange(17)[None]}
+    encoder = load(like, content, backbone=backbone, dim=dim, **options)
+    model = model.eval().double()
+    if like == "rad_dino_vitB14":
+        expected = model(pixel_values=IMAGES).last_hidden_state[:, 0]
+    else:
+        expected = model.get_image_features(pixel_values=IMAGES)
+        expected = getattr(expected, "pooler_output", expected)
+    assert relative_difference(expected, encoder(IMAGES)) < 1e-6  # the norm of transformers may be of single precision
 
 
 def test_the_two_layers_after_the_class_token_are_those_of_keep() -> None:

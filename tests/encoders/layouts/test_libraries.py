@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+import timm
 import torch
 from safetensors.torch import save
 from torch import Tensor
@@ -175,3 +176,23 @@ def test_the_libraries_files_have_exactly_the_tensors_of_the_encoder(card: Encod
     converted = layout_named(str(card.weights.converter)).convert(content, target=target)
     assert converted.keys() == target.keys()
     assert all(tensor.shape == target[name].shape for name, tensor in converted.items())
+
+
+@for_each(["microsam_lm_vitB16", "microsam_em_vitL16"])
+@torch.no_grad()
+def test_a_file_of_sam_or_micro_sam_gives_what_timm_makes_of_its_image_tower(like: str) -> None:
+    small = {"img_size": 64, "embed_dim": 48, "depth": 2, "num_heads": 2, "global_attn_indexes": [1], "window_size": 3}
+    theirs = timm.create_model("samvit_base_patch16", num_classes=0, **small).eval()
+    for name, parameter in theirs.named_parameters():
+        parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(name))) * 0.1)
+    tower = {f"image_encoder.{name.replace('.mlp.fc', '.mlp.lin')}": each for name, each in theirs.state_dict().items()}
+    tower |= {"mask_decoder.iou_token.weight": torch.ones(2), "prompt_encoder.no_mask_embed.weight": torch.ones(2)}
+    training = {"model_state": {f"sam.{name}": each for name, each in tower.items()}, "decoder_state": {}}
+    images = exact_images(2, 64).float()
+    for content in (tower, training):
+        options = {"backbone": "timm:samvit_base_patch16", "options": small}
+        encoder, _ = load_served(like, saved(content, legacy=False), architecture=options, crop_px=64)
+        assert relative_difference(theirs(images), encoder(images)) < 1e-6
+        assert relative_difference(theirs.forward_features(images).mean(dim=(2, 3)), encoder(images)) < 1e-5
+    with pytest.raises(WeightsRefused, match=r"expected names that start with 'image_encoder\.'"):
+        load_served(like, saved(tower | {"head.weight": torch.ones(2)}, legacy=False), architecture=options, crop_px=64)

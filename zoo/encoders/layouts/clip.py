@@ -74,6 +74,13 @@ def openclip(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return _image_tower(content, target, beside=_NEWER_TEXT_TOWER)
 
 
+def farl(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """FaRL's CLIP without the layers for hidden patches. Source: FacePerceiver/FaRL, ``farl/network/farl/model.py``."""
+    state = state_dict(nested(content, "state_dict"))
+    hidden = ("visual.lm_transformer.", "visual.ln_lm.", "visual.lm_head.", "visual.mask_token")
+    return clip(without(state, *hidden), target=target)
+
+
 def lossyless(content: Any, clip_content: Any, *, target: Mapping[str, Tensor]) -> State:
     """The compressor of lossyless, and the CLIP that it compresses as companion.
 
@@ -94,8 +101,10 @@ def lossyless(content: Any, clip_content: Any, *, target: Mapping[str, Tensor]) 
 def _image_tower(content: Any, target: Mapping[str, Tensor], *, beside: tuple[str, ...]) -> State:
     state = unwrapped(state_dict(content, "state_dict"))
     if any(name.startswith("visual.trunk.") for name in state):  # of timm, with a linear layer behind as projection
-        trunk = below(below(state, "visual.", beside=beside), "trunk.", beside=("head.proj.",))
-        return without(trunk, "head.weight", "head.bias", "head.fc.")
+        tower = below(state, "visual.", beside=beside)
+        trunk = without(below(tower, "trunk.", beside=("head.proj.",)), "head.weight", "head.bias", "head.fc.")
+        is_wanted = "head.weight" in target and "head.proj.weight" in tower
+        return trunk | ({"head.weight": tower["head.proj.weight"]} if is_wanted else {})
     if any(name.startswith("visual.") for name in state):
         state = below(state, "visual.", beside=beside)
         state = _transformer(state, target) if "class_embedding" in state else renamed(state, *_RESNET)
@@ -274,6 +283,7 @@ def musk(content: Any, *, target: Mapping[str, Tensor]) -> State:
 
 LAYOUTS: dict[str, Layout] = {
     **layouts(clip, openclip, half=True, reads_timm_copies=True),
+    **layouts(farl, half=True),
     **layouts(lossyless, half=True, n_companions=1, reads_timm_copies=True),
     **layouts(slip, tips, imagebind, conch, keep, tinyclip),
     **layouts(maws_clip, musk, half=True),

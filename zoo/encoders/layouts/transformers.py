@@ -351,6 +351,17 @@ def radio(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return state
 
 
+def sam(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """SAM's image tower, from its own file or from one of micro-sam, with a decoder of its own or without.
+
+    Source: facebookresearch/segment-anything, ``modeling``; computational-cell-analytics/micro-sam, ``util.py``.
+    """
+    content = nested(content, "model_state") if holds(content, "model_state") else content
+    state = renamed(state_dict(content), (r"^sam\.", ""))
+    tower = below(state, "image_encoder.", beside=("prompt_encoder.", "mask_decoder."))
+    return renamed(tower, (r"\.mlp\.lin([12])\.", r".mlp.fc\1."))
+
+
 def vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint of V-JEPA, which is what was released; the target encoder is what is probed.
 
@@ -505,7 +516,7 @@ def _patch_first(tensor: Tensor) -> Tensor:
 LAYOUTS: dict[str, Layout] = {
     **layouts(dino, ibot, mugs, mae, msn, ijepa, beit),
     **layouts(dinov2, transformers_vit, mmpretrain_vit, simmim_vit, lightly_vit),
-    **layouts(torchvision_vit, swag, mim_refiner, data2vec2, vjepa),
+    **layouts(torchvision_vit, swag, mim_refiner, data2vec2, vjepa, sam),
     **layouts(simmim, moby, esvit, ibot_swin, ctranspath, satlas),
     **layouts(eva, aim, radio, capi, half=True),
 }
