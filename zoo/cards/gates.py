@@ -18,6 +18,19 @@ OF_NATURAL_IMAGES = (_NATURAL, "video", "humans")
 """Kinds of images that encoders were trained on which serve for natural ones."""
 
 
+_SPECIAL = {
+    "pathology H&E": ("pathology",),
+    "earth RGB": ("satellite",),
+    "medical": ("medical", "radiology", "skin", "pathology", "retina", "microscopy"),
+}
+
+
+def images_for(card: EncoderCard) -> tuple[str, ...]:
+    """The special kinds of images that an encoder is for, in the words of data sets; () of natural ones, for all."""
+    own = domain_of(card)
+    return () if own in OF_NATURAL_IMAGES else _SPECIAL.get(own, (own,))
+
+
 def domain_of(card: EncoderCard) -> str:
     """The kind of images that an encoder is for; where it is not recorded, natural ones."""
     domain = card.pretraining.domain

@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeAlias
 from ..analysis.label_budget import FEWEST_LABELS, MOST_LABELS, held_out_error, noise_of, predict_error
 from ..analysis.traits import ALL_LABELS, SLOPES, WRONG_LABELS, place_of_labels, traits_of
 from ..cards.catalogue import catalogue
+from ..cards.gates import images_for
 from ..cards.schema import EncoderCard
 from ..errors import QueryError, UnknownName
 from ..files import content_folder
@@ -70,17 +71,22 @@ class Images:
                 )
             return cls(found.id, found.domain)
         if domain is not None:
-            name = domain_named(domain)
-            if name not in difficulties():
-                domains = {one.domain for one in datasets().values()} & difficulties().keys()
-                raise UnknownName("domain in which probes were measured", name, sorted(domains))
+            known = known_domains()
+            name = domain_named(domain, known)
+            if name not in known:
+                raise UnknownName("domain in which probes were measured", name, known)
             return cls("", name)
         return cls()
 
     @property
     def column(self) -> str:
-        """Its column of the table."""
-        return self.dataset or self.domain or OVERALL
+        """Its column of the table; of a kind of images on which no probe was measured that of any images."""
+        return self.dataset or (OVERALL if self.is_unmeasured else self.domain)
+
+    @property
+    def is_unmeasured(self) -> bool:
+        """Whether no probe was measured on such images."""
+        return not self.dataset and self.domain not in difficulties()
 
     @property
     def words(self) -> str:
@@ -91,6 +97,12 @@ class Images:
 
 
 OVERALL = "overall"
+
+
+def known_domains() -> list[str]:
+    """Kinds of images in which probes were measured, or for which there are encoders."""
+    special = {kind for card in catalogue().values() for kind in images_for(card)}
+    return sorted({one.domain for one in datasets().values()} & difficulties().keys() | special)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +282,7 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             spread = scale * math.hypot(sd, slope_sd * place)
             new = spread
             if not images.dataset:
-                new = math.hypot(spread, scale * _of_a_data_set(card), scale_sd() * scale * (mean + slope * place))
+                new = math.hypot(spread, scale * _of_new_images(card, images), scale_sd() * (odds - level))
             shared = _added(name, "shared")
             n = len(shared) // 2
             parts = tuple(scale * (a + b * place) for a, b in zip(shared[:n], shared[n:], strict=True))
@@ -286,13 +298,13 @@ def scale_sd() -> float:
     return float(_document()["scale_sd"])
 
 
-def _of_a_data_set(card: EncoderCard) -> float:
-    """The standard deviation of an encoder's effects of one data set, in log odds."""
-    traits = traits_of(card)
+def _of_new_images(card: EncoderCard, images: Images) -> float:
+    """The standard deviation of an encoder's effects of one data set, and of a domain without one, in log odds."""
+    traits, scopes = traits_of(card), ("dataset", "domain") if images.is_unmeasured else ("dataset",)
     shared = [
         sd * (float(traits[trait]) if trait in SLOPES else 1.0)
         for (trait, scope), sd in effect_sizes().items()
-        if scope == "dataset"
+        if scope in scopes
     ]
     return math.hypot(*shared)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ..analysis.label_budget import N_CLASSES, check_n_labels
 from ..cards.catalogue import catalogue
-from ..cards.gates import GATED, OF_NATURAL_IMAGES, domain_of
+from ..cards.gates import GATED, domain_of, images_for
 from ..cards.notebooks import Record, Shown
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..errors import QueryError
@@ -26,7 +26,6 @@ from .expectations import Expected, Images, difficulties, expected_errors
 FLATTERING = "trained with ImageNet's labels, which flatter it"
 TIE = 0.05
 """Probability to be better than the first up to which an encoder counts as worse."""
-_SPECIAL = {"pathology H&E": "pathology", "earth RGB": "satellite"}  # what cards and data sets call the same images
 _POCKET = "shipped:"
 
 
@@ -184,8 +183,8 @@ def recommend(
 
 def fits(card: EncoderCard, images: Images) -> bool:
     """Whether an encoder is for images of a kind: natural ones are for all, special ones for theirs."""
-    own = domain_of(card)
-    return own in OF_NATURAL_IMAGES or (bool(images.domain) and _SPECIAL.get(own, own) == images.domain)
+    kinds = images_for(card)
+    return not kinds or images.domain in kinds
 
 
 def is_of_pocket(card: EncoderCard) -> bool:

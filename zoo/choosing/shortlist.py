@@ -324,7 +324,7 @@ def drawn_errors(
     total = (odds + sd)[:, None] + np.zeros((len(cards), _N_DRAWS), dtype=np.float32)
     new = np.array([0.0 if known else 1.0 for known in known_here])
     traits = [traits_of(card) for card in cards]
-    scopes = ("dataset",) if images.domain else ("domain", "dataset")
+    scopes = ("domain", "dataset") if images.is_unmeasured else ("dataset",)
     scale = difficulties()[images.column].scale
     for (trait, scope), sd_of_effect in effect_sizes().items():
         size = scale * sd_of_effect
