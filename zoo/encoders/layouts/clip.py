@@ -96,8 +96,9 @@ def _image_tower(content: Any, target: Mapping[str, Tensor], *, beside: tuple[st
     if any(name.startswith("visual.trunk.") for name in state):  # of timm, with a linear layer behind as projection
         trunk = below(below(state, "visual.", beside=beside), "trunk.", beside=("head.proj.",))
         return without(trunk, "head.weight", "head.bias", "head.fc.")
-    if any(name.startswith("visual.") for name in state):
-        state = below(state, "visual.", beside=beside)
+    is_alone = "class_embedding" in state  # the image tower, without a text tower beside it
+    if is_alone or any(name.startswith("visual.") for name in state):
+        state = state if is_alone else below(state, "visual.", beside=beside)
         state = _transformer(state, target) if "class_embedding" in state else renamed(state, *_RESNET)
     return _fitting_projection(state, target)
 
