@@ -274,6 +274,13 @@ def test_an_image_is_one_frame_for_vjepa_2_1(like: str, key: str) -> None:
     assert relative_difference(expected, load_reduced(source, content, size=size)(IMAGES)) < 1e-6  # angles are single
 
 
+def test_a_vjepa_2_1_without_patches_of_images_and_a_pixio_without_class_tokens_are_refused() -> None:
+    with pytest.raises(Misfit, match=r"'patch_embed_img\.proj\.bias' is missing"):
+        layout_named("vjepa").convert({"ema_encoder": {"img_mod_embed": torch.ones(1, 1, 64)}}, target={})
+    with pytest.raises(Misfit, match="'cls_token' is missing or no row of tokens"):
+        layout_named("pixio").convert({"cls_token": torch.ones(64)}, target={})
+
+
 def test_pixio_pools_the_mean_of_eight_class_tokens_that_have_positions() -> None:
     kind = Kind(n_registers=7, has_class_position=False)
     weights = weights_of(kind, SIZE, seed=8)

@@ -11,7 +11,21 @@ import torch
 from torch import Tensor
 
 from ..vit_models import turns
-from .steps import Layout, Misfit, State, below, fused, holds, layouts, nested, renamed, state_dict, unwrapped, without
+from .steps import (
+    Layout,
+    Misfit,
+    State,
+    below,
+    fused,
+    holds,
+    layouts,
+    nested,
+    renamed,
+    require_none,
+    state_dict,
+    unwrapped,
+    without,
+)
 
 
 def dino(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -363,20 +377,19 @@ def vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
     state = renamed(state_dict(nested(content, key)), (r"^module\.", ""), (r"^backbone\.", ""))
     if "img_mod_embed" not in state:
         return state
-    mark = state.pop("img_mod_embed").flatten()
-    state = renamed(
-        without(state, "patch_embed.", "video_mod_embed"),
-        (r"^patch_embed_img\.", "patch_embed."),
-        (r"^norms_block\.3\.", "norm."),
-    )
-    kernel, bias = (state[f"patch_embed.proj.{part}"] for part in ("weight", "bias"))
+    frame = ("patch_embed_img.proj.weight", "patch_embed_img.proj.bias")
+    missing = [name for name in frame if name not in state]
+    require_none(("is missing", missing))
+    kernel, bias, mark = (state.pop(name) for name in (*frame, "img_mod_embed"))
     apart = torch.arange(64).reshape(32, 2).T.flatten()  # all sizes have heads of 64 channels
-    for name in [name for name in state if ".attn.qkv." in name]:
-        heads = state[name].reshape(3, -1, 64, *state[name].shape[1:])  # of queries, keys and values
-        state[name] = torch.cat((heads[:2, :, apart], heads[2:])).flatten(0, 2)
+    for name, tensor in state.items():
+        if ".attn.qkv." in name and len(tensor) % (3 * 64) == 0:
+            heads = tensor.reshape(3, -1, 64, *tensor.shape[1:])  # of queries, keys and values
+            state[name] = torch.cat((heads[:2, :, apart], heads[2:])).flatten(0, 2)
+    state = renamed(without(state, "patch_embed.", "video_mod_embed"), (r"^norms_block\.3\.", "norm."))
     return without(state, "norms_block.") | {
         "patch_embed.proj.weight": kernel.squeeze(2),  # (width, 3, 1 frame, px, px)
-        "patch_embed.proj.bias": bias + mark,
+        "patch_embed.proj.bias": bias + mark.flatten(),
     }
 
 
@@ -386,8 +399,10 @@ def pixio(content: Any, *, target: Mapping[str, Tensor]) -> State:
     Source: facebookresearch/pixio, ``pixio/pixio.py``.
     """
     state = state_dict(content)
-    class_tokens = state.get("cls_token", torch.empty(1, 0, 1))
-    return state | {"cls_token": class_tokens[:, :1], "reg_token": class_tokens[:, 1:]}
+    tokens = state.get("cls_token")
+    if tokens is None or tokens.ndim != 3:
+        raise Misfit("'cls_token' is missing or no row of tokens")
+    return state | {"cls_token": tokens[:, :1], "reg_token": tokens[:, 1:]}
 
 
 def capi(content: Any, *, target: Mapping[str, Tensor]) -> State:
