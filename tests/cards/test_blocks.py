@@ -23,7 +23,8 @@ def test_the_table_has_the_blocks_of_the_network(name: str) -> None:
 
 def test_every_network_of_a_card_is_either_known_or_has_no_blocks_to_read() -> None:
     unknown = sorted({card.architecture.backbone for card in catalogue().values() if network_of(card) is None})
-    assert all(one.startswith(("zoo:alexnet", "zoo:swinv2_of_torchvision", "timm:")) for one in unknown)
+    others = ("zoo:alexnet", "zoo:swinv2_of_torchvision", "transformers:sam3_vit_model", "timm:")
+    assert all(one.startswith(others) for one in unknown)
     assert len(unknown) < 12
     staged = [card for card in catalogue().values() if isinstance(network_of(card), Staged)]
     assert len(staged) > 300

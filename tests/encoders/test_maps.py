@@ -186,6 +186,8 @@ KINDS = {
         gives="clips of 3",
     ),
     "CAPI": TOKENS(build=of_zoo("capi", img_size=70, **NARROW), px=70, n_prefix=16),
+    "V-JEPA 2.1": TOKENS(build=of_zoo("vjepa21", name=PATCH16, img_size=80, **NARROW), n_prefix=0, pools=False),
+    "Pixio": TOKENS(build=of_zoo("pixio", img_size=80, **NARROW), n_prefix=8),
     "data2vec": TOKENS(build=of_zoo("vit_post_norm", size="base", img_size=80, **NARROW)),
     "CoCa": TOKENS(build=of_zoo("coca_vit", name=PATCH16, pooled_dim=32, img_size=80, **NARROW)),
     "ViT of the pocket": TOKENS(

@@ -338,6 +338,73 @@ def capi_tokens(weights: Mapping[str, Tensor], images: Tensor, *, n_heads: int) 
     return rms_norm(x, torch.ones(width, dtype=torch.float64))
 
 
+def vjepa21_tokens(state: Mapping[str, Tensor], images: Tensor, *, n_heads: int) -> Tensor:
+    """V-JEPA 2.1's tokens of one frame; its own names.
+
+    A third of a head's channels belongs to the time, which is 0, a third each to row and column, and a rest to none.
+    Neighbouring channels are turned together.
+    """
+    state, images = in_double(state), images.double()
+    kernel = state["patch_embed_img.proj.weight"]
+    x = F.conv3d(images[:, :, None], kernel, state["patch_embed_img.proj.bias"], stride=kernel.shape[2:])
+    x = x.flatten(2).transpose(1, 2) + state["img_mod_embed"]
+    side, head = round(x.shape[1] ** 0.5), x.shape[2] // n_heads
+    third = 2 * (head // 3 // 2)
+    angles = torch.zeros(side, side, head, dtype=torch.float64)
+    for channel in range(third):
+        rate = 10_000 ** -((channel // 2) / (third / 2))
+        along = torch.arange(side, dtype=torch.float64) * 15 / (side - 1) * rate
+        angles[:, :, third + channel] = along[:, None]
+        angles[:, :, 2 * third + channel] = along
+    x = _with_turns(x, state, angles.flatten(0, 1), neighbour_turned, n_heads=n_heads, eps=1e-6)
+    return layer_norm(x, affine(state, "norms_block.3"), eps=1e-6)
+
+
+def dinov3_tokens(state: Mapping[str, Tensor], images: Tensor, *, n_heads: int) -> Tensor:
+    """DINOv3's tokens, class token and registers first; its own names. Places are middles of patches, from -1 to 1."""
+    state, images = in_double(state), images.double()
+    x = patches(images, *affine(state, "patch_embed.proj"))
+    before = torch.cat((state["cls_token"], state["storage_tokens"]), dim=1)
+    side, head = round(x.shape[1] ** 0.5), x.shape[2] // n_heads
+    middles = 2 * (torch.arange(side, dtype=torch.float64) + 0.5) / side - 1
+    turns = 2 * torch.pi * middles[:, None] / 100 ** (torch.arange(head // 4) / (head / 4))
+    places = torch.cat((turns[:, None].expand(-1, side, -1), turns[None].expand(side, -1, -1)), dim=2).flatten(0, 1)
+    angles = torch.cat((torch.zeros(before.shape[1], head // 2), places)).repeat(1, 2)
+    x = torch.cat((before.expand(len(x), -1, -1), x), dim=1)
+    for number in {name.split(".")[1] for name in state if name.startswith("blocks.")}:
+        width = x.shape[2]  # the bias of the keys is masked
+        state[f"blocks.{number}.attn.qkv.bias"][width : 2 * width] = 0
+    x = _with_turns(x, state, angles, half_turned, n_heads=n_heads, eps=1e-5)
+    return layer_norm(x, affine(state, "norm"), eps=1e-5)
+
+
+def _with_turns(
+    x: Tensor,
+    state: Mapping[str, Tensor],
+    angles: Tensor,
+    partner: Callable[[Tensor], Tensor],
+    *,
+    n_heads: int,
+    eps: float,
+) -> Tensor:
+    n, n_tokens, width = x.shape
+    for number, block in enumerate(_blocks(state)):
+        q, k, v = (
+            part.reshape(n, n_tokens, n_heads, width // n_heads).transpose(1, 2)
+            for part in F.linear(layer_norm(x, block.norm_1, eps=eps), *block.qkv).chunk(3, dim=-1)
+        )
+        q, k = (each * angles.cos() + partner(each) * angles.sin() for each in (q, k))
+        weights = (q @ k.transpose(-2, -1) / (width // n_heads) ** 0.5).softmax(dim=-1)
+        scale_1, scale_2 = (state.get(f"blocks.{number}.ls{i}.gamma", 1.0) for i in (1, 2))
+        x = x + scale_1 * F.linear((weights @ v).transpose(1, 2).reshape(n, -1, width), *block.out)
+        x = x + scale_2 * mlp(layer_norm(x, block.norm_2, eps=eps), block, Kind())
+    return x
+
+
+def neighbour_turned(x: Tensor) -> Tensor:
+    return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
+
+
 def half_turned(x: Tensor) -> Tensor:
     half = x.shape[-1] // 2
     return torch.cat((-x[..., half:], x[..., :half]), dim=-1)

@@ -76,6 +76,12 @@ _TERMS = (
     Terms("GPL-3.0-only", "conditions", _COPYLEFT, _SPDX.format("GPL-3.0-only")),
     Terms("GPL-3.0-or-later", "conditions", _COPYLEFT, _SPDX.format("GPL-3.0-or-later")),
     Terms(
+        "AGPL-3.0-only",
+        "conditions",
+        "free for any use; what contains it and is passed on or offered over a network is so too, with its source",
+        _SPDX.format("AGPL-3.0-only"),
+    ),
+    Terms(
         "LicenseRef-apple-amlr",
         "no",
         "for research alone: no product, no service, no development of either; derived weights likewise",
@@ -171,6 +177,12 @@ _TERMS = (
         "Qwen's own terms, which its page on the Hub names; their text was not read",
         "https://huggingface.co/Qwen",
         "qwen-community-1.0",
+    ),
+    Terms(
+        "LicenseRef-SAM",
+        "conditions",
+        "commercial use too; passed on under the same terms, no military or weapons use, publications name it",
+        _GITHUB.format("facebookresearch/sam3", "LICENSE"),
     ),
     Terms(
         "LicenseRef-Sapiens2",

@@ -87,7 +87,7 @@ LAYOUT_NAMES = (
     "vissl_regnet_bgr", "vissl_alexnet", "vissl_dino", "dino_xcit", "lightly", "pixpro", "twist", "simclr", "spark",
     "mmpretrain", "simmim", "moby", "esvit", "ibot_swin", "ctranspath", "satlas", "dinov2", "transformers_vit", "eva",
     "swag", "mim_refiner", "data2vec2", "aim", "maws_clip", "tips", "imagebind", "conch", "keep", "transformers",
-    "mmpretrain_vit", "simmim_vit", "lightly_vit", "vjepa", "capi", "musk", "tinyclip", "ijepa", "radio",
+    "mmpretrain_vit", "simmim_vit", "lightly_vit", "vjepa", "capi", "musk", "tinyclip", "ijepa", "radio", "pixio",
     "farl", "sam",
 )  # fmt: skip
 """How files of weights may be laid out; :mod:`zoo.encoders.layouts` has a function for each."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import timm
 import torch
@@ -16,6 +16,8 @@ from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
 from ..errors import QueryError
+
+Turns: TypeAlias = Callable[[int], Tensor]
 
 
 class PostNormBlock(Block):
@@ -84,13 +86,16 @@ def vit_of_clips(
 
 
 class TurnedAttention(nn.Module):
-    """CAPI's attention: queries and keys are turned by where their token is; registers sit around the image."""
+    """Attention whose queries and keys are turned by where their token is; CAPI's registers sit around the image.
 
-    def __init__(self, width: int, *, n_heads: int, n_registers: int) -> None:
+    ``turns`` gives the radians from one side of the image to the other, (2, channels of a head).
+    """
+
+    def __init__(self, width: int, *, n_heads: int, n_registers: int, bias: bool, turns: Turns) -> None:
         super().__init__()
-        self.n_heads, self.n_registers = n_heads, n_registers
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.proj = nn.Linear(width, width, bias=False)
+        self.n_heads, self.n_registers, self.turns = n_heads, n_registers, turns
+        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.proj = nn.Linear(width, width, bias=bias)
 
     def forward(self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False) -> Tensor:
         """Tokens (n, registers + patches, width); patches are those of a square, row by row."""
@@ -98,7 +103,7 @@ class TurnedAttention(nn.Module):
         qkv = self.qkv(x).reshape(n, n_tokens, 3, self.n_heads, width // self.n_heads)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (n, heads, tokens, width / heads)
         places = places_of(n_tokens - self.n_registers, self.n_registers).to(x)
-        angles = places @ turns(width // self.n_heads).to(x)  # (tokens, width / heads)
+        angles = places @ self.turns(width // self.n_heads).to(x)  # (tokens, width / heads)
         cos, sin = angles.cos(), angles.sin()
         q, k = (each * cos + _quarter_turn(each) * sin for each in (q, k))
         mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask, is_causal=is_causal)
@@ -117,11 +122,23 @@ def places_of(n_patches: int, n_registers: int) -> Tensor:
 
 
 def turns(head_dim: int) -> Tensor:
-    """Radians from one side of the image to the other, (2, head_dim): half of the channels turn with the row."""
+    """CAPI's radians from one side of the image to the other: half of the channels turn with the row."""
     fastest, slowest = 7.0, 7e-4
     rates = fastest * (fastest / slowest) ** torch.linspace(0, -1, head_dim // 4)
     rates = 2 * math.pi * torch.cat((rates, rates))
     return torch.stack((torch.cat((rates, 0 * rates)), torch.cat((0 * rates, rates))))
+
+
+def turns_of_vjepa(head_dim: int) -> Tensor:
+    """V-JEPA 2.1's: a third of the channels each for time, which stands still, row and column, and a few for none.
+
+    Patches are counted from 0 to 15, however many there are. Source: facebookresearch/vjepa2, ``RoPEAttention``.
+    """
+    n_pairs = head_dim // 6
+    rates = 15 * 10_000 ** -(torch.arange(n_pairs) / n_pairs)
+    rows, columns = torch.zeros(2, head_dim // 2)
+    rows[n_pairs : 2 * n_pairs] = columns[2 * n_pairs : 3 * n_pairs] = rates
+    return torch.stack((rows, columns)).repeat(1, 2)
 
 
 def _quarter_turn(x: Tensor) -> Tensor:
@@ -143,8 +160,34 @@ def capi(**options: Any) -> tuple[nn.Module, int]:
         **({"reg_tokens": 16} | options),
     )
     model.norm = norm(width, elementwise_affine=False)
+    _turn(model, bias=False, turns=turns)
+    return model, width
+
+
+def vjepa21(*, name: str, **options: Any) -> tuple[nn.Module, int]:
+    """V-JEPA 2.1 for images, which are one frame in patches of their own; positions are rotary."""
+    model, width = _timm_model(name, class_token=False, pos_embed="none", global_pool="", **options)
+    _turn(model, bias=True, turns=turns_of_vjepa)
+    return model, width
+
+
+def _turn(model: Any, *, bias: bool, turns: Turns) -> None:
+    about = {"n_registers": model.num_prefix_tokens, "bias": bias, "turns": turns}
     for block in model.blocks:
-        block.attn = TurnedAttention(width, n_heads=block.attn.num_heads, n_registers=model.num_prefix_tokens)
+        block.attn = TurnedAttention(model.num_features, n_heads=block.attn.num_heads, **about)
+
+
+class MeanOfClassTokens(VisionTransformer):
+    """A transformer that pools the mean of all tokens before the patches."""
+
+    def pool(self, x: Tensor, pool_type: str | None = None) -> Tensor:
+        return x[:, : self.num_prefix_tokens].mean(dim=1)
+
+
+def pixio(**options: Any) -> tuple[nn.Module, int]:
+    """Pixio's encoder: eight class tokens, each with a position, whose mean it pools; seven are timm's registers."""
+    model, width = _timm_model("vit_base_patch16_224", reg_tokens=7, **options)
+    model.__class__ = MeanOfClassTokens  # timm's function for a name gives its own class alone
     return model, width
 
 
@@ -219,5 +262,6 @@ def _timm_model(name: str, **options: Any) -> tuple[Any, int]:
 
 
 BACKBONES: dict[str, Callable[..., tuple[nn.Module, int]]] = {
-    f"zoo:{constructor.__name__}": constructor for constructor in (vit_post_norm, vit_of_clips, capi, dinov2, vit_small)
+    f"zoo:{constructor.__name__}": constructor
+    for constructor in (vit_post_norm, vit_of_clips, capi, dinov2, vit_small, vjepa21, pixio)
 }

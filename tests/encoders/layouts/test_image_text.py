@@ -75,6 +75,16 @@ def test_the_average_before_the_norm_is_that_of_clipa_and_openvision(like: str, 
         load(like, content | {"visual.conv1.bias": torch.ones(64)}, backbone="zoo:vit_without_patch_bias", **options)
 
 
+def test_an_image_tower_alone_gives_the_average_after_the_norm_of_openvision_2() -> None:
+    weights = without_patch_bias(Kind())
+    tower = {name.removeprefix("visual."): each for name, each in as_openclip(weights, proj=torch.ones(64, 8)).items()}
+    tower = {name: each for name, each in tower.items() if name not in TEXT}
+    options = OPTIONS | {"name": PLAIN.removeprefix("timm:"), "global_pool": "avg", "fc_norm": False}
+    encoder = load("openvision2_vitL14_224", tower, backbone="zoo:vit_without_patch_bias", **options)
+    expected = tokens(weights, IMAGES, Kind(), n_heads=4)[:, 1:].mean(1)
+    assert relative_difference(expected, encoder(IMAGES)) < SAME
+
+
 @for_each(["openclip_coca_vitB32_laion2b", "conch_v1_vitB16", "conch_v1_5_vitL16"])
 def test_the_answer_of_the_first_query_is_that_of_coca(like: str) -> None:
     is_openclip, is_newer = like.startswith("openclip"), like.startswith("conch_v1_5")

@@ -11,7 +11,7 @@ import pytest
 import timm
 import torch
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.each import for_each
 from tests.encoder_checks import SAME, exact_images, relative_difference
@@ -34,6 +34,7 @@ from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import Encoder, build_encoder
 from zoo.encoders.layouts import convert, fingerprints, layout_named
+from zoo.encoders.transformers_models import transformers_model
 from zoo.errors import WeightsRefused
 
 IMAGES = exact_images(2, 224)
@@ -196,3 +197,46 @@ def test_a_file_of_sam_or_micro_sam_gives_what_timm_makes_of_its_image_tower(lik
         assert relative_difference(theirs.forward_features(images).mean(dim=(2, 3)), encoder(images)) < 1e-5
     with pytest.raises(WeightsRefused, match=r"expected names that start with 'image_encoder\.'"):
         load_served(like, saved(tower | {"head.weight": torch.ones(2)}, legacy=False), architecture=options, crop_px=64)
+
+
+def of_transformers(like: str, **options: Any) -> tuple[nn.Module, dict[str, Any]]:
+    """A small network of transformers like that of a card, with every number drawn, and how a card describes it."""
+    backbone = catalogue()[like].architecture.backbone
+    network, _ = transformers_model(backbone.removeprefix("transformers:"), **options)
+    drawn = filled({name: tuple(each.shape) for name, each in network.state_dict().items()}, seed=1)
+    network.load_state_dict(drawn)
+    return network.eval(), {"backbone": backbone, "options": options}
+
+
+BLOCKS = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
+
+
+@for_each([("mlcd_vitL14_336", 1), ("mlcd_vitbigG14_336", 2)], arguments=2)
+@torch.no_grad()
+def test_a_file_of_transformers_may_be_in_parts(like: str, n_parts: int) -> None:
+    act = catalogue()[like].architecture.options["hidden_act"]
+    network, architecture = of_transformers(like, image_size=56, patch_size=14, hidden_act=act, **BLOCKS)
+    whole = {f"vision_model.{name.removeprefix('network.')}": each for name, each in network.state_dict().items()}
+    parts = [save(dict(list(whole.items())[number::n_parts])) for number in range(n_parts)]
+    facts: dict[str, Any] = {"architecture": architecture, "dim": 48, "crop_px": 56}
+    encoder, _ = load_served(like, parts[0], companions=parts[1:], filename="model.safetensors", **facts)
+    images = exact_images(2, 56).float()
+    assert relative_difference(network(images), encoder(images)) < 1e-6
+    if n_parts > 1:
+        with pytest.raises(WeightsRefused, match="is missing"):
+            load_served(like, parts[0], filename="model.safetensors", **facts)
+
+
+@torch.no_grad()
+def test_the_trunk_of_sam_3_is_found_within_its_file() -> None:
+    about = {"image_size": 112, "pretrain_image_size": 56, "window_size": 4, "global_attn_indexes": [1]}
+    network, architecture = of_transformers("sam3_vitLplus14", **about, **BLOCKS)
+    trunk = "detector_model.vision_encoder.backbone."
+    content = {trunk + name.removeprefix("network."): each for name, each in network.state_dict().items()}
+    content |= {
+        f"{name}.weight": torch.ones(2) for name in ("detector_model.text_projection", "tracker_model.layers.0")
+    }
+    facts: dict[str, Any] = {"architecture": architecture, "dim": 48, "crop_px": 112}
+    encoder, _ = load_served("sam3_vitLplus14", save(content), filename="model.safetensors", **facts)
+    images = exact_images(2, 112).float()
+    assert relative_difference(network.network(pixel_values=images).last_hidden_state.mean(1), encoder(images)) < 1e-6

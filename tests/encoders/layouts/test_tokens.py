@@ -28,8 +28,10 @@ from tests.sources.vit_dialects import (
     as_transformers,
     capi_tokens,
     clip_tokens,
+    dinov3_tokens,
     shapes_of,
     tokens,
+    vjepa21_tokens,
     weights_of,
 )
 from tests.sources.vit_forward import affine, beit, cls, layer_norm
@@ -252,6 +254,60 @@ def test_an_image_is_shown_to_vjepa_as_a_clip_of_equal_frames() -> None:
     )
     expected = clip_tokens(weights, IMAGES, n_heads=size.n_heads, n_frames=4).mean(1)
     assert relative_difference(expected, load_reduced(source, content, size=size)(IMAGES)) < SAME
+
+
+@for_each([("vjepa2_1_vitB16_384", "ema_encoder"), ("vjepa2_1_vitg16_384", "target_encoder")], arguments=2)
+def test_an_image_is_one_frame_for_vjepa_2_1(like: str, key: str) -> None:
+    size = Size(128, 3, 2, 16, image_px=64)  # heads of 64 channels
+    shapes = shapes_of(Kind(has_class_token=False, positions=False, norms_last=False), size)
+    kernel = shapes.pop("patch_embed.proj.weight")
+    shapes |= {"patch_embed.proj.weight": (128, 3, 2, 16, 16), "patch_embed_img.proj.weight": (128, 3, 1, *kernel[2:])}
+    shapes |= {"patch_embed_img.proj.bias": (128,), "img_mod_embed": (1, 1, 128), "video_mod_embed": (1, 1, 128)}
+    for number in range(4):
+        shapes |= norm_shapes(f"norms_block.{number}", 128)
+    weights, other = filled(shapes, seed=4), filled(shapes, seed=5)
+    content = {"encoder": {f"module.backbone.{name}": tensor for name, tensor in other.items()}, "epoch": 3}
+    content[key] = {f"module.backbone.{name}": tensor for name, tensor in weights.items()}
+    options = {"name": "vit_base_patch16_224"}
+    source = Source(like=like, write=lambda state: state, backbone="zoo:vjepa21", options=options)
+    expected = vjepa21_tokens(weights, IMAGES, n_heads=size.n_heads).mean(1)
+    assert relative_difference(expected, load_reduced(source, content, size=size)(IMAGES)) < 1e-6  # angles are single
+
+
+def test_a_vjepa_2_1_without_patches_of_images_and_a_pixio_without_class_tokens_are_refused() -> None:
+    with pytest.raises(Misfit, match=r"'patch_embed_img\.proj\.bias' is missing"):
+        layout_named("vjepa").convert({"ema_encoder": {"img_mod_embed": torch.ones(1, 1, 64)}}, target={})
+    with pytest.raises(Misfit, match="'cls_token' is missing or no row of tokens"):
+        layout_named("pixio").convert({"cls_token": torch.ones(64)}, target={})
+
+
+def test_pixio_pools_the_mean_of_eight_class_tokens_that_have_positions() -> None:
+    kind = Kind(n_registers=7, has_class_position=False)
+    weights = weights_of(kind, SIZE, seed=8)
+    positions = filled({"of_classes": (1, 8, SIZE.width)}, seed=9)["of_classes"]
+    content = {name: tensor for name, tensor in weights.items() if name != "reg_token"}
+    content["cls_token"] = torch.cat((weights["cls_token"], weights["reg_token"]), dim=1)
+    content["pos_embed"] = torch.cat((positions, weights["pos_embed"]), dim=1)
+    source = Source(like="pixio_vitB16", write=lambda state: state, backbone="zoo:pixio")
+    weights["cls_token"] = weights["cls_token"] + positions[:, :1].double()
+    weights["reg_token"] = weights["reg_token"] + positions[:, 1:].double()
+    expected = tokens(weights, IMAGES, kind, n_heads=SIZE.n_heads)[:, :8].mean(1)
+    assert relative_difference(expected, load_reduced(source, content, size=SIZE)(IMAGES)) < SAME
+
+
+@for_each([("dinov3_vitT16_lightly", False), ("dinov3_vitT16_lightly_v2", True)], arguments=2)
+def test_a_network_of_dinov3_by_lightly_gives_its_class_token_or_the_mean_of_its_patches(
+    like: str, is_average: bool
+) -> None:
+    shapes = shapes_of(Kind(n_registers=4, has_scales=True, positions=False), SIZE)
+    shapes["storage_tokens"] = shapes.pop("reg_token")
+    weights = filled(shapes, seed=10)
+    beside = {"rope_embed.periods": torch.ones(4), "mask_token": torch.ones(1, 64)}
+    beside |= {f"blocks.{number}.attn.qkv.bias_mask": torch.full((192,), torch.nan) for number in range(SIZE.depth)}
+    source = Source(like=like, write=lambda state: state, backbone="timm:vit_tiny_patch16_dinov3_qkvb")
+    features = load_reduced(source, weights | beside, size=SIZE)(IMAGES)
+    expected = dinov3_tokens(weights, IMAGES, n_heads=SIZE.n_heads)
+    assert relative_difference(expected[:, 5:].mean(1) if is_average else expected[:, 0], features) < 1e-6
 
 
 def test_radio_has_several_class_tokens_and_positions_of_a_larger_image() -> None:

@@ -105,8 +105,9 @@ def _image_tower(content: Any, target: Mapping[str, Tensor], *, beside: tuple[st
         trunk = without(below(tower, "trunk.", beside=("head.proj.",)), "head.weight", "head.bias", "head.fc.")
         is_wanted = "head.weight" in target and "head.proj.weight" in tower
         return trunk | ({"head.weight": tower["head.proj.weight"]} if is_wanted else {})
-    if any(name.startswith("visual.") for name in state):
-        state = below(state, "visual.", beside=beside)
+    is_alone = "class_embedding" in state  # the image tower, without a text tower beside it
+    if is_alone or any(name.startswith("visual.") for name in state):
+        state = state if is_alone else below(state, "visual.", beside=beside)
         state = _transformer(state, target) if "class_embedding" in state else renamed(state, *_RESNET)
     return _fitting_projection(state, target)
 

@@ -123,14 +123,19 @@ def timm(content: Any, *, target: Mapping[str, Tensor]) -> State:
     return state
 
 
-def transformers_library(content: Any, *, target: Mapping[str, Tensor]) -> State:
-    """Files of the library transformers: of the backbone alone, or of a model that it is a part of."""
+def transformers_library(content: Any, *parts: Any, target: Mapping[str, Tensor]) -> State:
+    """Files of the library transformers: of the backbone alone, or of a model that it is a part of; maybe in parts.
+
+    The backbone of SAM 3 stands deeper in its file than transformers itself looks.
+    """
     backbone = getattr(target, "backbone", None)
     if not any(name.startswith("network.") for name in target) or backbone is None:
         raise Misfit("it is read for networks of transformers alone")
     from .. import transformers_models  # which is an extra of its own
 
-    return transformers_models.as_transformers_reads(state_dict(content), backbone)
+    state = {name: tensor for part in (content, *parts) for name, tensor in state_dict(part).items()}
+    state = renamed(state, (r"^detector_model\.vision_encoder\.backbone\.", ""))
+    return transformers_models.as_transformers_reads(state, backbone)
 
 
 def zoo(content: Any, *, target: Mapping[str, Tensor]) -> State:

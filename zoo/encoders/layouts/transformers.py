@@ -11,7 +11,21 @@ import torch
 from torch import Tensor
 
 from ..vit_models import turns
-from .steps import Layout, Misfit, State, below, fused, holds, layouts, nested, renamed, state_dict, unwrapped, without
+from .steps import (
+    Layout,
+    Misfit,
+    State,
+    below,
+    fused,
+    holds,
+    layouts,
+    nested,
+    renamed,
+    require_none,
+    state_dict,
+    unwrapped,
+    without,
+)
 
 
 def dino(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -365,9 +379,41 @@ def sam(content: Any, *, target: Mapping[str, Tensor]) -> State:
 def vjepa(content: Any, *, target: Mapping[str, Tensor]) -> State:
     """A training's checkpoint of V-JEPA, which is what was released; the target encoder is what is probed.
 
-    Source: facebookresearch/jepa, ``evals/image_classification_frozen/eval.py`` and ``MultiMaskWrapper``.
+    Of V-JEPA 2.1, whose students have an average over time in its place, the parts for videos are left out. It turns
+    pairs of neighbouring channels, which are put half a head apart here; what marks an image is added to its patches.
+    Source: facebookresearch/jepa, ``evals/image_classification_frozen/eval.py`` and ``MultiMaskWrapper``;
+    facebookresearch/vjepa2, ``src/hub/backbones.py`` and ``app/vjepa_2_1/models``.
     """
-    return renamed(state_dict(nested(content, "target_encoder")), (r"^module\.", ""), (r"^backbone\.", ""))
+    key = "ema_encoder" if holds(content, "ema_encoder") else "target_encoder"
+    state = renamed(state_dict(nested(content, key)), (r"^module\.", ""), (r"^backbone\.", ""))
+    if "img_mod_embed" not in state:
+        return state
+    frame = ("patch_embed_img.proj.weight", "patch_embed_img.proj.bias")
+    missing = [name for name in frame if name not in state]
+    require_none(("is missing", missing))
+    kernel, bias, mark = (state.pop(name) for name in (*frame, "img_mod_embed"))
+    apart = torch.arange(64).reshape(32, 2).T.flatten()  # all sizes have heads of 64 channels
+    for name, tensor in state.items():
+        if ".attn.qkv." in name and len(tensor) % (3 * 64) == 0:
+            heads = tensor.reshape(3, -1, 64, *tensor.shape[1:])  # of queries, keys and values
+            state[name] = torch.cat((heads[:2, :, apart], heads[2:])).flatten(0, 2)
+    state = renamed(without(state, "patch_embed.", "video_mod_embed"), (r"^norms_block\.3\.", "norm."))
+    return without(state, "norms_block.") | {
+        "patch_embed.proj.weight": kernel.squeeze(2),  # (width, 3, 1 frame, px, px)
+        "patch_embed.proj.bias": bias + mark.flatten(),
+    }
+
+
+def pixio(content: Any, *, target: Mapping[str, Tensor]) -> State:
+    """A released Pixio, of whose eight class tokens seven are timm's registers.
+
+    Source: facebookresearch/pixio, ``pixio/pixio.py``.
+    """
+    state = state_dict(content)
+    tokens = state.get("cls_token")
+    if tokens is None or tokens.ndim != 3:
+        raise Misfit("'cls_token' is missing or no row of tokens")
+    return state | {"cls_token": tokens[:, :1], "reg_token": tokens[:, 1:]}
 
 
 def capi(content: Any, *, target: Mapping[str, Tensor]) -> State:
@@ -516,7 +562,7 @@ def _patch_first(tensor: Tensor) -> Tensor:
 LAYOUTS: dict[str, Layout] = {
     **layouts(dino, ibot, mugs, mae, msn, ijepa, beit),
     **layouts(dinov2, transformers_vit, mmpretrain_vit, simmim_vit, lightly_vit),
-    **layouts(torchvision_vit, swag, mim_refiner, data2vec2, vjepa, sam),
+    **layouts(torchvision_vit, swag, mim_refiner, data2vec2, vjepa, pixio, sam),
     **layouts(simmim, moby, esvit, ibot_swin, ctranspath, satlas),
     **layouts(eva, aim, radio, capi, half=True),
 }
