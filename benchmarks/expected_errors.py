@@ -18,23 +18,30 @@ not know come last.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from prettytable import PrettyTable
 from scipy.stats import kendalltau, norm
 
 from zoo.analysis.expected_error import (
+    ANCHOR,
     FEW_SHOT,
+    LINEAR,
     MEASURED,
     TASK_SD,
+    WEAK_ZERO_SHOT,
     ZERO_SHOT,
+    Effects,
     LeftOut,
     Model,
+    Observation,
     label_place,
+    log_odds,
     observations,
     shipped_effects,
 )
@@ -56,7 +63,10 @@ LIMITS: dict[str, Callable[[str], bool]] = {
     "all": lambda name: True,
 }
 N_SHORT = 5
+TEXTS = (ZERO_SHOT, WEAK_ZERO_SHOT)
+SELF_SUPERVISED = ("dinov2", "dinov3", "franca", "webssl", "capi", "ijepa", "maws")  # families of the front
 MTEB = "embeddings-benchmark"
+ELSEWHERE = f"{FEW_SHOT}, elsewhere"  # the noise of few-shot probes on other data sets than ImageNet-1K
 
 
 def accuracy(odds: np.ndarray | float, dataset: str = "") -> np.ndarray:
@@ -145,7 +155,7 @@ class Bench:
                 some["zero-shot, this set"][one.encoder] = -one.error
             if one.protocol == "linear" and one.dataset == IMAGENET:
                 some["reported linear"][one.encoder] = -one.error
-            if one.protocol == MEASURED and one.labels > label_place(1_000):
+            if one.protocol == MEASURED and one.labels == 0:
                 some["measured here"][one.encoder] = -one.error
         some["mean of others"] = {name: float(np.mean(values)) for name, values in others.items()}
         some["size"] = {name: float(traits_of(CARDS[name])["size"]) for name in self.truth[dataset]}
@@ -165,7 +175,7 @@ class Bench:
         ]
         images = Images("", datasets()[dataset].domain)
         shared = np.array(shared) * difficulties()[images.column].scale ** 2
-        own = np.sqrt(np.maximum(np.diag(covariance) - effects.noise[FEW_SHOT] ** 2 - shared, 0))
+        own = np.sqrt(np.maximum(np.diag(covariance) - effects.noise[ELSEWHERE] ** 2 - shared, 0))
         for limit, keeps in LIMITS.items():
             among = [i for i, name in enumerate(names) if keeps(name)]
             some = [Candidate(CARDS[names[i]], None, "") for i in among]
@@ -177,7 +187,7 @@ class Bench:
 
     def rescaled(self, covariance: np.ndarray, scale: float) -> np.ndarray:
         """The covariance of one task as if its encoders differed by less, by this factor."""
-        noise = self.model.effects.noise[FEW_SHOT] ** 2 * np.eye(len(covariance))
+        noise = self.model.effects.noise[ELSEWHERE] ** 2 * np.eye(len(covariance))
         return (covariance - noise - TASK_SD**2) / scale**2 + noise + TASK_SD**2
 
     def level(self, rows: Sequence[int], mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -195,7 +205,7 @@ class Bench:
             mean, covariance = left.predict(block)
             at = [place for place, i in enumerate(block) if i in few]
             rows = [block[place] for place in at]
-            scales = {name: one for (name, of), one in self.model.effects.scale.items() if of == FEW_SHOT}
+            scales = {name: self.model.effects.scale[name, LINEAR] for name in self.truth}
             others = np.exp(np.mean([np.log(one) for name, one in scales.items() if name != dataset]))
             scale = scales.get(dataset, 1.0) / others  # the own one is not known of a new data set
             mean, covariance = mean[at] / scale, self.rescaled(covariance[np.ix_(at, at)], scale)
@@ -271,7 +281,7 @@ class Bench:
 
     def other_origin(self, source: str) -> tuple[float, float, float, int]:
         """MAE, tau and coverage where an origin of linear probes is left out, levels of its data sets given."""
-        rows = [i for i, one in enumerate(self.known) if one.origin == source and one.protocol.startswith("linear")]
+        rows = [i for i, one in enumerate(self.known) if one.origin == source and one.protocol == LINEAR]
         hidden = [i for i, one in enumerate(self.known) if one.origin == source]
         mean, covariance = self.left.predict(hidden)
         places = {i: place for place, i in enumerate(sorted(hidden))}
@@ -318,6 +328,148 @@ class Bench:
         print(table)
 
 
+class Front:
+    """The error on ImageNet-1K with all labels of encoders whose numbers are hidden, against what was found of them.
+
+    What was found of an encoder is its error measured here, or else the mean of what others found by a linear probe.
+    """
+
+    def __init__(self, known: Sequence[Observation], effects: Effects | None = None) -> None:
+        self.known = list(known)
+        found: dict[str, list[Observation]] = defaultdict(list)
+        for one in known:
+            if one.scaled_by == ANCHOR and one.labels == 0 and not CARDS[one.encoder].saw_labels:
+                found[one.encoder].append(one)
+        here = {name: [one for one in some if one.protocol == MEASURED] or some for name, some in found.items()}
+        self.found = {name: 100 * float(np.mean([one.error for one in some])) for name, some in here.items()}
+        asked = [Observation(name, IMAGENET, MEASURED, 0.0, 0.5, "here") for name in self.found]
+        self.place = {name: len(known) + place for place, name in enumerate(self.found)}
+        self.left = Model(CARDS, [*known, *asked], effects or shipped_effects()).left_out()
+        texts = {one.encoder for one in known if (one.dataset, one.protocol) == (IMAGENET, ZERO_SHOT)}
+        self.new = [name for name in self.found if is_new(name)]
+        self.groups = {
+            "language-supervised": [name for name in self.new if CARDS[name].saw_texts and name in texts],
+            "self-supervised": [name for name in self.new if CARDS[name].family.startswith(SELF_SUPERVISED)],
+            "all since 2022": self.new,
+            "all": list(self.found),
+        }
+
+    def ask(self, hides: Callable[[Observation], bool], names: Sequence[str]) -> dict[str, tuple[float, float]]:
+        """The log odds to expect of encoders and their standard deviations, without what is hidden."""
+        block = sorted({i for i, one in enumerate(self.known) if hides(one)} | set(self.place.values()))
+        mean, covariance = self.left.predict(block)
+        at = {i: place for place, i in enumerate(block)}
+        where = {name: at[self.place[name]] for name in names}
+        return {name: (float(mean[i]), math.sqrt(covariance[i, i])) for name, i in where.items()}
+
+    def in_turn(
+        self, of: Callable[[Observation], str], names: Sequence[str], keeps: Sequence[str] = ()
+    ) -> dict[str, tuple[float, float]]:
+        """The same where each group of observations is hidden in turn, but for protocols to keep, and asked for."""
+        groups: dict[str, list[str]] = defaultdict(list)
+        for one in self.known:
+            if (
+                one.encoder in names
+                and one.scaled_by == ANCHOR
+                and one.labels == 0
+                and one.encoder not in groups[of(one)]
+            ):
+                groups[of(one)].append(one.encoder)
+        found: dict[str, tuple[float, float]] = {}
+        for group, some in groups.items():
+            if group != "here":
+                found |= self.ask(lambda one, group=group: of(one) == group and one.protocol not in keeps, some)
+        return found
+
+    def row(self, title: str, group: str, asked: Mapping[str, tuple[float, float]]) -> list[object]:
+        """How right answers are, in points of error."""
+        names = [name for name in self.groups[group] if name in asked]
+        odds, sd = np.array([asked[name] for name in names]).T
+        truth = np.array([self.found[name] for name in names])
+        guess, low, high = (100 - accuracy(odds + z * sd, IMAGENET) for z in (0, norm.ppf(0.05), norm.ppf(0.95)))
+        off, inside = guess - truth, (truth >= low) & (truth <= high)
+        numbers = [math.sqrt(np.mean(off**2)), np.abs(off).mean(), off.mean(), (high - low).mean()]
+        tau = kendalltau(guess, truth).statistic if len(names) > 2 else math.nan
+        row = [f"{one:.2f}" for one in (*numbers, tau)]
+        return [title, group, len(names), *row[:3], f"{100 * inside.mean():.0f} %", *row[3:]]
+
+    def line(self, *, with_size: bool) -> dict[str, tuple[float, float]]:
+        """A straight line from zero-shot to linear errors, through encoders released before 2022."""
+        zero = {
+            one.encoder: log_odds(one.error, IMAGENET)
+            for one in self.known
+            if one.protocol == ZERO_SHOT and one.dataset == IMAGENET
+        }
+        rows = {
+            name: [1.0, odds, *([float(traits_of(CARDS[name])["size"])] * with_size)] for name, odds in zero.items()
+        }
+        seen = [name for name in rows if name in self.found and name not in self.new and CARDS[name].saw_texts]
+        x, y = (
+            np.array([rows[name] for name in seen]),
+            np.array([log_odds(self.found[name] / 100, IMAGENET) for name in seen]),
+        )
+        weights, rest, *_ = np.linalg.lstsq(x, y)
+        sd = math.sqrt(float(rest[0]) / (len(seen) - x.shape[1]))
+        return {name: (float(np.dot(rows[name], weights)), sd) for name in rows if name in self.found}
+
+    def rows(self, title: str, *, in_turn: bool = True) -> Iterator[list[object]]:
+        """All ways of hiding."""
+        front = self.ask(lambda one: is_new(one.encoder) and one.protocol not in TEXTS, self.new)
+        for group in ("language-supervised", "self-supervised", "all since 2022"):
+            yield self.row(f"{title}: the front hidden, but zero-shot", group, front)
+        if not in_turn:
+            return
+        family = self.in_turn(lambda one: CARDS[one.encoder].family, self.new, TEXTS)
+        origin = self.in_turn(lambda one: one.origin, self.new)
+        own = self.in_turn(
+            lambda one: (
+                str(traits_of(CARDS[one.encoder])["weights"])
+                if one.scaled_by == ANCHOR and one.dataset == IMAGENET
+                else ""
+            ),
+            list(self.found),
+        )
+        for words, asked in (("a family, but zero-shot", family), ("an origin", origin), ("own linear probes", own)):
+            for group in self.groups if asked is own else ("language-supervised", "self-supervised", "all since 2022"):
+                yield self.row(f"{title}: {words}", group, asked)
+        clips = {name for name in self.found if CARDS[name].family in ("clip", "openclip")}
+        kept = self.ask(
+            lambda one: (
+                one.encoder in clips
+                and one.dataset == IMAGENET
+                and one.protocol not in TEXTS
+                and not one.origin.startswith(MTEB)
+            ),
+            sorted(clips),
+        )
+        self.groups["CLIP and OpenCLIP"] = sorted(clips)
+        yield self.row(f"{title}: all but zero-shot and 16-shot", "CLIP and OpenCLIP", kept)
+
+
+def is_new(name: str) -> bool:
+    """Whether an encoder was released in 2022 or later."""
+    released = CARDS[name].released
+    return isinstance(released, str) and released >= "2022"
+
+
+def front_table(known: Sequence[Observation]) -> None:
+    """The front hidden from the model and from simpler ones."""
+    table = PrettyTable(["model: hidden", "encoders", "n", "rms", "MAE", "bias", "in 90 %", "width", "tau"])
+    front = Front(known)
+    for with_size in (False, True):
+        asked = front.line(with_size=with_size)
+        table.add_row(front.row(f"line{', with size' * with_size}: the front", "language-supervised", asked))
+    effects = shipped_effects()
+    ability = {("weights", "overall"): 0.6, ("origin", "origin"): effects.sd["origin", "origin"]}
+    on_imagenet = [one for one in known if one.dataset == IMAGENET]
+    for row in Front(on_imagenet, replace(effects, sd=ability)).rows("one factor"):
+        table.add_row(row)
+    for row in front.rows("the model"):
+        table.add_row(row)
+    print("\nErrors on ImageNet-1K of encoders whose numbers are hidden, percent, all labels")
+    print(table)
+
+
 def show(title: str, score: Score) -> None:
     """Prints one way of leaving out."""
     inside, tau = 100 * np.mean(score.inside), np.nanmean(score.taus)
@@ -349,6 +501,7 @@ def main() -> None:
         mae, tau, inside, n = bench.other_origin(source)
         print(f"{source} left out: {n} errors, MAE {mae:.1f}, tau {tau:.2f}, in 90 %: {100 * inside:.0f} %")
     bench.hidden_published()
+    front_table(bench.known)
     if options.halves:
         names = sorted(set(bench.truth) - {IMAGENET})
         for half in (names[::2], names[1::2]):

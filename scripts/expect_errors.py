@@ -41,7 +41,7 @@ from zoo.results.values import IMAGENET
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 CARDS = {name: card for name, card in catalogue().items() if not card.is_untrained}
-SHARE_OF_ZERO_SHOT = 0.3  # of encoders without few-shot numbers, in the fit
+SHARE_OF_ZERO_SHOT = 0.2  # of encoders without few-shot numbers, in the fit
 
 
 def fitted(known: list[Observation]) -> Effects:

@@ -2,17 +2,18 @@
 
 Log odds of an error, beyond the share of wrong labels where that is known, are ::
 
-    difficulty of the task + scale * (ability + effects of the images + effect of labels) + effects of the protocol + noise
+    difficulty of the task + scale * (ability + effects of images, labels and protocol) + effect of who measured + noise
 
 A task is a data set with a protocol and a number of labels; its difficulty is free. Ability is that of a linear probe
 with all labels of ImageNet-1K: a sum of normal effects of what encoders have in common (:mod:`zoo.analysis.traits`).
 Every protocol on a data set has a scale of its own, so that one number is translated into another by a straight line;
-linear probes share theirs, and on ImageNet-1K it is 1. Lines of other protocols on ImageNet-1K are those of encoders that
-have both numbers (:func:`lines`); a protocol without such encoders is not used there. Zero-shot numbers have no effects of labels, and what texts, neighbours or attention change by themselves (effects of the
+linear probes share theirs, and on ImageNet-1K it is 1. Lines of other protocols on ImageNet-1K are those of encoders
+that have both numbers (:func:`lines`); a protocol without such encoders is not used there. Zero-shot numbers of
+ImageNet-1K have no effects of labels, and what texts, neighbours or attention change by themselves (effects of the
 protocol) says nothing of the encoder.
 
-The effects are crossed, so the model is one Gaussian (:class:`Model`): standard deviations of effects, noises and scales
-by maximum marginal likelihood with weak priors, everything else by conditioning.
+The effects are crossed, so the model is one Gaussian (:class:`Model`): standard deviations of effects, noises and
+scales are estimated by maximum marginal likelihood with weak priors, everything else by conditioning.
 ``docs/decisions/0018-expected-errors.md`` says what is estimated and what is assumed.
 """
 
@@ -56,17 +57,23 @@ Zero-shot accuracies below 50 %, of texts learned from few pairs, are another st
 """
 
 EFFECTS: tuple[tuple[str, str], ...] = (
-    *((trait, "overall") for trait in ("weights", "encoder", "family", "data", "images", "objective", "architecture")),
-    *((slope, "overall") for slope in SLOPES),
+    *((trait, "overall") for trait in ("weights", "encoder", "family", "data", "objective", "architecture", *SLOPES)),
     *((trait, "labels") for trait in ("weights", "family", "data", "objective", "size")),
-    *((trait, "domain") for trait in ("family", "data", "images", "supervision", "architecture", "size", "date")),
-    *((trait, "dataset") for trait in ("weights", "family", "images", "supervision", "size", "px", "date")),
+    *((trait, "transfer") for trait in ("weights", "family", "data", "supervision", "size")),
+    *((trait, "domain") for trait in ("data", "images", "supervision", "size")),
+    *((trait, "dataset") for trait in ("family", "images", "supervision", "size", "date")),
     *((trait, "protocol") for trait in ("data", "objective", "size")),
+    *((trait, "elsewhere") for trait in ("weights", "data", "objective")),
     ("origin", "origin"),
 )
-"""Effects, as trait and scope: on everything, by labels, by domain, by data set, by protocol where it is no linear probe,
-and by who measured (of a protocol on a data set, whatever the encoder)."""
+"""Effects, as trait and scope.
+
+Of probes and all others: on everything, by labels, on all data sets but ImageNet's (transfer), by domain, by data set.
+Of numbers of no linear probe: by protocol on ImageNet, and by protocol on all other data sets (elsewhere). At last
+those of who measured, for a protocol on a data set.
+"""
 _ORIGIN = ("origin", "origin")
+_OF_NO_PROBE = ("protocol", "elsewhere", "origin")  # scopes
 
 TASK_SD = 2.0
 """Log odds, of difficulties; wide."""
@@ -217,8 +224,10 @@ def _of_number(number: ReportedNumber, dataset: Dataset, card: EncoderCard) -> O
     labels: float = _MANY_LABELS
     if kind == FEW_SHOT:
         labels = int(shots[1]) if (shots := _SHOTS.search(number.split)) else 16
-    elif kind in _WITHOUT_LABELS or dataset.id in _OF_IMAGENET:
+    elif dataset.id in _OF_IMAGENET:
         labels = ALL_LABELS
+    elif kind in _WITHOUT_LABELS:
+        labels = 16
     elif number.setting.endswith("training images"):
         labels = int(number.setting.split(", ")[-1].split()[0]) / (dataset.n_classes or 10)
     side = number.resolution
@@ -238,7 +247,9 @@ class _Design:
     dataset: NDArray[np.int64]
     domain: NDArray[np.int64]
     labels: Floats
-    protocol: NDArray[np.int64]  # -1 of linear probes
+    transfers: NDArray[np.bool_]  # not on ImageNet
+    protocol: NDArray[np.int64]  # on ImageNet; -1 of linear probes
+    elsewhere: NDArray[np.int64]  # the same on other data sets
 
     def covariance(self, effect: tuple[str, str], other: _Design) -> Floats:
         """Of one effect with a standard deviation of 1, (rows, rows of the other)."""
@@ -252,8 +263,12 @@ class _Design:
                 found *= self.dataset[:, None] == other.dataset[None]
             case "labels":
                 found *= np.outer(self.labels, other.labels)
+            case "transfer":
+                found *= np.outer(self.transfers, other.transfers)
             case "protocol":
                 found *= (self.protocol[:, None] == other.protocol[None]) & (self.protocol >= 0)[:, None]
+            case "elsewhere":
+                found *= (self.elsewhere[:, None] == other.elsewhere[None]) & (self.elsewhere >= 0)[:, None]
         return found
 
 
@@ -319,13 +334,19 @@ class Model:
         of["px"] += [one.px if one else 0.0 for one in seen]
         origins = [(one.dataset, one.protocol, one.origin) if one else "" for one in seen]
         of["origin"] = np.array([self._code("origin", one) for one in origins], dtype=np.float64)
-        protocols = ["" if one is None or one.protocol in _PROBES else one.protocol for one in seen]
+        kinds = ["" if one is None or one.protocol in _PROBES else one.protocol for one in seen]
+        protocols = np.array([self._code("protocol", one) for one in kinds])
+        transfers = np.array([one.dataset not in _OF_IMAGENET for one in known])
         return _Design(
             of,
             np.array([self._code("dataset", one.dataset) for one in known]),
-            np.array([self._code("domain", one.domain if isinstance(one, Target) else domains[one.dataset]) for one in known]),
+            np.array(
+                [self._code("domain", one.domain if isinstance(one, Target) else domains[one.dataset]) for one in known]
+            ),
             np.array([one.labels for one in known]),
-            np.array([self._code("protocol", one) for one in protocols]),
+            transfers,
+            np.where(transfers, -1, protocols),
+            np.where(transfers, protocols, -1),
         )
 
     def fit(
@@ -353,7 +374,7 @@ class Model:
         of_scale = np.array([scaled_by.index(one.scaled_by) for one in self.known])
         n, p, q = len(EFFECTS), len(protocols), len(scaled_by)
         centre = np.concatenate([np.full(n, 2 * math.log(_PRIOR_SD)), np.full(p, 2 * math.log(_NOISE)), np.zeros(q)])
-        widths = [_PROTOCOL_WIDTH if scope == "protocol" else _PRIOR_WIDTH for _, scope in EFFECTS]
+        widths = [_PROTOCOL_WIDTH if scope in _OF_NO_PROBE else _PRIOR_WIDTH for _, scope in EFFECTS]
         width = np.concatenate([2 * np.array(widths), np.full(p, 2 * _NOISE_WIDTH), np.full(q, _SCALE_WIDTH)])
 
         def loss(x: Floats) -> tuple[float, Floats]:
@@ -385,7 +406,9 @@ class Model:
             start[:n] = [2 * math.log(max(self.effects.sd.get(effect, _PRIOR_SD), 1e-3)) for effect in EFFECTS]
             start[n : n + p] = [2 * math.log(self.effects.noise.get(name, _NOISE)) for name in protocols]
             start[n + p :] = [math.log(self.effects.scale.get(name, 1.0)) for name in scaled_by]
-        start[n + p :] = [math.log(fixed[one]) if one in fixed else at for one, at in zip(scaled_by, start[n + p :])]
+        start[n + p :] = [
+            math.log(fixed[one]) if one in fixed else at for one, at in zip(scaled_by, start[n + p :], strict=True)
+        ]
         bounds = [(-14, 1)] * n + [(-7, 1)] * p + [(-1.5, 1.5)] * q
         for at, one in enumerate(scaled_by, n + p):
             if one in fixed:
@@ -466,13 +489,15 @@ class Model:
         """Variances before anything is known, (rows,); a row without data set or domain shares none with itself."""
         found = np.zeros(len(design.labels))
         for (trait, scope), sd in self.effects.sd.items():
-            if scope in ("protocol", "origin"):
+            if scope in _OF_NO_PROBE:
                 continue
             own = np.full(len(found), sd**2)
             if trait in SLOPES:
                 own *= design.of[trait] ** 2
             if scope == "labels":
                 own *= design.labels**2
+            elif scope == "transfer":
+                own *= design.transfers
             elif scope != "overall":
                 own *= (design.domain if scope == "domain" else design.dataset) >= 0
             found += own

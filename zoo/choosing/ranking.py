@@ -19,6 +19,7 @@ from ..cards.notebooks import Record, Shown
 from ..cards.schema import EncoderCard, Missing, fact_text
 from ..errors import QueryError
 from ..results.evidence import datasets
+from ..results.reported import preferred_numbers
 from ..results.values import IMAGENET
 from .constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filters
 from .expectations import Expected, Images, difficulties, expected_errors
@@ -27,6 +28,7 @@ FLATTERING = "trained with ImageNet's labels, which flatter it"
 TIE = 0.05
 """Probability to be better than the first up to which an encoder counts as worse."""
 _POCKET = "shipped:"
+_N_NAMED = 3  # encoders in a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,31 @@ class Ranking(Shown):
         """Encoders that share the first place."""
         return sum(one.is_tie for one in self.ranked)
 
+    @property
+    def unprobed(self) -> list[str]:
+        """Encoders that share the first place with others and of which no linear probe on ImageNet-1K is known."""
+        reported = preferred_numbers()
+        tied = [
+            one for one in self.ranked if one.is_tie and one.expected.basis not in ("measured here", "these images")
+        ]
+        names = [one.card.id for one in tied if "reported-linear" not in reported.get(one.card.id, {})]
+        return names if self.n_ties > 1 else []
+
+    @property
+    def cautions(self) -> list[str]:
+        """Sentences on what the ranking does not know: what would tell those in the first place apart, and the images."""
+        lines = []
+        if names := self.unprobed:
+            some = f"{', '.join(names[:_N_NAMED])}{' ...' if len(names) > _N_NAMED else ''}"
+            of_them = "any of them" if len(names) == self.n_ties else f"{len(names)} of them ({some})"
+            lines.append(f"What would separate them: a linear probe; none on ImageNet-1K is known of {of_them}")
+        if self.images.domain and self.images.is_unmeasured:
+            lines.append(
+                f"Nobody measured a probe on {self.images.domain} images: errors are those on others, and of encoders "
+                "made for them nothing is known beyond kin; measure several"
+            )
+        return lines
+
     def _records(self) -> Iterator[Record]:
         for one in self.ranked:
             low, high = one.expected.interval
@@ -92,7 +119,8 @@ class Ranking(Shown):
         return self.title
 
     def _notes(self) -> list[str]:
-        return [f"{len(self.ranked):,} encoders, {self.n_ties:,} tied with the first; intervals hold nine in ten."]
+        first = f"{len(self.ranked):,} encoders, {self.n_ties:,} tied with the first; intervals hold nine in ten."
+        return [first, *(f"{one}." for one in self.cautions)]
 
 
 @dataclass(frozen=True, slots=True)

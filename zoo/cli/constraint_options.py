@@ -11,15 +11,14 @@ import click
 from ..cards.costs import BATCH_SIZE
 from ..cards.schema import EncoderCard
 from ..choosing.constraints import ACCESS_WORDS, Constraints, as_bytes, known_cost
-from ..choosing.expectations import difficulties
+from ..choosing.expectations import difficulties, known_domains
 from ..results.evidence import datasets
 from .options import as_count, as_memory, device_names, licences, with_options
 from .output import size
 
 
 def _images_like(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    domains = {one.domain for one in datasets().values()}
-    known = difficulties().keys() & (domains if param.name == "domain" else datasets().keys())
+    known = known_domains() if param.name == "domain" else difficulties().keys() & datasets().keys()
     return sorted(name for name in known if name.startswith(incomplete))
 
 

@@ -216,6 +216,8 @@ def _by_expected(found: Ranking, constraints: Constraints, top: int, as_json: bo
                 "n_candidates": len(found.ranked),
                 "interval_level": LEVEL,
                 "n_ties_with_first": found.n_ties,
+                "tied_without_linear_probe": found.unprobed,
+                "cautions": found.cautions,
                 "difficulty_sd_log_odds": found.level_sd,
                 "left_out": _left_out_records(found.left_out),
                 "encoders": [
@@ -266,7 +268,7 @@ def _print_expected(found: Ranking, shown: Sequence[ExpectedRank], constraints: 
     ties = f"{_TIED}  {n_ties} encoders are statistically tied with the first" if n_ties > 1 else ""
     notes = [ties] * bool(ties)
     notes.append(f"{len(shown)} of {counted(len(found.ranked), 'encoder')}{_left_out(found.left_out)}")
-    notes += _beside(found, shown)
+    notes += [*found.cautions, *_beside(found, shown)]
     own = "" if found.images.dataset else "; their mean difficulty is taken, and yours may be easier or harder for all"
     more = [f"errors are those on {found.images.words}{own}: the order is what counts"]
     best = best_measured()
