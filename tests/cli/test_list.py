@@ -245,9 +245,10 @@ def test_encoders_are_compared_by_what_one_origin_measured_of_both() -> None:
 
 def test_lineage_and_where_origins_disagree_are_shown_and_in_json() -> None:
     text = " ".join(run("show", "cradio_v4_vitH16").stdout.split())
-    assert "distilled from siglip2_vitgopt16_384, dinov3_vit7B16_lvd1689m, SAM 3" in text
+    assert "distilled from siglip2_vitgopt16_384, dinov3_vit7B16_lvd1689m, sam3_vitLplus14" in text
     assert "note Distilled from dinov3_vit7B16_lvd1689m under LicenseRef-DINOv3" in text
-    assert "trained further as clip_vitB16_384_ft12k_ft1k, " in " ".join(run("show", "clip_vitB16").stdout.split())
+    text = " ".join(run("show", "clip_vitB16").stdout.split())
+    assert "trained further as bioclip_vitB16, clip_vitB16_384_ft12k_ft1k, " in text
     shown = document("show", "clip_vitB16")
     assert {"Teacher of", "Trained further as"} == {*shown["lineage"]}
     assert "79.9 (measured here)" in shown["disagreements"]["linear, imagenet-1k"]

@@ -176,7 +176,7 @@ def test_own_measurements_come_first_and_csv_has_only_them() -> None:
 def test_origins_that_contradict_each_other_are_both_shown_and_doubts_say_why() -> None:
     shown = run("results", "clip_vitB16", "--dataset", "svhn")
     assert shown.stdout.count("clip_vitB16 ") == 5
-    assert "clip_vitB16 by 21.4 points, 30.5 (CLIP benchmark of LAION) and 51.9 (OpenCLIP)" in shown.stderr
+    assert "origins differ: clip_vitB16, 51.9 (OpenCLIP), 30.5 (CLIP benchmark of LAION)\n" in shown.stderr
     doubtful = run("results", "--dataset", "roxford-hard-retrieval", "--limit", "1")
     assert "*!" in doubtful.stdout and "*!  doubtful: mAP@5" in doubtful.stderr
 
