@@ -28,7 +28,7 @@ import numpy as np
 from prettytable import PrettyTable
 from scipy.stats import kendalltau, norm
 
-from zoo.analysis.expected_error import (
+from scripts.error_model import (
     ANCHOR,
     FEW_SHOT,
     LINEAR,

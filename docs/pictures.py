@@ -31,6 +31,7 @@ from zoo.evaluation.keeping import keep_probe
 from zoo.looking.components import component_colours, patch_similarity
 from zoo.looking.mistakes import mistakes_of
 from zoo.looking.showing import heat
+from zoo.results.reported import preferred_numbers
 from zoo.site.contents import gather
 from zoo.site.expected import Standing, standings
 from zoo.site.first_page import FARTHEST, KINDS, kind_of
@@ -41,35 +42,53 @@ COLOURS = {"self": "#c65300", "text": "#0072b2", "labels": "#5b6470"}
 
 
 def error_against_size() -> Figure:
-    """Expected error on ImageNet-1K against the number of parameters, with the best for their size by name."""
+    """Error on ImageNet-1K against the number of parameters: found by a linear probe, or expected without one."""
     contents = gather()
     _, known = standings(contents)
     cards = {name: contents.entries[name].card for name in known}
     drawn = {name: one for name, one in known.items() if one.is_drawn and one.error <= FARTHEST}
+    reported = preferred_numbers()
+    probed = {
+        name
+        for name, one in drawn.items()
+        if one.basis == "measured here" or "reported-linear" in reported.get(name, {})
+    }
     front = _front({name: one for name, one in drawn.items() if one.is_ranked}, cards)
     figure, axes = _sheet(9.0, 4.7)
     for kind, colour in COLOURS.items():
-        names = [name for name in drawn if kind_of(cards[name]) == kind and name not in front]
-        axes.scatter(
-            [_size(cards[name]) * 10 ** _apart(name) for name in names],
-            [drawn[name].error for name in names],
-            s=12, c=colour, alpha=0.5, linewidths=0, label=KINDS[kind],
-        )  # fmt: skip
-    axes.set(xscale="log", yscale="log", xlim=(1.1e6, 9e9), ylim=(6.2, FARTHEST * 1.05))
+        for is_probed in (False, True):
+            names = [name for name in drawn if kind_of(cards[name]) == kind and (name in probed) == is_probed]
+            axes.scatter(
+                [_size(cards[name]) * 10 ** _apart(name) for name in names if name not in front],
+                [drawn[name].error for name in names if name not in front],
+                s=13, c=colour if is_probed else "none", alpha=0.55, linewidths=0 if is_probed else 0.7,
+                edgecolors=colour, label=KINDS[kind] if is_probed else None,
+            )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlim=(1.1e6, 9e9), ylim=(9.2, FARTHEST * 1.05))
     path = [(_size(cards[name]), drawn[name].error) for name in front]
     axes.step(*zip(*path, strict=True), where="post", color=INK, linewidth=1.1, zorder=3)
-    _named(axes, front, cards, drawn)
+    for name in front:
+        low, high = drawn[name].low, drawn[name].high
+        if low is not None and high is not None:
+            axes.plot([_size(cards[name])] * 2, [low, min(high, FARTHEST)], color=INK, linewidth=0.8, zorder=3)
+    _named(axes, front, cards, drawn, probed)
     axes.set_xticks([1e7, 1e8, 1e9], ["10M", "100M", "1G"])
-    axes.set_yticks([7, 10, 20, 30, 50], ["7", "10", "20", "30", "50 %"])
+    axes.set_yticks([10, 15, 20, 30, 50], ["10", "15", "20", "30", "50 %"])
     axes.minorticks_off()
     axes.set_xlabel("parameters", loc="right")
+    axes.scatter(
+        [], [], s=16, c="none", edgecolors=SOFT, linewidths=0.8, label="hollow: expected, no linear probe known"
+    )
     axes.legend(loc="upper right", frameon=False, fontsize=9, handletextpad=0.1, labelcolor=SOFT)
-    small, middle = (_best_below(front, cards, drawn, most) for most in (7e6, 1e8))
+    best = [_best_below(front, drawn, cards, most) for most in (7e6, 1e8, math.inf)]
+    small, middle, large = (f"{drawn[name].error:.0f} %" for name in best)
+    n_front = sum(name in probed for name in front)
     return _titled(
         figure,
-        f"The best encoder errs on {small:.0f} % of ImageNet with 7M parameters, on {middle:.0f} % with 100M",
-        f"Error of a linear probe on ImageNet-1K, expected or measured, of {len(drawn):,} encoders; points are "
-        "shifted a little",
+        f"Linear probes on ImageNet-1K: the lowest expected error is {small} with 7M parameters, {middle} with 100M, "
+        f"{large} at any size",
+        f"{len(drawn):,} encoders, {len(probed)} with a linear probe by us or others; of {len(front)} on the line "
+        f"{n_front} have one, bars are 90 % intervals; points are shifted a little",
     )
 
 
@@ -92,20 +111,22 @@ def _front(known: dict[str, Standing], cards: dict[str, EncoderCard]) -> list[st
     return best
 
 
-def _best_below(front: list[str], cards: dict[str, EncoderCard], known: dict[str, Standing], most: float) -> float:
-    return min(known[name].error for name in front if _size(cards[name]) <= most)
+def _best_below(front: list[str], known: dict[str, Standing], cards: dict[str, EncoderCard], most: float) -> str:
+    return min((name for name in front if _size(cards[name]) <= most), key=lambda name: known[name].error)
 
 
-def _named(axes: Axes, front: list[str], cards: dict[str, EncoderCard], known: dict[str, Standing]) -> None:
+def _named(
+    axes: Axes, front: list[str], cards: dict[str, EncoderCard], known: dict[str, Standing], probed: set[str]
+) -> None:
     """Names of the line below it, where they touch no other, the best first."""
     canvas = FigureCanvasAgg(axes.get_figure(root=True))
     canvas.draw()  # which lays out, so that extents of texts are final
     taken = []
     for name in reversed(front):
         x, y = _size(cards[name]), known[name].error
-        axes.plot(x, y, "o", color=INK, markersize=4.5, zorder=4)
+        axes.plot(x, y, "o", color=INK, markersize=4.5, zorder=4, markerfacecolor=INK if name in probed else "white")
         text = axes.annotate(
-            name, (x, y), (-4, -6), textcoords="offset points", ha="right", va="top", size=8.5, color=INK
+            name, (x, y), (-5, -6), textcoords="offset points", ha="right", va="top", size=8.5, color=INK
         )
         box = text.get_window_extent(canvas.get_renderer())
         if any(box.overlaps(other.expanded(1.03, 1.1)) for other in taken) or box.x0 < axes.bbox.x0:

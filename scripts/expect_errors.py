@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from zoo.analysis.expected_error import (
+from scripts.error_model import (
+    ANCHOR,
     EFFECTS,
     FEW_SHOT,
     LINEAR,
@@ -36,7 +37,7 @@ from zoo.analysis.expected_error import (
 )
 from zoo.cards.catalogue import catalogue
 from zoo.choosing.expectations import BASIS_CODES
-from zoo.results.evidence import datasets, origins
+from zoo.results.evidence import datasets
 from zoo.results.values import IMAGENET
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -98,11 +99,11 @@ def is_of_imagenet(dataset: str) -> bool:
 
 def basis_of(known: list[Observation]) -> dict[str, str]:
     """What is known of each encoder: the best of its observations."""
-    others = {one["source"] for one in origins().values()}
-    words = ("measured here", "measured by others", "reported", "kin")
+    words = ("measured here", "probe of others", "other numbers", "kin")
     best: dict[str, int] = {}
     for one in known:
-        rank = 0 if one.origin == "here" else 1 if one.origin.partition(",")[0] in others else 2
+        is_linear = one.scaled_by == ANCHOR and one.labels == 0
+        rank = 0 if one.protocol == MEASURED else 1 if is_linear else 2
         best[one.encoder] = min(rank, best.get(one.encoder, 3))
     return {name: words[best.get(name, 3)] for name in CARDS}
 
@@ -110,7 +111,7 @@ def basis_of(known: list[Observation]) -> dict[str, str]:
 def write_effects(effects: Effects, known: list[Observation], model: Model) -> None:
     """Writes expected.toml."""
     found, slope = difficulties(model)
-    lines = ["# Written by scripts/expect_errors.py; natural log odds of errors, see zoo.analysis.expected_error.", ""]
+    lines = ["# Written by scripts/expect_errors.py; natural log odds of errors, see scripts/error_model.py.", ""]
     lines += [f"n_observations = {len(known)}", f"n_encoders = {len({one.encoder for one in known})}"]
     lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
     probes = [math.log(one["scale"]) for name, one in found.items() if name in datasets() and name != IMAGENET]

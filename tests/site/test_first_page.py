@@ -93,9 +93,9 @@ def test_marks_are_filled_by_what_a_number_rests_on_and_the_front_is_named() -> 
     assert marks.keys() == drawn - far and far == {"init_rn50", "mae_vitb16_ep100_lightly"}
     assert "1 left out of the ranking (weights of another network)" in text
     assert "1 untrained" in text and "1 with an expected error above 60 %" in text  # what is not drawn is said
-    kinds = {"measured here": "f", "measured by others": "half", "reported": "hollow", "kin": "hollow"}
+    kinds = {"measured here": "f", "probe of others": "half", "other numbers": "hollow", "kin": "hollow"}
     bases = {name: data[name]["basis"] for name in marks}
-    assert {*bases.values()} >= {"measured here", "measured by others"}
+    assert {*bases.values()} >= {"measured here", "probe of others"}
     assert all(marks[name].startswith(kinds[basis]) for name, basis in bases.items())
     best: list[str] = []
     for one in sorted((one for one in data.values() if one["ranked"]), key=lambda one: one["n_parameters"]):

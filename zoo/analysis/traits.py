@@ -1,4 +1,4 @@
-"""What encoders have in common, and the scale of labels, of the model in :mod:`zoo.analysis.expected_error`.
+"""What encoders have in common, and the scale of labels, of the model in ``scripts/error_model.py``.
 
 Pure Python, for ``zoo recommend`` reads what that estimated without NumPy.
 """

@@ -1,7 +1,7 @@
 """The error to expect of an encoder before it has seen the user's images, with its interval.
 
 ``results/expected.tsv`` has what each encoder adds to the log odds of an error, overall, by domain and by data set, as
-:mod:`zoo.analysis.expected_error` estimates it from everything that was measured here, by others, or reported;
+``scripts/error_model.py`` estimates it from everything that was measured here, by others, or reported;
 ``results/expected.toml`` has the difficulties of data sets and the sizes of effects. ``scripts/expect_errors.py``
 writes both. On ImageNet-1K an encoder that was measured here has its measured or interpolated error instead, and on the
 user's own images what was measured there. An encoder of the user's that the table does not have is expected to be like
@@ -31,7 +31,7 @@ from ..results.evidence import dataset_named, datasets, domain_named
 from ..results.reported import preferred_numbers
 from ..results.values import IMAGENET, SETTINGS, Summary
 
-Basis: TypeAlias = Literal["these images", "measured here", "measured by others", "reported", "kin"]
+Basis: TypeAlias = Literal["these images", "measured here", "probe of others", "other numbers", "kin"]
 
 FLATTERED = 0.35
 """Log odds, assumed: the standard deviation that training with ImageNet's labels adds to what is expected elsewhere."""
@@ -243,12 +243,12 @@ def expected_errors(
 
 # --- the model -------------------------------------------------------------------------------------------------------
 
-_BASES: dict[str, Basis] = {"h": "measured here", "o": "measured by others", "r": "reported", "k": "kin"}
+_BASES: dict[str, Basis] = {"h": "measured here", "o": "probe of others", "r": "other numbers", "k": "kin"}
 BASIS_CODES: dict[Basis, str] = {basis: code for code, basis in _BASES.items()}
 _SOURCES: dict[Basis, str] = {
     "measured here": "estimated from its measured errors on ImageNet-1K and from all others",
-    "measured by others": "estimated from what others measured of it",
-    "reported": "estimated from what its authors report",
+    "probe of others": "estimated from a linear probe of others on ImageNet-1K, and from all else that is known",
+    "other numbers": "estimated from numbers of other kinds, such as zero-shot; no linear probe on ImageNet-1K is known",
     "kin": "estimated from encoders like it; nothing was measured of it",
 }
 
@@ -338,7 +338,7 @@ def _like_kin(
         if odds is not None and line is not None:
             mean, sd = line(odds)
             source = "translated from its error on ImageNet-1K"
-            found[name] = Expected(odds=mean, sd=sd, new_sd=sd, basis="reported", source=source, floor=floor)
+            found[name] = Expected(odds=mean, sd=sd, new_sd=sd, basis="probe of others", source=source, floor=floor)
             continue
         for words, is_kin in (
             ("its family", lambda other, card=card: other.family == card.family),

@@ -80,7 +80,7 @@ class Ranking(Shown):
 
     @property
     def cautions(self) -> list[str]:
-        """Sentences on what the ranking does not know: what would tell those in the first place apart, and the images."""
+        """Sentences on what is not known: what would tell those in the first place apart, and the kind of images."""
         lines = []
         if names := self.unprobed:
             some = f"{', '.join(names[:_N_NAMED])}{' ...' if len(names) > _N_NAMED else ''}"

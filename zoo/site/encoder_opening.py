@@ -39,8 +39,8 @@ _N_PARTS = 6  # paths of the points, so that those of like errors are told apart
 _RESTS_ON: dict[Basis, str] = {
     "these images": "Measured with a linear probe.",
     "measured here": "Measured with a linear probe.",
-    "measured by others": "Expected from what others measured.",
-    "reported": "Expected from an accuracy that was reported of it.",
+    "probe of others": "Expected from a linear probe of others.",
+    "other numbers": "Expected from numbers of other kinds; no linear probe is known.",
     "kin": "Expected from encoders like it; of this one no number is known.",
 }
 _NOTES = {

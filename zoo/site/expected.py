@@ -16,7 +16,7 @@ from .drawing import Fill
 
 ON_IMAGENET = Images(IMAGENET, "natural")
 FILL_OF: dict[Basis, Fill] = {
-    "these images": "full", "measured here": "full", "measured by others": "half", "reported": "open", "kin": "open",
+    "these images": "full", "measured here": "full", "probe of others": "half", "other numbers": "open", "kin": "open",
 }  # fmt: skip
 
 

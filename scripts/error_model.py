@@ -27,22 +27,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..cards.schema import EncoderCard
-from ..files import content_folder
-from ..optional import requires_extra
-from ..results.derived import summaries
-from ..results.evidence import Dataset, datasets
-from ..results.reported import reported_numbers
-from ..results.reported_values import TOP_1, ReportedNumber
-from ..results.values import IMAGENET, SETTINGS
-from .traits import ALL_LABELS, SLOPES, TRAITS, WRONG_LABELS, traits_of
-from .traits import place_of_labels as label_place
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.stats import theilslopes
 
-with requires_extra("study", needed_for="A model of expected errors"):
-    import numpy as np
-    from scipy.linalg import cho_factor, cho_solve
-    from scipy.optimize import minimize
-    from scipy.stats import theilslopes
+from zoo.analysis.traits import ALL_LABELS, SLOPES, TRAITS, WRONG_LABELS, traits_of
+from zoo.analysis.traits import place_of_labels as label_place
+from zoo.cards.schema import EncoderCard
+from zoo.files import content_folder
+from zoo.results.derived import summaries
+from zoo.results.evidence import Dataset, datasets
+from zoo.results.reported import reported_numbers
+from zoo.results.reported_values import TOP_1, ReportedNumber
+from zoo.results.values import IMAGENET, SETTINGS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

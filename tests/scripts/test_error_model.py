@@ -7,10 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from zoo.analysis.expected_error import (
+from scripts.error_model import (
+    ANCHOR,
     EFFECTS,
     FEW_SHOT,
+    LINEAR,
     MEASURED,
+    WEAK_ZERO_SHOT,
     ZERO_SHOT,
     Effects,
     LeftOut,
@@ -18,14 +21,17 @@ from zoo.analysis.expected_error import (
     Observation,
     Target,
     label_place,
+    lines,
     log_odds,
     observations,
     shipped_effects,
 )
+from zoo.analysis.traits import WRONG_LABELS
 from zoo.cards.catalogue import catalogue
 from zoo.choosing.expectations import _added
 from zoo.files import content_folder
 from zoo.results.evidence import datasets
+from zoo.results.values import IMAGENET
 
 CARDS = {name: card for name, card in catalogue().items() if not card.is_untrained}
 SETS = ("dtd", "eurosat", "resisc45", "food-101", "cifar-10", "mnist")
@@ -35,9 +41,8 @@ ENCODERS = sorted(CARDS)[::11]
 def effects(**sds: float) -> Effects:
     """Effects of .01 but for those given, as TRAIT_SCOPE."""
     found = {(trait, scope): sds.get(f"{trait}_{scope}", 0.01) for trait, scope in EFFECTS}
-    return Effects(
-        found, dict.fromkeys((FEW_SHOT, MEASURED, ZERO_SHOT), 0.1), dict.fromkeys((FEW_SHOT, ZERO_SHOT), 1.0)
-    )
+    protocols = (FEW_SHOT, LINEAR, MEASURED, ZERO_SHOT)
+    return Effects(found, dict.fromkeys([*protocols, *(f"{one}, elsewhere" for one in protocols)], 0.1), {})
 
 
 def drawn(truth: Effects, *, seed: int = 0) -> list[Observation]:
@@ -54,11 +59,34 @@ def drawn(truth: Effects, *, seed: int = 0) -> list[Observation]:
 
 def test_what_is_known_is_a_fact_each_and_no_doubtful_one() -> None:
     known = observations(CARDS)
-    assert len({(one.encoder, one.task) for one in known}) == len(known) > 5_000
+    facts = {(one.encoder, one.task, "" if one.protocol == ZERO_SHOT else one.origin, one.px) for one in known}
+    assert len(facts) == len(known) > 5_500
     assert all(0 <= one.error <= 1 and one.dataset in datasets() for one in known)
     assert not any(one.encoder.startswith("evaclip02_vitB16") and one.protocol == FEW_SHOT for one in known)
     protocols = {one.protocol for one in known}
-    assert {MEASURED, FEW_SHOT, ZERO_SHOT, "linear", "linear, eva", "k-NN, torchgeo-bench"} <= protocols
+    assert protocols == {MEASURED, LINEAR, FEW_SHOT, ZERO_SHOT, WEAK_ZERO_SHOT, "k-NN", "attentive", "own head"}
+    texts = [one for one in known if one.protocol == ZERO_SHOT and one.dataset == IMAGENET]
+    assert len(texts) > 180 and all(one.labels == 0 and one.error < 0.5 for one in texts)
+
+
+def test_features_pooled_otherwise_are_another_encoder_but_a_projection_is_not() -> None:
+    pooled = [one for one in observations(CARDS) if one.encoder == "pe_core_vitL14_336" and one.protocol == "k-NN"]
+    assert [round(100 * one.error, 1) for one in pooled if one.origin.startswith("billpsomas")] == [17.3]  # not 50.9
+    projected = [one for one in observations(CARDS) if one.encoder == "clip_vitB16" and one.protocol == LINEAR]
+    assert any(one.origin.endswith(", projected") for one in projected)
+
+
+def test_a_protocol_is_translated_by_the_line_of_encoders_that_have_both() -> None:
+    drawn = np.random.default_rng(0)
+    odds = drawn.normal(-1.5, 0.5, 12)
+    errors = {name: 1 / (1 + np.exp(-one)) for name, one in zip(ENCODERS, odds, strict=False)}
+    floor = WRONG_LABELS[IMAGENET]
+    known = [Observation(name, IMAGENET, MEASURED, 0.0, floor + (1 - floor) * one) for name, one in errors.items()]
+    for name, one in errors.items():
+        twice = 1 / (1 + np.exp(-2 * math.log(one / (1 - one)) - 1))
+        known.append(Observation(name, IMAGENET, "k-NN", 0.0, floor + (1 - floor) * twice))
+    known += [Observation(name, IMAGENET, "attentive", 0.0, 0.2) for name in ENCODERS[20:40]]  # which none links
+    assert lines(known) == {ANCHOR: 1.0, (IMAGENET, "k-NN"): pytest.approx(2.0, abs=0.02)}
 
 
 def test_planted_effects_are_found_again() -> None:
@@ -69,7 +97,7 @@ def test_planted_effects_are_found_again() -> None:
     assert 0.3 < found["family", "overall"] < 2.0
     assert found["supervision", "dataset"] > 0.2
     assert found["architecture", "overall"] < found["family", "overall"]
-    assert 0.05 < model.effects.noise[FEW_SHOT] < 0.2
+    assert 0.05 < model.effects.noise[f"{FEW_SHOT}, elsewhere"] < 0.2
 
 
 def test_leaving_out_a_block_is_conditioning_on_the_rest() -> None:
@@ -93,19 +121,35 @@ def test_expectations_are_nearer_where_more_is_known() -> None:
     model = Model(CARDS, drawn(truth), truth)
     seen, unseen = ENCODERS[0], next(name for name in CARDS if name not in ENCODERS)
     wanted = [Target(seen), Target(unseen), Target(seen, "", "satellite"), Target(seen, "eurosat", "satellite")]
-    _, sd = model.expect([*wanted, Target(seen, only_labels=True)])
+    _, sd = model.expect(wanted)
     assert sd[0] < sd[1] and all(0 < one < 1.5 for one in sd)
-    assert sd[4] == pytest.approx(0.2, rel=0.1)  # of labels nothing was seen
+
+
+def test_what_all_targets_share_moves_their_errors_but_not_their_differences() -> None:
+    truth = effects(weights_overall=0.1, objective_overall=0.5)
+    others = [name for name in ENCODERS if not CARDS[name].saw_texts]
+    known = [Observation(name, IMAGENET, MEASURED, 0.0, 0.2 + 0.001 * n) for n, name in enumerate(others)]
+    model = Model(CARDS, known, truth)
+    texts = [name for name, card in CARDS.items() if card.saw_texts and not card.saw_labels][:2]
+    targets = [Target(name, IMAGENET, "natural", 0.0, MEASURED) for name in texts]
+    together, (_, sd) = model.expect_together(targets), model.expect(targets)
+    np.testing.assert_allclose(np.sqrt(np.diag(together)), sd, rtol=1e-6)
+    apart = math.sqrt(together[0, 0] + together[1, 1] - 2 * together[0, 1])
+    assert apart < 0.5 * math.hypot(*sd)
 
 
 @pytest.mark.slow
 def test_the_shipped_table_is_conditioned_on_what_is_shipped() -> None:
-    lines = (content_folder("results") / "expected.tsv").read_text().splitlines()
-    assert {line.partition("\t")[0] for line in lines[1:]} == set(CARDS), "run scripts/expect_errors.py"
+    lines_ = (content_folder("results") / "expected.tsv").read_text().splitlines()
+    assert {line.partition("\t")[0] for line in lines_[1:]} == set(CARDS), "run scripts/expect_errors.py"
     model = Model(CARDS, observations(CARDS), shipped_effects())
     names = sorted(CARDS)[::150]
-    kinds = [("overall", Target), ("eurosat", lambda name: Target(name, "eurosat", "satellite"))]
-    for column, target in kinds:
+    kinds = {
+        "overall": lambda name: Target(name),
+        "eurosat": lambda name: Target(name, "eurosat", "satellite"),
+        IMAGENET: lambda name: Target(name, IMAGENET, "natural", 0.0, MEASURED),
+    }
+    for column, target in kinds.items():
         mean, sd = model.expect([target(name) for name in names])
         for name, found, spread in zip(names, mean, sd, strict=True):
             shipped = _added(name, column)
