@@ -36,6 +36,7 @@ from scripts.error_model import (
     shipped_effects,
 )
 from zoo.cards.catalogue import catalogue
+from zoo.cards.gates import images_for
 from zoo.choosing.expectations import BASIS_CODES
 from zoo.results.evidence import datasets
 from zoo.results.values import IMAGENET
@@ -154,8 +155,8 @@ def write_table(model: Model, known: list[Observation]) -> None:
         targets += [Target(name, dataset, domain, protocol=protocol) for name in names]
     mean, sd = model.expect(targets)
     cells = [f"{round(100 * m)} {round(100 * s)}" for m, s in zip(mean, sd, strict=True)]
-    cells += of_labels(model, names)
     bases = basis_of(known)
+    cells += of_labels(model, names, bases)
     lines = ["\t".join(["encoder", "basis", *columns, "labels", "shared"])]
     for place, name in enumerate(names):
         lines.append("\t".join([name, BASIS_CODES[bases[name]], *cells[place :: len(names)]]))
@@ -163,14 +164,15 @@ def write_table(model: Model, known: list[Observation]) -> None:
     print(f"{len(names)} encoders, {len(columns)} kinds of images, {len(known)} observations")
 
 
-N_SHARED = 4  # leading components, of which differences of most pairs of encoders have their standard deviations
+N_SHARED = 8  # leading components, of which differences of most pairs of encoders have their standard deviations
 
 
-def of_labels(model: Model, names: list[str]) -> list[str]:
+def of_labels(model: Model, names: list[str], bases: dict[str, str]) -> list[str]:
     """What a hundredth of the labels adds, and its standard deviation; and what errors of encoders share.
 
-    Both follow from ImageNet-1K with all labels and with 5 per class. What is shared are the leading components of the
-    covariance of all encoders: first of what all labels leave, then of what a hundredth adds.
+    Both follow from ImageNet-1K with all labels and with 5 per class. What is shared are leading components of the
+    covariance of the encoders of natural images of which something is known, and what others have of these: first of
+    what all labels leave, then of what a hundredth adds.
     """
     few = label_place(5)
     targets = [Target(name, IMAGENET, "natural", labels, MEASURED) for labels in (0.0, few) for name in names]
@@ -178,12 +180,19 @@ def of_labels(model: Model, names: list[str]) -> list[str]:
     together, n = model.expect_together(targets), len(names)
     change = np.block([[np.eye(n), np.zeros((n, n))], [-np.eye(n) / few, np.eye(n) / few]])
     together = change @ together @ change.T
-    values, vectors = np.linalg.eigh(together)
-    shared = vectors[:, : -N_SHARED - 1 : -1] * np.sqrt(values[: -N_SHARED - 1 : -1])
-    shared *= np.sign(shared.sum(axis=0))
+    some = [i for i, name in enumerate(names) if bases[name] != "kin" and not images_for(CARDS[name])]
+    shared = [leading(part, some) for part in (together[:n, :n], together[n:, n:])]
     sd = np.sqrt(np.diag(together)[n:])
     slopes = [f"{round(100 * a)} {round(100 * b)}" for a, b in zip((mean[n:] - mean[:n]) / few, sd, strict=True)]
-    return slopes + [" ".join(str(round(100 * one)) for one in (*shared[i], *shared[n + i])) for i in range(n)]
+    return slopes + [" ".join(str(round(100 * one)) for part in shared for one in part[i]) for i in range(n)]
+
+
+def leading(together: np.ndarray, some: list[int]) -> np.ndarray:
+    """What encoders have of the leading components of the covariance of some of them, (encoders, components)."""
+    values, vectors = np.linalg.eigh(together[np.ix_(some, some)])
+    values, vectors = values[: -N_SHARED - 1 : -1], vectors[:, : -N_SHARED - 1 : -1]
+    shared: np.ndarray = together[:, some] @ vectors / np.sqrt(values)
+    return shared * np.sign(shared.sum(axis=0))
 
 
 def main() -> None:

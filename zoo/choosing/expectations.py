@@ -248,7 +248,7 @@ BASIS_CODES: dict[Basis, str] = {basis: code for code, basis in _BASES.items()}
 _SOURCES: dict[Basis, str] = {
     "measured here": "estimated from its measured errors on ImageNet-1K and from all others",
     "probe of others": "estimated from a linear probe of others on ImageNet-1K, and from all else that is known",
-    "other numbers": "estimated from numbers of other kinds, such as zero-shot; no linear probe on ImageNet-1K is known",
+    "other numbers": "estimated from other numbers, such as zero-shot; no linear probe on ImageNet-1K is known",
     "kin": "estimated from encoders like it; nothing was measured of it",
 }
 
@@ -285,7 +285,7 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
                 new = math.hypot(spread, scale * _of_new_images(card, images), scale_sd() * (odds - level))
             shared = _added(name, "shared")
             n = len(shared) // 2
-            parts = tuple(scale * (a + b * place) for a, b in zip(shared[:n], shared[n:], strict=True))
+            parts = tuple(scale * one * (place if part >= n else 1) for part, one in enumerate(shared))
             source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
             found[name] = Expected(
                 odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor, shared=parts

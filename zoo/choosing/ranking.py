@@ -7,10 +7,10 @@ are named beside.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import NormalDist
 
 from ..analysis.label_budget import N_CLASSES, check_n_labels
 from ..cards.catalogue import catalogue
@@ -25,8 +25,10 @@ from .constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filte
 from .expectations import Expected, Images, difficulties, expected_errors
 
 FLATTERING = "trained with ImageNet's labels, which flatter it"
-TIE = 0.05
+TIE = 0.1
 """Probability to be better than the first up to which an encoder counts as worse."""
+DEVIATES = NormalDist().inv_cdf(1 - TIE)
+"""Standard deviations of their difference, from which on one of two encoders is worse."""
 _POCKET = "shipped:"
 _N_NAMED = 3  # encoders in a sentence
 
@@ -38,7 +40,7 @@ class Ranked:
     card: EncoderCard
     expected: Expected
     rank: int
-    is_tie: bool  # with the first: the chance that it is better is above one in twenty
+    is_tie: bool  # with the first: the chance that it is better is above one in ten, by numbers of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,9 @@ class Ranking(Shown):
     def cautions(self) -> list[str]:
         """Sentences on what is not known: what would tell those in the first place apart, and the kind of images."""
         lines = []
+        n_kin = sum(not one.is_tie and not is_worse(one.expected, self.ranked[0].expected) for one in self.ranked)
+        if n_kin:
+            lines.append(f"{n_kin} more may be as good, of which no number is known (kin)")
         if names := self.unprobed:
             some = f"{', '.join(names[:_N_NAMED])}{' ...' if len(names) > _N_NAMED else ''}"
             of_them = "any of them" if len(names) == self.n_ties else f"{len(names)} of them ({some})"
@@ -168,7 +173,7 @@ def ranking(
         n_classes=n_classes,
         images=images,
         ranked=[
-            Ranked(one.card, one.expected, place, first is not None and _may_be_better(one.expected, first))
+            Ranked(one.card, one.expected, place, is_tied(one.expected, first or one.expected))
             for place, one in enumerate(ordered, start=1)
         ],
         beside=sorted(special, key=lambda one: one.expected.odds),
@@ -221,6 +226,11 @@ def is_of_pocket(card: EncoderCard) -> bool:
     return card.family == "randomised" or (not isinstance(url, Missing) and url.startswith(_POCKET))
 
 
-def _may_be_better(one: Expected, first: Expected) -> bool:
-    better = 0.5 * math.erfc((one.odds - first.odds) / (one.sd_from(first) * math.sqrt(2)))
-    return one is first or better > TIE
+def is_worse(one: Expected, other: Expected) -> bool:
+    """Whether one encoder is worse than another beyond a tie."""
+    return one.odds > other.odds and one.odds - other.odds >= DEVIATES * one.sd_from(other)
+
+
+def is_tied(one: Expected, first: Expected) -> bool:
+    """Whether an encoder shares the first place, by numbers of its own."""
+    return one is first or (one.basis != "kin" and not is_worse(one, first))

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.label_budget import N_CLASSES
@@ -34,7 +33,7 @@ from ..choosing.expectations import (
     label_place,
     scale_sd,
 )
-from ..choosing.ranking import TIE, Beside, Ranked, fits, ranking
+from ..choosing.ranking import DEVIATES, Beside, Ranked, fits, is_tied, is_worse, ranking
 from ..results.evidence import datasets
 from ..results.facts import points, short_number
 from ..results.values import IMAGENET, SETTINGS
@@ -58,7 +57,6 @@ FRONT_GROUPS = ("on the front", "statistically tied with the front", "worse beyo
 LISTED = 100  # encoders of the table before all are asked for
 _N_NEXT = 3  # encoders that the next command measures
 _N_BESIDE = 5  # encoders without a rank that are named
-_DEVIATES = NormalDist().inv_cdf(1 - TIE)  # standard deviations between the two, from which on it is so
 _FIELDS = (
     "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "gated", "domains", "mine", "sets",
     "network", "basis", "slope", "slope_sd", "spread", "shared", "own",
@@ -92,7 +90,7 @@ def files(contents: Contents, renderer: Renderer) -> Iterator[File]:
         scripts=[renderer.data("budget.js", "BUDGET", budget)],
         rows=[_row(place, one, ranked[0].expected, contents) for place, one in enumerate(ranked[:LISTED], start=1)],
         n_ranked=len(ranked),
-        n_ties=sum(not is_worse(one.expected, ranked[0].expected) for one in ranked),
+        n_ties=sum(is_tied(one.expected, ranked[0].expected) for one in ranked),
         beside=_beside_words([one for one in found.beside if one.card.id in contents.entries]),
         left_out=[(n, reason) for reason, names in found.left_out.items()
                   if (n := sum(name in contents.entries for name in names))],
@@ -121,11 +119,6 @@ def labels_in_words(n_labels: int) -> str:
     a_class = n_labels / N_CLASSES
     short = f"{a_class:,.0f}" if a_class >= 100 or a_class == int(a_class) else f"{a_class:.1f}"
     return f"{short} label{'s' * (short != '1')} a class"
-
-
-def is_worse(one: Expected, other: Expected) -> bool:
-    """Whether ``one`` has the lower error with a probability of at most one in twenty; both log odds are normal."""
-    return one.odds > other.odds and one.odds - other.odds >= _DEVIATES * one.sd_from(other)
 
 
 def on_front(ranked: Sequence[Ranked], size: Callable[[EncoderCard], float]) -> list[int]:
@@ -237,7 +230,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
             }
             for one in kinds
         ],
-        "deviates": _DEVIATES,
+        "deviates": DEVIATES,
         "leastApart": LEAST_APART,
         "scaleSd": scale_sd(),
         "reach": math.log(high / (100 - high)),  # of an interval, in standard deviations of its log odds
@@ -276,15 +269,13 @@ def _slopes(cards: dict[str, EncoderCard]) -> dict[str, tuple[float, float]]:
 
 
 def _shared(cards: dict[str, EncoderCard]) -> dict[str, list[float]]:
-    """What errors of encoders share with all labels, and what is added along the place of labels, each of all parts."""
+    """What errors of encoders share: half of the parts with any labels, half as they grow with the place of labels."""
     scale, place = difficulties()[OVERALL].scale, label_place(START / N_CLASSES)
-    few, many = (expected_errors(cards, n, N_CLASSES) for n in (START, STEPS[-1]))
+    found = expected_errors(cards, START, N_CLASSES)
+    parts = {name: [one / scale for one in found[name].shared] for name in cards}
     return {
-        name: [
-            *(_hundredths(one / scale) for one in many[name].shared),
-            *(_hundredths((a - b) / scale / place) for a, b in zip(few[name].shared, many[name].shared, strict=True)),
-        ]
-        for name in cards
+        name: [_hundredths(one / (place if 2 * n >= len(some) else 1)) for n, one in enumerate(some)]
+        for name, some in parts.items()
     }
 
 
@@ -332,8 +323,8 @@ def _row(place: int, one: Ranked, first: Expected, contents: Contents) -> dict[s
     return {
         "entry": entry,
         "href": encoder_page(entry),
-        "rank": f"{place}{'=' * (not is_worse(one.expected, first))}",
-        "is_tie": not is_worse(one.expected, first),
+        "rank": f"{place}{'=' * is_tied(one.expected, first)}",
+        "is_tie": is_tied(one.expected, first),
         "error": points(one.expected.error),
         "interval": interval_text(*one.expected.interval),
         "basis": one.expected.basis,

@@ -6,10 +6,10 @@ Zoo.expected = (row, kind, step) => {
   const scale = kind.scale / 100, added = scale * (kind.mean[row] + one.slope * place), share = own && (own[0] / 100 - floor) / (1 - floor);
   const odds = own ? Math.log(share / (1 - share)) : kind.level[step] + added, sd = own ? own[1] / 1e5 : scale * Math.hypot(kind.sd[row], one.slope_sd * place);
   const reach = BUDGET.reach * (kind.id === kind.domain ? Math.hypot(sd, scale * one.spread, BUDGET.scaleSd * added) : sd); /* on one data set of a kind of images */
-  const shared = own ? [] : one.shared.slice(one.shared.length / 2).map((change, part) => scale * (one.shared[part] + change * place));
+  const shared = own ? [] : one.shared.map((part, n) => scale * part * (2 * n < one.shared.length ? 1 : place));
   return { odds, sd, shared, error: own ? own[0] : percent(odds), low: percent(odds - reach), high: percent(odds + reach), basis };
 };
-/* As is_worse() of choose_page.py, with Expected.sd_from(). */
+/* As is_worse() of ranking.py, with Expected.sd_from(). */
 Zoo.isWorse = (one, other) => one.odds > other.odds && one.odds - other.odds >= BUDGET.deviates * Math.sqrt(Math.max(one.sd ** 2 + other.sd ** 2 - 2 * one.shared.reduce((sum, part, place) => sum + part * (other.shared[place] ?? 0), 0), BUDGET.leastApart ** 2));
 
 Zoo.pages.choose = () => {
@@ -49,7 +49,7 @@ Zoo.pages.choose = () => {
     const whyNot = one => one.gated ? "gated" : one.domains && !one.domains.includes(kind.domain) && (one.domains.length ? `for ${one.domains.join(" or ")} images` : "for special images");
     beside = kept.map(one => ({ ...one, why: whyNot(one) })).filter(one => one.why);
     if (beside.length < kept.length) kept = kept.filter(one => !whyNot(one)); else beside = [];
-    kept.forEach((one, place) => Object.assign(one, { rank: place + 1, tie: !Zoo.isWorse(one, kept[0]) }));
+    kept.forEach((one, place) => Object.assign(one, { rank: place + 1, tie: !place || one.basis !== "kin" && !Zoo.isWorse(one, kept[0]) }));
     return { left, options };
   }
   const row = one => {
