@@ -215,7 +215,7 @@ def _of_number(number: ReportedNumber, dataset: Dataset, card: EncoderCard) -> O
         return None
     if number.split not in ("", "val", "train -> val") and kind != FEW_SHOT:
         return None
-    is_projected = _PROJECTED in number.features
+    is_projected = _PROJECTED in number.features and dataset.id in _OF_IMAGENET
     if dataset.id in _OF_IMAGENET and number.features and not is_projected and kind in (LINEAR, "k-NN"):
         return None
     share = number.value if number.unit == "fraction" else number.value / 100

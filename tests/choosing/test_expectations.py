@@ -114,8 +114,8 @@ def test_images_are_named_by_any_spelling_and_unknown_ones_are_refused() -> None
     for names, error, message in (
         ({"like": "eurosatt"}, UnknownName, "eurosat"),
         ({"domain": "satelite"}, UnknownName, "satellite"),
-        ({"domain": "radiology"}, UnknownName, "domain in which probes were measured"),
-        ({"like": "svhn"}, QueryError, "--domain digits"),
+        ({"domain": "captions"}, UnknownName, "domain in which probes were measured"),
+        ({"like": "camelyon17"}, QueryError, "--domain pathology"),
         ({"like": "eurosat", "domain": "satellite"}, QueryError, "one of the two"),
     ):
         with pytest.raises(error, match=message):

@@ -212,9 +212,9 @@ def test_what_others_measured_is_a_column_for_each_data_set() -> None:
 
 def test_the_error_to_expect_is_shown_of_what_was_not_measured() -> None:
     text = run("show", "dinov2_vitB14").stdout
-    assert "expected, 100%" in text and "estimated from what others measured of it; not measured" in text
+    assert "expected, 100%" in text and "from a linear probe of others" in " ".join(text.split())
     found = document("show", "dinov2_vitB14")["expected"]
-    assert found["interval"][0] < found["error"] < found["interval"][1] and found["rests_on"] == "measured by others"
+    assert found["interval"][0] < found["error"] < found["interval"][1] and found["rests_on"] == "probe of others"
     assert document("show", "dino_vitS16")["expected"] is None
     assert document("show", "pocket_simclr_rn_shapes")["expected"] is None
 

@@ -8,7 +8,7 @@ are named beside.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -82,20 +82,20 @@ class Ranking(Shown):
 
     @property
     def cautions(self) -> list[str]:
-        """Sentences on what is not known: what would tell those in the first place apart, and the kind of images."""
+        """Sentences on what is not known: the kind of images, and what would tell those in the first place apart."""
         lines = []
+        if self.images.domain and self.images.is_unmeasured:
+            made = [f"{one.card.id} (rank {one.rank})" for one in self.ranked if images_for(one.card)]
+            lines.append(
+                f"nobody measured a probe on {self.images.domain} images: errors are those on others, and those of encoders "
+                f"made for them ({_some(made) or 'none is left'}) rest on kin: measure several"
+            )
+        if names := self.unprobed:
+            of_them = "any" if len(names) == self.n_ties else f"{len(names)} of them ({_some(names)})"
+            lines.append(f"what would separate them: a linear probe; none on ImageNet-1K is known of {of_them}")
         n_kin = sum(not one.is_tie and not is_worse(one.expected, self.ranked[0].expected) for one in self.ranked)
         if n_kin:
             lines.append(f"{n_kin} more may be as good, of which no number is known (kin)")
-        if names := self.unprobed:
-            some = f"{', '.join(names[:_N_NAMED])}{' ...' if len(names) > _N_NAMED else ''}"
-            of_them = "any of them" if len(names) == self.n_ties else f"{len(names)} of them ({some})"
-            lines.append(f"What would separate them: a linear probe; none on ImageNet-1K is known of {of_them}")
-        if self.images.domain and self.images.is_unmeasured:
-            lines.append(
-                f"Nobody measured a probe on {self.images.domain} images: errors are those on others, and of encoders "
-                "made for them nothing is known beyond kin; measure several"
-            )
         return lines
 
     def _records(self) -> Iterator[Record]:
@@ -234,3 +234,7 @@ def is_worse(one: Expected, other: Expected) -> bool:
 def is_tied(one: Expected, first: Expected) -> bool:
     """Whether an encoder shares the first place, by numbers of its own."""
     return one is first or (one.basis != "kin" and not is_worse(one, first))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_N_NAMED]) + " ..." * (len(names) > _N_NAMED)

@@ -384,7 +384,7 @@ def _data_row(entry: Entry, dataset: str, known: Standing | None) -> list[Any]:
     components = [None if parts is None else _plain(getattr(parts, name)) for name in COMPONENTS]
     of_error: list[Any] = [None, None, None, None, False, False, ""]
     if known is not None:
-        ends = [None if end is None else round(end, 2) for end in (known.low, known.high)]
+        ends = [None if end is None else round(end, 3) for end in (known.low, known.high)]
         mean = known.error if known.low is None or FILL_OF[known.basis] == "full" else round(known.error, 3)
         of_error = [mean, *ends, known.basis, known.is_ranked, known.is_drawn, known.note]
     return [
