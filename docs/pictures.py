@@ -80,15 +80,12 @@ def error_against_size() -> Figure:
         [], [], s=16, c="none", edgecolors=SOFT, linewidths=0.8, label="hollow: expected, no linear probe known"
     )
     axes.legend(loc="upper right", frameon=False, fontsize=9, handletextpad=0.1, labelcolor=SOFT)
-    best = [_best_below(front, drawn, cards, most) for most in (7e6, 1e8, math.inf)]
-    small, middle, large = (f"{drawn[name].error:.0f} %" for name in best)
-    n_front = sum(name in probed for name in front)
+    small, middle, large = (f"{_best_below(front, drawn, cards, most):.0f} %" for most in (7e6, 1e8, math.inf))
     return _titled(
         figure,
-        f"Linear probes on ImageNet-1K: the lowest expected error is {small} with 7M parameters, {middle} with 100M, "
-        f"{large} at any size",
-        f"{len(drawn):,} encoders, {len(probed)} with a linear probe by us or others; of {len(front)} on the line "
-        f"{n_front} have one, bars are 90 % intervals; points are shifted a little",
+        f"Lowest expected error on ImageNet-1K: {small} with 7M parameters, {middle} with 100M",
+        f"{large} at any size. Linear probes, all labels, {len(drawn):,} encoders; filled: probed by us or others "
+        f"({len(probed)}, of the line {sum(name in probed for name in front)} of {len(front)}); bars: 90 % intervals",
     )
 
 
@@ -111,8 +108,8 @@ def _front(known: dict[str, Standing], cards: dict[str, EncoderCard]) -> list[st
     return best
 
 
-def _best_below(front: list[str], known: dict[str, Standing], cards: dict[str, EncoderCard], most: float) -> str:
-    return min((name for name in front if _size(cards[name]) <= most), key=lambda name: known[name].error)
+def _best_below(front: list[str], known: dict[str, Standing], cards: dict[str, EncoderCard], most: float) -> float:
+    return min(known[name].error for name in front if _size(cards[name]) <= most)
 
 
 def _named(

@@ -87,8 +87,8 @@ class Ranking(Shown):
         if self.images.domain and self.images.is_unmeasured:
             made = [f"{one.card.id} (rank {one.rank})" for one in self.ranked if images_for(one.card)]
             lines.append(
-                f"nobody measured a probe on {self.images.domain} images: errors are those on others, and those of encoders "
-                f"made for them ({_some(made) or 'none is left'}) rest on kin: measure several"
+                f"nobody measured a probe on {self.images.domain} images: errors are those on others, and those of "
+                f"encoders made for them ({_some(made) or 'none is left'}) rest on kin: measure several"
             )
         if names := self.unprobed:
             of_them = "any" if len(names) == self.n_ties else f"{len(names)} of them ({_some(names)})"
