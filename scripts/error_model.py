@@ -34,6 +34,7 @@ from scipy.stats import theilslopes
 
 from zoo.analysis.traits import ALL_LABELS, SLOPES, TRAITS, WRONG_LABELS, traits_of
 from zoo.analysis.traits import place_of_labels as label_place
+from zoo.cards.gates import images_for
 from zoo.cards.schema import EncoderCard
 from zoo.files import content_folder
 from zoo.results.derived import summaries
@@ -51,7 +52,7 @@ MEASURED, LINEAR, FEW_SHOT, ZERO_SHOT = "measured", "linear", "few-shot", "zero-
 WEAK_ZERO_SHOT = "weak zero-shot"
 """Protocols of the model, with "k-NN", "attentive" and "own head"; the first three are linear probes.
 
-Zero-shot accuracies below 50 %, of texts learned from few pairs, are another straight line than those above.
+Zero-shot accuracies of texts learned from few pairs, up to 128 M, are another straight line than those of more.
 """
 
 EFFECTS: tuple[tuple[str, str], ...] = (
@@ -60,17 +61,20 @@ EFFECTS: tuple[tuple[str, str], ...] = (
     *((trait, "transfer") for trait in ("weights", "family", "data", "supervision", "size")),
     *((trait, "domain") for trait in ("data", "images", "supervision", "size")),
     *((trait, "dataset") for trait in ("family", "images", "supervision", "size", "date")),
+    ("home", "home"),
     *((trait, "protocol") for trait in ("data", "objective", "size")),
     *((trait, "elsewhere") for trait in ("weights", "data", "objective")),
     ("origin", "origin"),
 )
 """Effects, as trait and scope.
 
-Of probes and all others: on everything, by labels, on all data sets but ImageNet's (transfer), by domain, by data set.
+Of probes and all others: on everything, by labels, on all data sets but ImageNet's (transfer), by domain, by data set,
+and of encoders for special images on theirs (home).
 Of numbers of no linear probe: by protocol on ImageNet, and by protocol on all other data sets (elsewhere). At last
 those of who measured, for a protocol on a data set.
 """
 _ORIGIN = ("origin", "origin")
+_HOME, _HOME_SD = ("home", "home"), 1.0  # log odds; wide, for pathology and satellite images alone tell it
 _OF_NO_PROBE = ("protocol", "elsewhere", "origin")  # scopes
 
 TASK_SD = 2.0
@@ -80,13 +84,16 @@ _PROTOCOL_WIDTH = 0.3  # the same of effects of protocols, of which few encoders
 _NOISE, _NOISE_WIDTH = 0.1, 0.5  # the same of noises
 _SCALE_WIDTH = 0.4  # natural logarithm of a scale, about 1
 _NEAR_0 = 0.002  # errors are kept so far from 0 and 1
-_WEAK_TEXTS = 50.0  # percent of ImageNet-1K right
+_FEW_PAIRS = (  # beginnings of pretraining sets of up to 128 M pairs
+    "CC-", "YFCC-15M", "CommonPool.S", "CommonPool.M", "DataComp-1B, subset of 14M", "DataComp-1B, subset of 1.4M",
+)  # fmt: skip
 _MANY_LABELS = 1_000  # a class, where an origin uses all and does not say how many
 _PROBES, _WITHOUT_LABELS = (MEASURED, LINEAR, FEW_SHOT), (ZERO_SHOT, WEAK_ZERO_SHOT)
 _OF_IMAGENET = (IMAGENET, "imagenet-v2", "imagenet-real")
 _SLIDES = ("camelyon16", "panda")  # sets of slides, which an attention network reads
 _SHIFTED = ("imagenet-a", "imagenet-o", "imagenet-r", "imagenet-sketch", "objectnet")  # robustness, of texts mostly
-_AGAIN = ("so2sat", "forestnet")  # nearly the same images and numbers as those of the same name with m-
+_UNLIKE_CARDS = "turhancan97/VisBench"  # patch means of encoders that pool by attention, which its tables do not say
+_AGAIN = ("so2sat", "forestnet", "imagenette")  # nearly the same images as those with m-; ten easy classes of ImageNet
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +210,8 @@ def _of_number(number: ReportedNumber, dataset: Dataset, card: EncoderCard) -> O
     """What a reported number says; None of what is no error of classes, or of other features on ImageNet."""
     if number.dataset in _CALLED:
         return Observation(number.encoder, dataset.id, FEW_SHOT, label_place(16), 1 - number.value, number.source)
-    kind = _KINDS.get(number.protocol)
-    if kind == ZERO_SHOT and dataset.id == IMAGENET and number.value < _WEAK_TEXTS:
+    kind = None if number.source == _UNLIKE_CARDS else _KINDS.get(number.protocol)
+    if kind == ZERO_SHOT and dataset.id == IMAGENET and str(card.pretraining.dataset).startswith(_FEW_PAIRS):
         kind = WEAK_ZERO_SHOT
     is_share = number.metric in _METRICS or (dataset.id == "voc-2007-multilabel" and kind == FEW_SHOT)
     if kind is None or not is_share:
@@ -215,9 +222,10 @@ def _of_number(number: ReportedNumber, dataset: Dataset, card: EncoderCard) -> O
         return None
     if number.split not in ("", "val", "train -> val") and kind != FEW_SHOT:
         return None
-    is_projected = _PROJECTED in number.features and dataset.id in _OF_IMAGENET
-    if dataset.id in _OF_IMAGENET and number.features and not is_projected and kind in (LINEAR, "k-NN"):
+    is_other = bool(number.features) and _PROJECTED not in number.features and kind in (LINEAR, "k-NN")
+    if is_other and (dataset.id in _OF_IMAGENET or card.representation.layer == "attnpool"):  # another encoder
         return None
+    is_projected = _PROJECTED in number.features and dataset.id in _OF_IMAGENET
     share = number.value if number.unit == "fraction" else number.value / 100
     labels: float = _MANY_LABELS
     if kind == FEW_SHOT:
@@ -253,7 +261,7 @@ class _Design:
         """Of one effect with a standard deviation of 1, (rows, rows of the other)."""
         trait, scope = effect
         a, b = self.of[trait], other.of[trait]
-        found = np.outer(a, b) if trait in SLOPES else (a[:, None] == b[None]).astype(float)
+        found = np.outer(a, b) if trait in (*SLOPES, "home") else (a[:, None] == b[None]).astype(float)
         match scope:
             case "domain":
                 found *= self.domain[:, None] == other.domain[None]
@@ -308,7 +316,7 @@ class Model:
     def __init__(
         self, cards: Mapping[str, EncoderCard], known: Sequence[Observation], effects: Effects | None = None
     ) -> None:
-        self.known = list(known)
+        self.cards, self.known = cards, list(known)
         self.effects = effects or Effects({}, {}, {})
         self._traits = {name: traits_of(card) for name, card in cards.items()}
         self._codes: dict[str, dict[object, int]] = {}
@@ -329,6 +337,9 @@ class Model:
             for name in ("encoder", *TRAITS)
         }
         seen = [one if isinstance(one, Observation) else None for one in known]
+        special = [images_for(self.cards[one.encoder]) for one in known]
+        kinds_of = [one.domain if isinstance(one, Target) else domains[one.dataset] for one in known]
+        of["home"] = np.array([float(kind in own) for kind, own in zip(kinds_of, special, strict=True)])
         of["px"] += [one.px if one else 0.0 for one in seen]
         origins = [(one.dataset, one.protocol, one.origin) if one else "" for one in seen]
         of["origin"] = np.array([self._code("origin", one) for one in origins], dtype=np.float64)
@@ -338,9 +349,7 @@ class Model:
         return _Design(
             of,
             np.array([self._code("dataset", one.dataset) for one in known]),
-            np.array(
-                [self._code("domain", one.domain if isinstance(one, Target) else domains[one.dataset]) for one in known]
-            ),
+            np.array([self._code("domain", one) for one in kinds_of]),
             np.array([one.labels for one in known]),
             transfers,
             np.where(transfers, -1, protocols),
@@ -372,6 +381,7 @@ class Model:
         of_scale = np.array([scaled_by.index(one.scaled_by) for one in self.known])
         n, p, q = len(EFFECTS), len(protocols), len(scaled_by)
         centre = np.concatenate([np.full(n, 2 * math.log(_PRIOR_SD)), np.full(p, 2 * math.log(_NOISE)), np.zeros(q)])
+        centre[EFFECTS.index(_HOME)] = 2 * math.log(_HOME_SD)
         widths = [_PROTOCOL_WIDTH if scope in _OF_NO_PROBE else _PRIOR_WIDTH for _, scope in EFFECTS]
         width = np.concatenate([2 * np.array(widths), np.full(p, 2 * _NOISE_WIDTH), np.full(q, _SCALE_WIDTH)])
 
@@ -476,6 +486,12 @@ class Model:
         variance: Floats = np.array([TASK_SD**2 * bool(one.protocol) for one in targets]) / scale**2
         return variance
 
+    def home(self) -> tuple[float, float]:
+        """The effect of special images on encoders made for them, mean and standard deviation in log odds."""
+        sd = self.effects.sd.get(_HOME, 0.0)
+        cross = sd**2 * self.solved.design.of["home"] * self.solved.scale
+        return float(cross @ self.solved.weights), math.sqrt(sd**2 - cross @ cho_solve(self.solved.factor, cross))
+
     def difficulties(self) -> dict[tuple[str, str, float], float]:
         """The difficulty of every task, in log odds: its residual mean, shrunk towards nothing."""
         added: dict[tuple[str, str, float], float] = {}
@@ -490,13 +506,13 @@ class Model:
             if scope in _OF_NO_PROBE:
                 continue
             own = np.full(len(found), sd**2)
-            if trait in SLOPES:
+            if trait in (*SLOPES, "home"):
                 own *= design.of[trait] ** 2
             if scope == "labels":
                 own *= design.labels**2
             elif scope == "transfer":
                 own *= design.transfers
-            elif scope != "overall":
+            elif scope not in ("overall", "home"):
                 own *= (design.domain if scope == "domain" else design.dataset) >= 0
             found += own
         return found

@@ -35,6 +35,7 @@ from scripts.error_model import (
     observations,
     shipped_effects,
 )
+from zoo.analysis.traits import traits_of
 from zoo.cards.catalogue import catalogue
 from zoo.cards.gates import images_for
 from zoo.choosing.expectations import BASIS_CODES
@@ -114,6 +115,8 @@ def write_effects(effects: Effects, known: list[Observation], model: Model) -> N
     found, slope = difficulties(model)
     lines = ["# Written by scripts/expect_errors.py; natural log odds of errors, see scripts/error_model.py.", ""]
     lines += [f"n_observations = {len(known)}", f"n_encoders = {len({one.encoder for one in known})}"]
+    mean, sd = model.home()
+    lines += [f"home = [{mean:.3f}, {sd:.3f}]  # what encoders of special images add on theirs, and its deviation"]
     lines += [f"labels_slope = {slope:.4f}  # of difficulties, per hundredfold labels; that of ImageNet-1K", ""]
     probes = [math.log(one["scale"]) for name, one in found.items() if name in datasets() and name != IMAGENET]
     lines.insert(-1, f"scale_sd = {float(np.std(probes, ddof=1)):.3f}  # natural logarithm, of scales of data sets")
@@ -170,9 +173,9 @@ N_SHARED = 8  # leading components, of which differences of most pairs of encode
 def of_labels(model: Model, names: list[str], bases: dict[str, str]) -> list[str]:
     """What a hundredth of the labels adds, and its standard deviation; and what errors of encoders share.
 
-    Both follow from ImageNet-1K with all labels and with 5 per class. What is shared are leading components of the
-    covariance of the encoders of natural images of which something is known, and what others have of these: first of
-    what all labels leave, then of what a hundredth adds.
+    Both follow from ImageNet-1K with all labels and with 5 per class. What is shared are what encoders have of the
+    leading components of the covariance of those of natural images of which something is known, and standard deviations
+    of what their family has in common beyond these: with all labels, and of what a hundredth adds.
     """
     few = label_place(5)
     targets = [Target(name, IMAGENET, "natural", labels, MEASURED) for labels in (0.0, few) for name in names]
@@ -181,18 +184,27 @@ def of_labels(model: Model, names: list[str], bases: dict[str, str]) -> list[str
     change = np.block([[np.eye(n), np.zeros((n, n))], [-np.eye(n) / few, np.eye(n) / few]])
     together = change @ together @ change.T
     some = [i for i, name in enumerate(names) if bases[name] != "kin" and not images_for(CARDS[name])]
-    shared = [leading(part, some) for part in (together[:n, :n], together[n:, n:])]
-    sd = np.sqrt(np.diag(together)[n:])
-    slopes = [f"{round(100 * a)} {round(100 * b)}" for a, b in zip((mean[n:] - mean[:n]) / few, sd, strict=True)]
-    return slopes + [" ".join(str(round(100 * one)) for part in shared for one in part[i]) for i in range(n)]
-
-
-def leading(together: np.ndarray, some: list[int]) -> np.ndarray:
-    """What encoders have of the leading components of the covariance of some of them, (encoders, components)."""
     values, vectors = np.linalg.eigh(together[np.ix_(some, some)])
     values, vectors = values[: -N_SHARED - 1 : -1], vectors[:, : -N_SHARED - 1 : -1]
-    shared: np.ndarray = together[:, some] @ vectors / np.sqrt(values)
-    return shared * np.sign(shared.sum(axis=0))
+    shared = together[:n, some] @ vectors / np.sqrt(values)
+    shared *= np.sign(shared.sum(axis=0))
+    kin = [within(part, names) for part in (together[:n, :n] - shared @ shared.T, together[n:, n:])]
+    numbers = np.hstack([shared, np.sqrt(kin).T])
+    sd = np.sqrt(np.diag(together)[n:])
+    slopes = [f"{round(100 * a)} {round(100 * b)}" for a, b in zip((mean[n:] - mean[:n]) / few, sd, strict=True)]
+    return slopes + [" ".join(str(round(100 * one)) for one in row) for row in numbers]
+
+
+def within(together: np.ndarray, names: list[str]) -> np.ndarray:
+    """The mean covariance of encoders of a family, for each encoder; 0 where it is alone."""
+    families = np.array([traits_of(CARDS[name])["family"] for name in names])
+    found = np.zeros(len(names))
+    for family in {*families}:
+        of = np.flatnonzero(families == family)
+        if len(of) > 1:
+            block = together[np.ix_(of, of)]
+            found[of] = max((block.sum() - np.trace(block)) / (len(of) * (len(of) - 1)), 0.0)
+    return found
 
 
 def main() -> None:

@@ -93,7 +93,7 @@ class Images:
         """For the end of a sentence."""
         if self.dataset:
             return "ImageNet-1K" if self.dataset == IMAGENET else datasets()[self.dataset].title
-        return f"a {self.domain} data set of mean difficulty" if self.domain else "a data set of mean difficulty"
+        return f"{self.domain} images of mean difficulty" if self.domain else "a data set of mean difficulty"
 
 
 OVERALL = "overall"
@@ -101,7 +101,8 @@ OVERALL = "overall"
 
 def known_domains() -> list[str]:
     """Kinds of images in which probes were measured, or for which there are encoders."""
-    special = {kind for card in catalogue().values() for kind in images_for(card)}
+    offered = (card for card in catalogue().values() if not str(card.weights.url).startswith("shipped:"))
+    special = {kind for card in offered for kind in images_for(card)}
     return sorted({one.domain for one in datasets().values()} & difficulties().keys() | special)
 
 
@@ -116,10 +117,14 @@ class Expected:
     source: str  # where it comes from, for the end of a sentence
     floor: float = 0.0  # share of wrong labels, which are errors of all
     shared: tuple[float, ...] = ()  # parts of the standard deviation, which other encoders have in common with it
+    family: str = ""
+    family_sd: float = 0.0  # a further part, which its family has in common
 
     def sd_from(self, other: Expected) -> float:
         """The standard deviation of the difference of two, natural log odds: what they share moves both."""
         shared = sum(a * b for a, b in zip(self.shared, other.shared, strict=False))
+        if self.family == other.family:
+            shared += self.family_sd * other.family_sd
         return math.sqrt(max(self.sd**2 + other.sd**2 - 2 * shared, LEAST_APART**2))
 
     @property
@@ -283,13 +288,16 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             new = spread
             if not images.dataset:
                 new = math.hypot(spread, scale * _of_new_images(card, images), scale_sd() * (odds - level))
-            shared = _added(name, "shared")
-            n = len(shared) // 2
-            parts = tuple(scale * one * (place if part >= n else 1) for part, one in enumerate(shared))
+            *shared, of_family, of_its_labels = _added(name, "shared")
+            if images.is_unmeasured and images.domain in images_for(card):
+                home, home_sd = _document()["home"]
+                odds, spread = odds + scale * home, math.hypot(spread, scale * home_sd)
             source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
             found[name] = Expected(
-                odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor, shared=parts
-            )
+                odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor,
+                shared=tuple(scale * one for one in shared), family=card.family,
+                family_sd=scale * math.hypot(of_family, of_its_labels * place),
+            )  # fmt: skip
     return found
 
 

@@ -25,6 +25,7 @@ from .constraints import NOT_GONE, Constraints, Filter, LeftOut, filtered, filte
 from .expectations import Expected, Images, difficulties, expected_errors
 
 FLATTERING = "trained with ImageNet's labels, which flatter it"
+NOBODY = "nobody measured a probe on {} images: errors are those on others, and those of encoders made for them"
 TIE = 0.1
 """Probability to be better than the first up to which an encoder counts as worse."""
 DEVIATES = NormalDist().inv_cdf(1 - TIE)
@@ -86,15 +87,17 @@ class Ranking(Shown):
         lines = []
         if self.images.domain and self.images.is_unmeasured:
             made = [f"{one.card.id} (rank {one.rank})" for one in self.ranked if images_for(one.card)]
-            lines.append(
-                f"nobody measured a probe on {self.images.domain} images: errors are those on others, and those of "
-                f"encoders made for them ({_some(made) or 'none is left'}) rest on kin: measure several"
-            )
-        if names := self.unprobed:
+            lines.append(f"{NOBODY.format(self.images.domain)} ({_some(made) or 'none is left'}) rest on kin")
+        if self.n_ties > 1 and self.images.dataset != IMAGENET:
+            lines.append("what would separate them: a probe on such images, as by the command below")
+        elif names := self.unprobed:
             of_them = "any" if len(names) == self.n_ties else f"{len(names)} of them ({_some(names)})"
             lines.append(f"what would separate them: a linear probe; none on ImageNet-1K is known of {of_them}")
-        n_kin = sum(not one.is_tie and not is_worse(one.expected, self.ranked[0].expected) for one in self.ranked)
-        if n_kin:
+        kin = [one for one in self.ranked if one.expected.basis == "kin"]
+        n_kin = sum(not one.is_tie and not is_worse(one.expected, self.ranked[0].expected) for one in kin)
+        if kin and len(kin) == len(self.ranked):
+            lines.append("of none of them is any number known: the order is that of their kin")
+        elif n_kin:
             lines.append(f"{n_kin} more may be as good, of which no number is known (kin)")
         return lines
 

@@ -33,7 +33,7 @@ from ..weights.places import is_installed, is_path, mirror_place, package_file, 
 from ..weights.store import REGISTERED, recorded_name
 from .constraints import Constraints, Filter, LeftOut, filtered, filters, named
 from .expectations import Expected, Images, difficulties, effect_sizes, expected_errors
-from .ranking import fits, is_of_pocket
+from .ranking import NOBODY, fits, is_of_pocket
 
 with requires_extra("evaluate", needed_for="A shortlist"):
     import numpy as np
@@ -420,6 +420,8 @@ def _notes(
             f"Expected errors are those of a linear probe on {images.words} with as many labels a class: they say who "
             "is worth a try; yours may be easier or harder for all."
         )
+    if images.domain and images.is_unmeasured:
+        notes.append(f"N{NOBODY.format(images.domain)[1:]} rest on kin.")
     if image_px is not None:
         enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]
         if enlarged:

@@ -59,7 +59,7 @@ _N_NEXT = 3  # encoders that the next command measures
 _N_BESIDE = 5  # encoders without a rank that are named
 _FIELDS = (
     "id", "file", "parameters", "dim", "licence", "licensed", "may", "gone", "gated", "domains", "mine", "sets",
-    "network", "basis", "slope", "slope_sd", "spread", "shared", "own",
+    "network", "basis", "slope", "slope_sd", "spread", "shared", "family", "own",
 )  # fmt: skip
 _LICENCES = {
     "any": "any",
@@ -172,6 +172,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
     added = {one.id: _added(cards, one.images, STEPS[-1]) for one in kinds}
     spreads, shared = _spreads(cards), _shared(cards)
     networks: dict[str, int] = {}
+    families: dict[str, int] = {}
     measured = {setting.n_labels for setting in SETTINGS}  # whose errors have few digits: no half is rounded twice
     words = {word: one for word in LICENCE_WORDS for one in filters(Constraints(licence=word))}
     words |= {word: one for word in ACCESS_WORDS for one in filters(Constraints(access=word))}
@@ -207,6 +208,7 @@ def _budget(contents: Contents, cards: dict[str, EncoderCard]) -> dict[str, Any]
                 _hundredths(slope_sd),
                 _hundredths(spreads[name]),
                 shared[name],
+                families.setdefault(card.family, len(families)),
                 errors if is_own else None,
             ]
         )
@@ -269,13 +271,19 @@ def _slopes(cards: dict[str, EncoderCard]) -> dict[str, tuple[float, float]]:
 
 
 def _shared(cards: dict[str, EncoderCard]) -> dict[str, list[float]]:
-    """What errors of encoders share: half of the parts with any labels, half as they grow with the place of labels."""
+    """What errors of encoders share, and at last what those of a family do: with any labels, and along their place."""
     scale, place = difficulties()[OVERALL].scale, label_place(START / N_CLASSES)
-    found = expected_errors(cards, START, N_CLASSES)
-    parts = {name: [one / scale for one in found[name].shared] for name in cards}
+    few, many = (expected_errors(cards, n, N_CLASSES) for n in (START, STEPS[-1]))
     return {
-        name: [_hundredths(one / (place if 2 * n >= len(some) else 1)) for n, one in enumerate(some)]
-        for name, some in parts.items()
+        name: [
+            _hundredths(one / scale)
+            for one in (
+                *many[name].shared,
+                many[name].family_sd,
+                math.sqrt(max(few[name].family_sd ** 2 - many[name].family_sd ** 2, 0.0)) / place,
+            )
+        ]
+        for name in cards
     }
 
 

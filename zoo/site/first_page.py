@@ -384,8 +384,8 @@ def _data_row(entry: Entry, dataset: str, known: Standing | None) -> list[Any]:
     components = [None if parts is None else _plain(getattr(parts, name)) for name in COMPONENTS]
     of_error: list[Any] = [None, None, None, None, False, False, ""]
     if known is not None:
-        ends = [None if end is None else round(end, 3) for end in (known.low, known.high)]
-        mean = known.error if known.low is None or FILL_OF[known.basis] == "full" else round(known.error, 3)
+        ends = [None if end is None else round(end, 4) for end in (known.low, known.high)]
+        mean = known.error if known.low is None or FILL_OF[known.basis] == "full" else round(known.error, 4)
         of_error = [mean, *ends, known.basis, known.is_ranked, known.is_drawn, known.note]
     return [
         entry.id,

@@ -6,11 +6,11 @@ Zoo.expected = (row, kind, step) => {
   const scale = kind.scale / 100, added = scale * (kind.mean[row] + one.slope * place), share = own && (own[0] / 100 - floor) / (1 - floor);
   const odds = own ? Math.log(share / (1 - share)) : kind.level[step] + added, sd = own ? own[1] / 1e5 : scale * Math.hypot(kind.sd[row], one.slope_sd * place);
   const reach = BUDGET.reach * (kind.id === kind.domain ? Math.hypot(sd, scale * one.spread, BUDGET.scaleSd * added) : sd); /* on one data set of a kind of images */
-  const shared = own ? [] : one.shared.map((part, n) => scale * part * (2 * n < one.shared.length ? 1 : place));
-  return { odds, sd, shared, error: own ? own[0] : percent(odds), low: percent(odds - reach), high: percent(odds + reach), basis };
+  const n = one.shared.length - 2, [ofFamily, ofLabels] = one.shared.slice(n), shared = own ? [] : one.shared.slice(0, n).map(part => scale * part), kin = own ? 0 : scale * Math.hypot(ofFamily, ofLabels * place);
+  return { odds, sd, shared, kin, family: one.family, error: own ? own[0] : percent(odds), low: percent(odds - reach), high: percent(odds + reach), basis };
 };
 /* As is_worse() of ranking.py, with Expected.sd_from(). */
-Zoo.isWorse = (one, other) => one.odds > other.odds && one.odds - other.odds >= BUDGET.deviates * Math.sqrt(Math.max(one.sd ** 2 + other.sd ** 2 - 2 * one.shared.reduce((sum, part, place) => sum + part * (other.shared[place] ?? 0), 0), BUDGET.leastApart ** 2));
+Zoo.isWorse = (one, other) => one.odds > other.odds && one.odds - other.odds >= BUDGET.deviates * Math.sqrt(Math.max(one.sd ** 2 + other.sd ** 2 - 2 * one.shared.reduce((sum, part, place) => sum + part * (other.shared[place] ?? 0), one.family === other.family ? one.kin * other.kin : 0), BUDGET.leastApart ** 2));
 
 Zoo.pages.choose = () => {
   const at = id => document.getElementById(id), form = at("choices");
