@@ -146,6 +146,14 @@ def test_the_answer_is_the_best_ranked_encoder_up_to_each_size_with_its_interval
         assert row["name"] == best["id"] and row["n error"] == f"{points(best['expected'])}\N{NO-BREAK SPACE}%"
         assert row["n"] == f"{points(best['low'])}-{points(best['high'])}"
         assert row["kind"] == KINDS[best["kind"]] and row["n year"] == best["released"]
+        dot = (
+            "open"
+            if best["basis"] in ("other numbers", "kin")
+            else "half"
+            if best["basis"] == "probe of others"
+            else "full"
+        )
+        assert f'<circle class="{dot}"' in text  # a front that rests on expectation alone looks so
         assert row["n reach"] == str(sum(one["low"] <= best["expected"] for one in fitting[1:]))
     assert next(found, None) is None
     assert "Not ranked: encoders that saw ImageNet's labels" in text

@@ -151,7 +151,7 @@ def whisker(one: Standing | None = None) -> Markup:
         low, at, high = (across(min(max(end or 0.0, 5.0), 60.0)) for end in (one.low, one.error, one.high))
         drawn = [element("path", {"class": "grid", "d": f"M{across(value):.1f},0V20"}) for value in _GRID]
         drawn.append(element("path", {"class": "interval", "d": f"M{low:.1f},10H{high:.1f}"}))
-        drawn.append(element("circle", {"cx": at, "cy": 10, "r": 4}))
+        drawn.append(element("circle", {"class": FILL_OF[one.basis], "cx": at, "cy": 10, "r": 4}))
     return element("svg", {"class": "whisker", "viewBox": "0 0 160 20", "aria-hidden": "true"}, *drawn)
 
 

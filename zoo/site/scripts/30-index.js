@@ -69,7 +69,7 @@ Zoo.pages.index = () => {
       const group = kindNames.indexOf(one.kind) + 1, mark = kind.querySelector("path");
       name.firstChild.href = `encoders/${one.file}.html`;
       put(name.firstChild, one.id), put(count, Zoo.count(one.n_parameters)), put(error, `${one.expected.toFixed(1)}\u00a0%`), put(interval, `${one.low.toFixed(1)}-${one.high.toFixed(1)}`);
-      drawn.querySelector(".interval").setAttribute("d", `M${across(one.low)},10H${across(one.high)}`), drawn.querySelector("circle").setAttribute("cx", across(one.expected));
+      drawn.querySelector(".interval").setAttribute("d", `M${across(one.low)},10H${across(one.high)}`), drawn.querySelector("circle").setAttribute("cx", across(one.expected)), drawn.querySelector("circle").setAttribute("class", fillOf(one));
       mark.setAttribute("class", `f${group}`), mark.setAttribute("d", `M8,8${Zoo.marks[group - 1]}`);
       put(kind.lastChild, kinds.get(one.kind)), put(use, uses[one.commercial] ?? "unknown"), put(year, one.released ?? "not published"), put(reach, others.filter(other => other.low <= one.expected).length.toLocaleString("en"));
       return row;
