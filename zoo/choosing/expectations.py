@@ -81,12 +81,12 @@ class Images:
     @property
     def column(self) -> str:
         """Its column of the table; of a kind of images on which no probe was measured that of any images."""
-        return self.dataset or (OVERALL if self.is_unmeasured else self.domain)
+        return self.dataset or (self.domain in difficulties() and self.domain) or OVERALL
 
     @property
     def is_unmeasured(self) -> bool:
-        """Whether no probe was measured on such images."""
-        return not self.dataset and self.domain not in difficulties()
+        """Whether they are of a kind on which no probe was measured."""
+        return bool(self.domain) and self.column == OVERALL
 
     @property
     def words(self) -> str:
@@ -292,11 +292,12 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             if images.is_unmeasured and images.domain in images_for(card):
                 home, home_sd = _document()["home"]
                 odds, spread = odds + scale * home, math.hypot(spread, scale * home_sd)
+            family_sd = scale * math.hypot(of_family, of_its_labels * place)
+            most = min(1.0, spread / math.hypot(family_sd, *(scale * one for one in shared), 1e-9))  # no more than all
             source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
             found[name] = Expected(
                 odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor,
-                shared=tuple(scale * one for one in shared), family=card.family,
-                family_sd=scale * math.hypot(of_family, of_its_labels * place),
+                shared=tuple(most * scale * one for one in shared), family=card.family, family_sd=most * family_sd,
             )  # fmt: skip
     return found
 

@@ -85,7 +85,7 @@ class Ranking(Shown):
     def cautions(self) -> list[str]:
         """Sentences on what is not known: the kind of images, and what would tell those in the first place apart."""
         lines = []
-        if self.images.domain and self.images.is_unmeasured:
+        if self.images.is_unmeasured:
             made = [f"{one.card.id} (rank {one.rank})" for one in self.ranked if images_for(one.card)]
             lines.append(f"{NOBODY.format(self.images.domain)} ({_some(made) or 'none is left'}) rest on kin")
         if self.n_ties > 1 and self.images.dataset != IMAGENET:

@@ -324,7 +324,7 @@ def drawn_errors(
     total = (odds + sd)[:, None] + np.zeros((len(cards), _N_DRAWS), dtype=np.float32)
     new = np.array([0.0 if known else 1.0 for known in known_here])
     traits = [traits_of(card) for card in cards]
-    scopes = ("domain", "dataset") if images.is_unmeasured else ("dataset",)
+    scopes = ("dataset",) if images.domain and not images.is_unmeasured else ("domain", "dataset")
     scale = difficulties()[images.column].scale
     for (trait, scope), sd_of_effect in effect_sizes().items():
         size = scale * sd_of_effect
@@ -420,7 +420,7 @@ def _notes(
             f"Expected errors are those of a linear probe on {images.words} with as many labels a class: they say who "
             "is worth a try; yours may be easier or harder for all."
         )
-    if images.domain and images.is_unmeasured:
+    if images.is_unmeasured:
         notes.append(f"N{NOBODY.format(images.domain)[1:]} rest on kin.")
     if image_px is not None:
         enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]
