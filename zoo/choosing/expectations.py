@@ -292,12 +292,14 @@ def _modelled(cards: Mapping[str, EncoderCard], images: Images, place: float) ->
             if images.is_unmeasured and images.domain in images_for(card):
                 home, home_sd = _document()["home"]
                 odds, spread = odds + scale * home, math.hypot(spread, scale * home_sd)
-            family_sd = scale * math.hypot(of_family, of_its_labels * place)
-            most = min(1.0, spread / math.hypot(family_sd, *(scale * one for one in shared), 1e-9))  # no more than all
+            parts = math.hypot(*(scale * one for one in shared))
+            most = min(1.0, spread / parts) if parts else 0.0  # what is shared is no more than all
+            rest = math.sqrt(max(spread**2 - (most * parts) ** 2, 0.0))
+            family_sd = min(scale * math.hypot(of_family, of_its_labels * place), rest)
             source, floor = _SOURCES[basis], WRONG_LABELS.get(images.dataset, 0.0)
             found[name] = Expected(
                 odds=odds, sd=spread, new_sd=new, basis=basis, source=source, floor=floor,
-                shared=tuple(most * scale * one for one in shared), family=card.family, family_sd=most * family_sd,
+                shared=tuple(most * scale * one for one in shared), family=card.family, family_sd=family_sd,
             )  # fmt: skip
     return found
 

@@ -6,8 +6,8 @@ Zoo.expected = (row, kind, step) => {
   const scale = kind.scale / 100, added = scale * (kind.mean[row] + one.slope * place), share = own && (own[0] / 100 - floor) / (1 - floor);
   const odds = own ? Math.log(share / (1 - share)) : kind.level[step] + added, sd = own ? own[1] / 1e5 : scale * Math.hypot(kind.sd[row], one.slope_sd * place);
   const reach = BUDGET.reach * (kind.id === kind.domain ? Math.hypot(sd, scale * one.spread, BUDGET.scaleSd * added) : sd); /* on one data set of a kind of images */
-  const n = one.shared.length - 2, [ofFamily, ofLabels] = one.shared.slice(n), all = [Math.hypot(ofFamily, ofLabels * place), ...one.shared.slice(0, n)].map(part => scale * part);
-  const most = own ? 0 : Math.min(1, sd / Math.max(Math.hypot(...all), 1e-9)), [kin, ...shared] = all.map(part => most * part); /* no more than all */
+  const n = one.shared.length - 2, [ofFamily, ofLabels] = one.shared.slice(n), parts = one.shared.slice(0, n).map(part => scale * part), all = Math.hypot(...parts), most = own || !all ? 0 : Math.min(1, sd / all); /* what is shared is no more than all */
+  const shared = parts.map(part => most * part), kin = own ? 0 : Math.min(scale * Math.hypot(ofFamily, ofLabels * place), Math.sqrt(Math.max(sd ** 2 - (most * all) ** 2, 0)));
   return { odds, sd, shared, kin, family: one.family, error: own ? own[0] : percent(odds), low: percent(odds - reach), high: percent(odds + reach), basis };
 };
 /* As is_worse() of ranking.py, with Expected.sd_from(). */
