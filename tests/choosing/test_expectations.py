@@ -114,7 +114,7 @@ def test_images_are_named_by_any_spelling_and_unknown_ones_are_refused() -> None
     for names, error, message in (
         ({"like": "eurosatt"}, UnknownName, "eurosat"),
         ({"domain": "satelite"}, UnknownName, "satellite"),
-        ({"domain": "captions"}, UnknownName, "domain in which probes were measured"),
+        ({"domain": "captions"}, UnknownName, "There are natural"),
         ({"like": "camelyon17"}, QueryError, "--domain pathology"),
         ({"like": "eurosat", "domain": "satellite"}, QueryError, "one of the two"),
     ):

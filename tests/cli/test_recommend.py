@@ -344,7 +344,7 @@ def test_the_kind_of_images_changes_the_order_and_who_is_ranked() -> None:
         ("--labels 500 --classes 2 --domain x-rays", "There are natural"),
         ("--labels 500 --domain satellite", "Missing option '--classes'"),
         ("--labels 500 --like camelyon17", "--domain pathology"),
-        ("--labels 500 --classes 2 --domain captions", "domain in which probes were measured"),
+        ("--labels 500 --classes 2 --domain captions", "There are natural"),
         ("--labels 5k --like eurosat --measured", "on ImageNet-1K"),
         ("--labels 5k --include-wrong", "--measured can"),
         ("--labels 3 --classes 4", "3 labels of 4 classes"),

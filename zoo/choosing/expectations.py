@@ -71,11 +71,7 @@ class Images:
                 )
             return cls(found.id, found.domain)
         if domain is not None:
-            known = known_domains()
-            name = domain_named(domain, known)
-            if name not in known:
-                raise UnknownName("domain in which probes were measured", name, known)
-            return cls("", name)
+            return cls("", domain_named(domain, known_domains()))
         return cls()
 
     @property
@@ -101,9 +97,14 @@ OVERALL = "overall"
 
 def known_domains() -> list[str]:
     """Kinds of images in which probes were measured, or for which there are encoders."""
-    offered = (card for card in catalogue().values() if not str(card.weights.url).startswith("shipped:"))
+    offered = (
+        card
+        for card in catalogue().values()
+        if not card.is_untrained and not str(card.weights.url).startswith(("shipped:", "zoo:"))
+    )
     special = {kind for card in offered for kind in images_for(card)}
-    return sorted({one.domain for one in datasets().values()} & difficulties().keys() | special)
+    of_sets = dict.fromkeys(one.domain for one in datasets().values())
+    return [*(kind for kind in of_sets if kind in difficulties() or kind in special), *sorted(special - of_sets.keys())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,9 +78,9 @@ def dataset_named(name: str) -> Dataset:
     return known[_folded(name)]
 
 
-def domain_named(name: str, others: Iterable[str] = ()) -> str:
-    """A domain of the data sets, or one of ``others``, in any case; UnknownName lists them."""
-    domains = list(dict.fromkeys([*(one.domain for one in datasets().values()), *others]))
+def domain_named(name: str, among: Iterable[str] = ()) -> str:
+    """A domain of the data sets, or of ``among`` if there are any, in any case; UnknownName lists them."""
+    domains = list(among) or list(dict.fromkeys(one.domain for one in datasets().values()))
     if name.casefold() not in domains:
         raise UnknownName("domain", name, domains, hint=f"There are {', '.join(domains)}.")
     return name.casefold()
