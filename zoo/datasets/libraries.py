@@ -23,7 +23,8 @@ from .images import (
     contents_of_pixels,
     fingerprint_of,
 )
-from .labels import called_like_parts, data_of, in_parts
+from .labels import data_of
+from .parts import called_like_parts, in_parts
 from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):

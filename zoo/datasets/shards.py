@@ -51,7 +51,8 @@ from .imagefiles import (
     skipped_as,
 )
 from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
-from .labels import PART_OF, called_like_parts, data_of, in_parts
+from .labels import data_of
+from .parts import called_like_parts, in_parts, part_of
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -214,7 +215,7 @@ def found_parts(text: str, suffixes: tuple[str, ...]) -> Parts:
 def _part_of(shard: Shard) -> str | None:
     """The part that the name of a shard says, or that of its folder."""
     for name in (shard.file, shard.where.rpartition("/")[2]):
-        said = {PART_OF.get(word) for word in re.split(r"[^a-z]+", name.lower())}
+        said = {part_of(word) for word in re.split(r"[^a-z]+", name.lower())}
         if found := [part for part in ("train", "val", "test") if part in said]:
             return found[0]
     return None

@@ -1,7 +1,7 @@
 """Image sets in tables: a CSV or TSV file of paths and labels, maybe with columns of splits, groups and tags.
 
 A path is absolute, or below the folder of the table. Columns are found by their usual names (:data:`IMAGE_NAMES`,
-:data:`LABEL_NAMES`, :data:`~zoo.datasets.labels.SPLIT_NAMES`), whatever their case, or named by the caller. What is
+:data:`LABEL_NAMES`, :data:`~zoo.datasets.parts.SPLIT_NAMES`), whatever their case, or named by the caller. What is
 wrong with a table is counted and said in one sentence, with the first line and the column.
 """
 
@@ -22,7 +22,8 @@ from ..optional import requires_extra
 from .folders import files_image_set
 from .imagefiles import SUFFIXES, Show
 from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
-from .labels import PART_OF, Rows, called_like_parts, data_of, label_notes, rows_of_parts, spellings, split_column
+from .labels import data_of, label_notes, spellings
+from .parts import Rows, called_like_parts, part_of, rows_of_parts, split_column
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -201,13 +202,13 @@ def _delimiter(first: str, file: Path) -> str:
 def _parts(table: Table, at: int) -> Rows:
     """Rows of the training part, and of the first of val and test that occurs."""
     column, name = table.columns[at], table.header[at]
-    unknown = {cell for cell in set(column) if cell.casefold() not in PART_OF}
+    unknown = {cell for cell in set(column) if part_of(cell) is None}
     advice = "expected train, val or test in each, or another column (--split-column)"
     table.require(at, np.arange(len(table)), unknown, "no part", advice)
     parts = rows_of_parts(column)
     if len(parts) < 2 or "train" not in parts:
         raise DataError(
-            f"All {len(table):,} rows of {table.file} are {PART_OF[column[0].casefold()]!r} in the column {name!r}; "
+            f"All {len(table):,} rows of {table.file} are {part_of(column[0])!r} in the column {name!r}; "
             "expected images to train on and images to test on: rename the column to have the images split here."
         )
     return parts
