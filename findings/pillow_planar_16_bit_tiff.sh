@@ -2,7 +2,7 @@
 # Guess: Pillow reads RGB TIFF of 16 bits a channel as 8 bits (its high bytes), whichever way the channels are stored; where
 # it could not, it would raise "cannot identify image file".
 #
-# Behaviour (Pillow 12.0.0 and 13.0.0): with interleaved channels it does. With one plane per channel (PlanarConfiguration 2, as GDAL's
+# Behaviour (Pillow 12.0.0 and 13.0.0): with interleaved channels it does. With one plane per channel (as GDAL's
 # INTERLEAVE=BAND and tifffile of arrays (3, h, w) write), the image opens, has mode RGB and the right size, and its
 # pixels are wrong, without an error or a warning. 8-bit files with planes are right.
 # Output seen: interleaved 16 bits differ by 0, planes of 8 bits by 0, planes of 16 bits by 225 of 255.
