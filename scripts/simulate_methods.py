@@ -2,8 +2,8 @@
 
     python scripts/simulate_methods.py [--draws 200] [--processes 2] [--scratch DIR] [--out DIR] [--tune]
 
-Outcomes are drawn with the effects of the randomised population (``zoo.analysis.known_effects``), for the encoders of
-the scenarios below, and every method answers every question about each of them (``zoo.analysis.known_effects``).
+Outcomes are drawn with the effects of the randomised population, for the encoders of the scenarios below, and every
+method answers every question about each of them (``known_effects.py`` of the study).
 Written are ``fared.csv`` (a row a scenario, outcome, method and question), ``together.csv`` (a row a scenario, outcome
 and method), ``inflation.csv`` and ``provenance.toml``. ``--tune`` searches the settings of the trees of the randomised
 population first and writes ``tuned_trees.toml``, as those of the published encoders were searched; these keep theirs.
@@ -33,8 +33,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import zoo.analysis.known_effects
-from zoo.analysis.known_effects import (
+from analysis.which_methods_find_the_effects import known_effects as methods
+from analysis.which_methods_find_the_effects.known_effects import (
     LINEAR,
     METHODS,
     STUDY_OUTCOMES,
@@ -184,8 +184,7 @@ def part(scenario: Scenario, outcome: str, n_draws: int, scratch: Path, out: Pat
 @cache
 def code() -> str:
     """Hash of what draws outcomes and answers about them."""
-    modules = (zoo.analysis.known_effects, zoo.analysis.known_effects)
-    return hashlib.sha256(b"".join(Path(one.__file__).read_bytes() for one in modules)).hexdigest()
+    return hashlib.sha256(Path(methods.__file__).read_bytes()).hexdigest()
 
 
 def release_of(name: str) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from analysis.label_free_vs_probe.agreement import predictions
 from zoo.analysis.importance import ExplainedVariance, explained_variance
 from zoo.analysis.label_free import measured_rows
-from zoo.analysis.label_free_agreement import predictions
 from zoo.analysis.table import StudyTable, one_thread, study_table
 from zoo.results.values import Row
 from zoo.results.vocabulary import LABEL_FREE_METRICS

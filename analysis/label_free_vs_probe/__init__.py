@@ -41,15 +41,6 @@ from zoo.analysis.label_free import (
     resnets_of,
     title_of,
 )
-from zoo.analysis.label_free_agreement import (
-    ANY,
-    OVERALL,
-    REGRET,
-    Predictions,
-    joint_correlations,
-    predictions,
-    setting_correlations,
-)
 from zoo.analysis.table import FEWEST, StudyTable
 from zoo.errors import QueryError
 from zoo.results.printed import PAPERS, PrintedNumber, clid_checkpoints, published_label_free
@@ -71,6 +62,15 @@ from zoo.studies.running import StudyOptions
 from zoo.studies.tables import unsigned
 
 from . import tables
+from .agreement import (
+    ANY,
+    OVERALL,
+    REGRET,
+    Predictions,
+    joint_correlations,
+    predictions,
+    setting_correlations,
+)
 from .tables import file_key, grid_figure, label_free_figures, printed_regrets, printed_text, text_of
 
 CHECKPOINTS = "published encoders among the 28 of CLID"

@@ -14,19 +14,6 @@ from numpy.typing import NDArray
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.label_free import TOLD, Population, direction_of, title_of, unit_of
-from zoo.analysis.label_free_agreement import (
-    ACCURACY,
-    ANY,
-    CHANCE,
-    GAIN,
-    ORACLE,
-    OVERALL,
-    REGRET,
-    STATISTICS,
-    WITHIN,
-    Predictions,
-    Selection,
-)
 from zoo.analysis.table import StudyTable
 from zoo.evaluation.drawing import (
     COLOURS,
@@ -44,6 +31,20 @@ from zoo.evaluation.drawing import (
 from zoo.results.printed import PAPERS, PrintedNumber
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import cross_table, interval, probability, unsigned
+
+from .agreement import (
+    ACCURACY,
+    ANY,
+    CHANCE,
+    GAIN,
+    ORACLE,
+    OVERALL,
+    REGRET,
+    STATISTICS,
+    WITHIN,
+    Predictions,
+    Selection,
+)
 
 _TARGETS = ("imagenet-1k", "ood-average")  # of the printed numbers that are shown
 _PAPER_OF = {identifier: title for title, identifier in PAPERS.items()}

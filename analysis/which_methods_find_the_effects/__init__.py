@@ -28,13 +28,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.known_effects import ASSOCIATION, CONTROLLED, LINEAR, TREES
 from zoo.analysis.randomised import randomised_population
 from zoo.analysis.table import StudyTable
 from zoo.errors import QueryError
 from zoo.studies.findings import Answer, Claim, Claims, Findings, Rows, in_a_sentence, valued
 from zoo.studies.running import StudyOptions
 
+from .known_effects import ASSOCIATION, CONTROLLED, LINEAR, TREES
 from .recorded import (
     CONFOUNDED,
     INTERVAL,

@@ -14,7 +14,13 @@ import pandas as pd
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.importance import ExplainedVariance, explained_variance
-from zoo.analysis.known_effects import (
+from zoo.analysis.randomised import Population
+from zoo.analysis.table import StudyTable
+from zoo.analysis.trees import tuned_parameters
+from zoo.errors import ContentError, QueryError
+from zoo.studies.running import StudyOptions
+
+from .known_effects import (
     CERTAIN,
     METHODS,
     STUDY_OUTCOMES,
@@ -29,11 +35,6 @@ from zoo.analysis.known_effects import (
     randomised_table,
     tree_answers,
 )
-from zoo.analysis.randomised import Population
-from zoo.analysis.table import StudyTable
-from zoo.analysis.trees import tuned_parameters
-from zoo.errors import ContentError, QueryError
-from zoo.studies.running import StudyOptions
 
 HERE = Path(__file__).parent
 RANDOMISED, CONFOUNDED, WIDE = "randomised", "confounded", "wide ranges"  # scenarios
@@ -52,7 +53,7 @@ _COUNTED = {
 class Recorded:
     """Counts by scenario, outcome, method and question, and what they were computed from."""
 
-    fared: pd.DataFrame  # columns of zoo.analysis.known_effects.Fared, with "scenario" and "outcome"
+    fared: pd.DataFrame  # columns of known_effects.Fared, with "scenario" and "outcome"
     together: pd.DataFrame  # columns of FaredTogether, likewise
     inflation: pd.DataFrame  # encoders, n_encoders, question, inflation: variance against that of independent choices
     provenance: Mapping[str, Any]

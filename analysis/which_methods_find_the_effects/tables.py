@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.known_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Table
 from zoo.studies.tables import interval, probability
 
+from .known_effects import ASSOCIATION, CONTROLLED, LINEAR, METHODS, TREES
 from .recorded import CONFOUNDED, RANDOMISED, Held, OnRandomised, Recorded, believed, counts_of
 
 

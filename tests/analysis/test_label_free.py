@@ -7,16 +7,8 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
-from tests.each import for_each
-from zoo.analysis import label_free_agreement as correlating
-from zoo.analysis.correlations import RESAMPLED, Resampling, drawn_counts
-from zoo.analysis.label_free import (
-    Population,
-    direction_of,
-    hyperparameter_groups,
-    population_of,
-)
-from zoo.analysis.label_free_agreement import (
+from analysis.label_free_vs_probe import agreement as correlating
+from analysis.label_free_vs_probe.agreement import (
     ACCURACY,
     ANY,
     CHANCE,
@@ -27,6 +19,14 @@ from zoo.analysis.label_free_agreement import (
     WITHIN,
     predictions,
     selections,
+)
+from tests.each import for_each
+from zoo.analysis.correlations import RESAMPLED, Resampling, drawn_counts
+from zoo.analysis.label_free import (
+    Population,
+    direction_of,
+    hyperparameter_groups,
+    population_of,
 )
 from zoo.analysis.table import table_of
 

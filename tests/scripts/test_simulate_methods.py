@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.which_methods_find_the_effects.known_effects import CONTROLLED, LINEAR, METHODS, TREES
 from scripts import simulate_methods
 from scripts.simulate_methods import SCENARIOS, STUDY, part, write
 from tests.shipped import study_module
-from zoo.analysis.known_effects import CONTROLLED, LINEAR, METHODS, TREES
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from analysis.label_free_vs_probe.agreement import predictions, setting_correlations
 from tests.evaluation.label_free.test_measured import POCKET, errors, metric
 from tests.result_rows import user_of
 from tests.shipped import QUICK, shipped_findings, study_module, with_few_draws
 from zoo.analysis.label_free import measured_populations
-from zoo.analysis.label_free_agreement import predictions, setting_correlations
 from zoo.analysis.table import StudyTable, study_table
 from zoo.errors import QueryError
 from zoo.evaluation.drawing import style

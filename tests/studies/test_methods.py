@@ -9,9 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.each import for_each
-from tests.shipped import shipped_findings, study_module
-from zoo.analysis.known_effects import (
+from analysis.which_methods_find_the_effects.known_effects import (
     ASSOCIATION,
     CONTROLLED,
     LINEAR,
@@ -22,6 +20,8 @@ from zoo.analysis.known_effects import (
     Fared,
     FaredTogether,
 )
+from tests.each import for_each
+from tests.shipped import shipped_findings, study_module
 from zoo.analysis.randomised import randomised_population
 from zoo.errors import ContentError
 from zoo.studies.findings import Claim, Findings

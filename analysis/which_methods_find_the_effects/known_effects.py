@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import QueryError
-from ..optional import requires_extra
-from ..results.tables import study_facts
-from .columns import Estimate
-from .controlled import controlled_effect
-from .importance import LITTLE, Importance, tree_importance
-from .linear import CONSTANT, design_of, fit_ols, global_linear_effect, null_vectors
-from .randomised import JOINT_EMBEDDING, SWITCHES, Population, randomised_cards
-from .table import StudyTable, table_of
+from zoo.analysis.columns import Estimate
+from zoo.analysis.controlled import controlled_effect
+from zoo.analysis.importance import LITTLE, Importance, tree_importance
+from zoo.analysis.linear import CONSTANT, design_of, fit_ols, global_linear_effect, null_vectors
+from zoo.analysis.randomised import JOINT_EMBEDDING, SWITCHES, Population, randomised_cards
+from zoo.analysis.table import StudyTable, table_of
+from zoo.errors import QueryError
+from zoo.optional import requires_extra
+from zoo.results.tables import study_facts
 
 with requires_extra("study", needed_for="Effects that are known"):
     import numpy as np

@@ -11,12 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from ..errors import QueryError
-from ..evaluation.label_free.catalogue import joint_rank_product
-from ..optional import requires_extra
-from .columns import Estimate
-from .controlled import CORE_COLUMNS
-from .correlations import (
+from zoo.analysis.columns import Estimate
+from zoo.analysis.controlled import CORE_COLUMNS
+from zoo.analysis.correlations import (
     FEWEST_CLUSTERS,
     RESAMPLED,
     Floats,
@@ -26,9 +23,12 @@ from .correlations import (
     never_varies,
     percentiles,
 )
-from .label_free import Population, hyperparameter_groups
-from .linear import adjusted
-from .table import FEWEST
+from zoo.analysis.label_free import Population, hyperparameter_groups
+from zoo.analysis.linear import adjusted
+from zoo.analysis.table import FEWEST
+from zoo.errors import QueryError
+from zoo.evaluation.label_free.catalogue import joint_rank_product
+from zoo.optional import requires_extra
 
 with requires_extra("study", needed_for="A correlation of metrics with accuracy"):
     import numpy as np

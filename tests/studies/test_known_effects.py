@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zoo.analysis.columns import Estimate
-from zoo.analysis.known_effects import (
+from analysis.which_methods_find_the_effects.known_effects import (
     PRODUCTS,
     QUESTIONS,
     KnownEffects,
@@ -19,6 +18,7 @@ from zoo.analysis.known_effects import (
     randomised_table,
     variance_inflation,
 )
+from zoo.analysis.columns import Estimate
 from zoo.analysis.randomised import Population, randomised_population
 from zoo.analysis.table import StudyTable, table_of
 

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.shipped import shipped_table
-from zoo.analysis.known_effects import (
+from analysis.which_methods_find_the_effects.known_effects import (
     ASSOCIATION,
     CONTROLLED,
     LINEAR,
@@ -23,6 +22,7 @@ from zoo.analysis.known_effects import (
     questions_of,
     tree_answers,
 )
+from tests.shipped import shipped_table
 from zoo.analysis.linear import fit_ols
 from zoo.analysis.table import table_of
 
