@@ -111,7 +111,7 @@ def _folder(asked: Request) -> ImageData:
 
 
 def _npz(asked: Request) -> ImageData:
-    from .folders import npz_data
+    from .array_files import npz_data
 
     return npz_data(Path(asked.text), asked.show(Path(asked.text).stem), **asked.division())
 
@@ -169,7 +169,7 @@ def _shards_name(pattern: str) -> str:
 
 
 def _idx(asked: Request) -> ImageData:
-    from .folders import DEBIAN, idx_data
+    from .array_files import DEBIAN, idx_data
 
     dataset = asked.text.partition(":")[0]
     if asked.rest() or dataset != "fashion-mnist" or not DEBIAN.is_dir():
