@@ -9,6 +9,7 @@ message and no page lists :data:`SUFFIXES`.
 from __future__ import annotations
 
 import os
+import re
 import struct
 import warnings
 import zlib
@@ -98,6 +99,7 @@ RULES = "images-1"
 """Name of the way from stored values and orientations to pixels; part of fingerprints where it matters."""
 
 DICOM = "DICOM"  # as a kind of values
+_OBJECT = re.compile(r" <[\w.]+ object at 0x[0-9a-fA-F]+>")  # bytes in memory, in messages of Pillow
 _ORIENTATION_TAG = 0x112
 _N_SAMPLED = 32  # images whose values are read
 _N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be far away
@@ -447,7 +449,8 @@ def reason_of(error: BaseException) -> str:
     """What an error says, in one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+    said = _OBJECT.sub("", str(error))
+    return " ".join(said.split()) or type(error).__name__
 
 
 def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
