@@ -18,6 +18,7 @@ from .imagefiles import (
     files_reading,
     images_among,
     left_out_note,
+    ranged,
     read_image,
     shown_as,
     skipped_as,
@@ -182,6 +183,10 @@ def unlabelled_images(
     for number, item in enumerate(items):
         if not isinstance(item, Image.Image | np.ndarray | str | os.PathLike):
             raise DataError(f"Image {number} is a {type(item).__name__}; expected a PIL image, an array or a path.")
+    arrays = {i: item[None] for i, item in enumerate(items) if isinstance(item, np.ndarray)}
+    ready, notes = ranged(list(arrays.values()), f"The arrays of {name!r}", show)
+    for i, array in zip(arrays, ready, strict=True):
+        items[i] = array[0]
     paths = {i: os.fspath(item) for i, item in enumerate(items) if isinstance(item, str | os.PathLike)}
     given = [paths.get(i, str(i)) for i in range(len(items))] if names is None else list(names)
     found = ImageSet(
@@ -193,7 +198,8 @@ def unlabelled_images(
         names=given,
         fingerprint="",
     )
-    return replace(found, reading=files_reading(list(paths.values()), [given[i] for i in paths], show))
+    reading = files_reading(list(paths.values()), [given[i] for i in paths], show)
+    return replace(found, reading=reading.with_notes(notes))
 
 
 def _read_item(items: Sequence[Any], show: Show, number: int) -> Image.Image:
