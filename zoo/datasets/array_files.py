@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 
 _IMAGES = frozenset(("x", "data", "image", "images", "img", "imgs", "pixels"))
 _LABELS = frozenset(("y", "label", "labels", "target", "targets"))
-_CLASS_NAMES = re.compile(r"(?:.*/)?(?:classes|(?:class|(?:fine_)?label|target|category)_?names)")
+_CLASS_NAMES = re.compile(r"(?:.*/)?(?:classes|(?:class|label|target|category)_?names)")
 _BORDERS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
 _POSITION = re.compile(r"(.*/)?arr_[0-9]+")  # as savez names arrays that are given without a name
 _EXPECTED = "x and y (or such words as images and labels), or x_train, y_train, x_test and y_test"
 _PICKLED = (".pt", ".pth", ".pkl", ".pickle")
 _SUFFIXES = (".npz", ".npy", *_PICKLED)
+_PLAIN = (int, float, str, bytes)  # items of a list that is an array
 _MOST_LISTED = 8
 
 Arrays = dict[str, Callable[[], np.ndarray]]  # by name, read when they are asked for
@@ -95,6 +96,7 @@ def _reading(where: Path) -> Iterator[None]:
         raise DataError(f"There is no file {where}; expected one with arrays {_EXPECTED}.") from error
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         reason = "it holds Python objects, which are never unpickled" if "pickle" in str(error) else reason_of(error)
+        reason = reason.removesuffix(".")
         raise DataError(
             f"{where} is damaged or of another kind ({reason}); expected a file with plain arrays {_EXPECTED}."
         ) from error
@@ -146,11 +148,12 @@ def _leaves(file: Path) -> Arrays:
         if isinstance(value, dict):
             for key, one in value.items():
                 walk(one, f"{name}/{key.decode() if isinstance(key, bytes) else key}".lstrip("/"))
-        elif hasattr(value, "numpy") or (isinstance(value, list) and value and isinstance(value[0], int | float | str)):
+        elif hasattr(value, "numpy") or (isinstance(value, list) and isinstance((value or [{}])[0], _PLAIN)):
             found[name] = partial(np.asarray, value)
         elif isinstance(value, list | tuple):
+            around = name.rpartition("/")[0] if _POSITION.fullmatch(name) else name  # pairs in a pair are four
             for one in value:
-                walk(one, f"{name}/arr_{len(found)}".lstrip("/"))
+                walk(one, f"{around}/arr_{len(found)}".lstrip("/"))
 
     walk(read_checkpoint(file, what=f"the images {file.name}").content, "")
     return found
@@ -164,9 +167,10 @@ def _cifar_arrays(folder: Path) -> Arrays:
     arrays: Arrays = {}
     for part, some in files.items():
         held = [_leaves(file) for file in some if file.is_file()]
-        for name in held[0] if held else ():
+        for name in [one for one in held[0] if one == "data" or one.endswith("labels")] if held else ():
             arrays[f"{part}/{name}"] = partial(_concatenated, [one[name] for one in held])
-    return arrays
+    meta = folder / "batches.meta"
+    return arrays | (_leaves(meta) if arrays and meta.is_file() else {})
 
 
 def _concatenated(arrays: Sequence[Callable[[], np.ndarray]]) -> np.ndarray:
@@ -210,7 +214,7 @@ def _parts(
     pairs = {part: (of["x"][0], of["y"][0]) for part, of in found.items() if len(of["x"]) == len(of["y"]) == 1}
     parts = [*found] if len(found) == 1 else ["train", "val" if "val" in pairs else "test"]
     if not {*parts} <= {*pairs} or ("all" in found) > ("all" in parts):
-        sides = {part: [", ".join(of[kind]) or "none" for kind in "xy"] for part, of in found.items()}
+        sides = {part: [_some(of[kind]) or "none" for kind in "xy"] for part, of in found.items()}
         understood = "; ".join(f"{part} images {x} and labels {y}" for part, (x, y) in sides.items())
         raise DataError(
             f"{where} holds {_listed(arrays)} (understood: {understood or 'nothing'}); expected one array of images "
@@ -303,6 +307,7 @@ def _classes(
     if named is None:
         codes = {part: np.searchsorted(values, found).astype(np.int64) for part, found in labels.items()}
         return tuple(str(value) for value in values), codes
+    named = np.char.decode(named, "utf-8", "replace") if named.dtype.kind == "S" else named
     if named.ndim != 1 or named.dtype.kind != "U" or values.dtype.kind == "U" or int(values[-1]) >= len(named):
         raise DataError(
             f"The array classes of {file} is {named.dtype} of shape {named.shape} for labels up to {values[-1]}; "
