@@ -266,13 +266,16 @@ def test_no_thread_of_arrow_is_left_that_would_abort_the_process_at_its_end(tmp_
     """Arrow's threads hold the file, an object of Python, and may let go of it while Python ends."""
     pq.write_table(pa.table({"image": [png(i) for i in range(9)], "label": [*range(8), -1]}), tmp_path / "a.parquet")
     program = """if True:
-        import os, sys, pyarrow.parquet
+        import os, sys, time, pyarrow.parquet
         from zoo.datasets import open_images
         from zoo.errors import DataError
         before = len(os.listdir("/proc/self/task"))
         try:
             open_images(f"parquet:{sys.argv[1]}")
         except DataError as error:
+            patience = time.monotonic() + 20  # threads that were joined may take a moment to go
+            while len(os.listdir("/proc/self/task")) > before and time.monotonic() < patience:
+                time.sleep(0.01)
             print(len(os.listdir("/proc/self/task")) - before, error)
     """
     ran = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
