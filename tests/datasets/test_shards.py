@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -127,6 +129,8 @@ FOUR = samples(range(4))
         (tar([("a.png", png(0)), ("a.json", b"{")]), "json of 'a' in .*one.tar cannot be read"),
         (tar([("a.png", png(0)), ("a.json", b'{"x": 1}')]), r"has no entry 'label' \(it has x\)"),
         (tar([("a.png", png(0)), ("a.json", b'{"label": null}')]), "label of 'a' .* is None"),
+        (tar([(f"a.{i:04}.png", png(0)) for i in range(99)]), r"0007.png and 91 more\).* at the first dot of the name"),
+        (tar([("birds/a.png", png(0))]), "no label .*unpack it if its folders are the classes"),
         (tar(FOUR)[:-10240], "cut off"),
         (tar(FOUR)[: 512 * 8] + b"x" * 512 + tar(FOUR)[512 * 9 :], "damaged"),
         (b"", "no tar file"),
@@ -217,7 +221,10 @@ def test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image(tmp_pat
         ({"a": [b"x"], "b": [b"x"], "label": [0]}, {}, "2 columns .*--image-column"),
         ({"a": [b"x"], "label": [0]}, {"image_column": "label"}, "expected a column 'label'"),
         ({"a": [b"x"], "what": [0]}, {}, "0 columns of labels"),
-        ({"a": [b"x"], "label": [0.5]}, {"label_column": "label"}, "expected a column 'label'"),
+        ({"a": [b"x"], "label": [0.5]}, {"label_column": "label"}, "is 0.5; expected a whole number"),
+        ({"a": [b"x"], "fine_label": [0], "coarse_label": [0]}, {}, "with --label-column, such as .*column fine_label"),
+        ({"a": [{"bytes": None, "path": "gone.png"}], "label": [0]}, {}, "only the path .*gone.png.*No such file"),
+        ({"a": [b"x"], **{f"c{i}": [0] for i in range(50)}}, {}, r"c6 \(int64\) and 43 more: say which"),
         ({"a": [b"x", b"y"], "label": [0, -1]}, {}, "Row 1 of .* is -1"),
         ({"a": [b"x", b"y"], "label": [0, None]}, {}, "Row 1 of .* is None"),
         ({"a": pa.array([], pa.binary()), "label": pa.array([], pa.int64())}, {}, "has no row"),
@@ -228,3 +235,48 @@ def test_columns_that_do_not_fit(columns: Any, options: dict[str, str], message:
     pq.write_table(pa.table(columns), tmp_path / "bad.parquet")
     with pytest.raises(DataError, match=message):
         open_images(f"parquet:{tmp_path / 'bad.parquet'}", **options)
+
+
+def test_images_without_bytes_are_read_from_their_paths(tmp_path: Path) -> None:
+    paths = [str(tmp_path / "elsewhere" / f"{i}.png") if i % 2 else f"images/{i}.png" for i in range(8)]
+    for i, path in enumerate(paths):
+        put(tmp_path / path, png(i))
+    cells = [{"bytes": None, "path": path} for path in paths]
+    pq.write_table(pa.table({"image": cells, "label": [0.0, 1.0] * 4}), tmp_path / "all.parquet")
+    text = f"parquet:{tmp_path / 'all.parquet'}"
+    data = open_images(text, val_share=0.25)
+    for part in (data.train, data.val):
+        numbers = [int(name.rpartition("/")[2]) for name in part.names]
+        np.testing.assert_array_equal(pixels_of(part), [pixels(i) for i in numbers])
+    put(tmp_path / paths[0], png(9))
+    assert (
+        open_images(f"parquet:{tmp_path / 'all.parquet'}", val_share=0.25).train.fingerprint != data.train.fingerprint
+    )
+
+
+def test_messages_do_not_name_places_in_memory(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": [b"x", b"", b"z", b"u"], "label": [0, 0, 1, 1]}), tmp_path / "all.parquet")
+    data = open_images(f"parquet:{tmp_path / 'all.parquet'}", val_share=0.5)
+    with pytest.raises(CorruptImage, match=r"cannot be read \(cannot identify image file\)"):
+        data.train[1]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are listed in /proc")
+def test_no_thread_of_arrow_is_left_that_would_abort_the_process_at_its_end(tmp_path: Path) -> None:
+    """Arrow's threads hold the file, an object of Python, and may let go of it while Python ends."""
+    pq.write_table(pa.table({"image": [png(i) for i in range(9)], "label": [*range(8), -1]}), tmp_path / "a.parquet")
+    program = """if True:
+        import os, sys, time, pyarrow.parquet
+        from zoo.datasets import open_images
+        from zoo.errors import DataError
+        before = len(os.listdir("/proc/self/task"))
+        try:
+            open_images(f"parquet:{sys.argv[1]}")
+        except DataError as error:
+            patience = time.monotonic() + 20  # threads that were joined may take a moment to go
+            while len(os.listdir("/proc/self/task")) > before and time.monotonic() < patience:
+                time.sleep(0.01)
+            print(len(os.listdir("/proc/self/task")) - before, error)
+    """
+    ran = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("0 Row 8 of")

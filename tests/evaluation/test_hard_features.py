@@ -131,3 +131,15 @@ def test_where_divide_and_conquer_fails_iteration_takes_its_place(monkeypatch: p
     assert torch.allclose(eigen.svdvals(x), expected[3], rtol=1e-10)
     with pytest.raises(DataError, match="multiply them"):
         eigen.eigh(torch.full((3, 3), torch.inf, dtype=torch.float64))
+
+
+@for_each([3e38, 1e12, -1e9])
+def test_a_number_beside_which_the_others_have_no_digits_is_refused_with_row_and_column(value: float) -> None:
+    random = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    x = (random.normal(size=(3, 256))[y] + random.normal(size=(90, 256))).astype(np.float32)
+    x[7, 3] = value
+    with pytest.raises(DataError, match=r"Row 7 of x has .* in column 3, so far from others"):
+        LogisticProbe(C=1.0).fit(x, y)
+    x[7, 3] = 1e4  # as massive as some units of transformers
+    assert (LogisticProbe(C=1.0).fit(x, y).predict(x) == y).mean() > 0.9

@@ -344,13 +344,13 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
 
 
 SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # parts by what --split says
-IMAGE_SETS = (".npz", ".csv", ".tsv")  # files that are image sets
 
 
 def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[ImageSet, list[str]] | None:
     """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
     from ..datasets.folders import image_files, unlabelled_images
     from ..datasets.imagefiles import USUAL, left_out_note
+    from ..datasets.opening import ENDINGS
 
     paths, names = list[str](), list[str]()
     left_out: Counter[str] = Counter()
@@ -362,7 +362,7 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
                 raise DataError(f"The folder {text} holds no image{also}; expected files {USUAL} below it.")
             paths += [os.path.join(text, *one.split("/")) for one in below]
             names += below if len(arguments) == 1 else [f"{text.rstrip('/')}/{one}" for one in below]
-        elif os.path.isfile(text) and not text.lower().endswith(IMAGE_SETS):
+        elif os.path.isfile(text) and not text.lower().endswith(tuple(ENDINGS)):
             paths.append(text)
             names.append(text)
         elif len(arguments) == 1:

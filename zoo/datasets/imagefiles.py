@@ -9,6 +9,7 @@ message and no page lists :data:`SUFFIXES`.
 from __future__ import annotations
 
 import os
+import re
 import struct
 import warnings
 import zlib
@@ -26,6 +27,7 @@ from .rgb import (
     WHITE,
     Scale,
     alpha_of,
+    array_values,
     checked_background,
     checked_scale,
     may_be_transparent,
@@ -98,8 +100,10 @@ RULES = "images-1"
 """Name of the way from stored values and orientations to pixels; part of fingerprints where it matters."""
 
 DICOM = "DICOM"  # as a kind of values
+_OBJECT = re.compile(r" <[\w.]+ object at 0x[0-9a-fA-F]+>")  # bytes in memory, in messages of Pillow
 _ORIENTATION_TAG = 0x112
 _N_SAMPLED = 32  # images whose values are read
+_N_REFUSED = 2000  # the same where a scale is proposed, which must fit all of them
 _N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be far away
 _METADATA_CHUNKS = (b"eXIf", b"zTXt", b"tEXt", b"iTXt")  # of PNG, which may hold an orientation behind the pixels
 _LATE_METADATA = (b"eXIf", b"zTXtRaw profile type exif", b"tEXtRaw profile type exif", b"iTXtXML:com.adobe.xmp")
@@ -372,14 +376,56 @@ def reading_of(
         spread[kind] = sample
         ends = _range_of(kind)
         if show.scale is None and (ends is None or sample.low < ends[0] or sample.high > ends[1]):
-            low, high = _number(sample.low), _number(sample.high)
-            raise DataError(
-                f"{len(numbers):,} of the {len(names):,} images of {show.image_set!r}, such as {names[numbers[0]]!r}, "
-                f"hold {kind}, from {low} to {high} in the {sample.n_images} that were looked at; expected unsigned "
-                f"integers of 8 or 16 bits, or floating point from 0 to 1: {REMEDY.format(low=low, high=high)}."
+            sample = _spread(numbers, open_one, _N_REFUSED) or sample
+            which = (
+                f"{len(numbers):,} of the {len(names):,} images of {show.image_set!r}, such as {names[numbers[0]]!r},"
             )
+            raise _without_range(which, kind, sample)
     stored_by_name = {names[i]: stored for i, stored in by_number.items()}
     return Reading(stored=stored_by_name, scale=show.scale, spread=spread, background=show.background)
+
+
+def _without_range(which: str, kind: str, spread: Spread) -> DataError:
+    """The refusal of images whose values have no range, with the scale that fits all that were looked at."""
+    low, high = spread.low, spread.high
+    if low >= 0 and "integers" in kind:
+        low, high = 0, 2 ** max(8, int(high).bit_length()) - 1
+    elif low >= 0 and 127 < high <= 255:
+        low, high = 0, 255
+    elif low < 0 and max(-low, high) <= 1:
+        low, high = (-1, 1) if max(-low, high) > 0.5 else (-0.5, 0.5)
+    normalised = " (of normalised images it is better to undo that, x * std + mean)" * (low < -1 and kind[0] == "f")
+    return DataError(
+        f"{which} hold {kind}, from {_number(spread.low)} to {_number(spread.high)} in the {spread.n_images:,} that "
+        "were looked at; expected unsigned integers of 8 or 16 bits, or floating point from 0 to 1: "
+        f"{REMEDY.format(low=_number(low), high=_number(high))}{normalised}."
+    )
+
+
+def ranged(arrays: Sequence[np.ndarray], which: str, show: Show) -> tuple[list[np.ndarray], list[str]]:
+    """Arrays of images (n, ...) whose values have a range: whole numbers are uint8 if all lie from 0 to 255; and notes.
+
+    Others are refused if there is no scale, and what is not finite is.
+    """
+    deep = [one for one in arrays if one.size and one.dtype != np.uint8 and array_values(one.dtype) is not None]
+    for one in deep:
+        if one.dtype.kind == "f" and (n := int(np.count_nonzero(~np.isfinite(one)))):
+            raise DataError(
+                f"{which} have {n:,} values that are infinite or not a number; replace them, as with numpy.nan_to_num."
+            )
+    notes = []
+    for kinds in ("iu", "f") if show.scale is None else ():
+        if not (some := [one for one in deep if one.dtype.kind in kinds]):
+            continue
+        low, high = min(float(one.min()) for one in some), max(float(one.max()) for one in some)
+        values = [found for one in some if (found := array_values(one.dtype)) is not None]
+        if kinds == "iu" and low >= 0 and high <= 255:
+            dark = f"; --scale {low:.0f},{high:.0f} would use the whole range" * (low < high < 64)
+            notes.append(f"images of {some[0].dtype} from {low:.0f} to {high:.0f} are taken as 8-bit values{dark}")
+            arrays = [one.astype(np.uint8) if one.dtype.kind in "iu" else one for one in arrays]
+        elif (odd := [one.kind for one in values if one.range is None]) or (kinds == "f" and not 0 <= low <= high <= 1):
+            raise _without_range(which, (odd or [values[0].kind])[0], Spread(low, high, sum(map(len, some))))
+    return list(arrays), notes
 
 
 def _heads(n: int, open_one: Opener) -> Iterable[tuple[int, Stored]]:
@@ -396,10 +442,10 @@ def _heads(n: int, open_one: Opener) -> Iterable[tuple[int, Stored]]:
     return [(i, stored) for i, stored in enumerate(heads) if stored is not None]
 
 
-def _spread(numbers: Sequence[int], open_one: Opener) -> Spread | None:
+def _spread(numbers: Sequence[int], open_one: Opener, most: int = _N_SAMPLED) -> Spread | None:
     """The least and the largest finite value of some of the images; None if none can be read."""
     ends, n_images = [], 0
-    for i in _evenly(numbers):
+    for i in _evenly(numbers, most):
         try:
             with open_one(i) as opened:
                 opened.load()
@@ -412,8 +458,8 @@ def _spread(numbers: Sequence[int], open_one: Opener) -> Spread | None:
     return Spread(min(ends), max(ends), n_images) if ends else None
 
 
-def _evenly(numbers: Sequence[int]) -> list[int]:
-    places = np.linspace(0, len(numbers) - 1, min(len(numbers), _N_SAMPLED)).round().astype(int)
+def _evenly(numbers: Sequence[int], most: int = _N_SAMPLED) -> list[int]:
+    places = np.linspace(0, len(numbers) - 1, min(len(numbers), most)).round().astype(int)
     return [numbers[place] for place in places.tolist()]
 
 
@@ -447,7 +493,8 @@ def reason_of(error: BaseException) -> str:
     """What an error says, in one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+    said = _OBJECT.sub("", str(error))
+    return " ".join(said.split()) or type(error).__name__
 
 
 def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:

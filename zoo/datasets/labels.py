@@ -121,9 +121,9 @@ def _relabelled(part: ImageSet, number_of: Sequence[int], classes: tuple[str, ..
     return replace(part, labels=labels, classes=classes, fingerprint=fingerprint)
 
 
-def with_notes(data: ImageData) -> ImageData:
-    """The data set with notes on its labels."""
-    if not (notes := class_notes(data)):
+def with_notes(data: ImageData, more: Sequence[str] = ()) -> ImageData:
+    """The data set with notes on its labels, and ``more``."""
+    if not (notes := [*more, *class_notes(data)]):
         return data
     train, val = (replace(part, reading=part.reading.with_notes(notes)) for part in (data.train, data.val))
     return replace(data, train=train, val=val)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _VAL_SHARE = 0.2
 _STANDING = ("FOLDER", "FILE.csv", "FILE.npz")  # kinds that stand for paths
+ENDINGS = {".csv": "FILE.csv", ".tsv": "FILE.csv", ".parquet": "parquet:PATH", ".tar": "webdataset:PATTERN"}
+ENDINGS |= dict.fromkeys((".npz", ".npy", ".pt", ".pth", ".pkl", ".pickle"), "FILE.npz")
+"""Kinds of files by their endings."""
+_OF_CIFAR = ("data_batch_1", "meta")  # files of CIFAR-10 and CIFAR-100
+_UNPACK = {".zip": "unzip -d images", ".7z": "7z x -oimages", ".rar": "unrar x"}
+_UNPACK |= dict.fromkeys((".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"), "tar -xf")
 _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
 
 
@@ -110,10 +117,11 @@ def _folder(asked: Request) -> ImageData:
     return folder_data(Path(asked.text), asked.show(_folder_name(asked.text)), **asked.division())
 
 
-def _npz(asked: Request) -> ImageData:
-    from .folders import npz_data
+def _arrays(asked: Request) -> ImageData:
+    from .array_files import array_data
 
-    return npz_data(Path(asked.text), asked.show(Path(asked.text).stem), **asked.division())
+    show = asked.show(Path(asked.text).resolve().stem)
+    return array_data(Path(asked.text), show, **asked.columns(), **asked.division())
 
 
 def _table(asked: Request) -> ImageData:
@@ -169,7 +177,7 @@ def _shards_name(pattern: str) -> str:
 
 
 def _idx(asked: Request) -> ImageData:
-    from .folders import DEBIAN, idx_data
+    from .array_files import DEBIAN, idx_data
 
     dataset = asked.text.partition(":")[0]
     if asked.rest() or dataset != "fashion-mnist" or not DEBIAN.is_dir():
@@ -196,7 +204,7 @@ KINDS: dict[str, Kind[ImageData]] = {
     "shapes": Kind("rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0", _shapes),
     "FOLDER": Kind("a folder a class, below train/ and val/, or split by hash", _folder),
     "FILE.csv": Kind("columns path and label, maybe split and groups (--group); also .tsv", _table),
-    "FILE.npz": Kind("arrays x and y, or x_train, y_train, x_val and y_val", _npz),
+    "FILE.npz": Kind("arrays x, y or x_train, y_train, x_test, y_test; also .npy, .pt", _arrays),
     "fashion-mnist:PATH": Kind("the folder of its four idx files, or the one above FashionMNIST/raw", _idx),
     "mnist:PATH": Kind("the same of MNIST", _idx),
     "kmnist:PATH": Kind("the same of Kuzushiji-MNIST", _idx),
@@ -287,7 +295,8 @@ def open_images(
     >>> len(data.train), len(data.val), data.train.classes[3]
     (8, 4, 'checks cube')
     """
-    kind = _kind_of(os.fspath(spec), KINDS, "image set")
+    text = _spelled_out(os.fspath(spec))
+    kind = _kind_of(text, KINDS, "image set")
     of_tables: dict[str, Any] = {
         "split_column": split_column,
         "group": group,
@@ -299,7 +308,7 @@ def open_images(
     from .labels import with_notes
 
     asked = Request(
-        text=os.fspath(spec),
+        text=text,
         name=name,
         val_share=val_share,
         seed=seed,
@@ -310,7 +319,8 @@ def open_images(
         background=background,
         **of_tables,
     )
-    data = with_notes(kind.open(asked))
+    said = [f"{os.fspath(spec)!r} was read as {text!r}, by what it holds"] if text != os.fspath(spec) else []
+    data = with_notes(kind.open(asked), said)
     if name is None:
         return data
     return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
@@ -360,15 +370,49 @@ def _kind_of(text: str, kinds: Mapping[str, Kind[T]], what: str) -> Kind[T]:
     first = text.partition(":")[0]
     name = next((name for name in KINDS if name.partition(":")[0] == first and first not in _STANDING), "")
     if not name:  # a folder with the name of a kind is "./NAME"
-        endings = {".npz": "FILE.npz", ".csv": "FILE.csv", ".tsv": "FILE.csv"}
-        name = "FOLDER" if os.path.isdir(text) else endings.get(os.path.splitext(text)[1].lower(), "")
+        name = (
+            _kind_of_folder(Path(text)) if os.path.isdir(text) else ENDINGS.get(os.path.splitext(text)[1].lower(), "")
+        )
     if name in kinds:
         return kinds[name]
+    if os.path.isfile(text):
+        command = next((command for ending, command in _UNPACK.items() if text.lower().endswith(ending)), "")
+        remedy = f"; unpack it, as with '{command} {text}', and give the folder" if command else ""
+        raise QueryError(
+            f"The file {text!r} is of no kind that image sets are in; expected {', '.join(ENDINGS)}, or a folder of "
+            f"images{remedy}."
+        )
     if ":" not in text and ("/" in text or text.startswith((".", "~"))):
-        raise QueryError(f"There is no folder {text!r}; expected a folder of images, a .csv or a .npz file.")
+        raise QueryError(
+            f"There is no folder or file {text!r}; expected a folder of images, or a file {', '.join(ENDINGS)}."
+        )
     words = [name.partition(":")[0] for name in kinds if name not in _STANDING]
     hint = f"Expected {'; '.join(f'{name} ({kind.meaning})' for name, kind in kinds.items())}."
     raise UnknownName(what, text, words, hint=hint)
+
+
+def _kind_of_folder(folder: Path) -> str:
+    """FOLDER, or the kind of the files in it and in the folders directly in it where none of them is an image."""
+    from .imagefiles import SUFFIXES
+
+    kinds = set()
+    for path in chain(folder.glob("*"), folder.glob("*/*")):
+        is_inner, name = path.parent != folder, path.name.lower()
+        if name.startswith(".") or (is_inner and path.parent.name.startswith(".")):
+            continue
+        if name.endswith(SUFFIXES) or (is_inner and path.is_dir()):
+            return "FOLDER"
+        kinds.add("FILE.npz" if name in _OF_CIFAR else ENDINGS.get(path.suffix.lower(), ""))
+    found = kinds - {"", "FILE.csv"}
+    return found.pop() if len(found) == 1 else "FOLDER"
+
+
+def _spelled_out(text: str) -> str:
+    """The text with its kind and a colon before it where a file or a folder of shards is given without them."""
+    path = Path(text)
+    kind = _kind_of_folder(path) if path.is_dir() else ENDINGS.get(path.suffix.lower(), "")
+    first, colon, _ = kind.partition(":")
+    return f"{first}:{text}" if colon and (path.exists() or ":" not in text) else text
 
 
 def is_table(text: str) -> bool:

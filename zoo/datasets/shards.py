@@ -25,7 +25,7 @@ import tarfile
 import threading
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -70,6 +70,7 @@ _COMMON = ("bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "web
 _BLOCK = 512  # bytes of a header of tar, and of the marks at the end
 _AHEAD = 16 << 20  # bytes of a shard that are read at once when it is looked through
 _WINDOW = 4 << 20  # bytes of neighbouring images that are read at once from an address
+_MOST_NAMED, _MOST_LETTERS = 8, 60  # of names in a sentence
 _LABELS = ("label", "class", "target")
 
 
@@ -104,11 +105,14 @@ class Index:
     sizes: list[int] = field(default_factory=list)  # of tar: bytes of each image
     blocks: list[int] = field(default_factory=list)  # of parquet: how many images each row group has
     classes: list[str] | None = None  # names of labels that are numbers, if the shard has them
+    outside: list[str] = field(default_factory=list)  # of parquet: files beside it that have images of its rows
     left_out: dict[str, int] = field(default_factory=dict)  # files of systems
 
     def add(self, name: str, encoded: bytes, label: Any, told: str) -> None:
         """Adds an image; ``told`` names its label in messages."""
-        is_label = isinstance(label, int) and not isinstance(label, bool) and label >= 0
+        if isinstance(label, float | bool):
+            label = str(label) if isinstance(label, bool) else int(label) if label.is_integer() else label
+        is_label = isinstance(label, int) and label >= 0
         if not is_label and not (isinstance(label, str) and label):
             raise DataError(
                 f"{told} is {label!r}; expected a whole number from 0, or a text: label it or leave it out."
@@ -121,6 +125,7 @@ class Index:
         self.labels.append(label)
 
 
+_NO_BYTES = int(contents_of_bytes([b""])[0])
 Look = Callable[[Shard], Index]
 Parts = dict[str, list[Shard]]
 
@@ -143,10 +148,11 @@ def webdataset_data(text: str, show: Show, *, image: str | None, label: str | No
 def parquet_data(text: str, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
     """Images of parquet files: ``text`` names them as :func:`found_parts` says.
 
-    The image column holds encoded images, as binary or as a struct with ``bytes``. It is the one that the metadata of
+    The image column holds encoded images, as binary or as a struct with ``bytes``, or, where these are None, the
+    ``path`` of a file, absolute or below the folder of the parquet file. It is the one that the metadata of
     the library datasets call an image, or the only one of such a type; ``image`` names another. The label column is the
     one that they call a class label, or ``label``, ``class`` or ``target``; ``label`` names another. It holds texts, or
-    whole numbers, with the names of classes that the metadata give. Images are read by row groups.
+    whole numbers (of any type), with the names of classes that the metadata give. Images are read by row groups.
     """
     with requires_extra("images", needed_for="An image set in parquet files"):
         import pyarrow.parquet  # noqa: F401
@@ -156,7 +162,7 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
     for shard in parts.get("all", ()):
         with _parquet(shard) as file:
             for column in called_like_parts(file.schema_arrow.names, [image, label]):
-                values = file.read(columns=[column]).column(column).to_pylist()
+                values = file.read(columns=[column], use_threads=False).column(column).to_pylist()
                 columns.setdefault(column, []).extend(map(str, values))
 
     def rows(*arguments: Any) -> _Encoded:
@@ -311,8 +317,12 @@ def _indexed(parts: Parts, look: Look, what: str) -> dict[str, list[Index]]:
         with suppress(OSError, ValueError, KeyError, TypeError):  # missing or cut off: the shard is read again
             kept = json.loads(path.read_bytes())
             stored = {int(i): Stored(*values) for i, *values in kept.pop("stored")}
+            if _NO_BYTES in kept["contents"]:  # of a version that did not follow paths
+                raise ValueError
             return Index(stored=stored, **kept)
         index = look(shard)
+        if index.outside:  # it would not be noticed that they have changed
+            return index
         facts = {name: getattr(index, name) for name in index.__slots__}
         facts["stored"] = [[i, *stored] for i, stored in index.stored.items()]
         with suppress(OSError), replaced(path) as file:  # a full cache: next time the shard is read again
@@ -426,6 +436,8 @@ class _Encoded:
     def opened(self, number: int) -> Any:
         """The image as Pillow opens it."""
         encoded = self.read(bisect_right(self.firsts, number) - 1, number)
+        if not encoded:
+            raise OSError("it has no bytes")
         if contents_of_bytes([encoded])[0] != self.contents[number]:
             raise DataError(
                 f"The image {self.names[number]!r} of {self.show.image_set!r} is not the one that was there when the "
@@ -530,12 +542,14 @@ def _image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> s
         return images[0]
     if images:
         raise DataError(
-            f"The key {key!r} in {shard.shown} has {len(images)} images ({', '.join(images)}); say which with "
+            f"The key {key!r} in {shard.shown} has {len(images)} images ({_some(images)}); say which with "
             f"--image-column {images[0]}, or image_column={images[0]!r} in Python."
         )
     remedy = next(filter(None, map(remedy_for, members)), "add it, or remove the other members of the key")
+    dotted = any(ending.rpartition(".")[2] in _IMAGES for ending in members)
+    remedy += " (a key ends at the first dot of the name: write another sign in place of dots in keys)" * dotted
     raise DataError(
-        f"The key {key!r} in {shard.shown} has no image (it has {', '.join(members)}); expected one with the ending "
+        f"The key {key!r} in {shard.shown} has no image (it has {_some(members)}); expected one with the ending "
         f"{wanted or f'of an image, {USUAL}'}: {remedy}."
     )
 
@@ -556,21 +570,29 @@ def _label_of(key: str, members: Members, wanted: str | None, shard: Shard, file
             raise DataError(f"The label {which} is {text[:80]!r} in its .cls; expected a whole number from 0.")
         return int(text), ""
     if "json" not in members or wanted == "cls":
+        where = ", or unpack it if its folders are the classes" * ("/" in key)
         raise DataError(
-            f"The key {key!r} in {shard.shown} has no label (it has {', '.join(members)}); expected a member "
-            f"{'.cls' if wanted in (None, 'cls') else '.json'} beside its image."
+            f"The key {key!r} in {shard.shown} has no label (it has {_some(members)}); expected a member "
+            f"{'.cls' if wanted in (None, 'cls') else '.json'} beside its image{where}."
         )
     try:
         facts = json.loads(read("json"))
     except ValueError as error:
         raise DataError(f"The member .json {which} cannot be read ({error}); write it again.") from error
-    entries = ", ".join(map(str, facts)) if isinstance(facts, dict) else type(facts).__name__
+    entries = _some(facts) if isinstance(facts, dict) else type(facts).__name__
     if not isinstance(facts, dict) or (wanted or "label") not in facts:
         raise DataError(
             f"The member .json {which} has no entry {wanted or 'label'!r} (it has {entries}); say which entry is the "
             "label with --label-column, or label_column= in Python."
         )
     return facts[wanted or "label"], f"The label {which} in its .json"
+
+
+def _some(names: Iterable[Any]) -> str:
+    """The first of some names, for a sentence."""
+    first, *rest = [str(name) if len(str(name)) <= _MOST_LETTERS else f"{name!s:.{_MOST_LETTERS}}..." for name in names]
+    more = len(rest) - _MOST_NAMED + 1
+    return ", ".join([first, *rest[: _MOST_NAMED - 1]]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _samples(shard: Shard, file: Any, left_out: dict[str, int]) -> Iterator[tuple[str, Members]]:
@@ -637,10 +659,10 @@ class _Rows(_Encoded):
             with _parquet(self.shards[of]) as file:
                 column = _image_column(file.schema_arrow, self.image_column, self.shards[of])
                 is_there = block < file.num_row_groups
-                held = file.read_row_group(block, columns=[column]).column(column) if is_there else []
+                held = _rows(file, block, column).column(column) if is_there else []
             self.kept.held, self.kept.place = held, (of, block)
         row -= int(self.blocks[of][block])
-        return _bytes_of(self.kept.held[row]) if row < len(self.kept.held) else b""
+        return _bytes_of(self.kept.held[row], self.shards[of])[0] if row < len(self.kept.held) else b""
 
 
 def _look_in_parquet(shard: Shard, wanted_image: str | None, wanted_label: str | None) -> Index:
@@ -650,11 +672,13 @@ def _look_in_parquet(shard: Shard, wanted_image: str | None, wanted_label: str |
         label = _label_column(file.schema_arrow, wanted_label, shard)
         index = Index(classes=_features(file.schema_arrow).get(label, {}).get("names"))
         for block in range(file.num_row_groups):
-            rows = file.read_row_group(block, columns=list({image, label}))
+            rows = _rows(file, block, image, label)
             index.blocks.append(len(rows))
             for found, stored in zip(rows.column(label).to_pylist(), rows.column(image), strict=True):
                 row = len(index.names)
-                index.add(str(row), _bytes_of(stored), found, f"Row {row} of {shard.shown} in the column {label!r}")
+                encoded, path = _bytes_of(stored, shard)
+                index.outside.extend([path] if path and not index.outside else [])
+                index.add(str(row), encoded, found, f"Row {row} of {shard.shown} in the column {label!r}")
     if not index.names:
         raise DataError(f"The file {shard.shown} has no row; expected images.")
     return index
@@ -679,11 +703,36 @@ def _parquet(shard: Shard) -> Iterator[Any]:
         ) from error
 
 
-def _bytes_of(stored: Any) -> bytes:
-    """The encoded image of a cell; nothing if there is none, which is refused when it is asked for."""
+def _rows(file: Any, block: int, *columns: str) -> Any:
+    """Columns of a row group, by this thread alone.
+
+    Threads of Arrow may still be letting go of the file, which is an object of Python, when an error has ended it:
+    that aborts the process.
+    """
+    return file.read_row_group(block, columns=list(dict.fromkeys(columns)), use_threads=False)
+
+
+def _bytes_of(stored: Any, shard: Shard) -> tuple[bytes, str]:
+    """The encoded image of a cell, and the file that it is in if the cell has its path alone.
+
+    Nothing if there is none, which is refused when it is asked for.
+    """
     value = stored.as_py()
-    value = value.get("bytes") if isinstance(value, dict) else value
-    return value if isinstance(value, bytes) else b""
+    cell = value if isinstance(value, dict) else {"bytes": value}
+    content, path = cell.get("bytes"), cell.get("path")
+    if content is not None or not path:
+        return content if isinstance(content, bytes) else b"", ""
+    try:
+        if shard.place.folder is None:
+            raise OSError(f"paths in {shard.where} are not followed")
+        path = os.path.join(shard.place.folder, path)
+        with open(path, "rb") as file:
+            return file.read(), path
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"A row of {shard.shown} has no bytes of its image, only the path {path!r}, which cannot be read "
+            f"({reason_of(error)}); expected a file there, or the encoded image in the column."
+        ) from error
 
 
 def _image_column(schema: Any, wanted: str | None, shard: Shard) -> str:
@@ -691,7 +740,8 @@ def _image_column(schema: Any, wanted: str | None, shard: Shard) -> str:
 
     def holds_images(kind: Any) -> bool:
         if types.is_struct(kind):
-            return any(field.name == "bytes" and holds_images(field.type) for field in kind)
+            of = {field.name: field.type for field in kind}
+            return "bytes" in of and (holds_images(of["bytes"]) or (types.is_null(of["bytes"]) and "path" in of))
         return bool(types.is_binary(kind) or types.is_large_binary(kind))
 
     fitting = [field.name for field in schema if holds_images(field.type)]
@@ -704,7 +754,8 @@ def _label_column(schema: Any, wanted: str | None, shard: Shard) -> str:
 
     def holds_labels(kind: Any) -> bool:
         kind = kind.value_type if types.is_dictionary(kind) else kind
-        return bool(types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind))
+        is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        return bool(is_number or types.is_string(kind) or types.is_large_string(kind))
 
     fitting = [field.name for field in schema if holds_labels(field.type)]
     said = [name for name in fitting if _features(schema).get(name, {}).get("_type") == "ClassLabel"]
@@ -717,12 +768,16 @@ def _the_column(usual: list[str], fitting: list[str], wanted: str | None, schema
     found = usual if wanted is None else [name for name in fitting if name == wanted]
     if len(found) == 1:
         return found[0]
-    columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
+    columns = _some(f"{field.name} ({field.type})" for field in schema)
     asked = "one column" if wanted is None else f"a column {wanted!r}"
     option = "--image-column" if "images" in what else "--label-column"
-    raise DataError(
-        f"{shard.shown} has {len(found)} columns of {what}; expected {asked} among {columns}: say which with {option}."
-    )
+    which = f": say which with {option}, such as {option} {(found or fitting)[0]}" if fitting else ""
+    if b"zoo" in (schema.metadata or {}) and "features" in schema.names:
+        raise DataError(
+            f"{shard.shown} holds features that zoo features export wrote, and no images; give the images that they "
+            "are of, or to zoo probe the folders of features that were exported."
+        )
+    raise DataError(f"{shard.shown} has {len(found)} columns of {what}; expected {asked} among {columns}{which}.")
 
 
 def _features(schema: Any) -> dict[str, Any]:

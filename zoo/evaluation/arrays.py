@@ -115,6 +115,19 @@ def not_finite(x: Any) -> int | None:
     return None
 
 
+def find_extreme(x: Any) -> tuple[int, int] | None:
+    """Row and column of a number beside which the others have no digits left in float32, or None.
+
+    It is larger than the median of the rows' largest sizes by more than 1 / eps.
+    """
+    blocks = range(0, x.shape[0], BLOCK_ROWS)
+    sizes = np.concatenate([np.abs(x[start : start + BLOCK_ROWS]).max(axis=1) for start in blocks]).astype(np.float64)
+    row = int(sizes.argmax())
+    if not sizes[row] or sizes[row] * np.finfo(np.float32).eps <= np.median(sizes[sizes > 0]):
+        return None
+    return row, int(np.abs(x[row]).argmax())
+
+
 def labels_of(y: Any, n: int, name: str) -> Array:
     """Labels of n rows as a vector of numbers or names."""
     if y is None:

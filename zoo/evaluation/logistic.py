@@ -26,6 +26,7 @@ from .arrays import (
     Array,
     both_or_neither,
     classes_of,
+    find_extreme,
     labels_of,
     numbered,
     rows_of,
@@ -302,6 +303,11 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check()
         rows = table_of(x, "x")
+        if extreme := find_extreme(rows):
+            raise DataError(
+                f"Row {extreme[0]} of x has {rows[extreme]:.3g} in column {extreme[1]}, so far from others that they "
+                "would have no digits left; expected features of one scale: compute it again, or leave the row out."
+            )
         labels = labels_of(y, len(rows), "y")
         self.classes_ = classes_of(labels)
         self.n_features_in_ = rows.shape[1]

@@ -30,7 +30,7 @@ from ..errors import DataError, QueryError
 from ..features import Features, require_comparable
 from ..files import replaced
 from ..optional import requires_extra
-from .arrays import chosen_rows, not_finite
+from .arrays import chosen_rows, find_extreme, not_finite
 from .bootstrap import N_DRAWS, Interval, error_draws, interval, outcomes_of
 
 with requires_extra("evaluate", needed_for="Measuring an encoder"):
@@ -427,7 +427,7 @@ def check_pair(train: Features, test: Features) -> None:
 
 
 def check_features(features: Features) -> None:
-    """Refuses features without a row, without a label or with a number that is not finite; names the image."""
+    """Refuses features without a row, without a label or with a number not finite or extreme; names the image."""
     where = f"of {features.origin.dataset!r} ({features.origin.split})"
     if not len(features.y):
         raise DataError(f"The features {where} have no row; expected at least one image.")
@@ -442,6 +442,13 @@ def check_features(features: Features) -> None:
         raise DataError(
             f"The image {named_image(features, bad)} {where} has features that are not finite under "
             f"{features.origin.encoder!r}; check the image and the weights, then compute the features again."
+        )
+    if extreme := find_extreme(features.x):
+        row, column = extreme
+        raise DataError(
+            f"The image {named_image(features, row)} {where}, row {row}, has {features.x[row][column]:.3g} in column "
+            f"{column} under {features.origin.encoder!r}, so far from others that they would have no digits left; "
+            "check the image and the weights, then compute the features again."
         )
 
 

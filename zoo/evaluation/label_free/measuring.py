@@ -400,15 +400,19 @@ def _read(path: Path) -> dict[str, Any]:
         return {"z": features.x, "y": features.y} | groups
     try:
         found = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
-        arrays = {"z": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
+        named = found.dtype.names if isinstance(found, np.ndarray) else found.files
+        arrays = {"z": found} if named is None else {name: found[name] for name in named}
     except FileNotFoundError as error:
         raise DataError(
             f"There is no {path}; expected a folder of features, an .npy or an .npz file, or the id of an encoder "
             "followed by images."
         ) from error
     except (OSError, ValueError) as error:
+        is_other = "pickle" in str(error) or "Python objects" in str(error)
+        reason = "it is of another kind, or holds Python objects, which are never unpickled" if is_other else error
         raise DataError(
-            f"{path} cannot be read as features ({error}); expected a folder of features, an .npy or an .npz file."
+            f"{path} cannot be read as features ({reason}); expected a folder of features (of an exported Parquet file "
+            "the one that it was made of), an .npy or an .npz file."
         ) from error
     if "z" not in arrays:
         raise DataError(f"{path} holds {', '.join(arrays) or 'nothing'}, expected features under the name z.")
