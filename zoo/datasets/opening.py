@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..errors import QueryError, UnknownName
+from ..errors import DataError, QueryError, UnknownName
 
 if TYPE_CHECKING:
     from .dense import DenseData
     from .imagefiles import Show
-    from .images import ImageData
+    from .images import ImageData, ImageSet
     from .rgb import Scale
     from .tables import Columns
 
@@ -345,6 +345,23 @@ def open_images(
     if name is None:
         return data
     return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
+
+
+def open_new_table(spec: str, **options: Any) -> tuple[list[ImageSet], str]:
+    """The images of a CSV file as one set, to be predicted, and why their labels are not known, "" if they are.
+
+    ``options`` are those of :func:`open_images`. A file with a column of parts gives its two parts.
+    """
+    from .tables import table_parts
+
+    asked = Request(text=spec, **options)
+    columns, show = replace(_columns(asked), is_new=True), asked.show(Path(spec).stem)
+    try:
+        return table_parts(Path(spec), show, columns, fold_labels=asked.fold_labels), ""
+    except DataError as error:
+        if asked.label_column or asked.label_columns:
+            raise
+        return table_parts(Path(spec), show, replace(columns, is_unlabelled=True)), f"no metrics: {error}"
 
 
 def open_dense(

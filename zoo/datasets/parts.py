@@ -115,7 +115,7 @@ def find_split(
     if used and not parts:
         parts = [said[used[0]][value] for value in columns[used[0]]]
     rivals = [name for name in said if name not in used and name in {*naming, *marks}]
-    odd = [name for name, of in said.items() if is_like_split(name) or len(set(of.values()) - {''}) > 1]
+    odd = [name for name, of in said.items() if is_like_split(name) or len(set(of.values()) - {""}) > 1]
     like = tuple(dict.fromkeys((*used, *rivals, *odd)))
     which = " and of ".join(f"{name!r}" + f" (1: {marks.get(name)})" * (name in marks) for name in used)
     notes = [f"training and test images are those of the column {which}"] * bool(used and used != (sure,))

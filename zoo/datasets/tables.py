@@ -433,7 +433,7 @@ def _images_in(folder: Path, depth: int) -> list[str]:
 def _shown(places: Iterable[Place]) -> str:
     """Folders and endings, for messages."""
     below, endings = (list(dict.fromkeys(filter(None, some))) for some in zip(*places, strict=True))
-    where = f"in {below[0]}" + f" and {len(below) - 1} more" * (len(below) > 1) if below else ""
+    where = f"in {below[0]}" + f" and {len(below) - 1} more of its folders" * (len(below) > 1) if below else ""
     return " ".join(filter(None, [where, f"with the ending {' or '.join(endings)}" * bool(endings)]))
 
 
