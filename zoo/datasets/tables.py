@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -24,7 +24,7 @@ from ..optional import requires_extra
 from .folders import entries_of, files_image_set
 from .imagefiles import SUFFIXES, Show, images_among
 from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
-from .labels import are_measured, data_of, label_key, label_notes, missing_labels, plain_text, spellings
+from .labels import are_measured, data_of, label_key, label_notes, missing_labels, spellings
 from .parts import TRUTHS, GivenSplit, Rows, find_split, rows_of_parts
 
 with requires_extra("models", needed_for="Working with images"):
@@ -33,36 +33,11 @@ with requires_extra("models", needed_for="Working with images"):
 
 IMAGE_NAMES = ("path", "file", "image", "filename", "file_name", "filepath", "file_path", "image_path")
 LABEL_NAMES = ("label", "class", "target")
-_LESS_SURE_IMAGES = (  # of each tuple one column, which is said
-    (
-        "img",
-        "image_name",
-        "image_id",
-        "image_file",
-        "image_index",
-        "img_name",
-        "img_path",
-        "img_id",
-        "id_code",
-        "isic_id",
-    ),
-    ("id", "name", "photo", "picture", "patientid"),
-)
+# without signs; of each text one column, which is said
+_LESS_SURE_IMAGES = ("img imagename imageid imageindex imgname imgpath imgid idcode isicid", "id name photo patientid")
 _LESS_SURE_LABELS = (
-    ("labels", "classes", "targets", "label_name", "class_name", "label_id", "class_id", "y"),
-    (
-        "diagnosis",
-        "dx",
-        "category",
-        "species",
-        "breed",
-        "finding",
-        "finding_labels",
-        "disease",
-        "tags",
-        "level",
-        "grade",
-    ),
+    "labels classes targets labelname classname labelid classid y",
+    "diagnosis dx category species breed finding findinglabels disease tags level grade",
 )
 _LIKE_GROUPS = ("patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "group", "slide_id")
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
@@ -117,17 +92,14 @@ class Table:
         folded = [name.casefold() for name in self.header]
         return next((self.column(name) for name in names if name in folded), None)
 
-    def less_sure(self, tiers: Sequence[Sequence[str]], taken: Collection[int | None], what: str) -> int | None:
-        """The one column that has a name of the first of some lists; refuses two that say different things."""
-        for names in tiers:
-            found = [at for at, one in enumerate(self.header) if _key(one) in map(_key, names) and at not in taken]
-            pairs = set(zip(*(self.columns[at] for at in found), strict=True))
-            do_differ = any(len({pair[place] for pair in pairs}) < len(pairs) for place in range(len(found)))
-            if len(found) > 1 and (do_differ or len(pairs) == len(self)):
+    def less_sure(self, names: Sequence[str], taken: Collection[int | None], what: str) -> int | None:
+        """The one column that has a name of the first of some texts; refuses two."""
+        keys = [re.sub(r"[\W_]+", "", name.casefold()) for name in self.header]
+        for some in names:
+            found = [at for at, key in enumerate(keys) if key in some.split() and at not in taken]
+            if len(found) > 1:
                 shown = " and ".join(repr(self.header[at]) for at in found)
-                raise DataError(
-                    f"The columns {shown} of {self.file} may all be those of {what}s; say which with --{what}-column."
-                )
+                raise DataError(f"{self.file} may have its {what}s in {shown}; say in which with --{what}-column.")
             if found:
                 return found[0]
         return None
@@ -248,11 +220,6 @@ def read_table(file: Path) -> Table:
     return Table(file=file, header=header, columns=cells, lines=lines)
 
 
-def _key(name: str) -> str:
-    """What names of columns have in common that differ only in case and signs."""
-    return re.sub(r"[\W_]+", "", plain_text(name).casefold())
-
-
 def _delimiter(first: str, file: Path) -> str:
     """What stands most often between the names of the columns, outside of quotes."""
     counts = Counter(re.sub(r'"[^"]*"', "", first))
@@ -330,23 +297,20 @@ def _without_ignored(table: Table, wanted: Columns, at: int | None, parts: Rows)
         return parts, []
     if at is None:
         raise QueryError(f"Tags of {table.file} are columns of 0 and 1, of which --ignore-label leaves none out.")
-    keys = {label_key(label): label for label in wanted.ignored}
-    tags_of = _tags_of(table.columns[at], is_asked=wanted.multi_label)[1] if wanted.multi_label else {}
-    labels = {cell: {label_key(one) for one in (cell, *tags_of.get(cell, ()))} for cell in set(table.columns[at])}
-    if idle := keys.keys() - set().union(*labels.values()):
-        raise QueryError(f"No image of {table.file} has the label {keys[min(idle)]!r} in {table.header[at]!r}.")
-    kept = {
-        part: np.array([row for row in rows.tolist() if not labels[table.columns[at][row]] & keys.keys()], np.int64)
-        for part, rows in parts.items()
-    }
-    n_out = sum(map(len, parts.values())) - sum(map(len, kept.values()))
-    notes = [f"{n_out:,} images with the label {' or '.join(map(repr, wanted.ignored))} are left out"]
-    gone = [part for part, rows in kept.items() if not len(rows)]
-    if gone and len(kept) == 2 and "train" not in gone:
-        notes.append(f"no image of the part {gone[0]!r} has another label: images to test on are some of 'train'")
+    cells, keys = table.columns[at], set(map(label_key, wanted.ignored))
+    tags_of = _tags_of(cells, is_asked=True)[1] if wanted.multi_label else {}
+    out = {cell for cell in set(cells) if not keys.isdisjoint(map(label_key, (cell, *tags_of.get(cell, ()))))}
+    kept = {part: rows[[cells[row] not in out for row in rows.tolist()]] for part, rows in parts.items()}
+    n_out, shown = sum(map(len, parts.values())) - sum(map(len, kept.values())), " or ".join(map(repr, wanted.ignored))
+    if not n_out or not len(next(iter(kept.values()))):
+        some = "All training images" if n_out else "No images"
+        raise QueryError(
+            f"{some} of {table.file} have the label {shown} in {table.header[at]!r}; expected some of them."
+        )
+    notes = [f"{n_out:,} images with the label {shown} are left out"]
+    if gone := [part for part, rows in kept.items() if not len(rows)]:
+        notes.append(f"no image of the part {gone[0]!r} has another label: some of the others are tested on")
         kept = {"all": kept["train"]}
-    elif gone:
-        raise DataError(f"No image of the part {gone[0]!r} of {table.file} has another label; expected some that have.")
     return kept, notes
 
 
@@ -355,7 +319,8 @@ def _paths(
 ) -> tuple[Path, list[str], list[str]]:
     """The folder that the paths of some rows are below, the paths, and notes; refuses empty ones, and those of no file.
 
-    A backslash is taken for a slash, as Windows writes it, where there is no file with a backslash in its name.
+    A backslash is taken for a slash, as Windows writes it, where there is no file with a backslash in its name. Names
+    that no file has may lack an ending, or, if none of them has one, the folder of their images in that of the table.
     """
     root = table.file.parent if folder is None else Path(folder)
     if not root.is_dir():
@@ -369,46 +334,35 @@ def _paths(
     absent = [place for place, path in enumerate(paths) if not os.path.isfile(os.path.join(root, path))]
     if not absent:
         return root, paths, []
-    found = _places(root, {paths[place] for place in absent}, 0 if len(absent) < len(paths) else _FOLDERS_DEEP)
-    names = [paths[place] for place in absent]
-    counts = Counter(one for name in set(names) for one in found[name])
-    whole = [one for one in counts if counts[one] == len(set(names))]
-    whole = [one for one in whole if not one[0]] or whole  # in the folder itself before those below it
-    if len(whole) == 1:
-        found = dict.fromkeys(names, whole)
-    missing = [place for place in absent if len(found[paths[place]]) != 1]
-    if missing:
+    places = _places(root, {paths[place] for place in absent}, 0 if len(absent) < len(paths) else _FOLDERS_DEEP)
+    if missing := [place for place in absent if len(places[paths[place]]) != 1]:
         first = missing[0]
-        several = [f"{below}{paths[first]}{ending}" for below, ending in found[paths[first]]]
-        advice = "paths are absolute, or below the folder of the table, or that of --image-folder"
-        if several:
-            advice = (
-                f"there are {' and '.join(several[:3])}: name one folder with --image-folder, or endings in the table"
-            )
-        elif counts:
-            advice = f"{len(absent) - len(missing):,} others are {_shown(counts)}"
+        several = " and ".join("".join((below, paths[first], end)) for below, end in places[paths[first]][:3])
+        advice = f"there are {several}: say in which folder they are with --image-folder, or add endings to them"
+        if not several:
+            advice = "paths are absolute, or below the folder of the table, or that of --image-folder"
         raise DataError(
             f"{len(missing):,} of {len(paths):,} images of {table.file} are not there, the first is {given[first]!r} "
             f"in line {table.lines[int(rows[first])]}, column {table.header[at]!r}, looked for as "
             f"{os.path.normpath(os.path.join(root, paths[first]))}; {advice}."
         )
-    notes = [
-        f"{len(absent):,} of {len(paths):,} names of images were found {_shown(counts if len(whole) != 1 else whole)}"
-    ]
-    if len(whole) == 1 and len(absent) == len(paths):
-        return root / whole[0][0], [name + whole[0][1] for name in paths], notes
-    for place in absent:
-        ((below, ending),) = found[paths[place]]
-        paths[place] = f"{below}{paths[place]}{ending}"
+    found = {paths[place]: places[paths[place]][0] for place in absent}
+    folders, endings = (sorted(set(some) - {""}) for some in zip(*found.values(), strict=True))
+    where = f" in {', '.join(folders[:3])}{', ...' * (len(folders) > 3)}" if folders else ""
+    how = f" with the ending {' or '.join(endings)}" if endings else ""
+    notes = [f"{len(absent):,} of {len(paths):,} names of images were found{where}{how}"]
+    paths = ["".join((found[path][0], path, found[path][1])) if path in found else path for path in paths]
+    if len(folders) == 1 and len({below for below, _ in found.values()}) == 1:  # as with --image-folder
+        return root / folders[0], [path.removeprefix(folders[0]) for path in paths], notes
     return root, paths, notes
 
 
-Place = tuple[str, str]  # the folder below which a name is, with a slash, and the ending that it lacks
+def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list[tuple[str, str]]]:
+    """Where the images with these names are in a folder: the folders above them, and the endings that they lack.
 
-
-def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list[Place]]:
-    """Where images with these names are, in a folder and those in it."""
-    found: dict[str, list[Place]] = defaultdict(list)
+    It is one place for all if one has them all, of which the folder itself is before those in it.
+    """
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     levels = {name.count("/") + 1 for name in names}
     for path in _images_in(root, depth + max(levels) - 1):
         pieces = path.split("/")
@@ -416,9 +370,11 @@ def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list
             below, tail = "".join(f"{piece}/" for piece in pieces[:-n]), "/".join(pieces[-n:])
             stem, ending = os.path.splitext(tail)
             for name, lacking in ((tail, ""), (stem, ending)):
-                if name in names and below.count("/") <= depth and len(pieces) >= n:
+                if name in names and below.count("/") <= depth:
                     found[name].append((below, lacking))
-    return found
+    whole = [place for place, n in Counter(chain(*found.values())).items() if n == len(names)]
+    whole = [place for place in whole if not place[0]] or whole
+    return dict.fromkeys(names, whole) if len(whole) == 1 else found
 
 
 def _images_in(folder: Path, depth: int) -> list[str]:
@@ -428,13 +384,6 @@ def _images_in(folder: Path, depth: int) -> list[str]:
     for inner in folders if depth else ():
         found += [f"{inner.name}/{path}" for path in _images_in(Path(inner.path), depth - 1)]
     return found
-
-
-def _shown(places: Iterable[Place]) -> str:
-    """Folders and endings, for messages."""
-    below, endings = (list(dict.fromkeys(filter(None, some))) for some in zip(*places, strict=True))
-    where = f"in {below[0]}" + f" and {len(below) - 1} more of its folders" * (len(below) > 1) if below else ""
-    return " ".join(filter(None, [where, f"with the ending {' or '.join(endings)}" * bool(endings)]))
 
 
 def _distinct(
@@ -486,45 +435,39 @@ def _labels(
 
 def _of_truths(table: Table, taken: Collection[int | None]) -> list[int]:
     """Columns of 0 and 1, some of which may be blank or -1."""
-    free = [at for at in range(len(table.header)) if at not in taken]
-    known = {
-        at: {one.casefold() for one in set(table.columns[at]) - missing_labels(set(table.columns[at]))} for at in free
-    }
-    return [
-        at
-        for at in free
-        if {TRUTHS.get(one, False) for one in known[at]} >= {True} and known[at] <= {*TRUTHS, *_UNCERTAIN}
-    ]
+    found = []
+    for at, cells in enumerate(table.columns):
+        values = set(cells)
+        if at not in taken and len(values) <= len(TRUTHS):
+            known = {TRUTHS.get(one.casefold()) for one in values - missing_labels(values) - _UNCERTAIN}
+            found += [at] * (True in known and None not in known)
+    return found
 
 
 def _one_hot(table: Table, taken: set[int | None], rows: NDArray[np.int64]) -> tuple[Table, int | None, list[str]]:
     """The table with a column of labels, where of those of 0 and 1 each image has one; None if there are none."""
     binary = _of_truths(table, taken)
-    hot = [[at for at in binary if TRUTHS.get(table.columns[at][row].casefold())] for row in range(len(table))]
-    if len(binary) < 2 or any(len(hot[row]) != 1 for row in rows.tolist()):
-        return table, None, []
     names = [table.header[at] for at in binary]
-    cells = ["|".join(table.header[at] for at in one) for one in hot]
+    marks = zip(*([bool(TRUTHS.get(cell.casefold())) for cell in table.columns[at]] for at in binary), strict=True)
+    cells = [names[row.index(True)] if sum(row) == 1 else "" for row in marks]
+    if len(binary) < 2 or not all(cells[row] for row in rows.tolist()):
+        return table, None, []
     named = replace(table, header=(*table.header, f"{names[0]} to {names[-1]}"), columns=(*table.columns, cells))
     shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
     return named, len(table.header), [f"classes are the {len(names)} columns {shown}, of which each image has one"]
 
 
-def _refuse_missing(
-    table: Table, wanted: Columns, at: int, parts: Rows, labels_of: Mapping[str, Collection[str]]
-) -> None:
-    """Refuses labels of cells that may stand for none, unless they are to be kept."""
-    missing = missing_labels({label for labels in labels_of.values() for label in labels})
-    wrong = {cell for cell, labels in labels_of.items() if missing & set(labels)}
-    wrong = {cell for cell in wrong if not cell} if wanted.keeps_na else wrong
-    found = {part: [row for row in rows.tolist() if table.columns[at][row] in wrong] for part, rows in parts.items()}
-    some = " ".join(f"--ignore-label {shlex.quote(one)}" for one in sorted(missing)[:5])
-    advice = f"{some} leaves them out" + ", --keep-na takes them as they are" * (not wanted.keeps_na)
-    last = list(parts)[-1]
-    if len(parts) > 1 and len(found[last]) == len(parts[last]):
-        advice = f"all images of the part {last!r} are such, whose labels are withheld: {some} leaves it out"
-    every = sum(map(len, parts.values()))
-    table.refuse(at, sorted(chain(*found.values())), every, "no label, or one that may stand for none,", advice)
+def _refuse_missing(table: Table, wanted: Columns, at: int, parts: Rows, labels: Mapping[str, Collection[str]]) -> None:
+    """Refuses cells with labels that may stand for none, unless they are to be kept."""
+    missing = missing_labels(set(chain(*labels.values()))) & ({""} if wanted.keeps_na else set(chain(*labels.values())))
+    wrong = {cell for cell, some in labels.items() if not missing.isdisjoint(some)}
+    found = [[row for row in rows.tolist() if table.columns[at][row] in wrong] for rows in parts.values()]
+    options = " ".join(f"--ignore-label {shlex.quote(one)}" for one in sorted(missing)[:5])
+    advice = f"{options} leaves them out" + ", --keep-na takes them as they are" * (not wanted.keeps_na)
+    (*_, last), n = parts, sum(map(len, parts.values()))
+    if len(parts) > 1 and len(found[-1]) == len(parts[last]):
+        advice = f"all of the part {last!r} are such, whose labels are withheld: {options} tests on some of the others"
+    table.refuse(at, sorted(chain(*found)), n, "no label, or one that may stand for none,", advice)
 
 
 def _classes(table: Table, wanted: Columns, at: int, parts: Rows, fold_labels: bool) -> Labels:
@@ -608,19 +551,14 @@ def _tags_of(cells: Collection[str], *, is_asked: bool) -> tuple[str, dict[str, 
     [' ', '', ',']
     """
     distinct = sorted(set(cells))
-    is_list = all(cell[:1] + cell[-1:] == "[]" for cell in distinct if cell)  # as Python writes lists
     for signs in ("|;", ",", " "):
-        pieces = {cell: re.split(f"[{signs}]", cell.strip("[]") if is_list else cell) for cell in distinct}
+        around = " []'\"" if signs == "," else " "  # Python writes lists so
         found = {
-            cell: [one for one in (piece.strip(" '\"" if is_list else " ") for piece in some) if one]
-            for cell, some in pieces.items()
+            cell: [one for piece in re.split(f"[{signs}]", cell) if (one := piece.strip(around))] for cell in distinct
         }
-        several = [some for some in found.values() if len(some) > 1]
-        every = {one for some in found.values() for one in some}
+        several, every = [some for some in found.values() if len(some) > 1], set(chain(*found.values()))
         alone = {some[0] for some in found.values() if len(some) == 1}
-        do_recur = 2 * len(every) <= len(distinct) or (
-            len(every) < len(distinct) and not alone.isdisjoint(chain(*several))
-        )
+        do_recur = 2 * len(every) <= len(distinct) or (len(every) < len(distinct) and alone & set(chain(*several)))
         if several and (signs == "|;" or do_recur or (is_asked and signs == ",")):
             return next(sign for sign in signs if any(sign in cell for cell in distinct)), found
     return "", {cell: [cell] * bool(cell) for cell in distinct}
