@@ -345,10 +345,7 @@ def test_tags_with_commas_or_blanks_between_them_are_several(written: str, sign:
     assert f"3 tags are told apart by {by} in the column 'tagged'" in found.train.reading.notes
     (hint,) = notes_of(file, label_column="tagged")
     assert "--multi-label takes them for several" in hint
-
-
-def test_names_of_two_words_are_not_taken_apart(images: Path) -> None:
-    file = table(images, rows(label=["polar bear", "brown bear", "cat", "bear"] * 10))
+    file = table(images, rows(label=["polar bear", "brown bear", "cat", "bear"] * 10))  # not taken apart
     assert open_images(file, multi_label=True).train.tags == ("bear", "brown bear", "cat", "polar bear")
     assert notes_of(file) == ()
 

@@ -153,12 +153,14 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
     parts = found_parts(text, _PARQUET)
     indexes = _indexed(parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}")
     columns: dict[str, list[str]] = {}
-    for shard in parts.get("all", ()):
+    for number, shard in enumerate(parts.get("all", ())):
         with _parquet(shard) as file:
-            for column in _may_say_parts(file, _label_column(file.schema_arrow, label, shard)):
-                names = dict(enumerate(_features(file.schema_arrow).get(column, {}).get("names") or ()))
-                values = file.read(columns=[column]).column(column).to_pylist()
-                columns.setdefault(column, []).extend(str(names.get(value, value)) for value in values)
+            if not number:
+                columns = {
+                    column: [] for column in _may_say_parts(file, _label_column(file.schema_arrow, label, shard))
+                }
+            for column, values in columns.items():
+                values += _texts(file, file.read(columns=[column]), column)
 
     def rows(*arguments: Any) -> _Encoded:
         return _Rows(*arguments, image_column=image)
@@ -172,8 +174,14 @@ def _may_say_parts(file: Any, label: str) -> list[str]:
 
     plain = (types.is_string, types.is_large_string, types.is_integer, types.is_boolean, types.is_dictionary)
     names = [one.name for one in file.schema_arrow if one.name != label and any(fits(one.type) for fits in plain)]
-    first = next(file.iter_batches(N_FIRST, columns=names), None) if names else None
-    return [] if first is None else [one for one in names if may_say_parts(one, list(map(str, first[one].to_pylist())))]
+    first = next(file.iter_batches(N_FIRST, columns=names)) if names else None
+    return [one for one in names if may_say_parts(one, _texts(file, first, one))]
+
+
+def _texts(file: Any, rows: Any, column: str) -> list[str]:
+    """The values of a column as texts, those of classes by their names."""
+    names = dict(enumerate(_features(file.schema_arrow).get(column, {}).get("names") or ()))
+    return [str(names.get(value, value)) for value in rows[column].to_pylist()]
 
 
 def found_parts(text: str, suffixes: tuple[str, ...]) -> Parts:

@@ -459,7 +459,8 @@ def _one_hot(table: Table, taken: set[int | None], rows: NDArray[np.int64]) -> t
 
 def _refuse_missing(table: Table, wanted: Columns, at: int, parts: Rows, labels: Mapping[str, Collection[str]]) -> None:
     """Refuses cells with labels that may stand for none, unless they are to be kept."""
-    missing = missing_labels(set(chain(*labels.values()))) & ({""} if wanted.keeps_na else set(chain(*labels.values())))
+    every = {""} if wanted.keeps_na else set(chain(*labels.values()))
+    missing = missing_labels(set(chain(*labels.values()))) & every
     wrong = {cell for cell, some in labels.items() if not missing.isdisjoint(some)}
     found = [[row for row in rows.tolist() if table.columns[at][row] in wrong] for rows in parts.values()]
     options = " ".join(f"--ignore-label {shlex.quote(one)}" for one in sorted(missing)[:5])
@@ -515,24 +516,21 @@ def _indicated(
     tags = tuple(table.header[at] for at in numbers)
     if len(set(numbers)) < len(numbers) or len(tags) < 2:
         raise QueryError(f"Got the label columns {', '.join(tags)}; expected two or more, each once.")
+    advice, is_positive = "say for each image whether it has the label, or leave it out", wanted.uncertain == "positive"
     has, n_blank, n_uncertain = np.zeros((len(rows), len(tags)), bool), 0, 0
     for place, at in enumerate(numbers):
         cells = table.cells(at, rows)
         blank = missing_labels(set(cells)) - _UNCERTAIN
         wrong = {cell for cell in set(cells) - blank - _UNCERTAIN if cell.casefold() not in TRUTHS}
-        table.require(
-            at, rows, wrong, "neither 0 nor 1", "say for each image whether it has the label, or leave it out"
-        )
+        table.require(at, rows, wrong, "neither 0 nor 1", advice)
         if wanted.uncertain is None:
-            advice = "--uncertain positive takes it for 1, --uncertain negative for 0"
-            table.require(at, rows, _UNCERTAIN, "-1, which is uncertain,", advice)
-        has[:, place] = [
-            TRUTHS.get(cell.casefold(), cell in _UNCERTAIN and wanted.uncertain == "positive") for cell in cells
-        ]
+            both = "--uncertain positive takes it for 1, --uncertain negative for 0"
+            table.require(at, rows, _UNCERTAIN, "-1, which is uncertain,", both)
+        has[:, place] = [TRUTHS.get(cell.casefold(), is_positive and cell in _UNCERTAIN) for cell in cells]
         n_blank += sum(cell in blank for cell in cells)
         n_uncertain += sum(cell in _UNCERTAIN for cell in cells)
     notes = [f"{n_blank:,} blank cells of {len(tags)} columns of tags count as 0"] * bool(n_blank)
-    notes += [f"{n_uncertain:,} cells with -1 count as {int(wanted.uncertain == 'positive')}"] * bool(n_uncertain)
+    notes += [f"{n_uncertain:,} cells with -1 count as {is_positive:d}"] * bool(n_uncertain)
     alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if fold_labels else []
     for first, *others in alike:
         places = [tags.index(tag) for tag in (first, *others)]
@@ -553,9 +551,8 @@ def _tags_of(cells: Collection[str], *, is_asked: bool) -> tuple[str, dict[str, 
     distinct = sorted(set(cells))
     for signs in ("|;", ",", " "):
         around = " []'\"" if signs == "," else " "  # Python writes lists so
-        found = {
-            cell: [one for piece in re.split(f"[{signs}]", cell) if (one := piece.strip(around))] for cell in distinct
-        }
+        pieces = {cell: (one.strip(around) for one in re.split(f"[{signs}]", cell)) for cell in distinct}
+        found = {cell: list(filter(None, some)) for cell, some in pieces.items()}
         several, every = [some for some in found.values() if len(some) > 1], set(chain(*found.values()))
         alone = {some[0] for some in found.values() if len(some) == 1}
         do_recur = 2 * len(every) <= len(distinct) or (len(every) < len(distinct) and alone & set(chain(*several)))
@@ -619,10 +616,9 @@ def _notes(table: Table, wanted: Columns, at: int | None, taken: Collection[int 
     if grouping is not None and grouping not in taken and len(set(table.columns[grouping])) < len(table):
         name = table.header[grouping]
         notes.append(f"images with the same {name!r} may be on both sides; --group {name} keeps them together")
-    sign, tags_of = ("", {}) if at is None or wanted.multi_label else _tags_of(table.columns[at], is_asked=False)
+    sign = "" if at is None or wanted.multi_label else _tags_of(table.columns[at], is_asked=False)[0]
     if sign:
-        first = next(cell for cell, tags in tags_of.items() if len(tags) > 1)
-        notes.append(
-            f"labels with {sign!r}, such as {first!r}, are classes of their own; --multi-label takes them for several"
-        )
+        first = next(cell for cell in table.columns[at or 0] if sign in cell)
+        are = f"labels with {sign!r}, such as {first!r}, are classes of their own"
+        notes.append(f"{are}; --multi-label takes them for several")
     return notes
