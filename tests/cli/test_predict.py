@@ -118,6 +118,30 @@ def test_images_that_cannot_be_read_are_named(saved: tuple[Path, dict[str, Any]]
     assert "1 images could not be read" in run("predict", str(saved[0]), str(folder), "--skip-corrupt").output
 
 
+def test_all_rows_of_a_new_table_are_predicted_with_labels_or_without(
+    saved: tuple[Path, dict[str, Any]], photos: Path, tmp_path: Path
+) -> None:
+    paths = sorted(str(path) for path in (photos / "new").rglob("*.png"))
+    with open(tmp_path / "new.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["path", "label"], *([path, Path(path).parent.name] for path in paths)])
+    with open(tmp_path / "unlabelled.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["path", "remark"], *([path, "a photo"] for path in paths)])
+    arguments = ("predict", str(saved[0]), str(tmp_path / "new.csv"), "--device", "cpu")
+    found = document(*arguments)
+    assert found["n_images"] == found["metrics"]["n_images"] == len(paths) == 40
+    assert [one["path"] for one in found["predictions"]] == paths
+    part = document(*arguments, "--split", "val")
+    assert part["n_images"] == 8 and document(*arguments, "--val-share", "0.5")["n_images"] == 20
+    found = document("predict", str(saved[0]), str(tmp_path / "unlabelled.csv"), "--device", "cpu")
+    assert found["n_images"] == 40 and found["metrics"] is None
+    assert "no metrics: " in found["note"] and "has no column of labels" in found["note"]
+    with open(tmp_path / "parts.csv", "w", newline="") as file:
+        cells = [[path, Path(path).parent.name, "train" if i % 4 else "test"] for i, path in enumerate(paths)]
+        csv.writer(file).writerows([["path", "label", "split"], *cells])
+    found = document("predict", str(saved[0]), str(tmp_path / "parts.csv"), "--device", "cpu")
+    assert found["n_images"] == 10 and "to test on; --split both takes all" in found["note"]
+
+
 def test_an_export_lies_beside_the_probe(tmp_path: Path) -> None:
     few = "shapes:classes=2,train=16,val=8,size_px=16"
     folder = tmp_path / "exported"

@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_labels_are_alike_by_case_form_and_value() -> None:
     nfc, nfd = unicodedata.normalize("NFC", "CAFÉ"), unicodedata.normalize("NFD", "café")
     alike = [("circle", "CIRCLE"), ("Straße", "STRASSE"), (nfc, nfd), ("polar  bear", "Polar\u00a0bear"), ("1", "01"),
-             (".50", "0.5"), ("-0", "0")]  # fmt: skip
+             (".50", "0.5"), ("-0", "0"), ("\uff11\uff12", "12"), ("cat", "c\u200bat"), ("1", "True")]  # fmt: skip
     for one, other in alike:
         assert label_key(one) == label_key(other)
     for one, other in (("1e3", "1000"), ("v1", "v1.0"), ("resume", "résumé")):
@@ -59,6 +59,14 @@ def test_tags_and_numbers_written_in_two_ways_are_joined(tmp_path: Path) -> None
     spec = made(tmp_path / "numbers", "table", [("10", "10.0", "010", "9")[i % 4] for i in range(40)])
     data = open_images(spec)
     assert data.train.classes == ("010", "10", "10.0", "9") and "'010', '10', '10.0';" in data.train.reading.notes[0]
+    assert len(open_images(spec, fold_labels=True).train.classes) == 2
+
+
+def test_signs_that_are_not_seen_and_truths_are_said_and_joined(tmp_path: Path) -> None:
+    spec = made(tmp_path / "images", "table", [("1", "True", "\uff11", "1\u200b", "0", "0")[i % 6] for i in range(60)])
+    data = open_images(spec)
+    assert len(data.train.classes) == 5
+    assert "written: '1', '1\\u200b', 'True', '\\uff11'; --fold-labels joins them" in data.train.reading.notes[0]
     assert len(open_images(spec, fold_labels=True).train.classes) == 2
 
 

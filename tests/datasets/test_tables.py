@@ -104,7 +104,7 @@ def test_every_usual_spelling_of_a_table_is_read(name: str, how: dict[str, Any],
         (["01", "1"], ("01", "1")),
         (["-1", "1"], ("-1", "1")),
         (["b", "A"], ("A", "b")),
-        (["None", "x"], ("None", "x")),
+        (["Nonesuch", "x"], ("Nonesuch", "x")),
     ],
     arguments=2,
 )
@@ -155,20 +155,25 @@ SPLIT = ["train", "train", "val", "val"] * 10
 WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (lambda: without(rows(), "path"), {}, "no column of paths"),
     (lambda: without(rows(), "label"), {}, "no column of labels .*--label-column"),
-    (lambda: without(rows(a=[0, 1] * 20, b=[1, 0] * 20), "label"), {}, r"--multi-label .* \(a, b\)"),
+    (lambda: without(rows(a=[0, 1] * 20, b=[1, 0, 0, 1] * 10), "label"), {}, r"--multi-label .* \(a, b\)"),
     (rows, {"group": "patient"}, "has no column 'patient'; its columns are 'path', 'label'"),
     (lambda: [row | {"Label": "x", "LABEL": "y"} for row in rows()], {"label_column": "lAbel"}, "3 columns 'lAbel'"),
     (lambda: changed(rows(), 4, path="pictures/04.jpg"), {}, "1 of 40 images .*'pictures/04.jpg' in line 6, column"),
-    (lambda: [row | {"path": row["path"][:-4]} for row in rows()], {}, r"add the ending \.png"),
+    (lambda: [row | {"path": f"{row['path'][:-4]}x"} for row in rows()], {}, "or below the folder of the table"),
     (lambda: changed(rows(), 3, path=" "), {}, "no path .*line 5"),
-    (lambda: changed(changed(rows(), 6, label="NaN"), 7, label=""), {}, "2 of 40 images .* no label .*line 8.*'NaN'"),
+    (lambda: changed(changed(rows(), 6, label="NaN"), 7, label=""), {}, "2 of 40 images .* no label,.*line 8.*'NaN'"),
     (lambda: rows(label=["cat"] * 40), {}, "the label 'cat' in the column 'label'"),
     (lambda: rows(label=range(40)), {}, "different labels, such as '0'"),
     (lambda: rows(label=["a|b", "b", "a", ""] * 9 + ["a|c", "b", "b", "a"]), TAGS, "leaves the tag 'c' without"),
     (lambda: rows(label=["a|b", "b"] * 20), TAGS, "1 of 2 tags .*'b', which every image has"),
     (lambda: rows(a=[0, 1] * 20, b=[0] * 40), {"label_columns": ["a", "b"]}, "'b', which no image has"),
     (lambda: without(rows(), "label"), TAGS, "0 columns of 0 and 1"),
-    (lambda: rows(a=[0, 1] * 20, b=[1, 0, -1, ""] * 10), {"label_columns": ["a", "b"]}, "20 of 40 .*'b'.* line 4"),
+    (
+        lambda: rows(a=[0, 1] * 20, b=[1, 0, -1, ""] * 10),
+        {"label_columns": ["a", "b"]},
+        "10 of 40 .* -1, .*'b'.* line 4",
+    ),
+    (lambda: rows(a=[0, 1] * 20, b=[1, 0, 2, "x"] * 10), {"label_columns": ["a", "b"]}, "20 of 40 .*'b'.* line 4"),
     (lambda: rows(split=["train", "val", "other", ""] * 10), {}, "20 of 40 .* no part .* line 4 with 'other'"),
     (lambda: rows(split=["train"] * 40), {}, "All 40 rows of .* are 'train'"),
     (lambda: changed(rows(split=SPLIT), 2, label="emu"), {}, "1 test images .* the first is 'emu'"),
@@ -256,3 +261,139 @@ def test_a_row_that_repeats_another_counts_once_and_one_that_contradicts_is_refu
         ):
             open_images(table(images, contrary), group="patient")
     assert len(open_images(table(images, [*given, given[5] | {"label": "CAT"}]), fold_labels=True).train) == 20
+
+
+def notes_of(file: Path, **how: Any) -> tuple[str, ...]:
+    return open_images(file, **how).train.reading.notes
+
+
+def bare(**columns: Any) -> list[Row]:
+    """Rows that name images without folder and ending, and have no label but those given."""
+    return without([row | {"image_id": row["path"][9:11]} for row in rows(**columns)], "path", "label")
+
+
+def test_names_without_ending_or_in_another_folder_are_found_and_said(images: Path) -> None:
+    expected = open_images(table(images / "pictures", [row | {"path": row["path"][9:]} for row in rows()]), name="x")
+    file = table(images, bare(dx=[row["label"] for row in rows()]))
+    data = open_images(file, name="x")
+    assert data.train.names == expected.train.names and data.train.fingerprint == expected.train.fingerprint
+    assert data.train.reading.notes == (
+        "images are those of the column 'image_id'",
+        "labels are those of the column 'dx'",
+        "40 of 40 names of images were found in pictures/ with the ending .png",
+    )
+    named = open_images(file, name="x", image_folder=images / "pictures")
+    assert named.train.fingerprint == data.train.fingerprint
+    (images / "more" / "deep").mkdir(parents=True)
+    for number in range(20):
+        (images / "pictures" / f"{number:02}.png").rename(images / "more" / "deep" / f"{number:02}.png")
+    data = open_images(file)
+    assert (data.train.names[0][:9], data.train.names[-1][:8]) == ("more/deep", "pictures")
+    assert "40 of 40 names of images were found in more/deep/, pictures/ with the ending .png" in notes_of(file)
+
+
+def test_names_that_more_than_one_image_has_are_refused_with_both(images: Path) -> None:
+    file = table(images, bare(dx=[row["label"] for row in rows()]))
+    (images / "small").mkdir()
+    for number in range(40):
+        Image.new("L", (4, 4), number).save(images / "small" / f"{number:02}.jpg")
+    with pytest.raises(DataError, match=r"there are pictures/00\.png and small/00\.jpg: .*--image-folder"):
+        open_images(file)
+    assert open_images(file, image_folder=images / "small").train.names[0].endswith(".jpg")
+    (images / "small" / "07.jpg").unlink()  # one folder is left that has them all
+    assert open_images(file).train.names[0].endswith(".png")
+    with pytest.raises(DataError, match=r"There is no folder .*nowhere"):
+        open_images(file, image_folder=images / "nowhere")
+    with pytest.raises(QueryError, match="image_folder is of CSV files"):
+        open_images("digits", image_folder=images)
+
+
+def test_a_column_is_taken_by_a_less_sure_name_only_if_no_other_has_one(images: Path) -> None:
+    given = [row | {"breed": row["label"], "species": "cat"} for row in rows()]
+    with pytest.raises(DataError, match="may have its labels in 'breed' and 'species'; say in which with --label-col"):
+        open_images(table(images, without(given, "label")))
+    file = table(images, without([row | {"photo of it": row["path"]} for row in rows()], "path"))
+    assert notes_of(file) == ("images are those of the column 'photo of it'",)  # each ends like an image
+
+
+def test_columns_of_which_each_image_has_one_are_classes(images: Path) -> None:
+    hot = {name: [float(i % 3 == place) for i in range(40)] for place, name in enumerate(("MEL", "NV", "BCC"))}
+    file = table(images, without(rows(**hot), "label"))
+    data = open_images(file)
+    assert data.train.classes == ("BCC", "MEL", "NV") and not data.train.tags
+    assert "classes are the 3 columns MEL, NV, BCC, of which each image has one" in data.train.reading.notes
+    assert open_images(file, multi_label=True).train.tags == ("MEL", "NV", "BCC")
+    assert open_images(file, ignore_labels=["NV"]).train.classes == ("BCC", "MEL")
+    hot["NV"][0] = 1.0
+    with pytest.raises(DataError, match=r"--multi-label for the columns of 0 and 1 \(MEL, NV, BCC\)"):
+        open_images(table(images, without(rows(**hot), "label")))
+
+
+@for_each(
+    [("ant,bee", ",", "a comma"), ("ant bee", " ", "blanks"), ("['ant', 'bee']", ",", "a comma")],
+    arguments=3,
+)
+def test_tags_with_commas_or_blanks_between_them_are_several(written: str, sign: str, by: str, images: Path) -> None:
+    two = ["ant|bee", "ant", "bee", "bee|cow", "ant|cow", "cow", "ant|bee|cow"]
+    cells = [two[i % 7] for i in range(40)]
+    expected = open_images(table(images, rows(label=cells)), multi_label=True)
+    if written.startswith("["):
+        cells = [str(cell.split("|")) for cell in cells]
+    file = table(images, rows(tagged=[cell.replace("|", sign) for cell in cells]))
+    found = open_images(file, multi_label=True, label_column="tagged")
+    assert found.train.tags == ("ant", "bee", "cow") and found.train.fingerprint == expected.train.fingerprint
+    assert f"3 tags are told apart by {by} in the column 'tagged'" in found.train.reading.notes
+    (hint,) = notes_of(file, label_column="tagged")
+    assert "--multi-label takes them for several" in hint
+    file = table(images, rows(label=["polar bear", "brown bear", "cat", "bear"] * 10))  # not taken apart
+    assert open_images(file, multi_label=True).train.tags == ("bear", "brown bear", "cat", "polar bear")
+    assert notes_of(file) == ()
+
+
+def test_blank_cells_of_tags_count_as_0_and_uncertain_ones_as_asked(images: Path) -> None:
+    columns = {"Edema": ["1.0", "0.0", "-1.0", "", "1.0"] * 8, "Mass": ["1.0", "", "0.0", "1.0"] * 10}
+    file = table(images, without(rows(**columns), "label"))
+    with pytest.raises(DataError, match=r"8 of 40 .* -1, which is uncertain, in the column 'Edema', .* line 4 .*--unc"):
+        open_images(file, multi_label=True)
+    has = {}
+    for uncertain, counts in (("positive", 1), ("negative", 0)):
+        data = open_images(file, multi_label=True, uncertain=uncertain)
+        assert {"18 blank cells of 2 columns of tags count as 0", f"8 cells with -1 count as {counts}"} <= {
+            *data.train.reading.notes
+        }
+        has[uncertain] = sum(int(indicators_of(part)[:, 0].sum()) for part in (data.train, data.val))
+    assert has == {"positive": 24, "negative": 16}
+
+
+@for_each(["NA", "nan", "null", "None", "#N/A", "?", "-", "unknown", "Unlabelled", "-1"])
+def test_a_label_that_may_stand_for_none_is_refused_left_out_or_kept(odd: str, images: Path) -> None:
+    others = ["0", "1"] if odd == "-1" else ["cat", "dog"]
+    file = table(images, rows(label=[odd if i % 4 == 0 else others[i % 2] for i in range(40)]))
+    with pytest.raises(DataError, match=r"10 of 40 .* line 2 with .*; --ignore-label .* leaves .*--keep-na takes"):
+        open_images(file)
+    left = open_images(file, ignore_labels=[odd])
+    assert left.train.classes == tuple(others) and len(left.train) + len(left.val) == 30
+    assert left.train.reading.notes == (f"10 images with the label {odd!r} are left out",)
+    kept = open_images(file, keep_na=True)
+    assert set(kept.train.classes) == {odd, *others} and len(kept.train) + len(kept.val) == 40
+    with pytest.raises(QueryError, match=r"No images of .* have the label 'emu'"):
+        open_images(file, ignore_labels=["emu"])
+
+
+def test_withheld_labels_of_the_test_part_are_said_and_left_out(images: Path) -> None:
+    given = rows(split=["train"] * 30 + ["test"] * 10, label=["0", "1"] * 15 + ["-1"] * 10)
+    with pytest.raises(DataError, match="part 'test' are such, whose labels are withheld: --ignore-label -1 tests on"):
+        open_images(table(images, given))
+    data = open_images(table(images, given), ignore_labels=["-1"])
+    assert data.is_split_here and (len(data.train), len(data.val)) == (24, 6)
+    assert "no image of the part 'test' has another label: some of the others are tested on" in data.train.reading.notes
+
+
+def test_measured_numbers_are_no_classes_but_few_of_them_are(images: Path) -> None:
+    rng = np.random.default_rng(0)
+    ages = [f"{age:.1f}" for age in rng.normal(50, 20, 40)]
+    with pytest.raises(DataError, match=r"'age' .* measures something .*different numbers in 40 images.*ranges"):
+        open_images(table(images, rows(age=ages)), label_column="age")
+    halves = [f"{(i % 5) / 2 + 1}" for i in range(40)]
+    assert len(open_images(table(images, rows(label=halves))).train.classes) == 5
+    assert len(open_images(table(images, rows(label=[i % 19 + 40 for i in range(40)]))).train.classes) == 19

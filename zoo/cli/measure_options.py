@@ -206,6 +206,11 @@ DATA_OPTIONS = (
         "file, image or filename]",
     ),
     click.option(
+        "--image-folder",
+        metavar="FOLDER",
+        help="What the paths of a CSV file are below.  [default: its own folder, or those in it that hold the images]",
+    ),
+    click.option(
         "--label-column",
         metavar="COLUMN",
         help="Of a Hugging Face data set, parquet or CSV file; of tar files an entry of their .json.  [default: label, "
@@ -220,13 +225,29 @@ DATA_OPTIONS = (
     click.option(
         "--multi-label",
         is_flag=True,
-        help="Images of a CSV file may have several labels, with | or ; between them, or in all columns of 0 and 1.",
+        help="Images of a CSV file may have several labels, with | ; commas or blanks between them, or in all columns "
+        "of 0 and 1.",
+    ),
+    click.option(
+        "--uncertain",
+        type=click.Choice(["positive", "negative"]),
+        help="What -1 is in columns of 0 and 1, where blank is 0.  [default: refused]",
+    ),
+    click.option(
+        "--ignore-label",
+        "ignore_labels",
+        multiple=True,
+        metavar="LABEL",
+        help="Leave images of a CSV file out that have this label, such as -1 or unknown. Repeatable.",
+    ),
+    click.option(
+        "--keep-na", is_flag=True, help="Labels that may stand for none are classes: NA, None, null, ?, unknown, ..."
     ),
     click.option(
         "--split-column",
         metavar="COLUMN",
-        help="Column of a CSV file with train, val or test.  [default: split; subset, partition, set, fold or phase "
-        "if it names parts]",
+        help="Column of a CSV file with train, val or test, or of 0 and 1 and called such as is_test.  [default: "
+        "split, or the one that names parts in every row]",
     ),
     click.option(
         "--group",
@@ -301,7 +322,9 @@ _OPTIONS = (
     ),
 )
 
-TABLE_OPTIONS = ("label_columns", "multi_label", "split_column", "group")
+TABLE_OPTIONS = (
+    "label_columns", "multi_label", "split_column", "group", "image_folder", "ignore_labels", "keep_na", "uncertain",
+)  # fmt: skip
 
 IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column", "fold_labels", *TABLE_OPTIONS)
 

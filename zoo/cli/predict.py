@@ -7,14 +7,14 @@ import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError, StoreError, UnknownName
+from ..errors import DataError, QueryError, StoreError, UnknownName
 from ..files import replaced
 from .evaluation_output import print_classification, print_tagging
 from .measure_options import (
@@ -22,16 +22,19 @@ from .measure_options import (
     PAGE_OPTIONS,
     RUN_OPTIONS,
     SIDES,
+    SPLIT_OPTIONS,
     images_of_files,
     opened,
     require_page_at,
     skipped_notes,
+    source_options,
+    tell_first,
 )
 from .options import given_options, with_options
 from .output import json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
-    from ..datasets import ImageSet
+    from ..datasets import ImageData, ImageSet
     from ..evaluation.classification import Classification, Tagging
     from ..evaluation.saved_probes import Predictions, SavedProbe
 
@@ -64,7 +67,7 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
     type=click.Choice(list(SIDES)),
     default="val",
     show_default=True,
-    help="Of an image set of the zoo.",
+    help="Of an image set of the zoo; of a new table without parts, all images unless this is given.",
 )
 @(lambda command: with_options(command, [*PAGE_OPTIONS, *DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
@@ -231,33 +234,39 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any],
 
 
 def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
-    """Images of an image set of the zoo, which have labels."""
+    """Images of an image set of the zoo: their part to test on, or all of a table that the probe has not seen."""
     from ..datasets.folders import joined
     from ..datasets.opening import is_table
 
     asked = {"dataset": None, **options}
     if probe.kind == "tags" and is_table(text) and not asked["label_columns"]:
         asked["multi_label"] = True
+    hashes = probe.about.get("images_hash", {})
+
+    def found(asked: dict[str, Any]) -> tuple[Sequence[ImageSet], ImageData | None, str]:
+        whole, why = _new_table(text, asked, set(hashes.values())) if is_table(text) else (None, "")
+        data = None if whole else opened(text, asked)
+        return whole or [getattr(data, one) for one in SIDES[part]], data, why
+
     try:
-        data = opened(text, asked)
+        sides, data, why = found(asked)
+        has_values = any(one.values for side in sides for one in side.reading.stored.values())
+        if asked["scale"] is None and probe.scale is not None and has_values:
+            sides, data, why = found(asked | {"scale": probe.scale})
     except UnknownName as error:
         raise QueryError(
             f"There is no file, folder or image set {text!r}; expected image files and folders, or one image set of "
             "the zoo ('zoo evaluate --help' lists them)."
         ) from error
-    has_values = any(one.values for side in (data.train, data.val) for one in side.reading.stored.values())
-    if asked["scale"] is None and probe.scale is not None and has_values:
-        data = opened(text, asked | {"scale": probe.scale})
-    sides = [getattr(data, one) for one in SIDES[part]]
     images = joined(sides)
-    hashes = probe.about.get("images_hash", {})
     known = sides[0].classes if not asked["fold_labels"] else _as_known(sides[0].classes, probe.classes)
     is_labelled = bool(sides[0].tags) == (probe.kind == "tags") and (
         set(probe.classes) <= set(sides[0].tags) if sides[0].tags else set(known) <= set(probe.classes)
     )
     if not is_labelled:
         what = "tags" if probe.kind == "tags" else "classes"
-        why = f"no metrics, for the labels of {data.name} are no {what} of the probe"
+        if data is not None or not why:
+            why += "; " * bool(why) + f"no metrics, for the labels of {images.name} are no {what} of the probe"
         return _Asked(images=images, sides=sides, labels=None, groups=None, why=why)
     labels = dict(zip(images.names, (known[int(one)] for one in images.labels), strict=True))
     groups = None if images.groups is None else dict(zip(images.names, images.groups.tolist(), strict=True))
@@ -266,11 +275,30 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
         sides=sides,
         labels=labels,
         groups=groups,
-        why="",
+        why=why,
         is_trained_on=any(side.fingerprint == hashes.get("train") for side in sides),
-        is_split_otherwise=data.name == probe.about.get("dataset")
-        and not {data.train.fingerprint, data.val.fingerprint} & set(hashes.values()),
+        is_split_otherwise=images.name == probe.about.get("dataset")
+        and (data is None or not {data.train.fingerprint, data.val.fingerprint} & set(hashes.values())),
     )
+
+
+def _new_table(text: str, asked: dict[str, Any], known: set[str]) -> tuple[list[ImageSet] | None, str]:
+    """All images of a table, and why their labels are not known; None where a split says which of them are meant."""
+    from ..datasets.labels import data_of
+    from ..datasets.opening import open_new_table
+
+    if {"part", *SPLIT_OPTIONS} & given_options().keys():
+        return None, ""
+    images, why = open_new_table(text, **source_options(asked))
+    to_test_on = f"these are the images of {text} to test on; --split both takes all"
+    if len(images) > 1:
+        return None, to_test_on
+    with suppress(DataError):  # what cannot be split was not trained on
+        data = data_of(images)
+        if known & {data.train.fingerprint, data.val.fingerprint}:
+            return None, to_test_on
+    tell_first(images)
+    return images, why
 
 
 def _as_known(labels: Iterable[str], classes: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -18,7 +18,23 @@ with requires_extra("models", needed_for="Working with images"):
     import numpy as np
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
+_TRUTHS = {"true": "1", "false": "0"}
+_MISSING = frozenset(
+    ("", "?", "-", "--", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "unknown", "unlabeled", "unlabelled")
+)
+_MOST_FRACTIONS = 30  # different labels with fractions that may be classes, such as ratings by half stars
 _N_NAMED = 5
+
+
+def plain_text(text: str) -> str:
+    """A text without what is not seen: full-width forms, characters of no width, and spaces but one between words.
+
+    >>> plain_text(" \uff11\uff12\u200b  cm")
+    '12 cm'
+    """
+    if not text.isascii():
+        text = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
+    return " ".join(text.split())
 
 
 def label_key(text: str) -> str:
@@ -27,10 +43,39 @@ def label_key(text: str) -> str:
     >>> label_key("Cafe\\u0301  au lait") == label_key("CAF\\u00c9 au lait"), label_key("01") == label_key("1.0")
     (True, True)
     """
-    plain = " ".join(text.split())
+    plain = plain_text(text)
     if _NUMBER.fullmatch(plain):
         return str(Decimal(plain).normalize() + 0)  # -0 is 0
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", plain).casefold())
+    plain = unicodedata.normalize("NFKC", plain.casefold())
+    return _TRUTHS.get(plain, plain)
+
+
+def missing_labels(labels: Collection[str]) -> set[str]:
+    """Those labels that may stand for none: "NA", "?", "unknown", or the one whole number below 0 among others.
+
+    >>> sorted(missing_labels(["cat", "None", "?"])), missing_labels(["0", "-1", "7"]), missing_labels(["-1", "1"])
+    (['?', 'None'], {'-1'}, set())
+    """
+    missing = {label for label in labels if plain_text(label).casefold() in _MISSING}
+    keys = {label: label_key(label) for label in labels if label not in missing}
+    below = {key for key in keys.values() if key.startswith("-")}
+    others = set(keys.values()) - below
+    if len(below) == 1 and others not in (set(), {"1"}) and all(map(str.isdecimal, others)) and "." not in min(below):
+        missing |= {label for label, key in keys.items() if key in below}
+    return missing
+
+
+def are_measured(counts: Mapping[str, int]) -> bool:
+    """Whether labels are numbers with fractions and so many different ones that they measure something.
+
+    >>> are_measured({"31.42": 1, "27.1": 1, "44.9": 1}), are_measured({"0.5": 30, "1": 40}), are_measured({"7": 1})
+    (True, False, False)
+    """
+    try:
+        numbers = {float(label) for label in counts}
+    except ValueError:
+        return False
+    return any(number % 1 for number in numbers) and len(numbers) > min(_MOST_FRACTIONS, sum(counts.values()) / 3)
 
 
 def spellings(counts: Mapping[str, int]) -> list[list[str]]:
@@ -51,7 +96,7 @@ def label_notes(groups: Sequence[Sequence[str]], *, what: str = "labels", joined
         return []
 
     def shown(group: Sequence[str]) -> str:
-        look_same = len({unicodedata.normalize("NFC", label) for label in group}) < len(group)
+        look_same = len(set(map(plain_text, group))) < len(group)
         return ", ".join(ascii(label) if look_same else repr(label) for label in group)
 
     more = f"; and {len(groups) - _N_NAMED:,} more" if len(groups) > _N_NAMED else ""

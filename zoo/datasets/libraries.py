@@ -24,7 +24,7 @@ from .images import (
     fingerprint_of,
 )
 from .labels import data_of
-from .parts import called_like_parts, in_parts
+from .parts import N_FIRST, in_parts, may_say_parts
 from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
@@ -215,9 +215,8 @@ def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str 
         ) from error
     if isinstance(opened, library.Dataset):
         whole = _saved_image_set(opened, folder, "all", show, image, label)
-        like = called_like_parts(opened.column_names, [image, label])
-        plain = opened.with_format(None)
-        return data_of(in_parts(whole, {column: list(map(str, plain[column][:])) for column in like}), **division)
+        of_label = _column(opened, library.ClassLabel, label, "label_column", folder)
+        return data_of(in_parts(whole, _may_say_parts(opened, of_label)), **division)
     second = next((split for split in _VAL_SPLITS if split in opened), None)
     if "train" not in opened or second is None:
         raise DataError(
@@ -228,6 +227,17 @@ def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str 
     return data_of(
         [_saved_image_set(rows, folder, part, show, image, label) for part, rows in parts.items()], **division
     )
+
+
+def _may_say_parts(opened: Any, label: str) -> dict[str, list[str]]:
+    """Columns that may say parts; numbers of classes by their names."""
+    found = {}
+    for column, kind in opened.features.items():
+        if column != label and str(getattr(kind, "dtype", "")).startswith(("string", "large_string", "bool", "int")):
+            names, cells = dict(enumerate(getattr(kind, "names", ()))), opened.with_format(None)[column]
+            if may_say_parts(column, [str(names.get(one, one)) for one in cells[:N_FIRST]]):
+                found[column] = [str(names.get(one, one)) for one in cells[:]]
+    return found
 
 
 def _saved_image_set(

@@ -14,13 +14,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ..errors import QueryError, UnknownName
+from ..errors import DataError, QueryError, UnknownName
 
 if TYPE_CHECKING:
     from .dense import DenseData
     from .imagefiles import Show
-    from .images import ImageData
+    from .images import ImageData, ImageSet
     from .rgb import Scale
+    from .tables import Columns
 
 T = TypeVar("T")
 _VAL_SHARE = 0.2
@@ -48,6 +49,10 @@ class Request:
     split_column: str | None = None
     group: str | None = None
     multi_label: bool = False
+    image_folder: str | os.PathLike[str] | None = None
+    ignore_labels: tuple[str, ...] = ()
+    keep_na: bool = False
+    uncertain: str | None = None
     scale: Scale | None = None
     background: str = "white"
     fold_labels: bool = False
@@ -125,17 +130,26 @@ def _arrays(asked: Request) -> ImageData:
 
 
 def _table(asked: Request) -> ImageData:
-    from .tables import Columns, table_data
+    from .tables import table_data
 
-    columns = Columns(
+    return table_data(Path(asked.text), asked.show(Path(asked.text).stem), _columns(asked), **asked.division())
+
+
+def _columns(asked: Request) -> Columns:
+    from .tables import Columns
+
+    return Columns(
         image=asked.image_column,
         label=asked.label_column,
         labels=asked.label_columns,
         split=asked.split_column,
         group=asked.group,
         multi_label=asked.multi_label,
+        image_folder=asked.image_folder,
+        ignored=asked.ignore_labels,
+        keeps_na=asked.keep_na,
+        uncertain=asked.uncertain,
     )
-    return table_data(Path(asked.text), asked.show(Path(asked.text).stem), columns, **asked.division())
 
 
 def _torchvision(asked: Request) -> ImageData:
@@ -241,6 +255,10 @@ def open_images(
     split_column: str | None = None,
     group: str | None = None,
     multi_label: bool = False,
+    image_folder: str | os.PathLike[str] | None = None,
+    ignore_labels: Sequence[str] = (),
+    keep_na: bool = False,
+    uncertain: str | None = None,
     fold_labels: bool = False,
     scale: Scale | None = None,
     background: str = "white",
@@ -259,19 +277,28 @@ def open_images(
     seed : int
         Of that split; the rendered set has one among its options.
     image_column, label_column : str, optional
-        Of a source with columns that has several; of a CSV file, if they are not path, file, image or filename, and
-        label, class or target.
+        Of a source with columns that has several; of a CSV file, if they have no usual name such as path, file, image
+        or filename, and label, class or target.
     label_columns : sequence of str, optional
         Columns of 0 and 1 of a CSV file, whose images then may have several labels.
     split_column : str, optional
-        The column of a CSV file with train, val, valid, validation or test; by default split, or subset, partition,
-        set, fold or phase if it names parts.
+        The column of a CSV file with train, val or test, or of 0 and 1 and called such as is_test; by default split,
+        or the one that names parts in every row.
     group : str, optional
         The column of a CSV file with the group of each image, such as its patient: the images of a group are on one
         side of every split, and intervals are over groups.
     multi_label : bool
-        Images of a CSV file may have several labels: in all columns of 0 and 1, or in the label column with "|" or ";"
-        between them.
+        Images of a CSV file may have several labels: in all columns of 0 and 1, or in the label column with "|", ";",
+        commas or blanks between them.
+    image_folder : str or path, optional
+        The folder that the paths of a CSV file are below; by default its own, or those in it that hold the images.
+        Endings that all names lack are added.
+    ignore_labels : sequence of str
+        Labels of a CSV file, such as "-1" or "unknown", whose images are left out.
+    keep_na : bool
+        Labels of a CSV file that may stand for none, such as NA, None or "?", are classes; else they are refused.
+    uncertain : "positive" or "negative", optional
+        What -1 is in columns of 0 and 1, in which blank cells are 0; else it is refused.
     fold_labels : bool
         Labels that differ only in case, in Unicode form, in spaces or in how a number is written are one class, with
         the spelling that most images have.
@@ -302,6 +329,10 @@ def open_images(
         "group": group,
         "label_columns": tuple(label_columns),
         "multi_label": multi_label,
+        "image_folder": image_folder,
+        "ignore_labels": tuple(ignore_labels),
+        "keep_na": keep_na,
+        "uncertain": uncertain,
     }
     if not is_table(os.fspath(spec)) and (idle := [option for option, given in of_tables.items() if given]):
         raise QueryError(f"{idle[0]} is of CSV files, and {os.fspath(spec)!r} is none; leave it out.")
@@ -324,6 +355,23 @@ def open_images(
     if name is None:
         return data
     return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
+
+
+def open_new_table(spec: str, **options: Any) -> tuple[list[ImageSet], str]:
+    """The images of a CSV file as one set, to be predicted, and why their labels are not known, "" if they are.
+
+    ``options`` are those of :func:`open_images`. A file with a column of parts gives its two parts.
+    """
+    from .tables import table_parts
+
+    asked = Request(text=spec, **options)
+    columns, show = replace(_columns(asked), is_new=True), asked.show(Path(spec).stem)
+    try:
+        return table_parts(Path(spec), show, columns, fold_labels=asked.fold_labels), ""
+    except DataError as error:
+        if asked.label_column or asked.label_columns:
+            raise
+        return table_parts(Path(spec), show, replace(columns, is_unlabelled=True)), f"no metrics: {error}"
 
 
 def open_dense(

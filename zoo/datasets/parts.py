@@ -6,18 +6,24 @@ Names of folders, of shards, of arrays and values of columns are one vocabulary:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from ..errors import DataError
 from ..optional import requires_extra
 from .images import ImageSet
+from .labels import plain_text
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
 
     Rows = dict[str, np.ndarray]
 
-SPLIT_NAMES = ("split", "subset", "partition", "set", "fold", "phase")  # from the most usual to the least
+SPLIT_NAMES = ("split", "subset", "partition", "set", "fold", "phase", "usage")  # from the most usual to the least
+TRUTHS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True, "no": False, "yes": True}
+"""How columns of 0 and 1 are written, whatever their case."""
+
+_SPLIT_WORDS = frozenset((*SPLIT_NAMES, "splits", "folds", "kfold"))
 _WORDS = {
     "train": ("train", "training", "trn", "trainval", "traindev"),
     "val": ("val", "valid", "validation", "validate", "validating", "dev", "publictest"),  # FER2013
@@ -29,6 +35,9 @@ _NEUTRAL = frozenset(
 )
 _BORDERS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])|(?<=\D)(?=\d)|(?<=\d)(?=\D)")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")  # train2017
+_MARKS = re.compile(r"^(?:(?:is|in|used?|for)[\W_]*)+|[\W_]*(?:flag|indicator|samples?)$", re.IGNORECASE)  # is_test
+N_FIRST = 1024  # values by which a column is known that need not be read to its end
+_MOST_VALUES = 100  # of a column that says parts: a ready split has a few words
 
 
 def part_of(name: str) -> str | None:
@@ -39,7 +48,7 @@ def part_of(name: str) -> str | None:
     >>> [part_of(name) for name in ("Training", "test_set", "val2017", "PublicTest", "held-out", "train station", "3")]
     ['train', 'test', 'val', 'val', 'test', None, None]
     """
-    pieces = [piece.casefold() for piece in _BORDERS.split(name) if not _YEAR.fullmatch(piece)]
+    pieces = [piece.casefold() for piece in _BORDERS.split(plain_text(name)) if not _YEAR.fullmatch(piece)]
     rest = "".join(piece for piece in pieces if piece not in _NEUTRAL) or "".join(pieces)
     for ending in ("", "set", "data", "images", "imgs"):  # trainset
         if part := _PART_OF.get(rest.removesuffix(ending)):
@@ -47,29 +56,100 @@ def part_of(name: str) -> str | None:
     return None
 
 
-def split_column(columns: Mapping[str, Sequence[str]], *, sure: str = "", advice: str = "") -> tuple[str, list[str]]:
-    """Which of some columns with usual names, the most usual first, has the parts ("": none), and notes on that.
+def is_like_split(name: str) -> bool:
+    """Whether a column is called like one of parts, such as "Usage", "dataset_split" or "cv_fold"."""
+    return not _SPLIT_WORDS.isdisjoint(piece.casefold() for piece in _BORDERS.split(name))
 
-    It names training and test images, or is ``sure``. ``advice`` is what a user can do about one that names none.
 
-    >>> split_column({"subset": ["0", "1"], "fold": ["Train", "val"]})[0]
-    'fold'
+def may_say_parts(name: str, values: Sequence[str]) -> bool:
+    """Whether a column may say parts, by its name and its first values."""
+    return is_like_split(name) or _marked(name) is not None or any(map(part_of, set(values)))
+
+
+def _marked(name: str) -> str | None:
+    """The part that a column of 0 and 1 marks by its name, such as "is_test" or "isTrain"."""
+    return part_of(_MARKS.sub("", name)) or part_of(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GivenSplit:
+    """What columns say of the parts of rows, and notes on that."""
+
+    columns: tuple[str, ...]  # one of words, or those of 0 and 1 together; () if none says parts
+    parts: Sequence[str]  # "train", "val" or "test" of each row, "" where none is said
+    like: tuple[str, ...]  # columns that look like one of parts, used or not
+    notes: tuple[str, ...]
+
+
+def find_split(
+    columns: Mapping[str, Sequence[str]], *, sure: str = "", has_labels: bool = True, advice: str = ""
+) -> GivenSplit:
+    """Which of some columns, without those meant for something else, say the part of each row.
+
+    A column does whose values all name parts, with training and test images among them: the one with the most usual
+    name, else the first; one called like it (:func:`is_like_split`) also if values are left over. Else columns of 0
+    and 1 do whose names say a part, such as "is_test"; not bare ones, "train", where labels are such columns, too.
+    ``sure`` was asked for. ``advice`` is what a user can do about one that is not used.
+
+    >>> find_split({"subset": ["0", "1"], "fold": ["Train", "val"]}).columns
+    ('fold',)
+    >>> find_split({"is_test": ["0", "1", "0"]}).parts
+    ['train', 'test', 'train']
     """
-    found = {name: {part_of(value) for value in set(values)} for name, values in columns.items()}
-    naming = [name for name, parts in found.items() if name == sure or ("train" in parts and parts & {"val", "test"})]
-    chosen = naming[0] if naming else ""
-    notes = []
-    if chosen and chosen != sure:
-        notes.append(f"training and test images are those of the column {chosen!r}")
-    for name, values in columns.items():
-        if name != chosen and name in naming:
-            notes.append(f"the column {name!r} was not used, for {chosen!r} says which images are tested on")
-        elif not chosen:
-            notes.append(
-                f"the column {name!r} was not used (its values name no training and test part, the first is "
-                f"{values[0]!r}){advice}"
-            )
-    return chosen, notes
+    said, marks, tags = dict[str, dict[str, str]](), dict[str, str](), dict[str, str]()
+    for name in sorted(columns, key=_rank):
+        values = set(columns[name])
+        if len(values) > _MOST_VALUES and name != sure:
+            continue
+        said[name] = {value: part_of(value) or "" for value in values}
+        truths = {TRUTHS.get(value.casefold()) for value in values}
+        if truths == {False, True} and (part := _marked(name)):
+            is_tag = name.casefold() in _PART_OF and not has_labels and name != sure
+            (tags if is_tag else marks)[name] = part
+    both = [name for name, of in said.items() if "train" in of.values() and {"val", "test"} & set(of.values())]
+    naming = [one for one in both if is_like_split(one) or all(part for value, part in said[one].items() if value)]
+    if sure and sure not in marks:
+        naming = [sure, *(name for name in naming if name != sure)]
+    used = (sure,) if sure in marks else tuple(naming[:1]) or tuple(marks)
+    parts = _marked_rows(columns, {name: marks[name] for name in used}) if used and used[0] in marks else []
+    if used and not parts:
+        parts = [said[used[0]][value] for value in columns[used[0]]]
+    rivals = [name for name in said if name not in used and name in {*naming, *marks}]
+    odd = [name for name, of in said.items() if is_like_split(name) or len(set(of.values()) - {""}) > 1]
+    like = tuple(dict.fromkeys((*used, *rivals, *odd)))
+    which = " and of ".join(f"{name!r}" + f" (1: {marks.get(name)})" * (name in marks) for name in used)
+    notes = [f"training and test images are those of the column {which}"] * bool(used and used != (sure,))
+    notes += [
+        f"the column {name!r} was taken for a label; --split-column {name} takes it for the parts" for name in tags
+    ]
+    if used:
+        notes += [f"the column {one!r} was not used, for {used[0]!r} says which images are tested on" for one in rivals]
+    else:
+        notes += [_unused(name, columns[name], said[name]) + advice for name in odd]
+    return GivenSplit(columns=used, parts=parts, like=like, notes=tuple(notes))
+
+
+def _rank(name: str) -> int:
+    """The place of a column among those that may say parts: usual names, then those that have a usual word."""
+    usual = {one: place for place, one in enumerate(SPLIT_NAMES)}
+    return usual.get(name.casefold(), len(usual) + (not is_like_split(name)))
+
+
+def _unused(name: str, values: Sequence[str], of_value: Mapping[str, str]) -> str:
+    """Why a column that looks like one of parts is none."""
+    what, first = "its values name no training and test part, the first is", values[0]
+    if len(set(of_value.values()) - {""}) > 1 and "" in of_value.values():
+        what, first = "not all of its values name a part, as", next(value for value in values if not of_value[value])
+    folds = "; for one of its folds add a column of train and test" * all(map(str.isdecimal, of_value))
+    return f"the column {name!r} was not used ({what} {first!r}){folds}"
+
+
+def _marked_rows(columns: Mapping[str, Sequence[str]], marks: Mapping[str, str]) -> list[str]:
+    """The part of each row by columns of 0 and 1; what none marks is the part that they leave, "" if two do."""
+    rest = next((part for part in ("train", "test", "val") if part not in marks.values()), "")
+    cells = zip(*([TRUTHS[cell.casefold()] for cell in columns[name]] for name in marks), strict=True)
+    rows = ({part for part, is_set in zip(marks.values(), row, strict=True) if is_set} for row in cells)
+    return [next(iter(row), rest) if len(row) < 2 else "" for row in rows]
 
 
 def rows_of_parts(values: Sequence[str]) -> Rows:
@@ -79,19 +159,20 @@ def rows_of_parts(values: Sequence[str]) -> Rows:
     return {part: np.flatnonzero(split == part) for part in parts if (split == part).any()}
 
 
-def called_like_parts(names: Iterable[str], meant: Sequence[str | None] = ()) -> list[str]:
-    """Those names of columns that are usual for parts, the most usual first, without those meant for something else."""
-    free = {name.casefold(): name for name in names if name not in meant}
-    return [free[usual] for usual in SPLIT_NAMES if usual in free]
-
-
 def in_parts(whole: ImageSet, columns: Mapping[str, Sequence[str]]) -> list[ImageSet]:
     """The training and the test part by one of some columns, a value an image; or the whole if none has parts."""
-    chosen, notes = split_column(columns)
-    rows = rows_of_parts(columns[chosen]) if chosen else {}
-    if chosen and (n := len(whole) - sum(map(len, rows.values()))):
+    found = find_split(columns)
+    if n := sum(not part for part in found.parts):
+        name = " and ".join(map(repr, found.columns))
+        raise DataError(
+            f"{n:,} of {len(whole):,} images of {whole.name!r} have no part in the column {name}, the first is "
+            f"{whole.names[list(found.parts).index('')]!r}; expected train, val or test in each, or another name."
+        )
+    rows = rows_of_parts(found.parts)
+    notes = [*found.notes]
+    if found.columns and (n := len(whole) - sum(map(len, rows.values()))):
         notes.append(f"{n:,} images of other parts are left out")
     noted = replace(whole, reading=whole.reading.with_notes(notes))
-    if not chosen:
+    if not found.columns:
         return [noted]
     return [noted.subset(some, split="train" if part == "train" else "val") for part, some in rows.items()]

@@ -52,7 +52,7 @@ from .imagefiles import (
 )
 from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
 from .labels import data_of
-from .parts import called_like_parts, in_parts, part_of
+from .parts import N_FIRST, in_parts, may_say_parts, part_of
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -159,16 +159,35 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
     parts = found_parts(text, _PARQUET)
     indexes = _indexed(parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}")
     columns: dict[str, list[str]] = {}
-    for shard in parts.get("all", ()):
+    for number, shard in enumerate(parts.get("all", ())):
         with _parquet(shard) as file:
-            for column in called_like_parts(file.schema_arrow.names, [image, label]):
-                values = file.read(columns=[column], use_threads=False).column(column).to_pylist()
-                columns.setdefault(column, []).extend(map(str, values))
+            if not number:
+                columns = {
+                    column: [] for column in _may_say_parts(file, _label_column(file.schema_arrow, label, shard))
+                }
+            for column, values in columns.items():
+                values += _texts(file, file.read(columns=[column], use_threads=False), column)
 
     def rows(*arguments: Any) -> _Encoded:
         return _Rows(*arguments, image_column=image)
 
     return _data(parts, indexes, rows, "parquet", show, columns, division)
+
+
+def _may_say_parts(file: Any, label: str) -> list[str]:
+    """Columns that may say parts, by their first values."""
+    from pyarrow import types
+
+    plain = (types.is_string, types.is_large_string, types.is_integer, types.is_boolean, types.is_dictionary)
+    names = [one.name for one in file.schema_arrow if one.name != label and any(fits(one.type) for fits in plain)]
+    first = next(file.iter_batches(N_FIRST, columns=names)) if names else None
+    return [one for one in names if may_say_parts(one, _texts(file, first, one))]
+
+
+def _texts(file: Any, rows: Any, column: str) -> list[str]:
+    """The values of a column as texts, those of classes by their names."""
+    names = dict(enumerate(_features(file.schema_arrow).get(column, {}).get("names") or ()))
+    return [str(names.get(value, value)) for value in rows[column].to_pylist()]
 
 
 def found_parts(text: str, suffixes: tuple[str, ...]) -> Parts:

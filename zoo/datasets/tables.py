@@ -10,20 +10,22 @@ from __future__ import annotations
 import csv
 import os
 import re
+import shlex
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, QueryError
 from ..optional import requires_extra
-from .folders import files_image_set
-from .imagefiles import SUFFIXES, Show
+from .folders import entries_of, files_image_set
+from .imagefiles import SUFFIXES, Show, images_among
 from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
-from .labels import data_of, label_notes, spellings
-from .parts import Rows, called_like_parts, part_of, rows_of_parts, split_column
+from .labels import are_measured, data_of, label_key, label_notes, missing_labels, spellings
+from .parts import TRUTHS, GivenSplit, Rows, find_split, rows_of_parts
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -31,11 +33,16 @@ with requires_extra("models", needed_for="Working with images"):
 
 IMAGE_NAMES = ("path", "file", "image", "filename", "file_name", "filepath", "file_path", "image_path")
 LABEL_NAMES = ("label", "class", "target")
+# without signs; of each text one column, which is said
+_LESS_SURE_IMAGES = ("img imagename imageid imageindex imgname imgpath imgid idcode isicid", "id name photo patientid")
+_LESS_SURE_LABELS = (
+    "labels classes targets labelname classname labelid classid y",
+    "diagnosis dx category species breed finding findinglabels disease tags level grade",
+)
 _LIKE_GROUPS = ("patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "group", "slide_id")
-_MISSING = frozenset(("", "nan", "na", "n/a", "<na>", "null"))
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
-_BINARY = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
-_SEPARATORS = re.compile(r"[|;]")
+_UNCERTAIN = frozenset(("-1", "-1.0"))  # of CheXpert
+_FOLDERS_DEEP = 2  # where images are looked for that are not below the folder of the table itself
 
 Labels = tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...], list[str]]  # of classes, classes, tags, notes
 
@@ -50,6 +57,12 @@ class Columns:
     split: str | None = None
     group: str | None = None
     multi_label: bool = False
+    image_folder: str | os.PathLike[str] | None = None  # None: the one of the table, or one below it
+    ignored: tuple[str, ...] = ()  # labels of images that are left out
+    keeps_na: bool = False
+    uncertain: str | None = None  # what -1 is in columns of 0 and 1: "positive" or "negative"
+    is_new: bool = False  # images to predict, whatever their labels are
+    is_unlabelled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,6 +92,18 @@ class Table:
         folded = [name.casefold() for name in self.header]
         return next((self.column(name) for name in names if name in folded), None)
 
+    def less_sure(self, names: Sequence[str], taken: Collection[int | None], what: str) -> int | None:
+        """The one column that has a name of the first of some texts; refuses two."""
+        keys = [re.sub(r"[\W_]+", "", name.casefold()) for name in self.header]
+        for some in names:
+            found = [at for at, key in enumerate(keys) if key in some.split() and at not in taken]
+            if len(found) > 1:
+                shown = " and ".join(repr(self.header[at]) for at in found)
+                raise DataError(f"{self.file} may have its {what}s in {shown}; say in which with --{what}-column.")
+            if found:
+                return found[0]
+        return None
+
     def cells(self, at: int, rows: NDArray[np.int64]) -> list[str]:
         """Those of some rows in a column."""
         return [self.columns[at][row] for row in rows.tolist()]
@@ -90,11 +115,14 @@ class Table:
 
     def require(self, at: int, rows: NDArray[np.int64], wrong: Collection[str], what: str, advice: str) -> None:
         """Refuses cells of a column that are among the wrong ones."""
-        found = [row for row in rows.tolist() if self.columns[at][row] in wrong]
+        self.refuse(at, [row for row in rows.tolist() if self.columns[at][row] in wrong], len(rows), what, advice)
+
+    def refuse(self, at: int, found: Sequence[int], n: int, what: str, advice: str) -> None:
+        """Refuses these rows of n for what they have in a column, if there are any."""
         if found:
             raise DataError(
-                f"{len(found):,} of {len(rows):,} images of {self.file} have {what} in the column {self.header[at]!r}, "
-                f"the first is line {self.lines[found[0]]} with {self.columns[at][found[0]]!r}; {advice}."
+                f"{len(found):,} of {n:,} images of {self.file} have {what} in the column {self.header[at]!r}, the "
+                f"first is line {self.lines[found[0]]} with {self.columns[at][found[0]]!r}; {advice}."
             )
 
 
@@ -102,40 +130,42 @@ def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = 
     """The images of a table: with a column of parts, train and the first of val and test that occurs; else split here.
 
     What is split here is stratified by class, with all images of a group on one side. Labels that are whole numbers are
-    classes in their order, others by code points. In a multi-label set (``columns.labels``, or ``multi_label``) an
-    image may have several tags: of columns of 0 and 1, or of one column with "|" or ";" between them. With
-    ``fold_labels`` labels, or tags, that differ only in how they are written are one. A row that repeats another is
-    left out.
+    classes in their order, others by code points; columns of 0 and 1, of which each image has one, are classes. In a
+    multi-label set (``columns.labels``, or ``multi_label``) an image may have several tags: of columns of 0 and 1, or
+    of one column with "|", ";", commas or blanks between them. With ``fold_labels`` labels, or tags, that differ only
+    in how they are written are one. A row that repeats another is left out.
 
-    The fingerprint is over the paths as they are written, the bytes of the files, labels, classes, groups and tags, and
-    over the orientations, kinds of values, scale and background of the images that are turned, scaled or transparent.
+    The fingerprint is over the paths as they are written (with the ending that was added to them), the bytes of the
+    files, labels, classes, groups and tags, and over the orientations, kinds of values, scale and background of the
+    images that are turned, scaled or transparent.
     """
+    return data_of(table_parts(file, show, columns, fold_labels=fold_labels), **division)
+
+
+def table_parts(file: Path, show: Show, columns: Columns, *, fold_labels: bool = False) -> list[ImageSet]:
+    """The training and the test part of a table; or all of its images, if no column says parts."""
     table = read_table(file)
-    at_image = table.usual(IMAGE_NAMES) if columns.image is None else table.column(columns.image)
-    if at_image is None:
-        raise DataError(
-            f"{file} has no column of paths under a usual name ({', '.join(IMAGE_NAMES[:4])}); its columns are "
-            f"{table.listed()}: say which with --image-column, or image_column= in Python."
-        )
+    at_image, notes = _image_column(table, columns)
     at_group = None if columns.group is None else table.column(columns.group)
-    named = [one for one in (columns.image, columns.label, columns.group, *columns.labels) if one is not None]
-    like = [] if columns.split else called_like_parts(table.header, [table.header[table.column(one)] for one in named])
-    chosen, of_split = split_column(
-        {one: table.columns[table.column(one)] for one in like},
-        sure=next((one for one in like if one.casefold() == "split"), ""),
-        advice="; --split-column names a column of train, val or test",
-    )
-    at_split = table.column(columns.split or chosen) if columns.split or chosen else None
-    parts = {"all": np.arange(len(table))} if at_split is None else _parts(table, at_split)
+    at_label, of_label = _label_column(table, columns, [at_image, at_group])
+    split = _split(table, columns, [at_image, at_label, at_group])
+    taken = {at_image, at_group, *map(table.column, split.like)}
+    if at_label in taken and at_label is not None:
+        raise QueryError(f"The column {table.header[at_label]!r} of {file} was named for two things; name another one.")
+    parts = _parts(table, split)
+    if at_label is None and not (columns.multi_label or columns.labels or columns.is_unlabelled):
+        table, at_label, of_label = _one_hot(table, taken, np.concatenate(list(parts.values())))
+    n_of = {part: len(rows) for part, rows in parts.items()}
+    parts, ignored = _without_ignored(table, columns, at_label, parts)
     rows, n_train = np.concatenate(list(parts.values())), len(next(iter(parts.values())))
-    paths, files = _paths(table, at_image, rows)
-    taken = {number for number in (at_image, at_split, at_group, *map(table.column, like)) if number is not None}
-    labels, classes, tags, joined = _labels(table, columns, taken, rows, fold_labels)
+    root, paths, of_files = _paths(table, at_image, rows, columns.image_folder)
+    files = [os.path.normpath(os.path.join(root, path)) for path in paths]
+    labels, classes, tags, joined = _labels(table, columns, at_label, taken, parts, fold_labels)
     groups = None if at_group is None else _groups(table, at_group, rows)
-    notes = [*of_split, *joined]
-    if n := len(table) - len(rows):
+    notes += [*of_label, *split.notes, *ignored, *of_files, *joined]
+    if n := len(table) - sum(n_of.values()):
         notes.append(f"{n:,} images of the part 'test' are left out, for there are some of 'val'")
-    notes += _notes(table, columns, taken)
+    notes += _notes(table, columns, at_label, taken)
     kept = _distinct(table, rows, files, n_train, labels, groups)
     if n := len(rows) - len(kept):
         repeat = "row repeats an earlier one and is" if n == 1 else "rows repeat an earlier one and are"
@@ -143,16 +173,14 @@ def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = 
         rows, labels, n_train = rows[kept], labels[kept], int((kept < n_train).sum())
         paths, groups = [paths[place] for place in kept.tolist()], None if groups is None else groups[kept]
 
-    def image_set(of: slice, split: str) -> ImageSet:
+    def image_set(of: slice, part: str) -> ImageSet:
         of_groups = None if groups is None else groups[of]
-        found = files_image_set(
-            file.parent, paths[of], labels[of], classes, show, split=split, groups=of_groups, tags=tags
-        )
+        found = files_image_set(root, paths[of], labels[of], classes, show, split=part, groups=of_groups, tags=tags)
         return replace(found, reading=found.reading.with_notes(notes))
 
-    if at_split is None:
-        return data_of([image_set(slice(None), "all")], **division)
-    return data_of([image_set(slice(n_train), "train"), image_set(slice(n_train, None), "val")])
+    if len(parts) == 1:
+        return [image_set(slice(None), "all")]
+    return [image_set(slice(n_train), "train"), image_set(slice(n_train, None), "val")]
 
 
 def read_table(file: Path) -> Table:
@@ -199,43 +227,163 @@ def _delimiter(first: str, file: Path) -> str:
     return max((usual, ",", ";", "\t"), key=lambda sign: counts[sign])
 
 
-def _parts(table: Table, at: int) -> Rows:
-    """Rows of the training part, and of the first of val and test that occurs."""
-    column, name = table.columns[at], table.header[at]
-    unknown = {cell for cell in set(column) if part_of(cell) is None}
-    advice = "expected train, val or test in each, or another column (--split-column)"
-    table.require(at, np.arange(len(table)), unknown, "no part", advice)
-    parts = rows_of_parts(column)
-    if len(parts) < 2 or "train" not in parts:
+def _image_column(table: Table, wanted: Columns) -> tuple[int, list[str]]:
+    """The column of paths, and a note if its name was not sure to be one."""
+    at = table.usual(IMAGE_NAMES) if wanted.image is None else table.column(wanted.image)
+    if at is not None:
+        return at, []
+    named = [one for one in (wanted.label, wanted.split, wanted.group, *wanted.labels) if one is not None]
+    at = table.less_sure(_LESS_SURE_IMAGES, [table.column(one) for one in named], "image")
+    ending = [at for at, cells in enumerate(table.columns) if all(one.lower().endswith(SUFFIXES) for one in cells)]
+    if at is None and len(ending) == 1:
+        at = ending[0]
+    if at is None:
         raise DataError(
-            f"All {len(table):,} rows of {table.file} are {part_of(column[0])!r} in the column {name!r}; "
-            "expected images to train on and images to test on: rename the column to have the images split here."
+            f"{table.file} has no column of paths under a usual name ({', '.join(IMAGE_NAMES[:4])}); its columns are "
+            f"{table.listed()}: say which with --image-column, or image_column= in Python."
+        )
+    return at, [f"images are those of the column {table.header[at]!r}"]
+
+
+def _label_column(table: Table, wanted: Columns, taken: Sequence[int | None]) -> tuple[int | None, list[str]]:
+    """The column of labels, None if there is none, and a note if its name was not sure to be one."""
+    if wanted.labels and wanted.label is not None:
+        raise QueryError("Got a column of labels and columns of 0 and 1; expected one of them.")
+    if wanted.labels or wanted.is_unlabelled:
+        return None, []
+    at = table.usual(LABEL_NAMES) if wanted.label is None else table.column(wanted.label)
+    if at is not None or (wanted.multi_label and len(_of_truths(table, taken)) > 1):
+        return at, []
+    split = None if wanted.split is None else table.column(wanted.split)
+    at = table.less_sure(_LESS_SURE_LABELS, [*taken, split], "label")
+    return at, [] if at is None else [f"labels are those of the column {table.header[at]!r}"]
+
+
+def _split(table: Table, wanted: Columns, taken: Sequence[int | None]) -> GivenSplit:
+    """What the columns that are not taken say of parts."""
+    others = {*taken, *map(table.column, wanted.labels)}
+    asked = None if wanted.split is None else table.column(wanted.split)
+    free = {name: table.columns[at] for at, name in enumerate(table.header) if at not in others or at == asked}
+    usual = next((name for name in free if name.casefold() == "split"), "")
+    found = find_split(
+        free,
+        sure=usual if asked is None else table.header[asked],
+        has_labels=taken[1] is not None,
+        advice="; --split-column names a column of train, val or test",
+    )
+    return found if asked is None else replace(found, notes=())
+
+
+def _parts(table: Table, split: GivenSplit) -> Rows:
+    """Rows of the training part, and of the first of val and test that occurs; or all."""
+    if not split.columns:
+        return {"all": np.arange(len(table))}
+    unknown = [row for row, part in enumerate(split.parts) if not part]
+    advice = "expected train, val or test in each, or another column (--split-column)"
+    table.refuse(table.column(split.columns[0]), unknown, len(table), "no part", advice)
+    parts = rows_of_parts(split.parts)
+    if len(parts) < 2 or "train" not in parts:
+        there = " or ".join(map(repr, sorted(set(split.parts))))
+        raise DataError(
+            f"All {len(table):,} rows of {table.file} are {there} in the column {split.columns[0]!r}; expected images "
+            "to train on and images to test on: rename the column to have the images split here."
         )
     return parts
 
 
-def _paths(table: Table, at: int, rows: NDArray[np.int64]) -> tuple[list[str], list[str]]:
-    """The paths of some rows, and their files; refuses empty ones, and those of no file.
+def _without_ignored(table: Table, wanted: Columns, at: int | None, parts: Rows) -> tuple[Rows, list[str]]:
+    """The parts without images of labels that are to be left out, and a note; without its test part one is all."""
+    if not wanted.ignored or wanted.is_unlabelled:
+        return parts, []
+    if at is None:
+        raise QueryError(f"Tags of {table.file} are columns of 0 and 1, of which --ignore-label leaves none out.")
+    cells, keys = table.columns[at], set(map(label_key, wanted.ignored))
+    tags_of = _tags_of(cells, is_asked=True)[1] if wanted.multi_label else {}
+    out = {cell for cell in set(cells) if not keys.isdisjoint(map(label_key, (cell, *tags_of.get(cell, ()))))}
+    kept = {part: rows[[cells[row] not in out for row in rows.tolist()]] for part, rows in parts.items()}
+    n_out, shown = sum(map(len, parts.values())) - sum(map(len, kept.values())), " or ".join(map(repr, wanted.ignored))
+    if not n_out or not len(next(iter(kept.values()))):
+        some = "All training images" if n_out else "No images"
+        raise QueryError(
+            f"{some} of {table.file} have the label {shown} in {table.header[at]!r}; expected some of them."
+        )
+    notes = [f"{n_out:,} images with the label {shown} are left out"]
+    if gone := [part for part, rows in kept.items() if not len(rows)]:
+        notes.append(f"no image of the part {gone[0]!r} has another label: some of the others are tested on")
+        kept = {"all": kept["train"]}
+    return kept, notes
 
-    A backslash is taken for a slash, as Windows writes it, where there is no file with a backslash in its name.
+
+def _paths(
+    table: Table, at: int, rows: NDArray[np.int64], folder: str | os.PathLike[str] | None
+) -> tuple[Path, list[str], list[str]]:
+    """The folder that the paths of some rows are below, the paths, and notes; refuses empty ones, and those of no file.
+
+    A backslash is taken for a slash, as Windows writes it, where there is no file with a backslash in its name. Names
+    that no file has may lack an ending, or, if none of them has one, the folder of their images in that of the table.
     """
-    root, given = str(table.file.parent), table.cells(at, rows)
+    root = table.file.parent if folder is None else Path(folder)
+    if not root.is_dir():
+        raise DataError(f"There is no folder {root}; expected that of the images of {table.file}.")
+    given = table.cells(at, rows)
     table.require(at, rows, [""], "no path", "name an image in each")
     paths = [
         path.replace("\\", "/") if "\\" in path and not os.path.isfile(os.path.join(root, path)) else path
         for path in given
     ]
-    files = [os.path.normpath(os.path.join(root, path)) for path in paths]
-    if missing := [place for place, file in enumerate(files) if not os.path.isfile(file)]:
+    absent = [place for place, path in enumerate(paths) if not os.path.isfile(os.path.join(root, path))]
+    if not absent:
+        return root, paths, []
+    places = _places(root, {paths[place] for place in absent}, 0 if len(absent) < len(paths) else _FOLDERS_DEEP)
+    if missing := [place for place in absent if len(places[paths[place]]) != 1]:
         first = missing[0]
-        ending = next((end for end in SUFFIXES if os.path.isfile(files[first] + end)), None)
-        advice = f"add the ending {ending}" if ending else "paths are absolute, or below the folder of the table"
+        several = " and ".join("".join((below, paths[first], end)) for below, end in places[paths[first]][:3])
+        advice = f"there are {several}: say in which folder they are with --image-folder, or add endings to them"
+        if not several:
+            advice = "paths are absolute, or below the folder of the table, or that of --image-folder"
         raise DataError(
             f"{len(missing):,} of {len(paths):,} images of {table.file} are not there, the first is {given[first]!r} "
-            f"in line {table.lines[int(rows[first])]}, column {table.header[at]!r}, looked for as {files[first]}; "
-            f"{advice}."
+            f"in line {table.lines[int(rows[first])]}, column {table.header[at]!r}, looked for as "
+            f"{os.path.normpath(os.path.join(root, paths[first]))}; {advice}."
         )
-    return paths, files
+    found = {paths[place]: places[paths[place]][0] for place in absent}
+    folders, endings = (sorted(set(some) - {""}) for some in zip(*found.values(), strict=True))
+    where = f" in {', '.join(folders[:3])}{', ...' * (len(folders) > 3)}" if folders else ""
+    how = f" with the ending {' or '.join(endings)}" if endings else ""
+    notes = [f"{len(absent):,} of {len(paths):,} names of images were found{where}{how}"]
+    paths = ["".join((found[path][0], path, found[path][1])) if path in found else path for path in paths]
+    if len(folders) == 1 and len({below for below, _ in found.values()}) == 1:  # as with --image-folder
+        return root / folders[0], [path.removeprefix(folders[0]) for path in paths], notes
+    return root, paths, notes
+
+
+def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list[tuple[str, str]]]:
+    """Where the images with these names are in a folder: the folders above them, and the endings that they lack.
+
+    It is one place for all if one has them all, of which the folder itself is before those in it.
+    """
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    levels = {name.count("/") + 1 for name in names}
+    for path in _images_in(root, depth + max(levels) - 1):
+        pieces = path.split("/")
+        for n in levels:
+            below, tail = "".join(f"{piece}/" for piece in pieces[:-n]), "/".join(pieces[-n:])
+            stem, ending = os.path.splitext(tail)
+            for name, lacking in ((tail, ""), (stem, ending)):
+                if name in names and below.count("/") <= depth:
+                    found[name].append((below, lacking))
+    whole = [place for place, n in Counter(chain(*found.values())).items() if n == len(names)]
+    whole = [place for place in whole if not place[0]] or whole
+    return dict.fromkeys(names, whole) if len(whole) == 1 else found
+
+
+def _images_in(folder: Path, depth: int) -> list[str]:
+    """Paths of the images of a folder and of those in it, down to some depth."""
+    folders, files = entries_of(folder, Counter())
+    found = images_among((file.name for file in files), Counter())
+    for inner in folders if depth else ():
+        found += [f"{inner.name}/{path}" for path in _images_in(Path(inner.path), depth - 1)]
+    return found
 
 
 def _distinct(
@@ -263,20 +411,19 @@ def _distinct(
     return np.fromiter(first.values(), np.int64)
 
 
-def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int64], fold_labels: bool) -> Labels:
+def _labels(
+    table: Table, wanted: Columns, at: int | None, taken: set[int | None], parts: Rows, fold_labels: bool
+) -> Labels:
+    rows = np.concatenate(list(parts.values()))
+    if wanted.is_unlabelled:
+        return np.zeros(len(rows), np.int64), ("not known",), (), []
     if wanted.labels:
-        if wanted.label is not None:
-            raise QueryError("Got a column of labels and columns of 0 and 1; expected one of them.")
-        return _indicated(table, [table.column(name) for name in wanted.labels], rows, fold_labels)
-    at = table.column(wanted.label) if wanted.label is not None else table.usual(LABEL_NAMES)
-    if at is not None and at in taken:
-        raise QueryError(f"The column {table.header[at]!r} of {table.file} was named for two things; name another one.")
+        return _indicated(table, wanted, [table.column(name) for name in wanted.labels], rows, fold_labels)
     if at is not None:
-        return (_written if wanted.multi_label else _classes)(table, at, rows, fold_labels)
-    others = (number for number in range(len(table.header)) if number not in taken)
-    binary = [at for at in others if {cell.casefold() for cell in set(table.columns[at])} <= _BINARY.keys()]
+        return (_written if wanted.multi_label else _classes)(table, wanted, at, parts, fold_labels)
+    binary = _of_truths(table, taken)
     if wanted.multi_label and len(binary) > 1:
-        return _indicated(table, binary, rows, fold_labels)
+        return _indicated(table, wanted, binary, rows, fold_labels)
     several = ", ".join(table.header[number] for number in binary[:5])
     hint = f", or --multi-label for the columns of 0 and 1 ({several})" if len(binary) > 1 else ""
     raise DataError(
@@ -286,15 +433,59 @@ def _labels(table: Table, wanted: Columns, taken: set[int], rows: NDArray[np.int
     )
 
 
-def _classes(table: Table, at: int, rows: NDArray[np.int64], fold_labels: bool) -> Labels:
-    name, given = table.header[at], table.cells(at, rows)
-    missing = {cell for cell in set(given) if cell.casefold() in _MISSING}
-    table.require(at, rows, missing, "no label", "label them or leave them out")
-    classes, number, notes = _in_order(Counter(given), "labels", fold_labels)
-    if len(classes) in (1, len(rows)):
+def _of_truths(table: Table, taken: Collection[int | None]) -> list[int]:
+    """Columns of 0 and 1, some of which may be blank or -1."""
+    found = []
+    for at, cells in enumerate(table.columns):
+        values = set(cells)
+        if at not in taken and len(values) <= len(TRUTHS):
+            known = {TRUTHS.get(one.casefold()) for one in values - missing_labels(values) - _UNCERTAIN}
+            found += [at] * (True in known and None not in known)
+    return found
+
+
+def _one_hot(table: Table, taken: set[int | None], rows: NDArray[np.int64]) -> tuple[Table, int | None, list[str]]:
+    """The table with a column of labels, where of those of 0 and 1 each image has one; None if there are none."""
+    binary = _of_truths(table, taken)
+    names = [table.header[at] for at in binary]
+    marks = zip(*([bool(TRUTHS.get(cell.casefold())) for cell in table.columns[at]] for at in binary), strict=True)
+    cells = [names[row.index(True)] if sum(row) == 1 else "" for row in marks]
+    if len(binary) < 2 or not all(cells[row] for row in rows.tolist()):
+        return table, None, []
+    named = replace(table, header=(*table.header, f"{names[0]} to {names[-1]}"), columns=(*table.columns, cells))
+    shown = ", ".join(names[:5]) + ", ..." * (len(names) > 5)
+    return named, len(table.header), [f"classes are the {len(names)} columns {shown}, of which each image has one"]
+
+
+def _refuse_missing(table: Table, wanted: Columns, at: int, parts: Rows, labels: Mapping[str, Collection[str]]) -> None:
+    """Refuses cells with labels that may stand for none, unless they are to be kept."""
+    every = {""} if wanted.keeps_na else set(chain(*labels.values()))
+    missing = missing_labels(set(chain(*labels.values()))) & every
+    wrong = {cell for cell, some in labels.items() if not missing.isdisjoint(some)}
+    found = [[row for row in rows.tolist() if table.columns[at][row] in wrong] for rows in parts.values()]
+    options = " ".join(f"--ignore-label {shlex.quote(one)}" for one in sorted(missing)[:5])
+    advice = f"{options} leaves them out" + ", --keep-na takes them as they are" * (not wanted.keeps_na)
+    (*_, last), n = parts, sum(map(len, parts.values()))
+    if len(parts) > 1 and len(found[-1]) == len(parts[last]):
+        advice = f"all of the part {last!r} are such, whose labels are withheld: {options} tests on some of the others"
+    table.refuse(at, sorted(chain(*found)), n, "no label, or one that may stand for none,", advice)
+
+
+def _classes(table: Table, wanted: Columns, at: int, parts: Rows, fold_labels: bool) -> Labels:
+    name, given = table.header[at], table.cells(at, np.concatenate(list(parts.values())))
+    _refuse_missing(table, wanted, at, parts, {cell: [cell] for cell in set(given)})
+    counts = Counter(given)
+    if are_measured(counts):
+        raise DataError(
+            f"The column {name!r} of {table.file} measures something ({len(counts):,} different numbers in "
+            f"{len(given):,} images, such as {given[0]!r}), and there is no probe of numbers; expected classes: name "
+            "another column, or write ranges into one of their own."
+        )
+    classes, number, notes = _in_order(counts, "labels", fold_labels)
+    if len(classes) in (1, len(given)) and not wanted.is_new:
         alike = f"the label {classes[0]!r}" if len(classes) == 1 else f"different labels, such as {given[0]!r},"
         raise DataError(
-            f"All {len(rows):,} images of {table.file} have {alike} in the column {name!r}; expected two classes or "
+            f"All {len(given):,} images of {table.file} have {alike} in the column {name!r}; expected two classes or "
             "more, and fewer than images: name a column of classes."
         )
     return np.array([number[label] for label in given], np.int64), classes, (), notes
@@ -318,47 +509,83 @@ def _in_order(
     return ordered, {label: at for at, label in enumerate(ordered)}, []
 
 
-def _indicated(table: Table, numbers: Sequence[int], rows: NDArray[np.int64], fold_labels: bool) -> Labels:
-    """Tags of columns of 0 and 1."""
+def _indicated(
+    table: Table, wanted: Columns, numbers: Sequence[int], rows: NDArray[np.int64], fold_labels: bool
+) -> Labels:
+    """Tags of columns of 0 and 1; blank cells count as 0."""
     tags = tuple(table.header[at] for at in numbers)
     if len(set(numbers)) < len(numbers) or len(tags) < 2:
         raise QueryError(f"Got the label columns {', '.join(tags)}; expected two or more, each once.")
-    advice = "say for each image whether it has the label, or leave it out"
-    for at in numbers:
-        wrong = {cell for cell in set(table.columns[at]) if cell.casefold() not in _BINARY}
+    advice, is_positive = "say for each image whether it has the label, or leave it out", wanted.uncertain == "positive"
+    has, n_blank, n_uncertain = np.zeros((len(rows), len(tags)), bool), 0, 0
+    for place, at in enumerate(numbers):
+        cells = table.cells(at, rows)
+        blank = missing_labels(set(cells)) - _UNCERTAIN
+        wrong = {cell for cell in set(cells) - blank - _UNCERTAIN if cell.casefold() not in TRUTHS}
         table.require(at, rows, wrong, "neither 0 nor 1", advice)
-    has = np.array([[_BINARY[cell.casefold()] for cell in table.cells(at, rows)] for at in numbers], bool).T
+        if wanted.uncertain is None:
+            both = "--uncertain positive takes it for 1, --uncertain negative for 0"
+            table.require(at, rows, _UNCERTAIN, "-1, which is uncertain,", both)
+        has[:, place] = [TRUTHS.get(cell.casefold(), is_positive and cell in _UNCERTAIN) for cell in cells]
+        n_blank += sum(cell in blank for cell in cells)
+        n_uncertain += sum(cell in _UNCERTAIN for cell in cells)
+    notes = [f"{n_blank:,} blank cells of {len(tags)} columns of tags count as 0"] * bool(n_blank)
+    notes += [f"{n_uncertain:,} cells with -1 count as {is_positive:d}"] * bool(n_uncertain)
     alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if fold_labels else []
     for first, *others in alike:
         places = [tags.index(tag) for tag in (first, *others)]
         has[:, places[0]] = has[:, places].any(axis=1)
         kept = [tag not in others for tag in tags]
         has, tags = has[:, kept], tuple(tag for tag in tags if tag not in others)
-    return _combined(table, has, tags, label_notes(alike, what="tags", joined=True))
+    return _combined(table, wanted, has, tags, [*notes, *label_notes(alike, what="tags", joined=True)])
 
 
-def _written(table: Table, at: int, rows: NDArray[np.int64], fold_labels: bool) -> Labels:
-    """Tags of one column, with | or ; between them; an empty cell has none."""
-    cells = table.cells(at, rows)
-    of_cell = {cell: list(filter(None, map(str.strip, _SEPARATORS.split(cell)))) for cell in set(cells)}
+def _tags_of(cells: Collection[str], *, is_asked: bool) -> tuple[str, dict[str, list[str]]]:
+    """What stands between the tags of some cells, "" if nothing does, and the tags of each.
+
+    It is | or ;, else a comma, else a blank where the pieces recur, so that names of two words are not taken apart.
+
+    >>> [_tags_of(cells, is_asked=True)[0] for cells in (["red 1", "red 2", "2 1", "red"], ["a b", "c"], ["a,b c"])]
+    [' ', '', ',']
+    """
+    distinct = sorted(set(cells))
+    for signs in ("|;", ",", " "):
+        around = " []'\"" if signs == "," else " "  # Python writes lists so
+        pieces = {cell: (one.strip(around) for one in re.split(f"[{signs}]", cell)) for cell in distinct}
+        found = {cell: list(filter(None, some)) for cell, some in pieces.items()}
+        several, every = [some for some in found.values() if len(some) > 1], set(chain(*found.values()))
+        alone = {some[0] for some in found.values() if len(some) == 1}
+        do_recur = 2 * len(every) <= len(distinct) or (len(every) < len(distinct) and alone & set(chain(*several)))
+        if several and (signs == "|;" or do_recur or (is_asked and signs == ",")):
+            return next(sign for sign in signs if any(sign in cell for cell in distinct)), found
+    return "", {cell: [cell] * bool(cell) for cell in distinct}
+
+
+def _written(table: Table, wanted: Columns, at: int, parts: Rows, fold_labels: bool) -> Labels:
+    """Tags of one column, with a sign between them; an empty cell has none."""
+    cells = table.cells(at, np.concatenate(list(parts.values())))
+    sign, of_cell = _tags_of(cells, is_asked=True)
+    _refuse_missing(table, wanted, at, parts, of_cell)
     tags, place, notes = _in_order(Counter(tag for cell in cells for tag in of_cell[cell]), "tags", fold_labels)
-    if len(tags) < 2:
+    if len(tags) < 2 and not wanted.is_new:
         raise DataError(
             f"The images of {table.file} have {len(tags)} tags in the column {table.header[at]!r}; expected two or "
             "more, with | or ; between those of an image."
         )
-    has = np.zeros((len(rows), len(tags)), bool)
+    has = np.zeros((len(cells), len(tags)), bool)
     for number, cell in enumerate(cells):
         has[number, [place[tag] for tag in of_cell[cell]]] = True
-    return _combined(table, has, tags, notes)
+    what = "a comma" if sign == "," else "blanks"
+    notes += [f"{len(tags)} tags are told apart by {what} in the column {table.header[at]!r}"] * (sign in (",", " "))
+    return _combined(table, wanted, has, tags, notes)
 
 
-def _combined(table: Table, has: NDArray[np.bool_], tags: tuple[str, ...], notes: list[str]) -> Labels:
+def _combined(table: Table, wanted: Columns, has: NDArray[np.bool_], tags: tuple[str, ...], notes: list[str]) -> Labels:
     """The combinations of tags that occur, as classes."""
     if odd := [tag for tag in tags if TAG_SEPARATOR in tag or not tag]:
         raise DataError(f"{table.file} has the tag {odd[0]!r}; expected a name without {TAG_SEPARATOR!r}.")
     everywhere = np.flatnonzero(has.all(axis=0) | ~has.any(axis=0))
-    if everywhere.size:
+    if everywhere.size and not wanted.is_new:
         first = int(everywhere[0])
         who = "every image has" if has[0, first] else "no image has"
         raise DataError(
@@ -373,8 +600,7 @@ def _combined(table: Table, has: NDArray[np.bool_], tags: tuple[str, ...], notes
 
 def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     cells = table.cells(at, rows)
-    missing = {cell for cell in set(cells) if cell.casefold() in _MISSING}
-    table.require(at, rows, missing, "no group", "name one for each, such as the image itself")
+    table.require(at, rows, missing_labels(set(cells)), "no group", "name one for each, such as the image itself")
     if len(set(cells)) == 1:
         raise DataError(
             f"All {len(rows):,} images of {table.file} are of the group {cells[0]!r} in the column "
@@ -383,14 +609,16 @@ def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64
     return groups_of_names(cells)
 
 
-def _notes(table: Table, wanted: Columns, taken: set[int]) -> list[str]:
+def _notes(table: Table, wanted: Columns, at: int | None, taken: Collection[int | None]) -> list[str]:
     """What a user may want to know of columns that were not used."""
     notes = []
     grouping = None if wanted.group is not None else table.usual(_LIKE_GROUPS)
     if grouping is not None and grouping not in taken and len(set(table.columns[grouping])) < len(table):
         name = table.header[grouping]
         notes.append(f"images with the same {name!r} may be on both sides; --group {name} keeps them together")
-    at = None if wanted.multi_label or wanted.labels else table.usual(LABEL_NAMES)
-    if at is not None and wanted.label is None and any(TAG_SEPARATOR in cell for cell in set(table.columns[at])):
-        notes.append(f"labels with {TAG_SEPARATOR!r} are classes of their own; --multi-label takes them for several")
+    sign = "" if at is None or wanted.multi_label else _tags_of(table.columns[at], is_asked=False)[0]
+    if sign:
+        first = next(cell for cell in table.columns[at or 0] if sign in cell)
+        are = f"labels with {sign!r}, such as {first!r}, are classes of their own"
+        notes.append(f"{are}; --multi-label takes them for several")
     return notes
