@@ -180,7 +180,7 @@ def _may_say_parts(file: Any, label: str) -> list[str]:
 
     plain = (types.is_string, types.is_large_string, types.is_integer, types.is_boolean, types.is_dictionary)
     names = [one.name for one in file.schema_arrow if one.name != label and any(fits(one.type) for fits in plain)]
-    first = next(file.iter_batches(N_FIRST, columns=names)) if names else None
+    first = next(file.iter_batches(N_FIRST, columns=names, use_threads=False)) if names else None
     return [one for one in names if may_say_parts(one, _texts(file, first, one))]
 
 
