@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
 from ..optional import requires_extra
-from .imagefiles import REMEDY, Reading, Show, Spread, Stored, ranged, reason_of
+from .imagefiles import REMEDY, Reading, Show, Spread, Stored, prepare_arrays, reason_of
 from .images import ImageData, array_images
 from .labels import data_of
 from .parts import part_of
@@ -77,7 +77,7 @@ def array_data(where: Path, show: Show, *, image: str | None, label: str | None,
     classes, codes = _classes(y, named, where)
     is_first = where.suffix.lower() in _PICKLED
     at_end = [_channels_last(of, pairs[part][0], where, notes, is_first=is_first) for part, of in x.items()]
-    ready, said = ranged(at_end, f"Images of {where}", show)
+    ready, said = prepare_arrays(at_end, f"Images of {where}", show)
     sets = []
     for (part, (key, of)), images in zip(pairs.items(), ready, strict=True):
         pixels, reading = _pixels(images, key, where, show)

@@ -18,7 +18,7 @@ from .imagefiles import (
     files_reading,
     images_among,
     left_out_note,
-    ranged,
+    prepare_arrays,
     read_image,
     shown_as,
     skipped_as,
@@ -184,7 +184,7 @@ def unlabelled_images(
         if not isinstance(item, Image.Image | np.ndarray | str | os.PathLike):
             raise DataError(f"Image {number} is a {type(item).__name__}; expected a PIL image, an array or a path.")
     arrays = {i: item[None] for i, item in enumerate(items) if isinstance(item, np.ndarray)}
-    ready, notes = ranged(list(arrays.values()), f"The arrays of {name!r}", show)
+    ready, notes = prepare_arrays(list(arrays.values()), f"The arrays of {name!r}", show)
     for i, array in zip(arrays, ready, strict=True):
         items[i] = array[0]
     paths = {i: os.fspath(item) for i, item in enumerate(items) if isinstance(item, str | os.PathLike)}

@@ -402,7 +402,7 @@ def _without_range(which: str, kind: str, spread: Spread) -> DataError:
     )
 
 
-def ranged(arrays: Sequence[np.ndarray], which: str, show: Show) -> tuple[list[np.ndarray], list[str]]:
+def prepare_arrays(arrays: Sequence[np.ndarray], which: str, show: Show) -> tuple[list[np.ndarray], list[str]]:
     """Arrays of images (n, ...) whose values have a range: whole numbers are uint8 if all lie from 0 to 255; and notes.
 
     Others are refused if there is no scale, and what is not finite is.
