@@ -106,9 +106,11 @@ def test_labels_groups_and_tags_say_no_parts(tmp_path: Path) -> None:
         csv.writer(file).writerows([["path", "train", "car", "is_test"], *cells])
     data = open_images(tmp_path / "labels" / "tags.csv", multi_label=True)
     assert data.train.tags == ("train", "car") and sizes(data) == (31, 9, False)
-    assert "the column 'train' was taken for a label; --split-column train takes it for the parts" in (
-        data.train.reading.notes
-    )
+    said = "the column {0!r} of 0 and 1 was not taken for parts; --split-column {0} takes it for them"
+    assert said.format("train") in data.train.reading.notes
+    usable = made(tmp_path / "usable", "table", PETS, is_valid=["0"] * 10 + ["1"] * 30)
+    assert open_images(usable).train.reading.notes == (said.format("is_valid"),)
+    assert sizes(open_images(usable, split_column="is_valid")) == (10, 30, False)
 
 
 def test_the_names_of_a_numbered_class_say_the_part(tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ def find_split(
 
     A column does whose values all name parts, with training and test images among them: the one with the most usual
     name, else the first; one called like it (:func:`is_like_split`) also if values are left over. Else columns of 0
-    and 1 do whose names say a part, such as "is_test"; not bare ones, "train", where labels are such columns, too.
+    and 1 do whose names say a part, such as "is_test"; not bare ones, "train", where labels are such columns, too, nor
+    "is_valid" of most images, which may say that they can be used.
     ``sure`` was asked for. ``advice`` is what a user can do about one that is not used.
 
     >>> find_split({"subset": ["0", "1"], "fold": ["Train", "val"]}).columns
@@ -96,7 +97,7 @@ def find_split(
     >>> find_split({"is_test": ["0", "1", "0"]}).parts
     ['train', 'test', 'train']
     """
-    said, marks, tags = dict[str, dict[str, str]](), dict[str, str](), dict[str, str]()
+    said, marks, others = dict[str, dict[str, str]](), dict[str, str](), dict[str, str]()
     for name in sorted(columns, key=_rank):
         values = set(columns[name])
         if len(values) > _MOST_VALUES and name != sure:
@@ -104,8 +105,10 @@ def find_split(
         said[name] = {value: part_of(value) or "" for value in values}
         truths = {TRUTHS.get(value.casefold()) for value in values}
         if truths == {False, True} and (part := _marked(name)):
-            is_tag = name.casefold() in _PART_OF and not has_labels and name != sure
-            (tags if is_tag else marks)[name] = part
+            is_tag = name.casefold() in _PART_OF and not has_labels
+            n_set = sum(TRUTHS[value.casefold()] for value in columns[name])
+            means_usable = part == "val" and 2 * n_set > len(columns[name])
+            (others if (is_tag or means_usable) and name != sure else marks)[name] = part
     both = [name for name, of in said.items() if "train" in of.values() and {"val", "test"} & set(of.values())]
     naming = [one for one in both if is_like_split(one) or all(part for value, part in said[one].items() if value)]
     if sure and sure not in marks:
@@ -119,9 +122,8 @@ def find_split(
     like = tuple(dict.fromkeys((*used, *rivals, *odd)))
     which = " and of ".join(f"{name!r}" + f" (1: {marks.get(name)})" * (name in marks) for name in used)
     notes = [f"training and test images are those of the column {which}"] * bool(used and used != (sure,))
-    notes += [
-        f"the column {name!r} was taken for a label; --split-column {name} takes it for the parts" for name in tags
-    ]
+    how = "; --split-column {0} takes it for them" * bool(advice)
+    notes += [f"the column {name!r} of 0 and 1 was not taken for parts{how.format(name)}" for name in others]
     if used:
         notes += [f"the column {one!r} was not used, for {used[0]!r} says which images are tested on" for one in rivals]
     else:
