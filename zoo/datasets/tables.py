@@ -40,16 +40,8 @@ _LESS_SURE_LABELS = (
     "diagnosis dx category species breed finding findinglabels disease tags level grade",
 )
 _LIKE_GROUPS = (
-    "patient",
-    "patient_id",
-    "patientid",
-    "subject",
-    "subject_id",
-    "case_id",
-    "lesion_id",
-    "group",
-    "slide_id",
-)
+    "patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "lesion_id", "group", "slide_id",
+)  # fmt: skip
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _UNCERTAIN = frozenset(("-1", "-1.0"))  # of CheXpert
 _FOLDERS_DEEP = 2  # where images are looked for that are not below the folder of the table itself
