@@ -39,7 +39,9 @@ _LESS_SURE_LABELS = (
     "labels classes targets labelname classname labelid classid y",
     "diagnosis dx category species breed finding findinglabels disease tags level grade",
 )
-_LIKE_GROUPS = ("patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "group", "slide_id")
+_LIKE_GROUPS = (
+    "patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "lesion_id", "group", "slide_id",
+)  # fmt: skip
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _UNCERTAIN = frozenset(("-1", "-1.0"))  # of CheXpert
 _FOLDERS_DEEP = 2  # where images are looked for that are not below the folder of the table itself
@@ -234,9 +236,9 @@ def _image_column(table: Table, wanted: Columns) -> tuple[int, list[str]]:
         return at, []
     named = [one for one in (wanted.label, wanted.split, wanted.group, *wanted.labels) if one is not None]
     at = table.less_sure(_LESS_SURE_IMAGES, [table.column(one) for one in named], "image")
-    ending = [at for at, cells in enumerate(table.columns) if all(one.lower().endswith(SUFFIXES) for one in cells)]
-    if at is None and len(ending) == 1:
-        at = ending[0]
+    if at is None:
+        ending = [at for at, cells in enumerate(table.columns) if all(one.lower().endswith(SUFFIXES) for one in cells)]
+        at = ending[0] if len(ending) == 1 else None
     if at is None:
         raise DataError(
             f"{table.file} has no column of paths under a usual name ({', '.join(IMAGE_NAMES[:4])}); its columns are "
@@ -462,6 +464,8 @@ def _refuse_missing(table: Table, wanted: Columns, at: int, parts: Rows, labels:
     every = {""} if wanted.keeps_na else set(chain(*labels.values()))
     missing = missing_labels(set(chain(*labels.values()))) & every
     wrong = {cell for cell, some in labels.items() if not missing.isdisjoint(some)}
+    if not wrong:
+        return
     found = [[row for row in rows.tolist() if table.columns[at][row] in wrong] for rows in parts.values()]
     options = " ".join(f"--ignore-label {shlex.quote(one)}" for one in sorted(missing)[:5])
     advice = f"{options} leaves them out" + ", --keep-na takes them as they are" * (not wanted.keeps_na)
