@@ -24,9 +24,10 @@ _WORDS = {
     "test": ("test", "testing", "tst", "eval", "evaluation", "holdout", "heldout", "privatetest"),
 }
 _PART_OF = {word: part for part, words in _WORDS.items() for word in words}
-_NEUTRAL = frozenset(
-    ["set", "split", "part", "data", "dataset", "image", "images", "img", "imgs", "folder", "batch", "is"]
-)
+_NEUTRAL = {
+    *("set", "split", "part", "data", "dataset", "image", "images", "img", "imgs", "folder", "batch", "is"),
+    *("jpg", "jpeg", "jpegimages", "png", "rgb"),
+}
 _BORDERS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])|(?<=\D)(?=\d)|(?<=\d)(?=\D)")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")  # train2017
 
@@ -45,6 +46,28 @@ def part_of(name: str) -> str | None:
         if part := _PART_OF.get(rest.removesuffix(ending)):
             return part
     return None
+
+
+def says_nothing(name: str) -> bool:
+    """Whether the name of a folder is of words such as "images" and "data" alone.
+
+    >>> says_nothing("JPEGImages"), says_nothing("image data"), says_nothing("cats")
+    (True, True, False)
+    """
+    return {piece.casefold() for piece in re.split(r"[\W_]+", name) if piece} <= _NEUTRAL
+
+
+def names_of_parts(names: Iterable[str]) -> dict[str, list[str]]:
+    """Those names that say a part, by part.
+
+    >>> names_of_parts(["Testing", "Training", "docs", "test"])
+    {'test': ['Testing', 'test'], 'train': ['Training']}
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if part := part_of(name):
+            found.setdefault(part, []).append(name)
+    return found
 
 
 def split_column(columns: Mapping[str, Sequence[str]], *, sure: str = "", advice: str = "") -> tuple[str, list[str]]:

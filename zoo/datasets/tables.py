@@ -98,8 +98,10 @@ class Table:
             )
 
 
-def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = False, **division: Any) -> ImageData:
-    """The images of a table: with a column of parts, train and the first of val and test that occurs; else split here.
+def table_data(
+    source: Path | Table, show: Show, columns: Columns, *, fold_labels: bool = False, **division: Any
+) -> ImageData:
+    """The images of a table, or of its file, in parts: by a column, train and the first of val and test; or split here.
 
     What is split here is stratified by class, with all images of a group on one side. Labels that are whole numbers are
     classes in their order, others by code points. In a multi-label set (``columns.labels``, or ``multi_label``) an
@@ -110,7 +112,8 @@ def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = 
     The fingerprint is over the paths as they are written, the bytes of the files, labels, classes, groups and tags, and
     over the orientations, kinds of values, scale and background of the images that are turned, scaled or transparent.
     """
-    table = read_table(file)
+    table = source if isinstance(source, Table) else read_table(source)
+    file = table.file
     at_image = table.usual(IMAGE_NAMES) if columns.image is None else table.column(columns.image)
     if at_image is None:
         raise DataError(
