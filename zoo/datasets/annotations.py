@@ -18,7 +18,7 @@ from ..errors import DataError
 from .images import TAG_SEPARATOR
 from .tables import IMAGE_NAMES, LABEL_NAMES, Table, read_table
 
-_LIST_ROW = re.compile(r"(.*\S)(?:\s+|\s*[,;]\s*)([^\s,;]+)")  # a path, which may have blanks, and a label
+_LIST_ROW = re.compile(r"(.*[^\s,;])[\s,;]+([^\s,;]+)")  # a path, which may have blanks, and a label
 _USUAL_HEADER = {*IMAGE_NAMES, *LABEL_NAMES}
 _IMAGES, _LABELS = "images", "labels"  # folders of YOLO
 

@@ -355,10 +355,13 @@ def _labels_in_files(look: _Look, parts: Mapping[str, ImageTree]) -> FolderLayou
     def is_enough(tables: Mapping[str, Any]) -> bool:
         return [*tables] == [""] if not parts and "" in tables else len(tables) > 1 and "train" in tables
 
-    of_parts = {part: found[0] for part, tree in places.items() if len(found := _tables_in([tree])) == 1}
-    of_all = {_part_in(table.file.stem): table for table in (found := _tables_in(look.chain))}
-    of_all = of_all if len(of_all) == len(found) else {}  # two of one part
-    names = next((found for file in look.files(".yaml", ".yml") if (found := yolo_names(file))), list[str]())
+    by_part = {part: _tables_in([tree]) for part, tree in places.items()}
+    whole = _tables_in(look.chain)
+    of_parts = {part: tables[0] for part, tables in by_part.items() if len(tables) == 1}
+    of_all = {_part_in(table.file.stem): table for table in whole}
+    if len(of_all) < len(whole):
+        of_all = {}  # two of one part
+    names = next((names for file in look.files(".yaml", ".yml") if (names := yolo_names(file))), list[str]())
     yolo = {
         part: yolo_table(tree.path, tree.paths(), labels, names)
         for part, tree in places.items()
