@@ -82,6 +82,8 @@ OF_PARTS = dict.fromkeys(COLOURS, (5, 3))
         ("birds/birds/Train", "birds/birds/Test"),
         ("train/images", "val/images"),
         ("images/train", "images/val"),
+        ("seg_train/seg_train", "seg_test/seg_test"),
+        ("asl alphabet train", "asl alphabet test"),
     ]
 )
 def test_folders_of_parts_are_known_by_every_usual_name(folders: tuple[str, str], tmp_path: Path) -> None:
@@ -164,8 +166,29 @@ def metadata(root: Path, ending: str = "jsonl") -> None:
         (root / part / f"metadata.{ending}").write_text("\n".join(lines))
 
 
+def metadata_above(root: Path) -> None:
+    rows = [(part, name, colour) for part, n in (("train", 5), ("test", 3)) for colour in COLOURS
+            for name in put(root / part, n)]  # fmt: skip
+    lines = [json.dumps({"file_name": f"{part}/{name}", "label": colour}) for part, name, colour in rows]
+    (root / "metadata.jsonl").write_text("\n".join(lines))
+
+
+def coco_of_equal_names(root: Path) -> None:
+    """COCO's folders, in which images of both parts have the same names."""
+    coco_2017(root)
+    for part in ("train", "valid"):
+        file = root / "annotations" / f"instances_{part}2017.json"
+        found = json.loads(file.read_text())
+        for number, one in enumerate(found["images"]):
+            (root / f"{part}2017" / one["file_name"]).rename(root / f"{part}2017" / f"{number}.png")
+            one["file_name"] = f"{number}.png"
+        file.write_text(json.dumps(found))
+
+
 @for_each(
     [
+        (metadata_above, "labels of metadata.jsonl"),
+        (coco_of_equal_names, "2 images without a label there are left out"),
         (class_then_part, "train/ and test/ in each folder of a class"),
         (coco, "2 images without a label there are left out"),
         (coco_2017, "2 images without a label there are left out"),

@@ -11,11 +11,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
 from .images import TAG_SEPARATOR
+from .parts import part_in, part_of
 from .tables import IMAGE_NAMES, LABEL_NAMES, Table, read_table
 
 _LIST_ROW = re.compile(r"(.*[^\s,;])[\s,;]+([^\s,;]+)")  # a path, which may have blanks, and a label
@@ -30,7 +32,7 @@ def read_annotations(file: Path) -> Table:
         return read_list(file)
     if ending in (".json", ".jsonl"):
         return _read_json(file)
-    table = read_table(file)
+    table = _with_parts(read_table(file)) if file.stem == "metadata" else read_table(file)
     return read_list(file) if len(table.header) == 1 and len(table.header[0].split()) > 1 else table
 
 
@@ -55,7 +57,18 @@ def _table(file: Path, header: tuple[str, ...], rows: Sequence[tuple[str, ...]],
     if not rows:
         raise DataError(f"{file} names no image with a label; expected some.")
     columns = tuple(map(list, zip(*rows, strict=True)))
-    return Table(file=file, header=header, columns=columns, lines=lines or range(1, len(rows) + 1))
+    return _with_parts(Table(file=file, header=header, columns=columns, lines=lines or range(1, len(rows) + 1)))
+
+
+def _with_parts(table: Table) -> Table:
+    """With a column of the parts that folders in the paths say, where they say it of every image."""
+    at = table.usual(IMAGE_NAMES)
+    if at is None or "split" in table.header:
+        return table
+    of_paths = [next(filter(None, map(part_of, path.split("/")[:-1])), "") for path in table.columns[at]]
+    if "" in of_paths or "train" not in of_paths or len(set(of_paths)) < 2:
+        return table
+    return replace(table, header=(*table.header, "split"), columns=(*table.columns, of_paths))
 
 
 def _text(file: Path) -> str:
@@ -128,11 +141,18 @@ def _coco_table(file: Path, found: Mapping[str, Any]) -> Table:
 
 
 def _root_of(file: Path, first: str) -> str:
-    """What paths begin with below the folder of a file: that of the first of these folders in which an image is."""
-    above = file.parent.parent
+    """What paths begin with below the folder of a file: that folder, or one around it in which the first image is."""
+    above, part = file.parent.parent, part_in(file.stem)
     beside = [path for path in (file.parent, above, above / _IMAGES) if path.is_dir()]
     below = [path for folder in beside for path in sorted(folder.iterdir()) if path.is_dir()]
-    root = next((folder for folder in (*beside, *below) if (folder / first).is_file()), file.parent)
+    roots = [folder for folder in dict.fromkeys((*beside, *below)) if (folder / first).is_file()]
+    if len(roots) > 1 and file.parent not in roots:
+        roots = [folder for folder in roots if part and part_in(folder.name) == part] or roots
+        if len(roots) > 1:
+            raise DataError(
+                f"{file} names {first!r}, which is in {roots[0]} and in {roots[1]}; put it beside its images."
+            )
+    root = roots[0] if roots else file.parent
     return "" if root == file.parent else f"{os.path.relpath(root, file.parent)}/"
 
 

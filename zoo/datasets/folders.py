@@ -53,13 +53,12 @@ if TYPE_CHECKING:
 
 def split_folders(folder: Path) -> tuple[Path, Path] | None:
     """Folders of the training and of the validation images, or of the test images; None if none is of training."""
-    train, val = parts_among((one.name for one in entries_of(folder, Counter())[0]), folder)
+    train, val = parts_among(names_of_parts(one.name for one in entries_of(folder, Counter())[0]), folder)
     return None if not train else (folder / train, folder / val)
 
 
-def parts_among(names: Iterable[str], folder: Path) -> tuple[str, str]:
+def parts_among(found: Mapping[str, Sequence[str]], folder: Path) -> tuple[str, str]:
     """The names of the folders of training and of validation images, or of test images; none without the former."""
-    found = names_of_parts(names)
     if "train" not in found:
         return "", ""
     second = "val" if "val" in found else "test"

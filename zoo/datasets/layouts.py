@@ -11,7 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from .folders import entries_of, files_image_set, lacks_a_part, only_one, parts_
 from .imagefiles import USUAL, Show, images_among, left_out_note
 from .images import ImageData
 from .labels import add_notes, data_of
-from .parts import names_of_parts, part_of, says_nothing
+from .parts import names_of_parts, part_in, part_of, says_nothing
 from .subsets import hash_split
 from .tables import IMAGE_NAMES, Table
 
@@ -58,9 +58,9 @@ class ImageTree:
 
     @property
     def inside(self) -> ImageTree:
-        """The only folder with images where it is called images or alike, else this one."""
+        """The only folder with images where it is called images or alike, or as this one; else this one."""
         filled = list(self.filled.items())
-        if len(filled) == 1 and not self.images and says_nothing(filled[0][0]):
+        if len(filled) == 1 and not self.images and (says_nothing(filled[0][0]) or filled[0][0] == self.path.name):
             return filled[0][1].inside
         return self
 
@@ -78,8 +78,8 @@ def list_tree(folder: Path) -> ImageTree:
     left_out: Counter[str] = Counter()
     folders, files = entries_of(folder, left_out)
     names = [file.name for file in files]
-    images = images_among(names, left_out)
-    others = sorted({*names} - {*images})
+    known = {*(images := images_among(names, left_out))}
+    others = [name for name in names if name not in known]
     below = {one.name: list_tree(Path(one.path)) for one in folders}
     return ImageTree(folder, below, images, others, left_out, len(images) + sum(tree.n for tree in below.values()))
 
@@ -91,7 +91,7 @@ class ImagePart:
     root: Path
     split: str
     by_class: Mapping[str, list[str]]
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -221,12 +221,12 @@ def _with_tested_folder(look: _Look) -> FolderLayout | None:
             f"{_named(filled) or 'none'}"
         )
     others = [tree.inside for name, tree in filled.items() if name != look.test]
-    level = look.level or 0
+    level, notes = _class_level(look, others[0])
     train = _part(look, others, look.top.path, "train", level, look.all_left_out())
     val = _part(look, [filled[look.test].inside], look.top.path, "val", level, {})
     on = _named(name for name in filled if name != look.test)
     meaning = f"trained on {on}, tested on {look.test}/; a folder a class in each"
-    return FolderLayout(meaning=meaning, parts=(train, val))
+    return FolderLayout(meaning=meaning, parts=(train, val), notes=tuple(notes))
 
 
 def _with_parts(look: _Look) -> FolderLayout | None:
@@ -235,22 +235,24 @@ def _with_parts(look: _Look) -> FolderLayout | None:
     found = names_of_parts(filled)
     if not found:
         return None
-    others = [name for name in filled if not part_of(name)]
-    deep = [name for names in found.values() for name in names if filled[name].inside.filled]
+    of_parts = [name for names in found.values() for name in names]
+    others = [name for name in filled if name not in of_parts]
+    deep = [name for name in of_parts if filled[name].inside.filled]
     solution = _above(look, _SOLUTION) if "val" in found and not {*found["val"]} & {*deep} else None
-    parts = names_of_parts(deep) | ({"val": found["val"]} if solution else {})
+    parts = {part: some for part, names in found.items() if (some := [name for name in names if name in deep])}
+    parts |= {"val": found["val"]} if solution else {}
     if "train" in parts and len(parts) > 1:
-        train, second = parts_among([name for names in parts.values() for name in names], look.top.path)
+        train, second = parts_among(parts, look.top.path)
         return _two_parts(look, train, second, solution if second in found.get("val", ()) else None)
     if len(found) > 1 or not others or "train" in parts:
         table = _labels_in_files(look, {part: filled[names[0]].inside for part, names in found.items()})
         if table is not None:
-            parts_among([name for names in found.values() for name in names], look.top.path)
+            parts_among(found, look.top.path)
             return table
     is_flat = not any(tree.inside.filled for tree in filled.values())
     if others and (look.level == 0 or (is_flat and not (len(found) > 1 and look.hint()))):
         return None  # classes that are called like parts
-    flat = [name for names in found.values() for name in names if name not in deep]
+    flat = [name for name in of_parts if name not in deep]
     if [*found] == ["train"] and not others and not parts:
         raise DataError(lacks_a_part(look.top.path, found["train"][0]))
     if flat:
@@ -308,9 +310,8 @@ def _with_parts_in_classes(look: _Look) -> FolderLayout | None:
     split = [name for name, found in of.items() if "train" in found and len(found) > 1]
     if not split:
         return None
-    pair = " and ".join(
-        f"{names[0]}/" for part, names in sorted(of[split[0]].items(), key=lambda one: one[0] != "train")
-    )
+    first = of[split[0]]
+    pair = " and ".join(f"{first[part][0]}/" for part in ("train", "val", "test") if part in first)
     if look.level != 0 and any(trees[name].filled[one].filled for name in split for one in of[name]["train"]):
         raise DataError(
             f"{_named(split)} in {look.top.path} each hold {pair} with folders in them, as data sets of their own do; "
@@ -331,8 +332,7 @@ def _with_parts_in_classes(look: _Look) -> FolderLayout | None:
             below = tree.path.relative_to(look.top.path).as_posix()
             by_class[name] = [f"{below}/{folder}/{path}" for path in tree.filled[folder].paths()] if folder else []
         n -= sum(map(len, by_class.values()))
-        left_out = look.all_left_out() if part == "train" else {}
-        split_name = "train" if part == "train" else "val"
+        split_name, left_out = ("train", look.all_left_out()) if part == "train" else ("val", Counter())
         parts.append(ImagePart(root=look.top.path, split=split_name, by_class=by_class, left_out=left_out))
     notes = [f"{n:,} images outside these parts of the classes are left out"] * bool(n)
     return FolderLayout(meaning=f"{pair} in each folder of a class", parts=tuple(parts), notes=tuple(notes))
@@ -352,13 +352,15 @@ def _labels_in_files(look: _Look, parts: Mapping[str, ImageTree]) -> FolderLayou
     """Labels of images that lie in one folder, or in one per part, where there is a file that is known to have them."""
     places = parts or {"": look.top}
 
-    def is_enough(tables: Mapping[str, Any]) -> bool:
-        return [*tables] == [""] if not parts and "" in tables else len(tables) > 1 and "train" in tables
+    def is_enough(tables: Mapping[str, Table]) -> bool:
+        if [*tables] == [""]:  # one file says the parts, or there are none
+            return not parts or "split" in tables[""].header
+        return len(tables) > 1 and "train" in tables and "" not in tables
 
     by_part = {part: _tables_in([tree]) for part, tree in places.items()}
     whole = _tables_in(look.chain)
     of_parts = {part: tables[0] for part, tables in by_part.items() if len(tables) == 1}
-    of_all = {_part_in(table.file.stem): table for table in whole}
+    of_all = {part_in(table.file.stem) or "": table for table in whole}
     if len(of_all) < len(whole):
         of_all = {}  # two of one part
     names = next((names for file in look.files(".yaml", ".yml") if (names := yolo_names(file))), list[str]())
@@ -390,11 +392,6 @@ def _tables_in(trees: Iterable[ImageTree]) -> list[Table]:
             files += [below.path / name for name in below.files if name.startswith("instances") or not tree.files]
         found += [table for file in files if file.suffix.lower() == ".json" and (table := read_coco(file)) is not None]
     return found
-
-
-def _part_in(name: str) -> str:
-    """The part that a word of a name says."""
-    return next(filter(None, map(part_of, re.split(r"[\W_]+", name))), "")
 
 
 def _classes_alone(look: _Look) -> FolderLayout:

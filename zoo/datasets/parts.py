@@ -57,17 +57,33 @@ def says_nothing(name: str) -> bool:
     return {piece.casefold() for piece in re.split(r"[\W_]+", name) if piece} <= _NEUTRAL
 
 
+def part_in(name: str) -> str | None:
+    """The part that a name, or else a word of it, says.
+
+    >>> part_in("instances_train2017"), part_in("trainer")
+    ('train', None)
+    """
+    return next(filter(None, map(part_of, (name, *re.split(r"[\W_]+", name)))), None)
+
+
 def names_of_parts(names: Iterable[str]) -> dict[str, list[str]]:
-    """Those names that say a part, by part.
+    """Those names that say a part, by part; or those with a word that does where they differ in that word alone.
 
     >>> names_of_parts(["Testing", "Training", "docs", "test"])
     {'test': ['Testing', 'test'], 'train': ['Training']}
+    >>> names_of_parts(["seg_pred", "seg_test", "seg_train"]), names_of_parts(["steam train", "test bench"])
+    ({'test': ['seg_test'], 'train': ['seg_train']}, {})
     """
     found: dict[str, list[str]] = {}
+    alike: dict[tuple[str, ...], dict[str, list[str]]] = {}  # by the other words
     for name in names:
         if part := part_of(name):
             found.setdefault(part, []).append(name)
-    return found
+        elif part := part_in(name):
+            others = tuple(word for word in re.split(r"[\W_]+", name) if not part_of(word))
+            alike.setdefault(others, {}).setdefault(part, []).append(name)
+    pairs = [parts for parts in alike.values() if "train" in parts and len(parts) > 1]
+    return pairs[0] if len(pairs) == 1 and not found else found
 
 
 def split_column(columns: Mapping[str, Sequence[str]], *, sure: str = "", advice: str = "") -> tuple[str, list[str]]:
