@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from .folders import entries_of
 from .images import TAG_SEPARATOR
 from .parts import part_in, part_of
 from .tables import IMAGE_NAMES, LABEL_NAMES, Table, read_table
@@ -88,7 +90,7 @@ def _read_json(file: Path) -> Table:
     try:
         is_lines = file.suffix.lower() == ".jsonl"
         found: Any = [json.loads(line) for line in text.splitlines() if line.strip()] if is_lines else json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{file} is no JSON ({error}); check it.") from error
     if _is_coco(found):
         return _coco_table(file, found)
@@ -107,7 +109,7 @@ def read_coco(file: Path) -> Table | None:
     """The table of a file if it is the JSON of COCO or iNaturalist."""
     try:
         found = json.loads(_text(file))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return _coco_table(file, found) if _is_coco(found) else None
 
@@ -143,16 +145,15 @@ def _coco_table(file: Path, found: Mapping[str, Any]) -> Table:
 def _root_of(file: Path, first: str) -> str:
     """What paths begin with below the folder of a file: that folder, or one around it in which the first image is."""
     above, part = file.parent.parent, part_in(file.stem)
+    if (file.parent / first).is_file():
+        return ""
     beside = [path for path in (file.parent, above, above / _IMAGES) if path.is_dir()]
-    below = [path for folder in beside for path in sorted(folder.iterdir()) if path.is_dir()]
+    below = [Path(one.path) for folder in beside for one in entries_of(folder, Counter())[0]]
     roots = [folder for folder in dict.fromkeys((*beside, *below)) if (folder / first).is_file()]
-    if len(roots) > 1 and file.parent not in roots:
-        roots = [folder for folder in roots if part and part_in(folder.name) == part] or roots
-        if len(roots) > 1:
-            raise DataError(
-                f"{file} names {first!r}, which is in {roots[0]} and in {roots[1]}; put it beside its images."
-            )
-    root = roots[0] if roots else file.parent
+    of_part = [folder for folder in roots if part and part_in(folder.name) == part]
+    if len(roots) > 1 and len(of_part) != 1:
+        raise DataError(f"{file} names {first!r}, which is in {roots[0]} and in {roots[1]}; put it beside its images.")
+    root = (of_part or roots or [file.parent])[0]
     return "" if root == file.parent else f"{os.path.relpath(root, file.parent)}/"
 
 
@@ -163,7 +164,7 @@ def labels_beside(folder: Path) -> Path | None:
         return None
     parts[len(parts) - 1 - parts[::-1].index(_IMAGES)] = _LABELS
     there = Path(*parts)
-    return there if there.is_dir() else None
+    return there if next(there.glob("*.txt"), None) else None
 
 
 def yolo_table(folder: Path, images: Iterable[str], labels: Path, names: Sequence[str]) -> Table:
