@@ -451,7 +451,7 @@ def test_the_verb_data_says_first_what_evaluate_says_first_and_keeps_it(
     office(tmp_path / "office")
     kept = tmp_path / "office.toml"
     said = run("data", str(tmp_path / "office"), "--test-folder", "webcam", "--write", str(kept))
-    first = "Images: trained on amazon/, dslr/, tested on webcam/; a folder a class in each: 27 training and 9 test"
+    first = "Images: trained on amazon/, dslr/, tested on webcam/; a folder per class in each: 27 training and 9 test"
     assert said.stdout.startswith(first)
     quick = ("--settings", "full", "--no-knn", "--no-record")
     told = run("evaluate", "pocket_simclr_rn_shapes", str(kept), *quick)
@@ -470,7 +470,7 @@ def test_the_verb_data_says_first_what_evaluate_says_first_and_keeps_it(
 def test_the_verb_data_asks_about_what_is_likely_to_be_misunderstood(tmp_path: Path) -> None:
     classes(tmp_path / "bench", 15, ("car", "test", "train"))
     assert document("data", str(tmp_path / "bench"))["doubts"] == [
-        "2 of 3 classes are called like parts of a data set: 'test', 'train'"
+        "of 3 classes 2 have names of parts of a data set: 'test', 'train'"
     ]
     classes(tmp_path / "ages", 2, tuple(map(str, range(30))))
     put(tmp_path / "ages" / "1", 200)

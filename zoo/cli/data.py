@@ -13,7 +13,7 @@ import click
 from ..errors import CorruptImage, DataError
 from .measure_options import DATA_OPTIONS, IMAGES_HELP, about_images, first_lines, opened, source_options
 from .options import with_options
-from .output import json_option, print_json, print_notes, print_table, wrapped
+from .output import counted, json_option, print_json, print_notes, print_table, wrapped
 
 _MOST_CLASSES, _N_SAMPLED = 10, 32
 
@@ -61,14 +61,16 @@ def data_command(images: str, file: Path | None, as_json: bool, **options: Any) 
         print_json(document | about | {"doubts": doubts, "written": file and str(file), "classes": classes})
         return
     lines = first_lines([data.train, data.val])
-    click.echo("\n".join(map(wrapped, lines)))
+    for line in lines:
+        click.echo(wrapped(line))
     split = "split here" if data.is_split_here else "parts as the source has them"
     click.echo(f"{data.name}: {len(data.train):,} training and {len(data.val):,} test images, {split}; {sizes}\n")
     largest = sorted(counts, key=lambda one: -one[1] - one[2])
     rows = [[name or "(none)", f"{n:,}", f"{m:,}"] for name, n, m in largest[:_MOST_CLASSES]]
     print_table(["class", "training", "test"], rows, right=(1, 2))
     if others := largest[_MOST_CLASSES:]:
-        click.echo(f"and {len(others):,} more, the smallest {others[-1][0]!r} with {sum(others[-1][1:]):,} images")
+        smallest = counted(sum(others[-1][1:]), "image")
+        click.echo(f"and {len(others):,} more, the smallest {others[-1][0]!r} with {smallest}")
     for doubt in doubts:
         click.echo(wrapped(f"Is this meant? {doubt}"))
     print_notes(note for note in notes if f"Note: {note}" not in lines)

@@ -160,7 +160,7 @@ def find_doubts(data: ImageData) -> list[str]:
     doubts = []
     if odd := [name for name in n_of if part_of(name) or says_nothing(name)]:
         shown = ", ".join(map(repr, odd[:_N_NAMED]))
-        doubts.append(f"{len(odd):,} of {len(n_of):,} classes are called like parts of a data set: {shown}")
+        doubts.append(f"of {len(n_of):,} classes {len(odd):,} have names of parts of a data set: {shown}")
     if len(n_of) > _MANY and all(map(_NUMBER.fullmatch, n_of)):
         doubts.append(f"the {len(n_of):,} classes are numbers: of amounts, such as ages, classes are not the task")
     most, least = max(n_of, key=n_of.__getitem__), min(n_of, key=n_of.__getitem__)

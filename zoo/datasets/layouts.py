@@ -98,7 +98,7 @@ class ImagePart:
 class FolderLayout:
     """What a folder was understood as: parts with folders of classes, or a table of paths and labels."""
 
-    meaning: str
+    meaning: str  # "" of folders of classes alone, of which there is nothing to say
     parts: tuple[ImagePart, ...] = ()
     table: Table | None = None
     notes: tuple[str, ...] = ()
@@ -139,7 +139,7 @@ def recognise_layout(folder: Path, *, class_folder: str | None = None, test_fold
     clear, or has no labels.
     """
     if not folder.is_dir():
-        raise DataError(f"There is no folder of images {folder}; expected one with a folder a class.")
+        raise DataError(f"There is no folder of images {folder}; expected one with a folder per class.")
     look = _Look(chain=_unwrapped(list_tree(folder)), level=_level_of(class_folder), test=test_folder)
     notes = [f"images are those of {look.top.path.relative_to(folder)}/"] if len(look.chain) > 1 else []
     _refuse_maps(look)
@@ -206,7 +206,7 @@ def _refuse_maps(look: _Look) -> None:
         if maps and images and look.level is None:
             raise DataError(
                 f"{tree.path} holds {_named(images)} and {_named(maps)}, pictures and what seem to be maps of them, "
-                f"such as masks, which are no classes; expected a folder a class{look.hint()}."
+                f"such as masks, which are no classes; expected a folder per class{look.hint()}."
             )
 
 
@@ -225,7 +225,7 @@ def _with_tested_folder(look: _Look) -> FolderLayout | None:
     train = _part(look, others, look.top.path, "train", level, look.all_left_out())
     val = _part(look, [filled[look.test].inside], look.top.path, "val", level, {})
     on = _named(name for name in filled if name != look.test)
-    meaning = f"trained on {on}, tested on {look.test}/; a folder a class in each"
+    meaning = f"trained on {on}, tested on {look.test}/; a folder per class in each"
     return FolderLayout(meaning=meaning, parts=(train, val), notes=tuple(notes))
 
 
@@ -266,15 +266,16 @@ def _with_parts(look: _Look) -> FolderLayout | None:
 
 
 def _two_parts(look: _Look, train: str, val: str, solution: Path | None) -> FolderLayout:
-    top, meaning, notes = look.top, f"{train}/ and {val}/, a folder a class in each", list[str]()
+    top, meaning, notes = look.top, f"{train}/ and {val}/, a folder per class in each", list[str]()
     level, said = _class_level(look, top.filled[train].inside)
     left_out = look.left_out() + top.filled[train].all_left_out()
+    left_out -= Counter([".csv"] if solution in look.files(".csv") else [])  # which is read
     first = _part(look, [top.filled[train].inside], None, "train", level, left_out)
     if solution is None:
         second = _part(look, [top.filled[val].inside], None, "val", level, top.filled[val].all_left_out())
     else:
         second, n = _solved(top.filled[val], solution, first.by_class)
-        meaning = f"{train}/ with a folder a class, and {val}/ with labels of {solution.name}"
+        meaning = f"{train}/ with a folder per class, and {val}/ with labels of {solution.name}"
         notes += [f"{n:,} images of {val}/ that {solution.name} does not name are left out"] * bool(n)
     beside = {name: tree.n for name, tree in top.filled.items() if name not in (train, val)}
     if n := sum(beside.values()) + len(top.images):
@@ -403,9 +404,9 @@ def _classes_alone(look: _Look) -> FolderLayout:
     unused = look.files(*_METADATA)
     notes += [f"{file} is not used, for folders say the labels; give it for those in it" for file in unused]
     part = _part(look, [look.top], None, "all", level, look.all_left_out())
-    how = {0: "a folder a class", -1: "the innermost folder is the class"}
+    how = {0: "a folder per class" if notes or look.level == 0 else "", -1: "the innermost folder is the class"}
     meaning = how.get(level, f"the folder of level {level + 1} is the class")
-    return FolderLayout(meaning=f"{meaning}, split by the hash of each path", parts=(part,), notes=tuple(notes))
+    return FolderLayout(meaning=meaning, parts=(part,), notes=tuple(notes))
 
 
 def _class_level(look: _Look, top: ImageTree) -> tuple[int, list[str]]:
