@@ -80,8 +80,8 @@ def only_one(names: Sequence[str], folder: Path) -> str:
 def lacks_a_part(folder: Path, train: str) -> str:
     """A sentence on a folder of training images without one of others."""
     return (
-        f"{folder} has {train}/ but none of val/, validation/, test/ or alike with folders of classes; add one, or give "
-        f"{folder / train} to have it split."
+        f"{folder} has {train}/ but none of val/, validation/, test/ or alike with folders of classes; add one, or "
+        f"give {folder / train} to have it split."
     )
 
 
