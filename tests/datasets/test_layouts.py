@@ -250,6 +250,7 @@ def test_the_folder_of_a_path_that_names_the_class_can_be_said(tmp_path: Path) -
     for level, expected in (("first", ("art", "photo", "sketch")), ("last", COLOURS), ("2", COLOURS)):
         data = open_images(tmp_path / "domains", class_folder=level)
         assert data.train.classes == expected and len(data.train) + len(data.val) == 36
+        assert ("of art/, photo/, sketch/ may be on both sides of the split" in notes(data)) == (level != "first")
     for wrong in ("0", "middle", "-1"):
         with pytest.raises(QueryError, match="expected first, last or a number from 1"):
             open_images(tmp_path / "domains", class_folder=wrong)
@@ -461,7 +462,7 @@ def test_the_verb_data_says_first_what_evaluate_says_first_and_keeps_it(
     assert found["classes"] == [{"name": colour, "train": 9, "test": 3} for colour in COLOURS]
     assert (found["n_train"], found["n_test"], found["is_split_here"], found["doubts"]) == (27, 9, False, [])
     kept.write_text('images = "office"\ntest_folder = "webcam"\nsize = 3\n')
-    with pytest.raises(QueryError, match="holds images, test_folder, size; expected images, and maybe name"):
+    with pytest.raises(QueryError, match="has size = 3; expected images, name"):
         open_images(kept)
     kept.write_text('images = "office"\ntest_folder = "webcam"\n')  # below the folder of the file
     assert open_images(kept).name == "office" and open_images(kept, test_folder="dslr").val.names[0][:4] == "dslr"

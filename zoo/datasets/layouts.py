@@ -401,6 +401,9 @@ def _classes_alone(look: _Look) -> FolderLayout:
     if like := [name for name in look.top.filled if part_of(name)]:
         others = [name for name in look.top.filled if name not in like]
         notes.append(f"{_named(like)} and {_named(others)} are taken for classes, for all hold images themselves")
+    if level:
+        above = _named(look.top.filled)
+        notes.append(f"images of {above} may be on both sides of the split; a table with --group keeps each on one")
     unused = look.files(*_METADATA)
     notes += [f"{file} is not used, for folders say the labels; give it for those in it" for file in unused]
     part = _part(look, [look.top], None, "all", level, look.all_left_out())

@@ -429,10 +429,11 @@ def kept_options(text: str) -> tuple[str, dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise QueryError(f"{text!r} is no TOML file ({error}); expected what 'zoo data --write' keeps.") from error
     options = {name: tuple(one) if isinstance(one, list) else one for name, one in held.items()}
-    wrong = [name for name, value in options.items() if not isinstance(value, _TYPES.get(name, str))]
-    if wrong or "images" not in options or options.keys() - {"images", *option_defaults()}:
-        known = ", ".join(option_defaults())
-        raise QueryError(f"{text!r} holds {', '.join(options)}; expected images, and maybe {known} as in Python.")
+    known = ["images", *option_defaults()]
+    wrong = [one for one, value in options.items() if one not in known or not isinstance(value, _TYPES.get(one, str))]
+    if wrong or "images" not in options:
+        what = f"{wrong[0]} = {options[wrong[0]]!r}" if wrong else "no images"
+        raise QueryError(f"{text!r} has {what}; expected {', '.join(known)}, with values as open_images takes them.")
     images = options.pop("images")
     below = os.path.join(os.path.dirname(text), str(images))
     return below if os.path.exists(below) else str(images), options
