@@ -206,6 +206,7 @@ def test_labels_and_parts_are_those_of_the_layout(make: Make, said: str, tmp_pat
     data = open_images(root)
     if make is kaggle_imagenet:
         assert "what the classes mean is in " in notes(data) and "2 images in test/ beside" in notes(data)
+        assert data.train.reading.left_out == {".txt": 1}
         said = ""
     assert counts(data) == OF_PARTS and not data.is_split_here and data.train.reading.layout
     assert said in f"{notes(data)} {data.train.reading.layout}"

@@ -269,7 +269,7 @@ def _two_parts(look: _Look, train: str, val: str, solution: Path | None) -> Fold
     top, meaning, notes = look.top, f"{train}/ and {val}/, a folder per class in each", list[str]()
     level, said = _class_level(look, top.filled[train].inside)
     left_out = look.left_out() + top.filled[train].all_left_out()
-    left_out -= Counter([".csv"] if solution in look.files(".csv") else [])  # which is read
+    left_out -= Counter([".csv"] if solution and look.files(_SOLUTION.lower()) else [])  # which is read
     first = _part(look, [top.filled[train].inside], None, "train", level, left_out)
     if solution is None:
         second = _part(look, [top.filled[val].inside], None, "val", level, top.filled[val].all_left_out())
