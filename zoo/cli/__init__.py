@@ -81,6 +81,7 @@ VERBS = {
     "results": Verb("results", "Show the measured errors and their components."),
     "compare": Verb("list", "Show how encoders differ."),
     "recommend": Verb("recommend", "Rank encoders by the error to expect with the labels you have."),
+    "data": Verb("data", "Show how your images are understood."),
     "choose": Verb("choose", "Find the encoder for your labelled images."),
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
     "predict": Verb("predict", "Classify images by a saved probe."),

@@ -24,6 +24,7 @@ from .engine_options import CPUS_OPTION, OF_WORKERS, PROCESS_OPTIONS, Engine
 from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
+    FOLDER_OPTIONS,
     SPLIT_OPTIONS,
     TABLE_OPTIONS,
     copies_document,
@@ -205,7 +206,7 @@ def _data_of(spec: str, options: dict[str, Any], *, record: bool) -> TransferDat
 
     task = task_of(spec) if options["task"] is None else options["task"]
     if task in ("depth", "normals"):
-        idle = (*COLUMN_OPTIONS, "fold_labels", *TABLE_OPTIONS)
+        idle = (*COLUMN_OPTIONS, "fold_labels", *TABLE_OPTIONS, *FOLDER_OPTIONS)
         refuse_idle(idle, f"{spec!r} is no data set of classes, and has no columns")
     refuse_idle_columns(spec)
     say(f"looking at {spec}")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..datasets.opening import KINDS, help_on, is_table
+from ..datasets.opening import ENDINGS, KINDS, help_on, is_table, kept_options
 from ..errors import DataError, QueryError, ResultsError, ZooError
-from .options import refuse_idle, seed_option
+from .options import given_options, refuse_idle, seed_option
 from .options import with_options as with_options
 from .output import say
 
@@ -256,6 +256,16 @@ DATA_OPTIONS = (
         "test, and intervals are over them.",
     ),
     click.option(
+        "--class-folder",
+        metavar="first|last|N",
+        help="Which folder in the path of an image names its class.  [default: first, where no other may be meant]",
+    ),
+    click.option(
+        "--test-folder",
+        metavar="FOLDER",
+        help="One of the folders of folds or domains in a folder: tested on, all others are trained on.",
+    ),
+    click.option(
         "--fold-labels",
         is_flag=True,
         help="Labels that differ only in case, Unicode form or how a number is written are one class.",
@@ -326,7 +336,12 @@ TABLE_OPTIONS = (
     "label_columns", "multi_label", "split_column", "group", "image_folder", "ignore_labels", "keep_na", "uncertain",
 )  # fmt: skip
 
-IMAGE_OPTIONS = ("dataset", "val_share", "split_seed", "image_column", "label_column", "fold_labels", *TABLE_OPTIONS)
+FOLDER_OPTIONS = ("class_folder", "test_folder")
+
+IMAGE_OPTIONS = (
+    *("dataset", "val_share", "split_seed", "image_column", "label_column", "fold_labels"),
+    *(*TABLE_OPTIONS, *FOLDER_OPTIONS),
+)
 
 SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "label_column")
 
@@ -346,14 +361,17 @@ def source_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_idle_columns(images: str) -> None:
     """Refuses options of columns where the source of images has none."""
-    if is_table(images):
+    images = kept_options(images)[0]
+    if not os.path.isdir(images):
+        refuse_idle(FOLDER_OPTIONS, f"{images!r} is no folder")
+    if not {*COLUMN_OPTIONS, *TABLE_OPTIONS} & given_options().keys() or is_table(images):
         return
     if not images.startswith(("huggingface:", "webdataset:", "parquet:")):
         refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set, shards or CSV file, and has no columns")
     refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
 
 
-def opened(images: str, options: dict[str, Any]) -> ImageData:
+def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> ImageData:
     """Opens the image set that the arguments name; options that would do nothing to it are refused."""
     from ..datasets import open_images
 
@@ -362,7 +380,8 @@ def opened(images: str, options: dict[str, Any]) -> ImageData:
     data = open_images(images, **source_options(options))
     if not data.is_split_here:
         refuse_idle(SPLIT_OPTIONS, f"{images!r} says itself which images are to be tested on")
-    tell_first([data.train, data.val])
+    if tells:
+        tell_first([data.train, data.val])
     return data
 
 
@@ -373,7 +392,6 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
     """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
     from ..datasets.folders import image_files, unlabelled_images
     from ..datasets.imagefiles import USUAL, left_out_note
-    from ..datasets.opening import ENDINGS
 
     paths, names = list[str](), list[str]()
     left_out: Counter[str] = Counter()
@@ -396,7 +414,8 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
                 "by itself."
             )
     refuse_idle(
-        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS), "files and folders have neither parts nor columns"
+        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS),
+        "files and folders have neither parts nor columns",
     )
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
@@ -409,8 +428,16 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
 
 def tell_first(image_sets: Sequence[ImageSet]) -> None:
     """Says on stderr, before anything takes long, how the source of the images was read."""
-    for note in dict.fromkeys(note for images in image_sets for note in images.reading.notes):
-        click.echo(f"Note: {note}", err=True)
+    for line in first_lines(image_sets):
+        click.echo(line, err=True)
+
+
+def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
+    """How the source of the images of both parts was read: what their folder was taken for, and notes."""
+    train, test = image_sets
+    known = f"{len(train):,} training and {len(test):,} test images of {len(train.classes):,} classes"
+    lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
+    return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
 
 
 def refuse_other_images(data: ImageData) -> None:

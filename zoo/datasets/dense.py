@@ -21,9 +21,10 @@ from pathlib import Path
 from ..cards.schema import Preprocess
 from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
-from .folders import VAL_FOLDERS, entries_of, files_image_set, split_folders
+from .folders import entries_of, files_image_set, split_folders
 from .imagefiles import DECODING_ERRORS, SUFFIXES, Show, grid_of, images_among, reason_of
 from .images import ImageData, ImageSet, LazyItems, digest, require_two_parts
+from .parts import names_of_parts
 from .rendering import Renderer, cached_array, geometry_of, rendered
 from .rgb import turned
 from .subsets import hash_halves
@@ -358,7 +359,7 @@ def _find(
         if word or not (entry.name in IMAGE_FOLDERS or entry.name in _TASK_OF):
             _find(root, path, task, found, left_out, below=inner, key=f"{key}{entry.name}/", word=word)
         elif _TASK_OF.get(entry.name, task) == task:
-            if (path / "train").is_dir() and any((path / part).is_dir() for part in VAL_FOLDERS):
+            if {"train"} < names_of_parts(one.name for one in entries_of(path, Counter())[0]).keys():
                 raise DataError(f"{path} holds train/; expected the parts above it, as train/{entry.name}/.")
             found.setdefault(entry.name, {})
             _find(root, path, task, found, left_out, below=inner, key=key, word=entry.name)

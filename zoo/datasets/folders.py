@@ -1,4 +1,4 @@
-"""Images in files: a folder a class, and files without labels."""
+"""Images in files: listed folders, and files without labels."""
 
 from __future__ import annotations
 
@@ -13,61 +13,54 @@ from typing import Any
 from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import (
-    USUAL,
     Show,
     files_reading,
     images_among,
-    left_out_note,
     prepare_arrays,
     read_image,
     shown_as,
     skipped_as,
 )
-from .images import ImageData, ImageSet, LazyImages, contents_of_files, fingerprint_of, of_groups
-from .labels import data_of
+from .images import ImageSet, LazyImages, contents_of_files, fingerprint_of, of_groups
+from .parts import names_of_parts
 from .rgb import WHITE, Scale, to_rgb
-from .subsets import hash_split
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
-VAL_FOLDERS = ("val", "validation", "test")
-
-
-def folder_data(folder: Path, show: Show, **division: Any) -> ImageData:
-    """A folder a class: below train/ and val/ (or validation/, or test/: the first that exists), or split by hash.
-
-    A folder without train/ is split by the hash of the path of each image below it, so that images which are added move
-    no other, but for copies: files with the same bytes go with the first of them. Hidden files, those of systems and
-    those that do not end like an image are left out and counted. Links are followed. Names are sorted by code points,
-    whatever the locale. Images are read when they are asked for, as :func:`zoo.datasets.rgb.to_rgb` shows them.
-
-    The fingerprint is over the paths below the split's folder, the bytes of the files, labels and classes, and over how
-    images are shown that are turned, scaled or transparent.
-    """
-    if not folder.is_dir():
-        raise DataError(f"There is no folder of images {folder}; expected one with a folder a class.")
-    parts = split_folders(folder)
-    if parts is None:
-        return data_of([_classes_in(folder, show, "all", Counter())], split=hash_split, **division)
-    beside: Counter[str] = Counter()
-    images_among((file.name for file in entries_of(folder, beside)[1]), beside)
-    train, val = parts
-    sets = [_classes_in(train, show, "train", beside), _classes_in(val, show, "val", Counter())]
-    return data_of(sets, split=hash_split, **division)
-
 
 def split_folders(folder: Path) -> tuple[Path, Path] | None:
-    """Folders of the training and of the validation images; None if there is no train/."""
-    if not (folder / "train").is_dir():
-        return None
-    for part in VAL_FOLDERS:
-        if (folder / part).is_dir():
-            return folder / "train", folder / part
-    raise DataError(
-        f"{folder} has train/ but none of {', '.join(f'{part}/' for part in VAL_FOLDERS)}; add one, or give "
-        f"{folder / 'train'} to have it split."
+    """Folders of the training and of the validation images, or of the test images; None if none is of training."""
+    train, val = parts_among(names_of_parts(one.name for one in entries_of(folder, Counter())[0]), folder)
+    return None if not train else (folder / train, folder / val)
+
+
+def parts_among(found: Mapping[str, Sequence[str]], folder: Path) -> tuple[str, str]:
+    """The names of the folders of training and of validation images, or of test images; none without the former."""
+    if "train" not in found:
+        return "", ""
+    second = "val" if "val" in found else "test"
+    if second not in found:
+        raise DataError(lacks_a_part(folder, found["train"][0]))
+    return only_one(found["train"], folder), only_one(found[second], folder)
+
+
+def only_one(names: Sequence[str], folder: Path) -> str:
+    """The name of the only folder of a part; refuses several."""
+    if len(names) > 1:
+        raise DataError(
+            f"{folder} has {' and '.join(f'{name}/' for name in names)}, which say the same part; expected one folder "
+            "of each: join or move them."
+        )
+    return names[0]
+
+
+def lacks_a_part(folder: Path, train: str) -> str:
+    """A sentence on a folder of training images without one of others."""
+    return (
+        f"{folder} has {train}/ but none of val/, validation/, test/ or alike with folders of classes; add one, or "
+        f"give {folder / train} to have it split."
     )
 
 
@@ -97,30 +90,6 @@ def images_below(folder: Path, left_out: Counter[str]) -> list[str]:
     for inner in folders:
         found += [f"{inner.name}/{path}" for path in images_below(Path(inner.path), left_out)]
     return found
-
-
-def _classes_in(root: Path, show: Show, split: str, left_out: Counter[str]) -> ImageSet:
-    """The images of a part, a folder a class."""
-    beside: Counter[str] = Counter()
-    folders, files = entries_of(root, beside)
-    if loose := images_among((file.name for file in files), beside):
-        raise DataError(
-            f"{root} holds {len(loose):,} images outside a folder of a class, such as {loose[0]!r}, so that they have "
-            "no label; move each into a folder named for its class."
-        )
-    by_class = {one.name: images_below(Path(one.path), beside) for one in folders}
-    also = f" ({left_out_note(beside)})" if beside else ""
-    if not any(by_class.values()):
-        raise DataError(f"{root} holds no image in a folder of a class{also}; expected CLASS/IMAGE, {USUAL}.")
-    empty = [label for label, of_class in by_class.items() if not of_class]
-    if empty and split != "val":  # a class may have no test image
-        raise DataError(
-            f"{len(empty)} of {len(by_class)} class folders in {root} hold no image, the first is {empty[0]!r}{also}; "
-            "add images or remove the folder."
-        )
-    paths = [f"{label}/{path}" for label, of_class in by_class.items() for path in of_class]
-    labels = np.repeat(np.arange(len(by_class)), list(map(len, by_class.values()))).astype(np.int64)
-    return files_image_set(root, paths, labels, tuple(by_class), show, split=split, left_out=beside + left_out)
 
 
 def files_image_set(

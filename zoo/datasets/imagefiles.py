@@ -201,6 +201,7 @@ class Reading:
     notes: tuple[str, ...] = ()  # what a user may want to know of how their source was read
     background: str = WHITE  # what transparent parts are shown over, or "drop"
     left_out: Mapping[str, int] = field(default_factory=dict)  # other files in their folders, by ending
+    layout: str = ""  # how their folder was understood, in words
 
     def of(self, names: Sequence[str]) -> Reading:
         """The same for some of the images."""

@@ -12,6 +12,7 @@ from decimal import Decimal
 from ..errors import DataError
 from ..optional import requires_extra
 from .images import ImageData, ImageSet, digest, indicators_of
+from .parts import part_of, plain_text, says_nothing
 from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
@@ -23,18 +24,7 @@ _MISSING = frozenset(
     ("", "?", "-", "--", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "unknown", "unlabeled", "unlabelled")
 )
 _MOST_FRACTIONS = 30  # different labels with fractions that may be classes, such as ratings by half stars
-_N_NAMED = 5
-
-
-def plain_text(text: str) -> str:
-    """A text without what is not seen: full-width forms, characters of no width, and spaces but one between words.
-
-    >>> plain_text(" \uff11\uff12\u200b  cm")
-    '12 cm'
-    """
-    if not text.isascii():
-        text = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
-    return " ".join(text.split())
+_N_NAMED, _MANY = 5, 20
 
 
 def label_key(text: str) -> str:
@@ -168,10 +158,16 @@ def _relabelled(part: ImageSet, number_of: Sequence[int], classes: tuple[str, ..
 
 def with_notes(data: ImageData, more: Sequence[str] = ()) -> ImageData:
     """The data set with notes on its labels, and ``more``."""
-    if not (notes := [*more, *class_notes(data)]):
-        return data
-    train, val = (replace(part, reading=part.reading.with_notes(notes)) for part in (data.train, data.val))
-    return replace(data, train=train, val=val)
+    return add_notes(data, [*more, *class_notes(data)])
+
+
+def add_notes(data: ImageData, notes: Sequence[str], *, layout: str = "") -> ImageData:
+    """The data set with notes on both parts, and how its source was understood."""
+
+    def noted(part: ImageSet) -> ImageSet:
+        return replace(part, reading=replace(part.reading.with_notes(notes), layout=layout or part.reading.layout))
+
+    return replace(data, train=noted(data.train), val=noted(data.val))
 
 
 def class_notes(data: ImageData) -> list[str]:
@@ -190,3 +186,20 @@ def class_notes(data: ImageData) -> list[str]:
             f"{shown}{more}"
         )
     return notes
+
+
+def find_doubts(data: ImageData) -> list[str]:
+    """Sentences on what is likely to be misunderstood: classes that are parts or amounts, and very rare ones."""
+    n_of = {name: n for name, n in (Counter(_n_of_each(data.train)) + Counter(_n_of_each(data.val))).items() if n}
+    doubts = []
+    if odd := [name for name in n_of if part_of(name) or says_nothing(name)]:
+        shown = ", ".join(map(repr, odd[:_N_NAMED]))
+        doubts.append(f"of {len(n_of):,} classes {len(odd):,} have names of parts of a data set: {shown}")
+    if len(n_of) > _MANY and all(map(_NUMBER.fullmatch, n_of)):
+        doubts.append(f"the {len(n_of):,} classes are numbers: of amounts, such as ages, classes are not the task")
+    most, least = max(n_of, key=n_of.__getitem__), min(n_of, key=n_of.__getitem__)
+    if n_of[most] >= 100 * n_of[least]:
+        doubts.append(f"{most!r} has {n_of[most]:,} images, {least!r} {n_of[least]:,}")
+    if 2 * len(n_of) > sum(n_of.values()):
+        doubts.append(f"{sum(n_of.values()):,} images have {len(n_of):,} classes, fewer than two images each")
+    return doubts

@@ -8,6 +8,7 @@ tables can be shown without NumPy.
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -21,17 +22,28 @@ if TYPE_CHECKING:
     from .imagefiles import Show
     from .images import ImageData, ImageSet
     from .rgb import Scale
-    from .tables import Columns
+    from .tables import Columns, Table
 
 T = TypeVar("T")
 _VAL_SHARE = 0.2
-_STANDING = ("FOLDER", "FILE.csv", "FILE.npz")  # kinds that stand for paths
-ENDINGS = {".csv": "FILE.csv", ".tsv": "FILE.csv", ".parquet": "parquet:PATH", ".tar": "webdataset:PATTERN"}
-ENDINGS |= dict.fromkeys((".npz", ".npy", ".pt", ".pth", ".pkl", ".pickle"), "FILE.npz")
-"""Kinds of files by their endings."""
+_STANDING = ("FOLDER", "FILE.csv", "FILE.npz", "FILE.txt", "FILE.json", "FILE.toml")  # kinds that stand for paths
+ENDINGS = {
+    ".csv": "FILE.csv", ".tsv": "FILE.csv", ".txt": "FILE.txt", ".json": "FILE.json", ".jsonl": "FILE.json",
+    ".toml": "FILE.toml", ".parquet": "parquet:PATH", ".tar": "webdataset:PATTERN",
+    **dict.fromkeys((".npz", ".npy", ".pt", ".pth", ".pkl", ".pickle"), "FILE.npz"),
+}  # fmt: skip
+"""The kinds of files, by their endings in lower case."""
+_OF_FOLDERS = {"FILE.npz", "parquet:PATH", "webdataset:PATTERN"}  # kinds of which a folder without images may be
 _OF_CIFAR = ("data_batch_1", "meta")  # files of CIFAR-10 and CIFAR-100
 _UNPACK = {".zip": "unzip -d images", ".7z": "7z x -oimages", ".rar": "unrar x"}
 _UNPACK |= dict.fromkeys((".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"), "tar -xf")
+_TYPES: dict[str, type] = {  # of options in a file that are no texts
+    "val_share": float, "seed": int, "scale": tuple, "label_columns": tuple, "ignore_labels": tuple,
+    **dict.fromkeys(("multi_label", "fold_labels", "keep_na"), bool),
+}  # fmt: skip
+_OF_TABLES = (
+    *("split_column", "group", "label_columns", "multi_label", "image_folder", "ignore_labels", "keep_na", "uncertain"),
+)  # options
 _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
 
 
@@ -56,6 +68,8 @@ class Request:
     scale: Scale | None = None
     background: str = "white"
     fold_labels: bool = False
+    class_folder: str | None = None
+    test_folder: str | None = None
     task: str = ""  # of maps
 
     def rest(self, expected: str = "") -> str:
@@ -117,9 +131,14 @@ def _shapes(asked: Request) -> ImageData:
 
 
 def _folder(asked: Request) -> ImageData:
-    from .folders import folder_data
+    from .labels import add_notes
+    from .layouts import folder_data, recognise_layout
 
-    return folder_data(Path(asked.text), asked.show(_folder_name(asked.text)), **asked.division())
+    folders = {"class_folder": asked.class_folder, "test_folder": asked.test_folder}
+    layout, show = recognise_layout(Path(asked.text), **folders), asked.show(_folder_name(asked.text))
+    if layout.table is None:
+        return folder_data(layout, show, **asked.division())
+    return add_notes(_of_table(layout.table, show, asked), layout.notes, layout=layout.meaning)
 
 
 def _arrays(asked: Request) -> ImageData:
@@ -130,9 +149,18 @@ def _arrays(asked: Request) -> ImageData:
 
 
 def _table(asked: Request) -> ImageData:
+    from .annotations import read_annotations
+
+    return _of_table(read_annotations(Path(asked.text)), asked.show(Path(asked.text).stem), asked)
+
+
+def _of_table(table: Table, show: Show, asked: Request) -> ImageData:
+    from .annotations import require_one_label
     from .tables import table_data
 
-    return table_data(Path(asked.text), asked.show(Path(asked.text).stem), _columns(asked), **asked.division())
+    if not asked.multi_label and table.file.suffix.lower() not in (".csv", ".tsv"):
+        require_one_label(table)
+    return table_data(table, show, _columns(asked), **asked.division())
 
 
 def _columns(asked: Request) -> Columns:
@@ -150,6 +178,10 @@ def _columns(asked: Request) -> Columns:
         keeps_na=asked.keep_na,
         uncertain=asked.uncertain,
     )
+
+
+def _kept(asked: Request) -> ImageData:
+    raise QueryError(f"{asked.text!r} names another file of options; expected images.")
 
 
 def _torchvision(asked: Request) -> ImageData:
@@ -216,8 +248,11 @@ def _folder_with_maps(asked: Request) -> DenseData:
 KINDS: dict[str, Kind[ImageData]] = {
     "digits": Kind("scikit-learn's handwritten digits", _digits),
     "shapes": Kind("rendered images; shapes:classes=20,train=5000,val=1000,size_px=32,seed=0", _shapes),
-    "FOLDER": Kind("a folder a class, below train/ and val/, or split by hash", _folder),
+    "FOLDER": Kind("a folder a class, below train/ and val/ or alike, or split by hash; see 'zoo data'", _folder),
     "FILE.csv": Kind("columns path and label, maybe split and groups (--group); also .tsv", _table),
+    "FILE.txt": Kind("lines of a path and a label", _table),
+    "FILE.json": Kind("records of file_name and label, also .jsonl; or as COCO and iNaturalist have it", _table),
+    "FILE.toml": Kind("images and options as 'zoo data --write' keeps them", _kept),
     "FILE.npz": Kind("arrays x, y or x_train, y_train, x_test, y_test; also .npy, .pt", _arrays),
     "fashion-mnist:PATH": Kind("the folder of its four idx files, or the one above FashionMNIST/raw", _idx),
     "mnist:PATH": Kind("the same of MNIST", _idx),
@@ -262,6 +297,8 @@ def open_images(
     fold_labels: bool = False,
     scale: Scale | None = None,
     background: str = "white",
+    class_folder: str | None = None,
+    test_folder: str | None = None,
 ) -> ImageData:
     """A training and a validation set of labelled images.
 
@@ -322,37 +359,24 @@ def open_images(
     >>> len(data.train), len(data.val), data.train.classes[3]
     (8, 4, 'checks cube')
     """
-    text = _spelled_out(os.fspath(spec))
-    kind = _kind_of(text, KINDS, "image set")
-    of_tables: dict[str, Any] = {
-        "split_column": split_column,
-        "group": group,
-        "label_columns": tuple(label_columns),
-        "multi_label": multi_label,
-        "image_folder": image_folder,
-        "ignore_labels": tuple(ignore_labels),
-        "keep_na": keep_na,
-        "uncertain": uncertain,
-    }
-    if not is_table(os.fspath(spec)) and (idle := [option for option, given in of_tables.items() if given]):
-        raise QueryError(f"{idle[0]} is of CSV files, and {os.fspath(spec)!r} is none; leave it out.")
+    asked = locals()
+    given, options = kept_options(os.fspath(asked.pop("spec")))
+    images = _spelled_out(given)
+    defaults = option_defaults()
+    options = {**defaults, **options, **{one: value for one, value in asked.items() if value != defaults[one]}}
+    options |= {name: tuple(options[name]) for name in ("label_columns", "ignore_labels")}
+    kind = _kind_of(images, KINDS, "image set")
+    for what, names, is_used in (
+        ("CSV files", _OF_TABLES, is_table),
+        ("folders", ("class_folder", "test_folder"), lambda text: kind is KINDS["FOLDER"]),
+    ):
+        if (idle := [name for name in names if options[name]]) and not is_used(images):
+            raise QueryError(f"{idle[0]} is of {what}, and {images!r} is none; leave it out.")
     from .labels import with_notes
 
-    asked = Request(
-        text=text,
-        name=name,
-        val_share=val_share,
-        seed=seed,
-        image_column=image_column,
-        label_column=label_column,
-        fold_labels=fold_labels,
-        scale=scale,
-        background=background,
-        **of_tables,
-    )
-    said = [f"{os.fspath(spec)!r} was read as {text!r}, by what it holds"] if text != os.fspath(spec) else []
-    data = with_notes(kind.open(asked), said)
-    if name is None:
+    said = [f"{given!r} was read as {images!r}, by what it holds"] if images != given else []
+    data = with_notes(kind.open(Request(text=images, **options)), said)
+    if (name := options["name"]) is None:
         return data
     return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
 
@@ -464,8 +488,41 @@ def _spelled_out(text: str) -> str:
 
 
 def is_table(text: str) -> bool:
-    """Whether a text names a CSV or TSV file of images, which has columns."""
+    """Whether a text names images with labels in a table or alike, which has columns; a folder may have one."""
     try:
-        return _kind_of(text, KINDS, "") is KINDS["FILE.csv"]
+        kind = _kind_of(kept_options(text)[0], KINDS, "")
     except (UnknownName, QueryError):
         return False
+    if kind is not KINDS["FOLDER"]:
+        return kind.open is _table
+    from .layouts import recognise_layout
+
+    return recognise_layout(Path(text)).table is not None
+
+
+def option_defaults() -> dict[str, Any]:
+    """The options of :func:`open_images`, with what they are by default."""
+    return dict(open_images.__kwdefaults__ or {})
+
+
+def kept_options(text: str) -> tuple[str, dict[str, Any]]:
+    """What a TOML file names as images, and its options by their names in :func:`open_images`; the text if it is none.
+
+    A path is absolute, or below the folder of the file.
+    """
+    if not text.lower().endswith(".toml") or os.path.isdir(text):
+        return text, {}
+    try:
+        with open(text, "rb") as file:
+            held: dict[str, Any] = tomllib.load(file)
+    except (OSError, ValueError) as error:
+        raise QueryError(f"{text!r} is no TOML file ({error}); expected what 'zoo data --write' keeps.") from error
+    options = {name: tuple(one) if isinstance(one, list) else one for name, one in held.items()}
+    known = ["images", *option_defaults()]
+    wrong = [one for one, value in options.items() if one not in known or not isinstance(value, _TYPES.get(one, str))]
+    if wrong or "images" not in options:
+        what = f"{wrong[0]} = {options[wrong[0]]!r}" if wrong else "no images"
+        raise QueryError(f"{text!r} has {what}; expected {', '.join(known)}, with values as open_images takes them.")
+    images = options.pop("images")
+    below = os.path.join(os.path.dirname(text), str(images))
+    return below if os.path.exists(below) else str(images), options

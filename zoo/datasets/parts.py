@@ -6,13 +6,13 @@ Names of folders, of shards, of arrays and values of columns are one vocabulary:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import DataError
 from ..optional import requires_extra
 from .images import ImageSet
-from .labels import plain_text
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -30,14 +30,26 @@ _WORDS = {
     "test": ("test", "testing", "tst", "eval", "evaluation", "holdout", "heldout", "privatetest"),
 }
 _PART_OF = {word: part for part, words in _WORDS.items() for word in words}
-_NEUTRAL = frozenset(
-    ["set", "split", "part", "data", "dataset", "image", "images", "img", "imgs", "folder", "batch", "is"]
-)
+_NEUTRAL = {
+    *("set", "split", "part", "data", "dataset", "image", "images", "img", "imgs", "folder", "batch", "is"),
+    *("jpg", "jpeg", "jpegimages", "png", "rgb"),
+}
 _BORDERS = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])|(?<=\D)(?=\d)|(?<=\d)(?=\D)")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")  # train2017
 _MARKS = re.compile(r"^(?:(?:is|in|used?|for)[\W_]*)+|[\W_]*(?:flag|indicator|samples?)$", re.IGNORECASE)  # is_test
 N_FIRST = 1024  # values by which a column is known that need not be read to its end
 _MOST_VALUES = 100  # of a column that says parts: a ready split has a few words
+
+
+def plain_text(text: str) -> str:
+    """A text without what is not seen: full-width forms, characters of no width, and spaces but one between words.
+
+    >>> plain_text(" \uff11\uff12\u200b  cm")
+    '12 cm'
+    """
+    if not text.isascii():
+        text = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
+    return " ".join(text.split())
 
 
 def part_of(name: str) -> str | None:
@@ -59,6 +71,44 @@ def part_of(name: str) -> str | None:
 def is_like_split(name: str) -> bool:
     """Whether a column is called like one of parts, such as "Usage", "dataset_split" or "cv_fold"."""
     return not _SPLIT_WORDS.isdisjoint(piece.casefold() for piece in _BORDERS.split(name))
+
+
+def says_nothing(name: str) -> bool:
+    """Whether the name of a folder is of words such as "images" and "data" alone.
+
+    >>> says_nothing("JPEGImages"), says_nothing("image data"), says_nothing("cats")
+    (True, True, False)
+    """
+    return {piece.casefold() for piece in re.split(r"[\W_]+", name) if piece} <= _NEUTRAL
+
+
+def part_in(name: str) -> str | None:
+    """The part that a name, or else a word of it, says.
+
+    >>> part_in("instances_train2017"), part_in("trainer")
+    ('train', None)
+    """
+    return next(filter(None, map(part_of, (name, *re.split(r"[\W_]+", name)))), None)
+
+
+def names_of_parts(names: Iterable[str]) -> dict[str, list[str]]:
+    """Those names that say a part, by part; or those with a word that does where they differ in that word alone.
+
+    >>> names_of_parts(["Testing", "Training", "docs", "test"])
+    {'test': ['Testing', 'test'], 'train': ['Training']}
+    >>> names_of_parts(["seg_pred", "seg_test", "seg_train"]), names_of_parts(["steam train", "test bench"])
+    ({'test': ['seg_test'], 'train': ['seg_train']}, {})
+    """
+    found: dict[str, list[str]] = {}
+    alike: dict[tuple[str, ...], dict[str, list[str]]] = {}  # by the other words
+    for name in names:
+        if part := part_of(name):
+            found.setdefault(part, []).append(name)
+        elif part := part_in(name):
+            others = tuple(word for word in re.split(r"[\W_]+", name) if not part_of(word))
+            alike.setdefault(others, {}).setdefault(part, []).append(name)
+    pairs = [parts for parts in alike.values() if "train" in parts and len(parts) > 1]
+    return pairs[0] if len(pairs) == 1 and not found else found
 
 
 def may_say_parts(name: str, values: Sequence[str]) -> bool:

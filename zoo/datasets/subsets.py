@@ -324,14 +324,24 @@ def hash_halves(images: ImageSet, *, val_share: float, seed: int) -> tuple[np.nd
 
     Each image goes by its name alone, so that images which are added or removed move no other: it is in "val" if the
     first 8 bytes of BLAKE2b of "SEED/NAME", as a number from 0 to 1, are below ``val_share``. Copies go by the name of
-    the first of them, but by their names where they all are copies of one image.
+    the first of them, but by their names where they all are copies of one image. Of a class whose images would all be
+    in "val", the one with the largest number stays in "train", with its copies and its group.
     """
     _require_share(images, val_share)
     limit = round(val_share * 2**64)
     prefix = f"{checked_seed(seed)}/"
-    by_name = np.array([_hash(prefix + name) < limit for name in images.names], bool)
+    numbers = np.array([_hash(prefix + name) for name in images.names], np.uint64)
+    by_name = numbers < np.uint64(limit) if limit < 2**64 else np.ones(len(images), bool)
     joined = beside_the_first(by_name, images.together)
-    return _halves(images, by_name if images.groups is None and (joined.all() or not joined.any()) else joined)
+    in_val = (by_name if images.groups is None and (joined.all() or not joined.any()) else joined).copy()
+    if not images.tags:
+        n_train = np.bincount(images.labels[~in_val], minlength=len(images.classes))
+        alone = np.flatnonzero((n_train == 0) & (images.n_per_class() > 0))
+        order = np.lexsort((numbers, images.labels))
+        kept = order[np.searchsorted(images.labels[order], alone, side="right") - 1]  # the largest number of each class
+        one_side = np.arange(len(images)) if images.together is None else images.together
+        in_val &= ~np.isin(one_side, one_side[kept])
+    return _halves(images, in_val)
 
 
 def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageData:

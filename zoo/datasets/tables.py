@@ -128,8 +128,10 @@ class Table:
             )
 
 
-def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = False, **division: Any) -> ImageData:
-    """The images of a table: with a column of parts, train and the first of val and test that occurs; else split here.
+def table_data(
+    source: Path | Table, show: Show, columns: Columns, *, fold_labels: bool = False, **division: Any
+) -> ImageData:
+    """The images of a table, or of its file, in parts: by a column, train and the first of val and test; or split here.
 
     What is split here is stratified by class, with all images of a group on one side. Labels that are whole numbers are
     classes in their order, others by code points; columns of 0 and 1, of which each image has one, are classes. In a
@@ -141,12 +143,13 @@ def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = 
     files, labels, classes, groups and tags, and over the orientations, kinds of values, scale and background of the
     images that are turned, scaled or transparent.
     """
-    return data_of(table_parts(file, show, columns, fold_labels=fold_labels), **division)
+    return data_of(table_parts(source, show, columns, fold_labels=fold_labels), **division)
 
 
-def table_parts(file: Path, show: Show, columns: Columns, *, fold_labels: bool = False) -> list[ImageSet]:
+def table_parts(source: Path | Table, show: Show, columns: Columns, *, fold_labels: bool = False) -> list[ImageSet]:
     """The training and the test part of a table; or all of its images, if no column says parts."""
-    table = read_table(file)
+    table = source if isinstance(source, Table) else read_table(source)
+    file = table.file
     at_image, notes = _image_column(table, columns)
     at_group = None if columns.group is None else table.column(columns.group)
     at_label, of_label = _label_column(table, columns, [at_image, at_group])

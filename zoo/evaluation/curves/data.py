@@ -28,6 +28,7 @@ from ...datasets import ImageData, ImageSet, open_dense, open_images
 from ...datasets.dense import IMAGE_FOLDERS, MAP_FOLDERS, DenseData, MapSet, aligned
 from ...datasets.images import digest
 from ...datasets.opening import DENSE_KINDS
+from ...datasets.parts import part_of
 from ...datasets.subsets import checked_seed, raw_draws
 from ...encoders.preprocess import build_preprocess
 from ...errors import DataError, QueryError
@@ -105,7 +106,7 @@ def task_of(spec: str | os.PathLike[str]) -> str:
     """
     tasks = list(TASKS)
     if os.fspath(spec).partition(":")[0] not in DENSE_KINDS:
-        top = Path(spec) / "train" if (Path(spec) / "train").is_dir() else Path(spec)
+        top = next((path for path in Path(spec).glob("*/") if part_of(path.name) == "train"), Path(spec))
         found = set()
         for place in (top, *top.glob("*/")):  # images and maps lie in the folder, or in folders of it, as BUILDING/rgb
             names = {path.name for path in place.glob("*/")}

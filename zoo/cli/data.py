@@ -1,0 +1,104 @@
+"""``zoo data``: how images are understood, before anything is computed of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import CorruptImage, DataError
+from .measure_options import DATA_OPTIONS, IMAGES_HELP, about_images, first_lines, opened, source_options
+from .options import with_options
+from .output import counted, json_option, print_json, print_notes, print_table, wrapped
+
+_MOST_CLASSES, _N_SAMPLED = 10, 32
+
+_EXAMPLES = """\b
+Examples:
+  zoo data ./birds
+  zoo data office31 --test-folder webcam --write office31.toml
+  zoo evaluate dino_vitS16 office31.toml
+"""
+
+
+@click.command("data", epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
+@click.argument("images", metavar="IMAGES")
+@(lambda command: with_options(command, DATA_OPTIONS))
+@click.option(
+    "--write",
+    "file",
+    metavar="FILE.toml",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Keep IMAGES and these options in a file, which every verb takes as IMAGES.",
+)
+@json_option
+def data_command(images: str, file: Path | None, as_json: bool, **options: Any) -> None:
+    """Show how your images are understood.
+
+    Parts and where they come from, classes, groups, sizes, what is left out, duplicates, and what is likely to be
+    misunderstood. The first lines are those that zoo evaluate begins with.
+    """
+    from ..datasets.labels import find_doubts
+
+    if file is not None and file.suffix.lower() != ".toml":
+        raise click.UsageError(f"Got --write {file}, expected a name that ends in .toml.")
+    data = opened(images, options, tells=False)
+    about, notes = about_images(data, has_intervals=False)
+    doubts, sizes = find_doubts(data), _sizes(data.train)
+    counts = list(
+        zip(data.train.classes, data.train.n_per_class().tolist(), data.val.n_per_class().tolist(), strict=True)
+    )
+    if file is not None:
+        _write(file, images, source_options(options))
+    if as_json:
+        classes = [{"name": name, "train": n_train, "test": n_test} for name, n_train, n_test in counts]
+        document = {"dataset": data.name, "layout": data.train.reading.layout, "is_split_here": data.is_split_here}
+        document |= {"n_train": len(data.train), "n_test": len(data.val), "tags": data.train.tags, "sizes": sizes}
+        print_json(document | about | {"doubts": doubts, "written": file and str(file), "classes": classes})
+        return
+    lines = first_lines([data.train, data.val])
+    for line in lines:
+        click.echo(wrapped(line))
+    split = "split here" if data.is_split_here else "parts as the source has them"
+    click.echo(f"{data.name}: {len(data.train):,} training and {len(data.val):,} test images, {split}; {sizes}\n")
+    largest = sorted(counts, key=lambda one: -one[1] - one[2])
+    rows = [[name or "(none)", f"{n:,}", f"{m:,}"] for name, n, m in largest[:_MOST_CLASSES]]
+    print_table(["class", "training", "test"], rows, right=(1, 2))
+    if others := largest[_MOST_CLASSES:]:
+        smallest = counted(sum(others[-1][1:]), "image")
+        click.echo(f"and {len(others):,} more, the smallest {others[-1][0]!r} with {smallest}")
+    for doubt in doubts:
+        click.echo(wrapped(f"Is this meant? {doubt}"))
+    print_notes(note for note in notes if f"Note: {note}" not in lines)
+    if file is not None:
+        click.echo(f"Written: {file}")
+
+
+def _sizes(images: Any) -> str:
+    """Widths and heights of a sample of images, in words."""
+    found = []
+    for number in range(0, len(images), max(1, len(images) // _N_SAMPLED)):
+        with suppress(CorruptImage):  # raised again when its features are computed
+            found.append(images.images[number].size)
+    ends = list(dict.fromkeys((min(found), max(found)))) if found else []
+    return " to ".join(f"{width} x {height}" for width, height in ends) + " pixels"
+
+
+def _write(file: Path, images: str, options: dict[str, Any]) -> None:
+    """Images and the options that are not those by default, as TOML, of whose values JSON's are some."""
+    from ..datasets.opening import kept_options, option_defaults
+    from ..files import replaced
+
+    images, kept = kept_options(images)
+    defaults = option_defaults()
+    kept |= {name: value for name, value in options.items() if value != defaults[name]}
+    lines = {"images": os.path.abspath(images) if os.path.exists(images) else images} | kept
+    try:
+        with replaced(file) as written:
+            written.write("".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items()).encode())
+    except OSError as error:
+        raise DataError(f"{file} cannot be written ({error.strerror}); name another place.") from error

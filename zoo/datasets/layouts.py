@@ -1,0 +1,484 @@
+"""How a folder of images is understood: which folders in it are parts, which are classes, and what is left out.
+
+:func:`recognise_layout` looks at the tree of names by one list of rules, the surest first: maps are no classes; folders
+of parts above those of classes; parts within classes; labels in files, only where folders give none; folds, domains and
+classes by themselves. Where the names allow two readings the folder is refused, with the options that say which.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError, QueryError
+from ..optional import requires_extra
+from .annotations import join_tables, labels_beside, read_annotations, read_coco, yolo_names, yolo_table
+from .folders import entries_of, files_image_set, lacks_a_part, only_one, parts_among
+from .imagefiles import USUAL, Show, images_among, left_out_note
+from .images import ImageData
+from .labels import add_notes, data_of
+from .parts import names_of_parts, part_in, part_of, says_nothing
+from .subsets import hash_split
+from .tables import IMAGE_NAMES, Table
+
+with requires_extra("models", needed_for="Working with images"):
+    import numpy as np
+
+_FOLD = re.compile(r"(?:k?fold|cv|split)[\W_]*\d+", re.IGNORECASE)
+_MAP_WORDS = {
+    *("mask", "masks", "gt", "groundtruth", "segmentation", "segmentations", "segmentationclass"),
+    *("annotations", "labels", "depth", "normals"),
+}
+_SOLUTION, _MEANINGS = "LOC_val_solution.csv", "LOC_synset_mapping.txt"  # of ImageNet on Kaggle
+_METADATA = ("metadata.csv", "metadata.jsonl")  # of ImageFolder of the library datasets
+_TABLES = (".csv", ".tsv", ".json", ".jsonl")
+_N_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageTree:
+    """A folder with all below it, each listed once."""
+
+    path: Path
+    folders: dict[str, ImageTree]
+    images: list[str]  # directly in it
+    files: list[str]  # that are no images
+    left_out: Counter[str]  # directly in it
+    n: int  # images at any depth
+
+    @property
+    def filled(self) -> dict[str, ImageTree]:
+        """The folders with images below them."""
+        return {name: tree for name, tree in self.folders.items() if tree.n}
+
+    @property
+    def inside(self) -> ImageTree:
+        """The only folder with images where it is called images or alike, or as this one; else this one."""
+        filled = list(self.filled.items())
+        if len(filled) == 1 and not self.images and (says_nothing(filled[0][0]) or filled[0][0] == self.path.name):
+            return filled[0][1].inside
+        return self
+
+    def paths(self) -> list[str]:
+        """Paths of the images: those directly in it before those of its folders."""
+        return [*self.images, *(f"{name}/{path}" for name, tree in self.folders.items() for path in tree.paths())]
+
+    def all_left_out(self) -> Counter[str]:
+        """Other files at any depth, by their endings."""
+        return sum((tree.all_left_out() for tree in self.folders.values()), self.left_out)
+
+
+def list_tree(folder: Path) -> ImageTree:
+    """The folder with all below it; hidden entries and those of systems are counted."""
+    left_out: Counter[str] = Counter()
+    folders, files = entries_of(folder, left_out)
+    names = [file.name for file in files]
+    known = {*(images := images_among(names, left_out))}
+    others = [name for name in names if name not in known]
+    below = {one.name: list_tree(Path(one.path)) for one in folders}
+    return ImageTree(folder, below, images, others, left_out, len(images) + sum(tree.n for tree in below.values()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ImagePart:
+    """The images of a part, by class, with paths below ``root``."""
+
+    root: Path
+    split: str
+    by_class: Mapping[str, list[str]]
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FolderLayout:
+    """What a folder was understood as: parts with folders of classes, or a table of paths and labels."""
+
+    meaning: str  # "" of folders of classes alone, of which there is nothing to say
+    parts: tuple[ImagePart, ...] = ()
+    table: Table | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Look:
+    """What the rules look at."""
+
+    chain: list[ImageTree]  # the folder, and those in it that alone hold images
+    level: int | None  # of the folder that names the class, from 0; -1: the innermost
+    test: str | None  # the folder to test on
+
+    @property
+    def top(self) -> ImageTree:
+        return self.chain[-1]
+
+    def left_out(self) -> Counter[str]:
+        return sum((tree.left_out for tree in self.chain), Counter())
+
+    def all_left_out(self) -> Counter[str]:
+        return sum((tree.left_out for tree in self.chain[:-1]), self.top.all_left_out())
+
+    def files(self, *endings: str) -> list[Path]:
+        return [tree.path / name for tree in self.chain for name in tree.files if name.lower().endswith(endings)]
+
+    def hint(self) -> str:
+        """What to do where a table lies in the folder."""
+        tables = [file for file in self.files(*_TABLES) if file.name != _SOLUTION]
+        return f", or give {tables[0]}, if it has their labels" if tables else ""
+
+
+def recognise_layout(folder: Path, *, class_folder: str | None = None, test_folder: str | None = None) -> FolderLayout:
+    """How a folder of images is understood.
+
+    ``class_folder`` says which folder of the path of an image names its class: "first", "last" or a number from 1.
+    ``test_folder`` is one of several folders, such as of folds or domains, to test on. DataError says what is not
+    clear, or has no labels.
+    """
+    if not folder.is_dir():
+        raise DataError(f"There is no folder of images {folder}; expected one with a folder per class.")
+    look = _Look(chain=_unwrapped(list_tree(folder)), level=_level_of(class_folder), test=test_folder)
+    notes = [f"images are those of {look.top.path.relative_to(folder)}/"] if len(look.chain) > 1 else []
+    _refuse_maps(look)
+    rules = (_with_tested_folder, _with_parts, _with_parts_in_classes, _with_labels_in_files)
+    found = next(filter(None, (rule(look) for rule in rules)), None) or _classes_alone(look)
+    if found.table is not None and (class_folder or test_folder):
+        raise QueryError(f"The labels of {folder} are in files; leave --class-folder and --test-folder out.")
+    return FolderLayout(meaning=found.meaning, parts=found.parts, table=found.table, notes=(*notes, *found.notes))
+
+
+def folder_data(layout: FolderLayout, show: Show, **division: Any) -> ImageData:
+    """The images of folders of classes: in two parts, or split by hash.
+
+    What is split here goes by the hash of the path of each image, so that images which are added move no other, but
+    for copies, files with the same bytes, which go with the first of them, and for a class whose images would all be
+    tested on. Hidden files, those of systems and those that do not end like an image are left out and counted. Links
+    are followed. Names are sorted by code points, whatever the locale. Images are read when they are asked for, as
+    :func:`zoo.datasets.rgb.to_rgb` shows them.
+
+    The fingerprint is over the paths below the part's folder, the bytes of the files, labels and classes, and over how
+    images are shown that are turned, scaled or transparent.
+    """
+    sets = []
+    for part in layout.parts:
+        paths = [path for of_class in part.by_class.values() for path in of_class]
+        labels = np.repeat(np.arange(len(part.by_class)), list(map(len, part.by_class.values()))).astype(np.int64)
+        classes = tuple(part.by_class)
+        sets.append(files_image_set(part.root, paths, labels, classes, show, split=part.split, left_out=part.left_out))
+    return add_notes(data_of(sets, split=hash_split, **division), layout.notes, layout=layout.meaning)
+
+
+def _level_of(class_folder: str | None) -> int | None:
+    if class_folder is None or class_folder in ("first", "last"):
+        return {"first": 0, "last": -1}.get(class_folder or "")
+    if not class_folder.isascii() or not class_folder.isdecimal() or int(class_folder) < 1:
+        raise QueryError(f"Got {class_folder!r} for the folder of the class; expected first, last or a number from 1.")
+    return int(class_folder) - 1
+
+
+def _unwrapped(tree: ImageTree) -> list[ImageTree]:
+    """The folder, and the only one in it that holds images, and so on, down to folders of parts or classes."""
+    chain = [tree]
+    while len(filled := chain[-1].filled) == 1 and not chain[-1].images:
+        ((name, only),) = filled.items()
+        if part_of(name) or (only.images and not says_nothing(name)):
+            break
+        chain.append(only)
+    return chain
+
+
+def _named(names: Iterable[str]) -> str:
+    """Names of folders: the first, and how many more."""
+    shown = [f"{name}/" for name in names]
+    more = f" and {len(shown) - _N_NAMED:,} more" if len(shown) > _N_NAMED else ""
+    return ", ".join(shown[:_N_NAMED]) + more
+
+
+def _refuse_maps(look: _Look) -> None:
+    """Refuses images beside masks, or other maps, which would be two classes."""
+    for tree in (look.top, *(tree for name, tree in look.top.filled.items() if part_of(name))):
+        flat = {name: not inner.inside.filled for name, inner in tree.filled.items()}
+        maps = [name for name in flat if {*re.split(r"[\W_]+", name.casefold())} & _MAP_WORDS]
+        images = [name for name in flat if name not in maps and (says_nothing(name) or (part_of(name) and flat[name]))]
+        if maps and images and look.level is None:
+            raise DataError(
+                f"{tree.path} holds {_named(images)} and {_named(maps)}, pictures and what seem to be maps of them, "
+                f"such as masks, which are no classes; expected a folder per class{look.hint()}."
+            )
+
+
+def _with_tested_folder(look: _Look) -> FolderLayout | None:
+    """One folder is tested on, all others are trained on."""
+    if look.test is None:
+        return None
+    filled = look.top.filled
+    if look.test not in filled or len(filled) < 2:
+        raise QueryError(
+            f"{look.top.path} has no images in two folders or more of which one is {look.test!r}; it has "
+            f"{_named(filled) or 'none'}"
+        )
+    others = [tree.inside for name, tree in filled.items() if name != look.test]
+    level, notes = _class_level(look, others[0])
+    train = _part(look, others, look.top.path, "train", level, look.all_left_out())
+    val = _part(look, [filled[look.test].inside], look.top.path, "val", level, {})
+    on = _named(name for name in filled if name != look.test)
+    meaning = f"trained on {on}, tested on {look.test}/; a folder per class in each"
+    return FolderLayout(meaning=meaning, parts=(train, val), notes=tuple(notes))
+
+
+def _with_parts(look: _Look) -> FolderLayout | None:
+    """Folders of parts, with folders of classes in them."""
+    filled = look.top.filled
+    found = names_of_parts(filled)
+    if not found:
+        return None
+    of_parts = [name for names in found.values() for name in names]
+    others = [name for name in filled if name not in of_parts]
+    deep = [name for name in of_parts if filled[name].inside.filled]
+    solution = _above(look, _SOLUTION) if "val" in found and not {*found["val"]} & {*deep} else None
+    parts = {part: some for part, names in found.items() if (some := [name for name in names if name in deep])}
+    parts |= {"val": found["val"]} if solution else {}
+    if "train" in parts and len(parts) > 1:
+        train, second = parts_among(parts, look.top.path)
+        return _two_parts(look, train, second, solution if second in found.get("val", ()) else None)
+    if len(found) > 1 or not others or "train" in parts:
+        table = _labels_in_files(look, {part: filled[names[0]].inside for part, names in found.items()})
+        if table is not None:
+            parts_among(found, look.top.path)
+            return table
+    is_flat = not any(tree.inside.filled for tree in filled.values())
+    if others and (look.level == 0 or (is_flat and not (len(found) > 1 and look.hint()))):
+        return None  # classes that are called like parts
+    flat = [name for name in of_parts if name not in deep]
+    if [*found] == ["train"] and not others and not parts:
+        raise DataError(lacks_a_part(look.top.path, found["train"][0]))
+    if flat:
+        first = filled[flat[0]].inside
+        also = f", or give {look.top.path / parts['train'][0]} to have it split" if "train" in parts else ""
+        raise _loose(first, f"; expected {flat[0]}/CLASS/IMAGE{look.hint()}{also}")
+    both = f"; --class-folder first takes {_named(filled)} for classes" * bool(others)
+    if "train" in parts:
+        raise DataError(f"{lacks_a_part(look.top.path, parts['train'][0]).removesuffix('.')}{look.hint()}{both}.")
+    raise DataError(f"{look.top.path} has {_named(deep)} but no train/; add it, or give one to have it split{both}.")
+
+
+def _two_parts(look: _Look, train: str, val: str, solution: Path | None) -> FolderLayout:
+    top, meaning, notes = look.top, f"{train}/ and {val}/, a folder per class in each", list[str]()
+    level, said = _class_level(look, top.filled[train].inside)
+    left_out = look.left_out() + top.filled[train].all_left_out()
+    left_out -= Counter([".csv"] if solution and look.files(_SOLUTION.lower()) else [])  # which is read
+    first = _part(look, [top.filled[train].inside], None, "train", level, left_out)
+    if solution is None:
+        second = _part(look, [top.filled[val].inside], None, "val", level, top.filled[val].all_left_out())
+    else:
+        second, n = _solved(top.filled[val], solution, first.by_class)
+        meaning = f"{train}/ with a folder per class, and {val}/ with labels of {solution.name}"
+        notes += [f"{n:,} images of {val}/ that {solution.name} does not name are left out"] * bool(n)
+    beside = {name: tree.n for name, tree in top.filled.items() if name not in (train, val)}
+    if n := sum(beside.values()) + len(top.images):
+        of = f"{_named(beside)} beside {train}/ and {val}/" if beside else f"{top.path.name}/ itself"
+        notes.append(f"{n:,} image{'s' * (n > 1)} in {of} {'are' if n > 1 else 'is'} left out")
+    notes += [f"what the classes mean is in {file}" for file in [_above(look, _MEANINGS)] if file]
+    return FolderLayout(meaning=meaning, parts=(first, second), notes=(*said, *notes))
+
+
+def _above(look: _Look, name: str) -> Path | None:
+    """A file in one of the folders of the chain, or in the three above it."""
+    top = look.top.path.resolve()
+    return next((folder / name for folder in (top, *top.parents[:3]) if (folder / name).is_file()), None)
+
+
+def _solved(tree: ImageTree, solution: Path, classes: Iterable[str]) -> tuple[ImagePart, int]:
+    """The images of a flat folder, by the classes that a solution names, and how many it does not name."""
+    table = read_annotations(solution)
+    said = zip(table.columns[table.column("ImageId")], table.columns[table.column("PredictionString")], strict=True)
+    label_of = {image: (text.split() or [""])[0] for image, text in said}
+    by_class: dict[str, list[str]] = {name: [] for name in classes}
+    for image in tree.images:
+        if label := label_of.get(os.path.splitext(image)[0]):
+            by_class.setdefault(label, []).append(image)
+    n = tree.n - sum(map(len, by_class.values()))
+    return ImagePart(root=tree.path, split="val", by_class=by_class, left_out=tree.left_out), n
+
+
+def _with_parts_in_classes(look: _Look) -> FolderLayout | None:
+    """Folders of parts within those of classes."""
+    trees = {name: tree.inside for name, tree in look.top.filled.items()}
+    of = {name: names_of_parts(tree.filled) for name, tree in trees.items()}
+    split = [name for name, found in of.items() if "train" in found and len(found) > 1]
+    if not split:
+        return None
+    first = of[split[0]]
+    pair = " and ".join(f"{first[part][0]}/" for part in ("train", "val", "test") if part in first)
+    if look.level != 0 and any(trees[name].filled[one].filled for name in split for one in of[name]["train"]):
+        raise DataError(
+            f"{_named(split)} in {look.top.path} each hold {pair} with folders in them, as data sets of their own do; "
+            f"give one of them, such as {look.top.path / split[0]}, or --class-folder first to take "
+            f"{_named(trees)} for classes."
+        )
+    if without := [name for name in of if not of[name]]:
+        raise DataError(
+            f"{_named(split)} in {look.top.path} hold {pair}, but {_named(without)} do not; expected the same parts in "
+            "every class, or in none."
+        )
+    second = "val" if any("val" in found for found in of.values()) else "test"
+    parts, n = [], look.top.n
+    for part in ("train", second):
+        by_class: dict[str, list[str]] = {}
+        for name, tree in trees.items():
+            folder = only_one(of[name][part], tree.path) if part in of[name] else ""
+            below = tree.path.relative_to(look.top.path).as_posix()
+            by_class[name] = [f"{below}/{folder}/{path}" for path in tree.filled[folder].paths()] if folder else []
+        n -= sum(map(len, by_class.values()))
+        split_name, left_out = ("train", look.all_left_out()) if part == "train" else ("val", Counter())
+        parts.append(ImagePart(root=look.top.path, split=split_name, by_class=by_class, left_out=left_out))
+    notes = [f"{n:,} images outside these parts of the classes are left out"] * bool(n)
+    return FolderLayout(meaning=f"{pair} in each folder of a class", parts=tuple(parts), notes=tuple(notes))
+
+
+def _with_labels_in_files(look: _Look) -> FolderLayout | None:
+    """Images in no folder of a class."""
+    if not look.top.images:
+        return None
+    table = _labels_in_files(look, {})
+    if table is None:
+        raise _loose(look.top, f"; move each into a folder named for its class{look.hint()}")
+    return table
+
+
+def _labels_in_files(look: _Look, parts: Mapping[str, ImageTree]) -> FolderLayout | None:
+    """Labels of images that lie in one folder, or in one per part, where there is a file that is known to have them."""
+    places = parts or {"": look.top}
+
+    def is_enough(tables: Mapping[str, Table]) -> bool:
+        if [*tables] == [""]:  # one file says the parts, or there are none
+            return not parts or "split" in tables[""].header
+        return len(tables) > 1 and "train" in tables and "" not in tables
+
+    by_part = {part: _tables_in([tree]) for part, tree in places.items()}
+    whole = _tables_in(look.chain)
+    of_parts = {part: tables[0] for part, tables in by_part.items() if len(tables) == 1}
+    of_all = {part_in(table.file.stem) or "": table for table in whole}
+    if len(of_all) < len(whole):
+        of_all = {}  # two of one part
+    names = next((names for file in look.files(".yaml", ".yml") if (names := yolo_names(file))), list[str]())
+    yolo = {
+        part: yolo_table(tree.path, tree.paths(), labels, names)
+        for part, tree in places.items()
+        if (labels := labels_beside(tree.path)) is not None
+    }
+    tables = next(filter(is_enough, (of_parts, of_all, yolo)), None)
+    if tables is None:
+        return None
+    table = join_tables(tables, look.chain[0].path) if len(tables) > 1 else next(iter(tables.values()))
+    at = table.usual(IMAGE_NAMES)
+    n = sum(tree.n for tree in places.values()) - len(set(table.columns[at or 0]))
+    notes = [f"{n:,} images without a label there are left out"] * (n > 0)
+    files = ", ".join(os.path.relpath(one.file, look.chain[0].path) for one in tables.values())
+    meaning = f"labels of {files}" if tables is not yolo else "labels of YOLO's text files in labels/"
+    return FolderLayout(meaning=meaning, table=table, notes=tuple(notes))
+
+
+def _tables_in(trees: Iterable[ImageTree]) -> list[Table]:
+    """Of files with these well-known names or contents: metadata, and COCO's JSON, also in annotations/."""
+    found: list[Table] = []
+    for tree in trees:
+        found += [read_annotations(tree.path / name) for name in tree.files if name in _METADATA]
+        below = tree.folders.get("annotations")
+        files = [tree.path / name for name in tree.files]
+        if below is not None:
+            files += [below.path / name for name in below.files if name.startswith("instances") or not tree.files]
+        found += [table for file in files if file.suffix.lower() == ".json" and (table := read_coco(file)) is not None]
+    return found
+
+
+def _classes_alone(look: _Look) -> FolderLayout:
+    """Folders of classes without parts."""
+    level, notes = _class_level(look, look.top)
+    if like := [name for name in look.top.filled if part_of(name)]:
+        others = [name for name in look.top.filled if name not in like]
+        notes.append(f"{_named(like)} and {_named(others)} are taken for classes, for all hold images themselves")
+    if level:
+        above = _named(look.top.filled)
+        notes.append(f"images of {above} may be on both sides of the split; a table with --group keeps each on one")
+    unused = look.files(*_METADATA)
+    notes += [f"{file} is not used, for folders say the labels; give it for those in it" for file in unused]
+    part = _part(look, [look.top], None, "all", level, look.all_left_out())
+    how = {0: "a folder per class" if notes or look.level == 0 else "", -1: "the innermost folder is the class"}
+    meaning = how.get(level, f"the folder of level {level + 1} is the class")
+    return FolderLayout(meaning=meaning, parts=(part,), notes=tuple(notes))
+
+
+def _class_level(look: _Look, top: ImageTree) -> tuple[int, list[str]]:
+    """Which folder of a path names the class, and a note where another one might; refuses what has two readings."""
+    if look.level is not None:
+        return look.level, []
+    inner = {name: [*tree.inside.filled] for name, tree in top.filled.items()}
+    counts = Counter(name for names in inner.values() for name in names)
+    last = [*inner][-1] if inner else ""
+    if len(inner) > 1 and all(map(_FOLD.fullmatch, inner)):
+        raise DataError(
+            f"{top.path} holds folders of folds, {_named(inner)}; say what they are for: --test-folder {last} tests on "
+            "one and trains on the others, --class-folder last joins them and splits all images anew, --class-folder "
+            "first takes them for classes."
+        )
+    is_all = len(inner) > 1 and all(inner.values()) and not any(tree.inside.images for tree in top.filled.values())
+    if is_all and len(counts) > 1 and 2 * sum(n > 1 for n in counts.values()) >= len(counts):
+        raise DataError(
+            f"{top.path} has two readings, for {_named(inner)} hold folders of the same names, {_named(counts)}: "
+            f"--class-folder last takes {_named(counts)} for classes, as below domains, --class-folder first takes "
+            f"{_named(inner)}, as above sessions, and --test-folder {last} tests on that one and trains on the others."
+        )
+    if len(counts) < 2:
+        return 0, []
+    outer = next(name for name in inner if inner[name])
+    return 0, [
+        f"the {len(inner):,} folders {_named(inner)} are the classes, with all folders in them, such as "
+        f"{outer}/{inner[outer][0]}/; --class-folder last takes the innermost ones"
+    ]
+
+
+def _part(
+    look: _Look,
+    trees: Sequence[ImageTree],
+    above: Path | None,
+    split: str,
+    level: int,
+    left_out: Mapping[str, int],
+) -> ImagePart:
+    """Folders of classes as a part; paths are below ``above``, or below the only tree."""
+    root = above or trees[0].path
+    by_class: dict[str, list[str]] = {}
+    for tree in trees:
+        if tree.images:
+            raise _loose(tree, f"; move each into a folder named for its class{look.hint()}")
+        below = tree.path.relative_to(root).as_posix()
+        prefix = "" if below == "." else f"{below}/"
+        by_class |= {name: by_class.get(name, []) for name in tree.folders if level == 0}
+        for path in tree.paths():
+            folders = path.split("/")[:-1]
+            if len(folders) <= level:
+                raise DataError(
+                    f"{path!r} in {tree.path} lies below {len(folders)} folders; expected {level + 1} at least."
+                )
+            by_class.setdefault(folders[level], []).append(prefix + path)
+    also = f" ({left_out_note(left_out)})" if left_out else ""
+    if not any(by_class.values()):
+        raise DataError(f"{root} holds no image in a folder of a class{also}; expected CLASS/IMAGE, {USUAL}.")
+    empty = [label for label, of_class in by_class.items() if not of_class]
+    if empty and split != "val":  # a class may have no test image
+        raise DataError(
+            f"{len(empty)} of {len(by_class)} class folders in {root} hold no image, the first is {empty[0]!r}{also}; "
+            "add images or remove the folder."
+        )
+    return ImagePart(root=root, split=split, by_class=dict(sorted(by_class.items())), left_out=left_out)
+
+
+def _loose(tree: ImageTree, advice: str) -> DataError:
+    return DataError(
+        f"{tree.path} holds {len(tree.images):,} images outside a folder of a class, such as {tree.images[0]!r}, so "
+        f"that they have no label{advice}."
+    )
