@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,12 +34,23 @@ from .imagefiles import (
     files_reading,
     images_among,
     left_out_note,
+    odd_kind,
     read_image,
     reason_of,
     shown_as,
     skipped_as,
 )
-from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, fingerprint_of, of_groups
+from .images import (
+    ARRAY_ERRORS,
+    ImageData,
+    ImageSet,
+    LazyImages,
+    array_images,
+    contents_of_files,
+    fingerprint_of,
+    of_groups,
+    require_held,
+)
 from .labels import data_of
 from .rgb import WHITE, Scale, array_alpha, array_values, to_8_bits, to_rgb
 from .subsets import hash_split
@@ -98,10 +108,11 @@ def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[s
             found = sorted(entries, key=lambda entry: entry.name)
         kinds: tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]] = [], []
         for entry in found:
-            is_folder = entry.is_dir()
+            odd = odd_kind(entry)
+            is_folder = not odd and entry.is_dir()
             if is_folder and entry.is_symlink() and folder.resolve().is_relative_to(os.path.realpath(entry.path)):
                 continue  # a link back to a folder that it is in
-            if skipped := skipped_as(entry.name, is_folder=is_folder):
+            if skipped := skipped_as(entry.name, is_folder=is_folder) or odd:
                 left_out[skipped] += 1
             else:
                 kinds[not is_folder].append(entry)
@@ -290,6 +301,7 @@ def npz_data(file: Path, show: Show, **division: Any) -> ImageData:
 
 def _arrays(file: Path) -> dict[str, np.ndarray]:
     try:
+        require_held(file)
         opened = np.load(file, allow_pickle=False)
         if not isinstance(opened, np.lib.npyio.NpzFile):
             raise ValueError("it is a single array")
@@ -297,8 +309,8 @@ def _arrays(file: Path) -> dict[str, np.ndarray]:
             return {key: opened[key] for key in opened.files if key.partition("_")[0] in ("x", "y", "classes")}
     except FileNotFoundError as error:
         raise DataError(f"There is no file {file}; expected an npz file with {_ARRAY_NAMES}.") from error
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "it holds Python objects, which are never unpickled" if "pickle" in str(error) else str(error)
+    except ARRAY_ERRORS as error:
+        reason = "it holds Python objects, which are never unpickled" if "pickle" in str(error) else reason_of(error)
         raise DataError(
             f"{file} is damaged or of another kind ({reason}); expected an npz file with plain arrays {_ARRAY_NAMES}."
         ) from error

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError
+from ..files import irregular, require_regular
 from ..optional import requires_extra
 from .rgb import (
     DROP,
@@ -115,6 +116,14 @@ def skipped_as(name: str, *, is_folder: bool) -> str:
     if name.startswith("._"):  # what macOS keeps beside a file
         return f"._*{slash}"
     return f"hidden{slash}" if name.startswith(".") else ""
+
+
+def odd_kind(entry: os.DirEntry[str]) -> str:
+    """As what an entry of a folder is counted that is neither a regular file nor a folder; "" if it is one."""
+    try:
+        return "" if entry.is_dir() or entry.is_file() else irregular(entry.path)
+    except OSError:  # of a link that leads back to itself
+        return irregular(entry.path)
 
 
 def images_among(names: Iterable[str], left_out: Counter[str]) -> list[str]:
@@ -258,6 +267,7 @@ def read_image(path: str, image: str, show: Show) -> Image.Image:
         except READING_ERRORS as error:
             raise CorruptImage.of(image, image_set=show.image_set, reason=reason_of(error)) from error
     try:
+        require_regular(path)
         # not by its name, or Pillow maps some files into memory, and scrambles TIFF images with orientations above 4
         with open(path, "rb") as file, Image.open(file) as opened:
             opened.load()
@@ -326,13 +336,19 @@ def head_of(open_one: Callable[[], ImageFile.ImageFile]) -> Stored | None:
     return None if stored._replace(turned_by="") == Stored() else stored
 
 
+def opened_file(path: str) -> ImageFile.ImageFile:
+    """A file as Pillow opens it, which reads no more of it than is used."""
+    require_regular(path)
+    return Image.open(path)
+
+
 def files_reading(
     paths: Sequence[str], names: Sequence[str], show: Show, left_out: Mapping[str, int] | None = None
 ) -> Reading:
     """How image files are read, by their heads and a sample of their values; ``names`` are those in the image set."""
     dicoms = [i for i, path in enumerate(paths) if is_dicom(path)]
     others = sorted({*range(len(paths))} - {*dicoms})
-    reading = reading_of([names[i] for i in others], lambda i: Image.open(paths[others[i]]), show)
+    reading = reading_of([names[i] for i in others], lambda i: opened_file(paths[others[i]]), show)
     reading = replace(reading, left_out=left_out or {})
     if not dicoms:
         return reading
@@ -426,7 +442,7 @@ def _range_of(kind: str) -> Scale | None:
 
 def grid_of(path: str) -> tuple[int, int, int]:
     """Width and height of an image as it is stored, and its orientation, from 1 to 8."""
-    with Image.open(path) as opened:
+    with opened_file(path) as opened:
         stored = stored_in(opened)
         if opened.format == "TIFF":  # whose size Pillow gives as it will be turned
             tags = opened.tag_v2  # type: ignore[attr-defined]
@@ -438,8 +454,10 @@ def is_dicom(path: str) -> bool:
     """By its name; by its beginning if the name does not end like an image, as of files that a scanner numbers."""
     if path.lower().endswith(SUFFIXES):
         return path.lower().endswith(DICOM_SUFFIXES)
-    with suppress(OSError), open(path, "rb") as file:
-        return file.read(132)[128:] == b"DICM"
+    with suppress(OSError):
+        require_regular(path)
+        with open(path, "rb") as file:
+            return file.read(132)[128:] == b"DICM"
     return False
 
 

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
-from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
+from .imagefiles import (
+    DECODING_ERRORS,
+    Reading,
+    Show,
+    as_shown,
+    files_reading,
+    opened_file,
+    read_image,
+    reading_of,
+    reason_of,
+)
 from .images import (
     ImageData,
     ImageSet,
@@ -304,7 +314,7 @@ def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
     content = stored["bytes"]
     if content.is_valid:
         return Image.open(pyarrow.BufferReader(content.as_buffer()))
-    return Image.open(str(stored["path"]))
+    return opened_file(str(stored["path"]))
 
 
 def _read_saved(opened: Any, column: str, show: Show, mode: str | None, index: int) -> Image.Image:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, QueryError
+from ..files import irregular, require_regular
 from ..optional import requires_extra
 from .folders import files_image_set
 from .imagefiles import SUFFIXES, Show
@@ -157,6 +158,7 @@ def table_data(file: Path, show: Show, columns: Columns, *, fold_labels: bool = 
 def read_table(file: Path) -> Table:
     """The cells of a CSV or TSV file in UTF-8: quoted as RFC 4180 has it, with commas, semicolons or tabs between."""
     try:
+        require_regular(file)
         with open(file, encoding="utf-8-sig", newline="") as opened:
             first = next((line for line in opened if line.strip()), "")
             opened.seek(0)
@@ -229,6 +231,7 @@ def _paths(table: Table, at: int, rows: NDArray[np.int64]) -> tuple[list[str], l
         first = missing[0]
         ending = next((end for end in SUFFIXES if os.path.isfile(files[first] + end)), None)
         advice = f"add the ending {ending}" if ending else "paths are absolute, or below the folder of the table"
+        advice = f"it is a {odd}, no regular file" if (odd := irregular(files[first])) else advice
         raise DataError(
             f"{len(missing):,} of {len(paths):,} images of {table.file} are not there, the first is {given[first]!r} "
             f"in line {table.lines[int(rows[first])]}, column {table.header[at]!r}, looked for as {files[first]}; "

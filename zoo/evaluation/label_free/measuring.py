@@ -18,7 +18,8 @@ from typing import Any
 from ...cards.catalogue import catalogue
 from ...cards.schema import EncoderCard, Preprocess
 from ...datasets import ImageData, ImageSet
-from ...datasets.imagefiles import notes_on
+from ...datasets.imagefiles import notes_on, reason_of
+from ...datasets.images import ARRAY_ERRORS, require_held
 from ...datasets.recipes import Recipe, recipe_of
 from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
 from ...encoders.preprocess import geometry
@@ -399,6 +400,7 @@ def _read(path: Path) -> dict[str, Any]:
         groups = {} if features.together is None else {"groups": features.together}
         return {"z": features.x, "y": features.y} | groups
     try:
+        require_held(path)
         found = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
         arrays = {"z": found} if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
     except FileNotFoundError as error:
@@ -406,9 +408,10 @@ def _read(path: Path) -> dict[str, Any]:
             f"There is no {path}; expected a folder of features, an .npy or an .npz file, or the id of an encoder "
             "followed by images."
         ) from error
-    except (OSError, ValueError) as error:
+    except ARRAY_ERRORS as error:
         raise DataError(
-            f"{path} cannot be read as features ({error}); expected a folder of features, an .npy or an .npz file."
+            f"{path} cannot be read as features ({reason_of(error)}); expected a folder of features, an .npy or an "
+            ".npz file."
         ) from error
     if "z" not in arrays:
         raise DataError(f"{path} holds {', '.join(arrays) or 'nothing'}, expected features under the name z.")
