@@ -24,9 +24,26 @@ A wrong entry in the user's cards and results stops nothing else: it is left out
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
+
+_MISLEADING = re.compile(  # what moves, colours, turns or hides what a terminal shows; an emoji may have joiners
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]|(?<![\u0250-\U0010ffff])[\u200c\u200d]"
+)
+
+
+def visible(text: str) -> str:
+    r"""A text as people may see it: characters are escaped that would act on a terminal, or hide; lines stay.
+
+    >>> print(visible("a\x1b[31mb\u202egnp.exe c\u200bat, Fu\xdf \U0001f469\u200d\U0001f52c"))
+    a\x1b[31mb\u202egnp.exe c\u200bat, Fuß 👩‍🔬
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _MISLEADING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class ContentWarning(UserWarning):
@@ -50,6 +67,10 @@ def note(sentence: str) -> None:
 
 class ZooError(Exception):
     """Base of all errors that the zoo raises on purpose."""
+
+    def __str__(self) -> str:
+        """One line, whatever the names in it hold."""
+        return visible(super().__str__()).replace("\n", "\\n")
 
 
 class ContentError(ZooError):

@@ -29,10 +29,11 @@ from typing import Any
 
 import click
 
-from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError
+from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError, visible
 from ..files import one_look
 from ..version import __version__
 from .options import ARGUMENTS
+from .output import visible_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +166,15 @@ class VerbGroup(click.Group):
         ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)
         try:
             quick = _quick("".join(ctx.meta[ARGUMENTS][:1]))
-            with _warnings_in_a_line(), _stopped_by_signals(), _slow_imports_said(), quick:
+            with visible_output(), _warnings_in_a_line(), _stopped_by_signals(), _slow_imports_said(), quick:
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
             raise Refusal(str(error)) from error
         except ZooError as error:  # of what no other command line would mend
             raise click.ClickException(str(error)) from error
+        except click.ClickException as error:
+            error.message = visible(error.message)  # type: ignore[misc]
+            raise
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
@@ -326,7 +330,9 @@ def main(*before: str) -> None:
             _let_go_of_stdout()
             click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
         elif error.errno in _DISK_ERRORS:
-            click.echo(f"Error: {error.filename}: {error.strerror}; make room or make it accessible.", err=True)
+            click.echo(
+                f"Error: {visible(str(error.filename))}: {error.strerror}; make room or make it accessible.", err=True
+            )
         else:
             raise
         sys.exit(1)
