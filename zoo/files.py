@@ -180,6 +180,21 @@ def require_regular(path: str | os.PathLike[str]) -> None:
         raise OSError(errno.EINVAL, f"it is a {what}, no regular file", os.fspath(path))
 
 
+def plain_cell(value: object) -> object:
+    """A cell of a CSV file for people: a text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    >>> [plain_cell(one) for one in ("=1+1", "-0.5", "@cat", "cat", -0.5)]
+    ["'=1+1", '-0.5', "'@cat", 'cat', -0.5]
+    """
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
 def _is_folder(path: Path) -> bool:
     """False if nothing is there; anything but a folder is refused."""
     try:

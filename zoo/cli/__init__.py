@@ -282,7 +282,7 @@ def _warnings_in_a_line() -> Iterator[None]:
 
         def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if not issubclass(category, (ContentWarning, NameNote)):
-                show(message, category, *where, **more)
+                show(visible(str(message)), category, *where, **more)
             elif str(message) not in said:
                 said.add(str(message))
                 is_note = issubclass(category, NameNote)
