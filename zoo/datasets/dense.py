@@ -19,8 +19,8 @@ from ..errors import CorruptImage, DataError, UnknownName
 from ..files import require_regular
 from ..optional import requires_extra
 from .folders import VAL_FOLDERS, entries_of, files_image_set, split_folders
-from .imagefiles import DECODING_ERRORS, SUFFIXES, Show, grid_of, images_among, reason_of
-from .images import ARRAY_ERRORS, ImageData, ImageSet, LazyItems, digest, require_held, require_two_parts
+from .imagefiles import ARRAY_ERRORS, DECODING_ERRORS, SUFFIXES, Show, grid_of, images_among, reason_of, require_held
+from .images import ImageData, ImageSet, LazyItems, digest, require_two_parts
 from .rendering import Renderer, cached_array, geometry_of, rendered
 from .rgb import turned
 from .subsets import hash_halves

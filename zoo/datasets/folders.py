@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import (
+    ARRAY_ERRORS,
     REMEDY,
     USUAL,
     Reading,
@@ -37,20 +38,11 @@ from .imagefiles import (
     odd_kind,
     read_image,
     reason_of,
+    require_held,
     shown_as,
     skipped_as,
 )
-from .images import (
-    ARRAY_ERRORS,
-    ImageData,
-    ImageSet,
-    LazyImages,
-    array_images,
-    contents_of_files,
-    fingerprint_of,
-    of_groups,
-    require_held,
-)
+from .images import ImageData, ImageSet, LazyImages, array_images, contents_of_files, fingerprint_of, of_groups
 from .labels import data_of
 from .rgb import WHITE, Scale, array_alpha, array_values, to_8_bits, to_rgb
 from .subsets import hash_split

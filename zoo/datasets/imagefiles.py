@@ -8,16 +8,19 @@ message and no page lists :data:`SUFFIXES`.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
+import tokenize
 import warnings
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError
 from ..files import irregular, require_regular
@@ -105,6 +108,13 @@ _N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be
 _METADATA_CHUNKS = (b"eXIf", b"zTXt", b"tEXt", b"iTXt")  # of PNG, which may hold an orientation behind the pixels
 _LATE_METADATA = (b"eXIf", b"zTXtRaw profile type exif", b"tEXtRaw profile type exif", b"iTXtXML:com.adobe.xmp")
 
+_MOST_DEFLATED = 1032  # bytes that one byte of deflate can become
+
+ARRAY_ERRORS = (  # of numpy's readers on damaged files
+    *(OSError, ValueError, KeyError, EOFError, TypeError, SyntaxError, NotImplementedError, RuntimeError, MemoryError),
+    *(tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error),
+)
+
 Opener = Callable[[int], ImageFile.ImageFile]
 
 
@@ -137,6 +147,33 @@ def images_among(names: Iterable[str], left_out: Counter[str]) -> list[str]:
             is_usual = ending.isascii() and ending[1:].isalnum() and not ending[1:].isdecimal()
             left_out[ending if is_usual else "other"] += 1
     return found
+
+
+def require_held(path: str | os.PathLike[str]) -> None:
+    """ValueError if an npy or npz file declares arrays of more bytes than are in it, for which memory would be taken.
+
+    OSError if it is no regular file; anything but arrays is left to NumPy.
+    """
+    require_regular(path)
+    if not zipfile.is_zipfile(path):
+        with open(path, "rb") as file:
+            _require_held(file, os.path.getsize(path), "it")
+        return
+    with zipfile.ZipFile(path) as archive:
+        for one in archive.infolist():
+            most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: _MOST_DEFLATED}.get(one.compress_type, math.inf)
+            with archive.open(one) as member:
+                _require_held(member, min(one.file_size, most * one.compress_size), one.filename)
+
+
+def _require_held(file: IO[bytes], n_bytes: float, name: str) -> None:
+    headers = {b"\1\0": np.lib.format.read_array_header_1_0, b"\2\0": np.lib.format.read_array_header_2_0}
+    head = file.read(8)
+    if head[:6] != b"\x93NUMPY" or head[6:] not in headers:
+        return
+    shape, _, dtype = headers[head[6:]](file)
+    if not dtype.hasobject and (declared := math.prod(shape) * dtype.itemsize) > n_bytes:
+        raise ValueError(f"{name} declares {declared:,} bytes of {dtype} and has at most {int(n_bytes):,}")
 
 
 def remedy_for(path: str) -> str:

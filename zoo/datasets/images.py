@@ -8,20 +8,15 @@ hash are copies. Groups are hashes of names, such as those of patients. Copies a
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-import struct
 import time
-import tokenize
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import IO, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from ..errors import DataError
 from ..files import cache_folder, replaced, require_regular
@@ -41,12 +36,6 @@ NO_TAG = ""
 TAG_SEPARATOR = "|"  # between the tags in the name of a class
 _CACHED_FROM_BYTES = 1 << 28  # below, reading everything again takes no second
 _SETTLED_NS = 2_000_000_000  # a file may change twice within one tick of a coarse clock
-_MOST_DEFLATED = 1032  # bytes that one byte of deflate can become
-
-ARRAY_ERRORS = (  # of numpy's readers on damaged files
-    *(OSError, ValueError, KeyError, EOFError, TypeError, SyntaxError, NotImplementedError, RuntimeError, MemoryError),
-    *(tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error),
-)
 _hash = partial(hashlib.blake2b, digest_size=8)
 
 
@@ -215,33 +204,6 @@ def contents_of_pixels(pixels: NDArray[Any]) -> Contents:
 def contents_of_bytes(images: Iterable[bytes]) -> Contents:
     """Contents (n,) of encoded images."""
     return _numbers(_hash(image).digest() for image in images)
-
-
-def require_held(path: str | os.PathLike[str]) -> None:
-    """ValueError if an npy or npz file declares arrays of more bytes than are in it, for which memory would be taken.
-
-    OSError if it is no regular file; anything but arrays is left to NumPy.
-    """
-    require_regular(path)
-    if not zipfile.is_zipfile(path):
-        with open(path, "rb") as file:
-            _require_held(file, os.path.getsize(path), "it")
-        return
-    with zipfile.ZipFile(path) as archive:
-        for one in archive.infolist():
-            most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: _MOST_DEFLATED}.get(one.compress_type, math.inf)
-            with archive.open(one) as member:
-                _require_held(member, min(one.file_size, most * one.compress_size), one.filename)
-
-
-def _require_held(file: IO[bytes], n_bytes: float, name: str) -> None:
-    headers = {b"\1\0": np.lib.format.read_array_header_1_0, b"\2\0": np.lib.format.read_array_header_2_0}
-    head = file.read(8)
-    if head[:6] != b"\x93NUMPY" or head[6:] not in headers:
-        return
-    shape, _, dtype = headers[head[6:]](file)
-    if not dtype.hasobject and (declared := math.prod(shape) * dtype.itemsize) > n_bytes:
-        raise ValueError(f"{name} declares {declared:,} bytes of {dtype} and has at most {int(n_bytes):,}")
 
 
 def contents_of_files(files: Sequence[str]) -> Contents:

@@ -10,18 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, UnknownName
+from ..files import require_regular
 from ..optional import requires_extra
-from .imagefiles import (
-    DECODING_ERRORS,
-    Reading,
-    Show,
-    as_shown,
-    files_reading,
-    opened_file,
-    read_image,
-    reading_of,
-    reason_of,
-)
+from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
 from .images import (
     ImageData,
     ImageSet,
@@ -314,7 +305,8 @@ def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
     content = stored["bytes"]
     if content.is_valid:
         return Image.open(pyarrow.BufferReader(content.as_buffer()))
-    return opened_file(str(stored["path"]))
+    require_regular(path := str(stored["path"]))
+    return Image.open(path)
 
 
 def _read_saved(opened: Any, column: str, show: Show, mode: str | None, index: int) -> Image.Image:

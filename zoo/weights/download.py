@@ -250,8 +250,7 @@ def _downloaded(
     most, is_joined = _size(part), False  # bytes that come again, because they were thrown away, are no progress
     while True:
         try:
-            with policy.connections() as connections:
-                is_joined |= _receive(part, url, resolved.filenames[0], expected, progress, policy, connections)
+            is_joined |= _receive(part, url, resolved.filenames[0], expected, progress, policy)
         except _Interrupted as error:
             is_answered = is_answered or error.is_answered
             failures = 1 if _size(part) > most and not error.is_slow else failures + 1
@@ -303,21 +302,13 @@ def _resumable(part: Path) -> tuple[int, str, int | None]:
     return (done, validator, total) if validator and done and done <= (total or done) else (0, "", None)
 
 
-def _receive(
-    part: Path,
-    url: str,
-    name: str,
-    expected: Expected,
-    progress: Progress,
-    policy: Policy,
-    connections: Connections,
-) -> bool:
+def _receive(part: Path, url: str, name: str, expected: Expected, progress: Progress, policy: Policy) -> bool:
     """One request and all of its answer; whether it continued earlier bytes."""
     done, validator, total = _resumable(part)
     if done and done == total:
         return True
     headers = {"Range": f"bytes={done}-", "If-Range": validator} if done else {}
-    with closing(_answer(url, headers, expected, policy, connections)) as answer:
+    with policy.connections() as connections, closing(_answer(url, headers, expected, policy, connections)) as answer:
         _check_kind(answer, url, expected, was_range=bool(done))
         if answer.status_code in (206, 416):
             span = _RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())

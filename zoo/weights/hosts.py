@@ -27,14 +27,7 @@ _HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "down
 _silent: dict[str, tuple[float, str]] = {}  # why a host could not be reached, and when
 
 
-def request(
-    method: str,
-    address: str,
-    *,
-    headers: dict[str, str] | None = None,
-    connections: Connections | None = None,
-    **options: Any,
-) -> requests.Response:
+def request(method: str, address: str, *, connections: Connections | None = None, **options: Any) -> requests.Response:
     """A request with the proxies of the environment, and its certificates (also those of ``SSL_CERT_FILE``).
 
     ``connections`` has been entered; of a request without, the body has come when this returns.
@@ -43,11 +36,11 @@ def request(
 
     from .connections import Adapter, Connections
 
-    about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity", **(headers or {})}
-    options |= {"headers": about, "verify": os.environ.get("SSL_CERT_FILE") or True}
+    about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
+    options |= {"headers": about | options.get("headers", {}), "verify": os.environ.get("SSL_CERT_FILE") or True}
     with requests.Session() as session, Connections() if connections is None else nullcontext():
-        session.mount("http://", Adapter())
-        session.mount("https://", Adapter())
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, Adapter())
         return session.request(method, address, **options)
 
 

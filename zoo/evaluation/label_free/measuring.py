@@ -18,8 +18,7 @@ from typing import Any
 from ...cards.catalogue import catalogue
 from ...cards.schema import EncoderCard, Preprocess
 from ...datasets import ImageData, ImageSet
-from ...datasets.imagefiles import notes_on, reason_of
-from ...datasets.images import ARRAY_ERRORS, require_held
+from ...datasets.imagefiles import ARRAY_ERRORS, notes_on, reason_of, require_held
 from ...datasets.recipes import Recipe, recipe_of
 from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
 from ...encoders.preprocess import geometry
