@@ -36,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = Path(private.name, variable.lower())
         folder.mkdir()
         os.environ[variable] = str(folder)
+    os.environ["ZOO_PRIVATE_HOSTS"] = "1"  # where the servers of tests are that cards name
     config.pluginmanager.register(Memory(), "memory")
     config.pluginmanager.register(Slow(), "slow")
     config.pluginmanager.register(WithoutBrowser(), "without browser")

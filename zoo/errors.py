@@ -24,9 +24,30 @@ A wrong entry in the user's cards and results stops nothing else: it is left out
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
+
+_MISLEADING = re.compile(  # what moves, colours, turns or hides what a terminal shows; an emoji may have joiners
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]|(?<![\u0250-\U0010ffff])[\u200c\u200d]"
+)
+
+
+_LONGEST_NAME = 120  # characters of what was asked for, in a message
+_LONG = re.compile(r"\S{1000,}")  # no path, and no address
+
+
+def visible(text: str) -> str:
+    r"""A text as people may see it: characters are escaped that would act on a terminal, or hide; lines stay.
+
+    >>> print(visible("a\x1b[31mb\u202egnp.exe c\u200bat, Fu\xdf \U0001f469\u200d\U0001f52c"))
+    a\x1b[31mb\u202egnp.exe c\u200bat, Fuß 👩‍🔬
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _MISLEADING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class ContentWarning(UserWarning):
@@ -50,6 +71,11 @@ def note(sentence: str) -> None:
 
 class ZooError(Exception):
     """Base of all errors that the zoo raises on purpose."""
+
+    def __str__(self) -> str:
+        """One line of readable length, whatever the names in it hold."""
+        text = visible(super().__str__()).replace("\n", "\\n")
+        return _LONG.sub(lambda found: f"{found[0][:_LONGEST_NAME]}...", text)
 
 
 class ContentError(ZooError):
@@ -83,7 +109,8 @@ class UnknownName(ZooError, LookupError):
             nearest = nearest_names(name, known) if isinstance(name, str) else ()
         self.nearest = nearest
         listed = f"; did you mean {_join_or(self.nearest)}?" if self.nearest else "."
-        super().__init__(f"There is no {kind} named {name!r}{listed}{' ' + hint if hint else ''}")
+        asked = repr(name) if len(repr(name)) <= _LONGEST_NAME else f"{repr(name)[:_LONGEST_NAME]}..."
+        super().__init__(f"There is no {kind} named {asked}{listed}{' ' + hint if hint else ''}")
 
 
 class QueryError(ZooError, ValueError):

@@ -13,6 +13,7 @@ import errno
 import hashlib
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -124,6 +125,7 @@ def read_contents(paths: Iterable[Path], name: str, error: type[ZooError], left_
     contents = {}
     for path in paths:
         try:
+            require_regular(path)
             contents[path] = path.read_bytes()
         except OSError as reason:
             kind = {"metadata": "card"}.get(name, name)
@@ -159,6 +161,38 @@ def local_folder(place: str) -> Path | None:
     for scheme in ("file://", "local://", "file:", "local:"):
         place = place.removeprefix(scheme)
     return None if "://" in place or "::" in place else expanded("The place", place).absolute()
+
+
+def irregular(path: str | os.PathLike[str]) -> str:
+    """What is there, links followed, if it is neither a regular file nor a folder; "" if it is one, or not there."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        return "link in a circle" if error.errno == errno.ELOOP else ""
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return ""
+    return "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+
+
+def require_regular(path: str | os.PathLike[str]) -> None:
+    """OSError of what would be waited on forever, as a pipe, or has no end, as a device; nothing is opened."""
+    if what := irregular(path):
+        raise OSError(errno.EINVAL, f"it is a {what}, no regular file", os.fspath(path))
+
+
+def plain_cell(value: object) -> object:
+    """A cell of a CSV file for people: a text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    >>> [plain_cell(one) for one in ("=1+1", "-0.5", "@cat", "cat", -0.5)]
+    ["'=1+1", '-0.5', "'@cat", 'cat', -0.5]
+    """
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def _is_folder(path: Path) -> bool:

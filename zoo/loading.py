@@ -529,7 +529,8 @@ def _fetched(choice: WeightsSource, place: str, *, number: int, there: Fetched |
         if entry is not None:
             expected, size = entry.sha256, entry.size_bytes
         revision = choice.revision if number == 0 else ""
-        file = fetch(_located(place), folder=weights_folder(), sha256=expected, size_bytes=size, revision=revision)
+        how: Any = {"sha256": expected, "size_bytes": size, "revision": revision, "is_public": choice.search is None}
+        file = fetch(_located(place), folder=weights_folder(), **how)
     try:
         yield file
     finally:

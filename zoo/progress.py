@@ -6,6 +6,8 @@ import os
 import sys
 from typing import Any, Protocol
 
+from .errors import visible
+
 
 class Progress(Protocol):
     """Receives how much of a piece of work is done, in its unit: bytes of a file, images of a run."""
@@ -51,7 +53,7 @@ class Bar:
             return
         is_bytes = self._unit == "B"
         self._bar = tqdm(
-            desc=name,
+            desc=visible(name),
             total=total,
             initial=done,
             unit=self._unit if is_bytes else f" {self._unit}",

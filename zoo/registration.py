@@ -35,7 +35,7 @@ from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
 from .encoders.preprocess import build_preprocess
 from .errors import QueryError, StoreError, ZooError, nearest_names
-from .files import locked, new_folder, synchronise_folder, user_folder
+from .files import locked, new_folder, require_regular, synchronise_folder, user_folder
 from .loading import (
     converted,
     discard,
@@ -173,6 +173,7 @@ def facts_of_file(path: Path) -> Facts:
     if suffix not in (".toml", ".json"):
         raise QueryError(f"The file of facts is {path.name!r}, expected one that ends in .toml or .json.")
     try:
+        require_regular(path)
         text = path.read_text(encoding="utf-8-sig")
         document = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
     except OSError as error:

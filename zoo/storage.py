@@ -30,7 +30,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from .errors import PlaceError, QueryError, ZooError
-from .files import local_folder, replaced
+from .files import local_folder, replaced, require_regular
 from .optional import requires_extra
 
 ON, OFF = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")  # values of environment variables
@@ -207,6 +207,7 @@ class LocalPlace(Place):
     def read(self, name: str, start: int = 0, n_bytes: int | None = None) -> bytes | None:
         with self._failing("read"):
             try:
+                require_regular(self._path(name))
                 with open(self._path(name), "rb") as file:
                     file.seek(start)
                     return file.read(-1 if n_bytes is None else n_bytes)
@@ -214,9 +215,11 @@ class LocalPlace(Place):
                 return None
 
     def blocks(self, name: str) -> Iterator[bytes]:
-        with self._failing("read"), open(self._path(name), "rb") as file:
-            while block := file.read(_BLOCK):
-                yield block
+        with self._failing("read"):
+            require_regular(self._path(name))
+            with open(self._path(name), "rb") as file:
+                while block := file.read(_BLOCK):
+                    yield block
 
     def write(self, name: str, content: bytes | Path) -> None:
         self._write(name, content, must_be_new=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -60,6 +61,41 @@ def test_no_address_leaves_the_folder_and_no_folder_is_listed(address: str, port
         connection.sendall(f"GET {address} HTTP/1.0\r\n\r\n".encode())
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
     assert b" 404 " in answer.partition(b"\r\n")[0] and b"secret" not in answer.partition(b"\r\n\r\n")[2]
+
+
+def answered(port: int, request: str) -> bytes:
+    with socket.create_connection((HOST, port), timeout=10) as connection:
+        connection.sendall(request.encode())
+        return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+@for_each(["/%00", "/index.html%00", "/%00/../index.html"])
+def test_an_address_with_a_character_of_no_address_is_refused(address: str, port: int) -> None:
+    assert b" 400 " in answered(port, f"GET {address} HTTP/1.0\r\n\r\n").partition(b"\r\n")[0]
+
+
+def test_links_out_of_the_folder_and_pipes_are_not_followed(port: int, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "link.html").symlink_to(tmp_path / "secret.html")
+    (site / "folder").symlink_to(tmp_path)
+    (site / "inside.html").symlink_to("index.html")
+    (site / "loop.html").symlink_to("loop.html")
+    (tmp_path / "index.html").write_text("secret")
+    os.mkfifo(site / "pipe.html")
+    for address in ("/link.html", "/folder/secret.html", "/folder/", "/loop.html", "/pipe.html"):
+        response, content = asked(port, address)
+        assert response.status == 404 and b"secret" not in content, address
+    assert asked(port, "/inside.html")[1] == b"first"
+
+
+def test_only_its_own_name_is_answered(port: int) -> None:
+    for host, status in {
+        f"localhost:{port}": 200, f"127.0.0.1:{port}": 200, f"[::1]:{port}": 200, f"LOCALHOST:{port}": 200,
+        "evil.example": 421, f"evil.example:{port}": 421, "localhost:1": 421, "": 421, f"127.0.0.1.nip.io:{port}": 421,
+    }.items():  # fmt: skip
+        said = answered(port, f"GET / HTTP/1.0\r\nHost: {host}\r\n\r\n")
+        assert said.split()[1] == str(status).encode(), host
+        assert (b"first" in said) == (status == 200)
 
 
 def test_a_port_that_is_taken_is_refused() -> None:

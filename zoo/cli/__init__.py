@@ -12,6 +12,7 @@ use is in ``options``, ``constraint_options``, ``measure_options``, ``engine_opt
 
 from __future__ import annotations
 
+import _thread
 import errno
 import gc
 import os
@@ -28,10 +29,11 @@ from typing import Any
 
 import click
 
-from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError
+from ..errors import ContentWarning, NameNote, QueryError, UnknownName, ZooError, visible
 from ..files import one_look
 from ..version import __version__
 from .options import ARGUMENTS
+from .output import visible_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ Examples:
 
 _LOOK_ONCE = ("list", "show", "results", "compare", "recommend", "choose", "site")  # verbs that add no content
 _TABLES = _LOOK_ONCE[:4]  # of these those that print one, which may have many cells and no cycles, and end
+_GRACE_S = 4.0  # for what a signal interrupts
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
@@ -164,12 +167,15 @@ class VerbGroup(click.Group):
         ctx.meta[ARGUMENTS] = (*ctx._protected_args, *ctx.args)
         try:
             quick = _quick("".join(ctx.meta[ARGUMENTS][:1]))
-            with _warnings_in_a_line(), _stopped_by_sigterm(), _slow_imports_said(), quick:
+            with visible_output(), _warnings_in_a_line(), _stopped_by_signals(), _slow_imports_said(), quick:
                 return super().invoke(ctx)
         except (QueryError, UnknownName) as error:
             raise Refusal(str(error)) from error
         except ZooError as error:  # of what no other command line would mend
             raise click.ClickException(str(error)) from error
+        except click.ClickException as error:
+            error.message = visible(error.message)  # type: ignore[misc]
+            raise
         except BrokenPipeError:  # the reader, such as head, has seen enough
             _let_go_of_stdout()
             ctx.exit(0)
@@ -184,24 +190,51 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def _stopped_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the block by :class:`Terminated`; a child that was forked in it dies of it as before."""
+def _stopped_by_signals() -> Iterator[None]:
+    """SIGTERM ends the block by :class:`Terminated` and SIGINT by KeyboardInterrupt, whatever its threads are at.
+
+    A child that was forked in it dies of SIGTERM as before.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    here = os.getpid()
+    here, has_ended = os.getpid(), threading.Event()
 
     def stop(number: int, frame: object) -> None:
+        if os.getpid() != here and number == signal.SIGTERM:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
         if os.getpid() == here:
-            raise Terminated
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
+            _end_soon(128 + number, has_ended)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    numbers = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as nohup has it
+        numbers.append(signal.SIGINT)
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        has_ended.set()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_soon(code: int, has_ended: threading.Event) -> None:
+    """Ends this process and its children in a few seconds, if the event does not come before.
+
+    A thread that reads a file or waits for a disk ends in its own time, and a process with its last thread.
+    """
+
+    def end() -> None:
+        if not has_ended.wait(_GRACE_S):
+            os.write(2, b"Stopped without waiting for what was being read. Finished work is kept.\n")
+            if processes := sys.modules.get("multiprocessing"):
+                for child in processes.active_children():
+                    child.kill()
+            os._exit(code)
+
+    _thread.start_new_thread(end, ())  # a Thread takes locks, which the interrupted code may have
 
 
 class _SlowImports(MetaPathFinder):
@@ -250,7 +283,7 @@ def _warnings_in_a_line() -> Iterator[None]:
 
         def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if not issubclass(category, (ContentWarning, NameNote)):
-                show(message, category, *where, **more)
+                show(visible(str(message)), category, *where, **more)
             elif str(message) not in said:
                 said.add(str(message))
                 is_note = issubclass(category, NameNote)
@@ -298,10 +331,14 @@ def main(*before: str) -> None:
             _let_go_of_stdout()
             click.echo(f"Error: The output could not be written ({error.strerror}); write it somewhere else.", err=True)
         elif error.errno in _DISK_ERRORS:
-            click.echo(f"Error: {error.filename}: {error.strerror}; make room or make it accessible.", err=True)
+            click.echo(
+                f"Error: {visible(str(error.filename))}: {error.strerror}; make room or make it accessible.", err=True
+            )
         else:
             raise
         sys.exit(1)
+    if code in (130, 143):
+        _end_soon(code, threading.Event())
     sys.exit(code or 0)
 
 

@@ -154,12 +154,13 @@ def look_command(
 
 def _asked(arguments: Sequence[str], options: dict[str, Any], part: str) -> tuple[ImageSet, bool]:
     """The images, and whether they have labels: files, and folders with images directly in them, have none."""
-    from ..datasets.folders import joined
+    from ..datasets.folders import entries_of, joined
     from ..datasets.imagefiles import images_among
     from ..datasets.images import contents_of_files
 
     first, found = arguments[0], None
-    if not os.path.isdir(first) or images_among([one.name for one in os.scandir(first) if one.is_file()], Counter()):
+    beside = entries_of(Path(first), Counter())[1] if os.path.isdir(first) else None
+    if beside is None or images_among([one.name for one in beside], Counter()):
         found = images_of_files(arguments, options)
     if found is None:
         data = opened(first, {"dataset": None, **options})

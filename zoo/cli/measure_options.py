@@ -15,6 +15,7 @@ import click
 
 from ..datasets.opening import ENDINGS, KINDS, help_on, is_table, kept_options
 from ..errors import DataError, QueryError, ResultsError, ZooError
+from ..files import irregular
 from .options import given_options, refuse_idle, seed_option
 from .options import with_options as with_options
 from .output import say
@@ -406,6 +407,8 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
         elif os.path.isfile(text) and not text.lower().endswith(tuple(ENDINGS)):
             paths.append(text)
             names.append(text)
+        elif odd := irregular(text):
+            raise QueryError(f"{text!r} is a {odd}; expected image files and folders, or one image set of the zoo.")
         elif len(arguments) == 1:
             return None
         else:

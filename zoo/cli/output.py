@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import secrets
 import shutil
 import sys
 import textwrap
@@ -17,11 +18,48 @@ from unicodedata import east_asian_width
 import click
 
 from ..cards.schema import Missing
+from ..errors import visible
 
 _LABEL_WIDTH = 36
 _PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
 _MOST_NOTES = 5  # lines below an answer; --verbose prints all
 _VERBOSE = "zoo.verbose"
+
+
+# How the codes of our own colours begin until they are printed; what a file or a class is called cannot know it.
+_OURS = f"\x1b[{100_000 + secrets.randbelow(900_000)};"
+_echo, _style = click.echo, click.style
+
+
+def shown(text: object) -> str:
+    """A text for a terminal, as :func:`zoo.errors.visible` has it, but for our own colours."""
+    return _OURS.join(map(visible, str(text).split(_OURS)))
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Prints what :func:`shown` makes of a text."""
+    _echo(shown(text).replace(_OURS, "\x1b["), err=err, nl=nl)
+
+
+def styled(text: object, **style: Any) -> str:
+    """A text in colours, for :func:`echo`."""
+    before, after = _style("\0", **style).replace("\x1b[", _OURS).split("\0")
+    return f"{before}{shown(text)}{after}"
+
+
+@contextmanager
+def visible_output() -> Iterator[None]:
+    """Whatever a verb prints by click in the block is printed by :func:`echo`: one rule for them all."""
+    before = click.echo, click.style, click.secho
+
+    def secho(text: object = "", *, err: bool = False, nl: bool = True, **style: Any) -> None:
+        echo(styled(text, **style), err=err, nl=nl)
+
+    click.echo, click.style, click.secho = echo, styled, secho  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        click.echo, click.style, click.secho = before
 
 
 class NothingFound(click.ClickException):
@@ -52,9 +90,9 @@ def print_json(document: Any) -> None:
     """Prints one JSON document, a line for each record of its lists; missing values must be split off before."""
     if isinstance(document, dict):
         members = [f"{_dumps(key)}: {_records(value)}" for key, value in document.items()]
-        click.echo("{" + ",\n ".join(members) + "}")
+        _echo("{" + ",\n ".join(members) + "}")  # which escapes what it must
     else:
-        click.echo(_dumps(document))
+        _echo(_dumps(document))
 
 
 def _records(value: Any) -> str:
@@ -89,6 +127,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     A table that is wider than the terminal gets wrapped texts and broken headers; if numbers would not fit even so,
     each row becomes a block of lines.
     """
+    headers, *rows = ([shown(cell).replace("\n", "\\n") for cell in row] for row in (headers, *rows))
     widths = _widths(headers, rows)
     if sum(widths) + 2 * (len(widths) - 1) <= width():
         padded = [
@@ -96,7 +135,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
             for position, (cells, wide) in enumerate(zip(zip(headers, *rows, strict=True), widths, strict=True))
         ]
         lines = ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
-        click.echo("\n".join([click.style(lines[0], bold=True), *lines[1:]]))
+        echo("\n".join([styled(lines[0], bold=True), *lines[1:]]))
         return
     headers = [_broken(header) if position in right else header for position, header in enumerate(headers)]
     widths = _widths(headers, rows)
@@ -107,9 +146,9 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right:
         leasts[0] = min(leasts[0], _NARROWEST_FIRST)
     if sum(leasts) + len(leasts) - 1 > width():
         for row in rows:
-            click.echo(click.style(row[0], bold=True))
+            echo(styled(row[0], bold=True))
             for header, cell in zip(headers[1:], row[1:], strict=True):
-                click.echo("\n".join(entry(header.replace("\n", ""), cell)))
+                echo("\n".join(entry(header.replace("\n", ""), cell)))
         return
     while sum(widths) + len(widths) - 1 > width():  # the widest column that may still shrink does
         free = [position for position, least in enumerate(leasts) if widths[position] > least]
@@ -132,11 +171,12 @@ def _print_wrapped(
         table.add_row(*map(Text.from_ansi, row))
     file = io.StringIO()  # printed by click, which knows whether colours are wanted
     Console(file=file, width=width() + 1, force_terminal=True, color_system="standard", highlight=False).print(table)
-    click.echo(file.getvalue(), nl=False)
+    _echo(file.getvalue(), nl=False)
 
 
 def fits(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Whether :func:`print_table` breaks no cell and no header."""
+    headers, *rows = ([shown(cell) for cell in row] for row in (headers, *rows))
     widths = _widths(headers, rows)
     return sum(widths) + 2 * (len(widths) - 1) <= width()
 
@@ -200,18 +240,18 @@ def print_notes(lines: Iterable[str], more: Iterable[str] = ()) -> None:
         n = len(lines) + len(more) - len(shown)
         lines = [*shown, f"{n} more note{'s' * (n > 1)}: --verbose"]
     for line in lines:
-        click.echo(click.style(wrapped(line), dim=True), err=not sys.stdout.isatty())
+        echo(styled(wrapped(line), dim=True), err=not sys.stdout.isatty())
 
 
 def print_command(purpose: str, command: str | None) -> None:
     """Prints which command comes next, on one line for copying; to stderr where :func:`print_notes` does."""
     if command is not None:
-        click.echo(click.style(f"next, {purpose}: {command}", dim=True), err=not sys.stdout.isatty())
+        echo(styled(f"next, {purpose}: {command}", dim=True), err=not sys.stdout.isatty())
 
 
 def wrapped(text: str, *, rest: str = "") -> str:
     """A sentence broken to the width of the terminal, its later lines behind ``rest``; one line in a pipe."""
-    return "\n".join(_lines(text, rest=rest)) or text
+    return "\n".join(_lines(text, rest=rest)) or shown(text)
 
 
 def hanging(text: str) -> str:
@@ -229,7 +269,7 @@ def entry(label: str, text: str) -> list[str]:
 
 def _lines(text: str, first: str = "", rest: str = "") -> list[str]:
     return textwrap.wrap(
-        text,
+        shown(text),
         width(),
         initial_indent=first,
         subsequent_indent=rest,
@@ -293,7 +333,7 @@ def place_name(place: str) -> str:
 def say(text: str) -> None:
     """Prints on a terminal what is being done; nothing in a pipe."""
     if sys.stderr.isatty():
-        click.secho(text, dim=True, err=True)
+        echo(styled(text, dim=True), err=True)
 
 
 def announce(number: int, total: int, encoder: str) -> None:
@@ -311,10 +351,10 @@ def steps(beginning: str) -> Iterator[Callable[[str, int, int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(beginning, total=None)
-        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+        yield lambda what, done, total: bar.update(task, description=visible(what), completed=done, total=total)
 
 
 def require_agreement(lines: Iterable[str], question: str) -> None:
@@ -322,6 +362,6 @@ def require_agreement(lines: Iterable[str], question: str) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("Got no --yes, expected it where no terminal can ask.")
     for line in lines:
-        click.echo(wrapped(line), err=True)
-    if not click.confirm(question, err=True):
+        echo(wrapped(line), err=True)
+    if not click.confirm(shown(question), err=True):
         raise NothingFound("Nothing was removed.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import DataError, QueryError, StoreError, UnknownName
-from ..files import replaced
+from ..files import plain_cell, replaced
 from .evaluation_output import print_classification, print_tagging
 from .measure_options import (
     DATA_OPTIONS,
@@ -107,7 +107,7 @@ def predict_command(
             parts.append(found)
             if rows is not None:
                 for name, predicted, shares in _each([found]):
-                    rows.writerow([name, predicted, *(f"{share:.6g}" for share in shares)])
+                    rows.writerow([plain_cell(name), plain_cell(predicted), *(f"{share:.6g}" for share in shares)])
 
         probe.predict_images(asked.images, progress=Bar("images"), keep=keep, skip_corrupt=skip_corrupt, **how)
     skipped = [one.image for found in parts for one in found.skipped]

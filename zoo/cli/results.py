@@ -17,6 +17,7 @@ from ..cards.catalogue import catalogue
 from ..cards.finding import is_glob
 from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
+from ..files import plain_cell
 from ..results.derived import seed_means, summaries
 from ..results.facts import DOUBTFUL, REPORTED, points
 from ..results.reported import reported_numbers
@@ -476,7 +477,9 @@ def _print_long(means: Sequence[SeedMean]) -> str:
 def _write_csv(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(headers)
-    writer.writerows([["" if value is None or isinstance(value, Missing) else value for value in row] for row in rows])
+    writer.writerows(
+        [["" if value is None or isinstance(value, Missing) else plain_cell(value) for value in row] for row in rows]
+    )
 
 
 _MERGED = "+"  # behind approximation and usability together

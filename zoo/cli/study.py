@@ -58,10 +58,10 @@ def study_command(
 ) -> None:
     """Answer the paper's questions with the results.
 
-    The paper is the one on risk decomposition. Without a NAME the studies are listed. Each study prints the claim, the
-    paper's number, ours, and the verdict: agrees; compatible (other encoders, within our interval); corrected (for a
-    fault that the reason names); or not reproducible. The default table is the published one; a report (--out) shows
-    the corrected table beside it.
+    The paper is the one on risk decomposition. Without a NAME the studies are listed. The code of a FILE is run with
+    your rights: read it first. Each study prints the claim, the paper's number, ours, and the verdict: agrees;
+    compatible (other encoders, within our interval); corrected (for a fault that the reason names); or not
+    reproducible. The default table is the published one; a report (--out) shows the corrected table beside it.
     """
     from ..studies.running import studies
 

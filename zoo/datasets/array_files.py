@@ -15,7 +15,6 @@ from __future__ import annotations
 import gzip
 import math
 import re
-import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError
 from ..optional import requires_extra
-from .imagefiles import REMEDY, Reading, Show, Spread, Stored, prepare_arrays, reason_of
+from .imagefiles import ARRAY_ERRORS, REMEDY, Reading, Show, Spread, Stored, prepare_arrays, reason_of, require_held
 from .images import ImageData, array_images
 from .labels import data_of
 from .parts import part_of
@@ -94,7 +93,7 @@ def _reading(where: Path) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise DataError(f"There is no file {where}; expected one with arrays {_EXPECTED}.") from error
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except ARRAY_ERRORS as error:
         reason = "it holds Python objects, which are never unpickled" if "pickle" in str(error) else reason_of(error)
         reason = reason.removesuffix(".")
         raise DataError(
@@ -132,6 +131,7 @@ def _held(file: Path) -> Arrays:
     """The arrays of a file; one without a name has the name ""."""
     if file.suffix.lower() in _PICKLED:
         return _leaves(file)
+    require_held(file)
     opened = np.load(file, allow_pickle=False)
     if isinstance(opened, np.lib.npyio.NpzFile):
         return {key: partial(opened.__getitem__, key) for key in opened.files}

@@ -6,11 +6,7 @@
 from __future__ import annotations
 
 import os
-import struct
-import tokenize
 import unicodedata
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +16,10 @@ from pathlib import Path
 
 from ..cards.schema import Preprocess
 from ..errors import CorruptImage, DataError, UnknownName
+from ..files import require_regular
 from ..optional import requires_extra
 from .folders import entries_of, files_image_set, split_folders
-from .imagefiles import DECODING_ERRORS, SUFFIXES, Show, grid_of, images_among, reason_of
+from .imagefiles import ARRAY_ERRORS, DECODING_ERRORS, SUFFIXES, Show, grid_of, images_among, reason_of, require_held
 from .images import ImageData, ImageSet, LazyItems, digest, require_two_parts
 from .parts import names_of_parts
 from .rendering import Renderer, cached_array, geometry_of, rendered
@@ -243,10 +240,6 @@ _ENDINGS = tuple(f"_domain_{word}" for word in (*IMAGE_FOLDERS, *_TASK_OF))  # o
 _MAP_SUFFIXES = (".npy", ".npz", ".png")
 _SAMPLE_BYTES = 4096
 _SHORTEST_NORMAL = 0.1  # length from which on three numbers are a direction; a mean of opposite ones, or grey, is none
-_ARRAY_ERRORS = (  # of numpy's readers on damaged files
-    *(OSError, ValueError, KeyError, EOFError, TypeError, SyntaxError, NotImplementedError, RuntimeError, MemoryError),
-    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
-)
 
 
 def dense_folder_data(folder: Path, show: Show, *, task: str, val_share: float, seed: int) -> DenseData:
@@ -368,6 +361,7 @@ def _find(
 def _sample(path: Path) -> tuple[int, str]:
     """Bytes of a map, and of arrays the hash of their start, middle and end; the size of a png follows its content."""
     try:
+        require_regular(path)
         n_bytes = path.stat().st_size
         if path.suffix.lower() == ".png":
             return n_bytes, ""
@@ -420,6 +414,7 @@ def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarra
     is what messages call the map; a map without a valid pixel is refused.
     """
     try:
+        require_regular(path)
         if path.lower().endswith(".png"):
             with Image.open(path, formats=("PNG",)) as opened:
                 opened.load()
@@ -428,6 +423,7 @@ def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarra
             stored = np.asarray(opened)
             stored = stored.astype(np.uint16) if opened.mode == "I" else stored  # what an older Pillow calls 16 bits
         else:
+            require_held(path)
             with open(path, "rb") as file:  # numpy would leave it open where an archive is damaged
                 array = np.load(file, allow_pickle=False)
                 if isinstance(array, np.lib.npyio.NpzFile):
@@ -439,7 +435,7 @@ def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarra
             stored = np.asarray(array)
     except DataError:
         raise
-    except (*DECODING_ERRORS, *_ARRAY_ERRORS) as error:
+    except (*DECODING_ERRORS, *ARRAY_ERRORS) as error:
         is_pickle = "pickle" in str(error)
         reason = "it holds Python objects, which are never unpickled, or no array" if is_pickle else reason_of(error)
         raise DataError(f"{shown} cannot be read ({reason}); restore it, or remove it and its image.") from error

@@ -16,6 +16,7 @@ from .imagefiles import (
     Show,
     files_reading,
     images_among,
+    odd_kind,
     prepare_arrays,
     read_image,
     shown_as,
@@ -71,10 +72,11 @@ def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[s
             found = sorted(entries, key=lambda entry: entry.name)
         kinds: tuple[list[os.DirEntry[str]], list[os.DirEntry[str]]] = [], []
         for entry in found:
-            is_folder = entry.is_dir()
+            odd = odd_kind(entry)
+            is_folder = not odd and entry.is_dir()
             if is_folder and entry.is_symlink() and folder.resolve().is_relative_to(os.path.realpath(entry.path)):
                 continue  # a link back to a folder that it is in
-            if skipped := skipped_as(entry.name, is_folder=is_folder):
+            if skipped := skipped_as(entry.name, is_folder=is_folder) or odd:
                 left_out[skipped] += 1
             else:
                 kinds[not is_folder].append(entry)

@@ -8,19 +8,23 @@ message and no page lists :data:`SUFFIXES`.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import struct
+import tokenize
 import warnings
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError
+from ..files import irregular, require_regular
 from ..optional import requires_extra
 from .rgb import (
     DROP,
@@ -108,6 +112,13 @@ _N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be
 _METADATA_CHUNKS = (b"eXIf", b"zTXt", b"tEXt", b"iTXt")  # of PNG, which may hold an orientation behind the pixels
 _LATE_METADATA = (b"eXIf", b"zTXtRaw profile type exif", b"tEXtRaw profile type exif", b"iTXtXML:com.adobe.xmp")
 
+_MOST_DEFLATED = 1032  # bytes that one byte of deflate can become
+
+ARRAY_ERRORS = (  # of numpy's readers on damaged files
+    *(OSError, ValueError, KeyError, EOFError, TypeError, SyntaxError, NotImplementedError, RuntimeError, MemoryError),
+    *(tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error),
+)
+
 Opener = Callable[[int], ImageFile.ImageFile]
 
 
@@ -121,6 +132,14 @@ def skipped_as(name: str, *, is_folder: bool) -> str:
     return f"hidden{slash}" if name.startswith(".") else ""
 
 
+def odd_kind(entry: os.DirEntry[str]) -> str:
+    """As what an entry of a folder is counted that is neither a regular file nor a folder; "" if it is one."""
+    try:
+        return "" if entry.is_dir() or entry.is_file() else irregular(entry.path)
+    except OSError:  # of a link that leads back to itself
+        return irregular(entry.path)
+
+
 def images_among(names: Iterable[str], left_out: Counter[str]) -> list[str]:
     """Names of files that end like an image; the others are counted by their endings."""
     found = []
@@ -132,6 +151,33 @@ def images_among(names: Iterable[str], left_out: Counter[str]) -> list[str]:
             is_usual = ending.isascii() and ending[1:].isalnum() and not ending[1:].isdecimal()
             left_out[ending if is_usual else "other"] += 1
     return found
+
+
+def require_held(path: str | os.PathLike[str]) -> None:
+    """ValueError if an npy or npz file declares arrays of more bytes than are in it, for which memory would be taken.
+
+    OSError if it is no regular file; anything but arrays is left to NumPy.
+    """
+    require_regular(path)
+    if not zipfile.is_zipfile(path):
+        with open(path, "rb") as file:
+            _require_held(file, os.path.getsize(path), "it")
+        return
+    with zipfile.ZipFile(path) as archive:
+        for one in archive.infolist():
+            most = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: _MOST_DEFLATED}.get(one.compress_type, math.inf)
+            with archive.open(one) as member:
+                _require_held(member, min(one.file_size, most * one.compress_size), one.filename)
+
+
+def _require_held(file: IO[bytes], n_bytes: float, name: str) -> None:
+    headers = {b"\1\0": np.lib.format.read_array_header_1_0, b"\2\0": np.lib.format.read_array_header_2_0}
+    head = file.read(8)
+    if head[:6] != b"\x93NUMPY" or head[6:] not in headers:
+        return
+    shape, _, dtype = headers[head[6:]](file)
+    if not dtype.hasobject and (declared := math.prod(shape) * dtype.itemsize) > n_bytes:
+        raise ValueError(f"{name} declares {declared:,} bytes of {dtype} and has at most {int(n_bytes):,}")
 
 
 def remedy_for(path: str) -> str:
@@ -263,6 +309,7 @@ def read_image(path: str, image: str, show: Show) -> Image.Image:
         except READING_ERRORS as error:
             raise CorruptImage.of(image, image_set=show.image_set, reason=reason_of(error)) from error
     try:
+        require_regular(path)
         # not by its name, or Pillow maps some files into memory, and scrambles TIFF images with orientations above 4
         with open(path, "rb") as file, Image.open(file) as opened:
             opened.load()
@@ -331,13 +378,19 @@ def head_of(open_one: Callable[[], ImageFile.ImageFile]) -> Stored | None:
     return None if stored._replace(turned_by="") == Stored() else stored
 
 
+def opened_file(path: str) -> ImageFile.ImageFile:
+    """A file as Pillow opens it, which reads no more of it than is used."""
+    require_regular(path)
+    return Image.open(path)
+
+
 def files_reading(
     paths: Sequence[str], names: Sequence[str], show: Show, left_out: Mapping[str, int] | None = None
 ) -> Reading:
     """How image files are read, by their heads and a sample of their values; ``names`` are those in the image set."""
     dicoms = [i for i, path in enumerate(paths) if is_dicom(path)]
     others = sorted({*range(len(paths))} - {*dicoms})
-    reading = reading_of([names[i] for i in others], lambda i: Image.open(paths[others[i]]), show)
+    reading = reading_of([names[i] for i in others], lambda i: opened_file(paths[others[i]]), show)
     reading = replace(reading, left_out=left_out or {})
     if not dicoms:
         return reading
@@ -473,7 +526,7 @@ def _range_of(kind: str) -> Scale | None:
 
 def grid_of(path: str) -> tuple[int, int, int]:
     """Width and height of an image as it is stored, and its orientation, from 1 to 8."""
-    with Image.open(path) as opened:
+    with opened_file(path) as opened:
         stored = stored_in(opened)
         if opened.format == "TIFF":  # whose size Pillow gives as it will be turned
             tags = opened.tag_v2  # type: ignore[attr-defined]
@@ -485,8 +538,10 @@ def is_dicom(path: str) -> bool:
     """By its name; by its beginning if the name does not end like an image, as of files that a scanner numbers."""
     if path.lower().endswith(SUFFIXES):
         return path.lower().endswith(DICOM_SUFFIXES)
-    with suppress(OSError), open(path, "rb") as file:
-        return file.read(132)[128:] == b"DICM"
+    with suppress(OSError):
+        require_regular(path)
+        with open(path, "rb") as file:
+            return file.read(132)[128:] == b"DICM"
     return False
 
 

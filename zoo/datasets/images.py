@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import Any, TypeVar, overload
 
 from ..errors import DataError
-from ..files import cache_folder, replaced
+from ..files import cache_folder, replaced, require_regular
 from ..optional import requires_extra
 from .imagefiles import RULES, Reading
 
@@ -247,6 +247,7 @@ def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what:
 
 def _of_file(path: str) -> bytes:
     try:
+        require_regular(path)
         with open(path, "rb") as file:
             return hashlib.file_digest(file, _hash).digest()
     except OSError as error:

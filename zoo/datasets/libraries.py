@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, UnknownName
+from ..files import require_regular
 from ..optional import requires_extra
 from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
 from .images import (
@@ -315,7 +316,8 @@ def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
     content = stored["bytes"]
     if content.is_valid:
         return Image.open(pyarrow.BufferReader(content.as_buffer()))
-    return Image.open(str(stored["path"]))
+    require_regular(path := str(stored["path"]))
+    return Image.open(path)
 
 
 def _read_saved(opened: Any, column: str, show: Show, mode: str | None, index: int) -> Image.Image:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, QueryError
+from ..files import irregular, require_regular
 from ..optional import requires_extra
 from .folders import entries_of, files_image_set
 from .imagefiles import SUFFIXES, Show, images_among
@@ -191,6 +192,7 @@ def table_parts(source: Path | Table, show: Show, columns: Columns, *, fold_labe
 def read_table(file: Path) -> Table:
     """The cells of a CSV or TSV file in UTF-8: quoted as RFC 4180 has it, with commas, semicolons or tabs between."""
     try:
+        require_regular(file)
         with open(file, encoding="utf-8-sig", newline="") as opened:
             first = next((line for line in opened if line.strip()), "")
             opened.seek(0)
@@ -346,10 +348,12 @@ def _paths(
         advice = f"there are {several}: say in which folder they are with --image-folder, or add endings to them"
         if not several:
             advice = "paths are absolute, or below the folder of the table, or that of --image-folder"
+        at_first = os.path.join(root, paths[first])
+        advice = f"it is a {odd}, no regular file" if (odd := irregular(at_first)) else advice
         raise DataError(
             f"{len(missing):,} of {len(paths):,} images of {table.file} are not there, the first is {given[first]!r} "
             f"in line {table.lines[int(rows[first])]}, column {table.header[at]!r}, looked for as "
-            f"{os.path.normpath(os.path.join(root, paths[first]))}; {advice}."
+            f"{os.path.normpath(at_first)}; {advice}."
         )
     found = {paths[place]: places[paths[place]][0] for place in absent}
     folders, endings = (sorted(set(some) - {""}) for some in zip(*found.values(), strict=True))

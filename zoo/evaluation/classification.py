@@ -28,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, visible
 from ..optional import requires_extra
 from .arrays import finite_numbers
 from .bootstrap import Interval, interval
@@ -420,6 +420,7 @@ def _drawn_confusion(confusion: Indices, names: Sequence[str], shown: Indices) -
     side = min(FULL_WIDTH, max(HALF_WIDTH, 1.6 + 0.36 * k))
     drawing, (axes,) = new_figure(width=side, height=0.9 * side)
     image = axes.imshow(np.where(counts[:, None] > 0, shares, np.nan), cmap="Blues", vmin=0, vmax=100)
+    names = list(map(visible, names))
     short = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026" for name in names]
     short = [name.replace("$", r"\$") for name in short]  # which would begin a formula
     size = 7.0 if k <= _NUMBERS_UP_TO else SMALLEST

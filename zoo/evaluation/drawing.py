@@ -8,6 +8,7 @@ direction is better. No text is smaller than :data:`SMALLEST`.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import visible
 from ..files import replaced
 from ..optional import requires_extra
 
@@ -154,7 +156,9 @@ def save(drawing: Drawing, path: Path) -> list[Path]:
     paths = []
     for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": "ssl-zoo"})):
         target = path.with_name(f"{path.name}.{suffix}")
-        with replaced(target) as file:
-            drawing.savefig(file, format=suffix, metadata=metadata)
+        content = io.BytesIO()
+        drawing.savefig(content, format=suffix, metadata=metadata)
+        with replaced(target) as file:  # XML has no control characters, which names may have
+            file.write(content.getvalue() if suffix == "png" else visible(content.getvalue().decode()).encode())
         paths.append(target)
     return paths

@@ -31,7 +31,7 @@ from ..features.decoding import Decoding
 from ..features.origin import Origin, stored_as, stored_type
 from ..features.shards import Skipped
 from ..features.store import preprocess_hash, weights_hash
-from ..files import replace_folder
+from ..files import replace_folder, require_regular
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from ..version import __version__
@@ -498,6 +498,7 @@ def load_probe(folder: str | Path, *, load: Load | None = None) -> SavedProbe:
     facts = _description(source)
     try:
         expected = facts["numbers"]["sha256"]
+        require_regular(source / NUMBERS)
         content = (source / NUMBERS).read_bytes()
         if hashlib.sha256(content).hexdigest() != expected:
             raise ValueError("its SHA-256 is not the one that is recorded")
@@ -535,6 +536,7 @@ def _json(facts: dict[str, Any]) -> bytes:
 
 def _description(folder: Path) -> dict[str, Any]:
     try:
+        require_regular(folder / DESCRIPTION)
         content = (folder / DESCRIPTION).read_bytes()
     except OSError as error:
         raise DataError(

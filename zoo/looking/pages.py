@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.rgb import to_rgb
-from ..errors import QueryError, StoreError
+from ..errors import QueryError, StoreError, visible
 from ..evaluation.drawing import style
 from ..files import replaced
 from ..optional import requires_extra
@@ -116,7 +116,7 @@ def as_svg(draw: Callable[[float], Drawing], width: float, *, name: str) -> str:
     file = io.StringIO()
     with style(), matplotlib.rc_context({**_PAGE_STYLE, "svg.hashsalt": name}):
         draw(width).savefig(file, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = file.getvalue()
+    text = visible(file.getvalue())
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = _SIZE.sub(r'<svg \1width="100%" style="max-width: \2pt"', text, count=1)

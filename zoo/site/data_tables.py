@@ -24,7 +24,7 @@ from ..evaluation.curves.recipe import TASKS, Recipe, base_protocol, recipe_dict
 from ..evaluation.label_free.catalogue import MEANINGS, SAMPLES_OF
 from ..evaluation.label_free.catalogue import PROTOCOLS as FEATURE_PROTOCOLS
 from ..evaluation.protocols import PROTOCOLS as PROBES
-from ..files import shipped_only
+from ..files import plain_cell, shipped_only
 from ..results import reported_values
 from ..results.derived import summaries
 from ..results.facts import FACTS
@@ -106,7 +106,7 @@ def csv_bytes(table: Table) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([one.name for one in table.columns])
-    writer.writerows([[_cell(cell) for cell in row] for row in table.rows])
+    writer.writerows([[plain_cell(_cell(cell)) for cell in row] for row in table.rows])
     return text.getvalue().encode()
 
 

@@ -10,8 +10,10 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from ..errors import QueryError
+from ..files import irregular
 
 HOST = "127.0.0.1"
 _TEXTS = ("text/html", "text/css", "text/javascript", "application/json", "text/csv", "image/svg+xml", "text/plain")
@@ -62,6 +64,20 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(SimpleHTTPRequestHandler):
     timeout = 30  # seconds for a browser to say what it wants
+
+    def send_head(self) -> Any:
+        """Refuses other names of this machine, under which a stranger's page could ask, and links that lead out."""
+        port = self.connection.getsockname()[1]
+        names = [f"{name}:{port}" for name in ("localhost", HOST, "[::1]")]
+        path = self.translate_path(self.path)
+        if self.headers.get("Host", names[0]).lower() not in names:
+            return self.send_error(421, "This server has another name")
+        if "\0" in unquote(self.path):
+            return self.send_error(400, "No address has this character")
+        file = os.path.realpath(os.path.join(path, "index.html") if os.path.isdir(path) else path)
+        if not Path(file).is_relative_to(os.path.realpath(self.directory)) or irregular(file):
+            return self.send_error(404, "There is no such page")
+        return super().send_head()
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Says nothing of each request."""

@@ -6,6 +6,7 @@ import io
 import re
 from typing import TYPE_CHECKING, Any
 
+from ..errors import visible
 from ..optional import requires_extra
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def svg_of(drawing: Drawing, *, name: str) -> str:
     metadata: Any = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         drawing.savefig(file, format="svg", metadata=metadata)
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", file.getvalue(), flags=re.DOTALL)
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", visible(file.getvalue()), flags=re.DOTALL)
     text = re.sub(r"\s*\n\s*", "\n", text)  # a tenth of it is indentation
     text = _NO_TURN.sub("", _GROUP.sub("<g>", text))
     text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)

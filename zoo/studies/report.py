@@ -27,7 +27,7 @@ from ..analysis.columns import estimates_frame, records
 from ..analysis.table import StudyTable
 from ..errors import QueryError, StoreError
 from ..evaluation.drawing import save, style
-from ..files import replace_folder, replaced
+from ..files import plain_cell, replace_folder, replaced
 from ..optional import requires_extra
 from ..version import __version__
 from .findings import Findings, Verdict, shown_verdict
@@ -454,7 +454,7 @@ def _draw(runs: Sequence[StudyRun], folder: Path, progress: Progress) -> None:
 def csv_text(rows: Sequence[Sequence[object]]) -> str:
     """Rows, headers first, as the text of a CSV file."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(rows)
+    csv.writer(file, lineterminator="\n").writerows(map(plain_cell, row) for row in rows)
     return file.getvalue()
 
 

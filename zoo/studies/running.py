@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..analysis.table import StudyTable, one_thread, study_table
 from ..errors import ContentError, MissingExtra, QueryError, UnknownName
-from ..files import shipped_studies
+from ..files import require_regular, shipped_studies
 from .findings import Claim, Findings
 
 Progress = Callable[[str, int, int], None]
@@ -96,8 +96,10 @@ def read_study(path: Path) -> Study:
     path = path.resolve()
     if path.name == "__init__.py":
         path = path.parent
+    file = path / "__init__.py" if path.is_dir() else path
     try:
-        text = (path / "__init__.py" if path.is_dir() else path).read_text(encoding="utf-8")
+        require_regular(file)
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ContentError(f"The study {path} cannot be read ({error}); make it readable or remove it.") from error
     try:

@@ -108,8 +108,11 @@ def _ask_hub(resolved: Source, recorded: Recorded) -> Answer:
 
 
 def _ask_server(url: str, recorded: Recorded) -> Answer:
+    from .connections import Connections  # which listing needs not
+
     try:
-        answer = request("HEAD", url, allow_redirects=True, timeout=_TIMEOUT_S)
+        with Connections(is_public=True) as connections:
+            answer = request("HEAD", url, connections=connections, allow_redirects=True, timeout=_TIMEOUT_S)
     except (OSError, ValueError) as error:  # those of requests, and of an impossible host
         reason = reason_of(error, url, _TIMEOUT_S)
         if is_unconnected(error):

@@ -35,6 +35,7 @@ from ..files import NO_LOCKS, replaced
 from ..optional import requires_extra
 from ..progress import Bar, Progress
 from ..storage import is_offline
+from .connections import Connections
 from .hosts import innermost, is_encoded, is_page, is_unconnected, length_of, no_answer, note_silent, reason_of, request
 from .places import Expected, Fetched, Source, file_sha256, shown, source, torch_checkpoints
 
@@ -52,7 +53,17 @@ _UNANSWERED_ATTEMPTS = 2
 class Policy:
     """How long and how often to try."""
 
-    timeout_s: float = 30.0  # without a byte
+    timeout_s: float = 30.0  # without a byte; and twice as long with next to none
+    least_bytes_per_s: float = 500.0
+    most_bytes: int = 100_000_000_000  # of a file whose length nobody states
+    is_public: bool = False  # a stranger names the place
+
+    def connections(self) -> Connections:
+        """Those of one request."""
+        window_s = 2 * self.timeout_s
+        least_bytes = self.least_bytes_per_s * window_s
+        return Connections(window_s=window_s, least_bytes=least_bytes, is_public=self.is_public)
+
     attempts: int = 6  # requests in a row that bring no new byte
     first_wait_s: float = 0.5  # doubled at each failure
     longest_wait_s: float = 60.0  # between two requests, also when the server asks for more
@@ -68,9 +79,12 @@ class TakenAway(StoreError):
 class _Interrupted(Exception):
     """One request failed in a way that the next one may not."""
 
-    def __init__(self, reason: str, *, wait_s: float | None = None, is_answered: bool = True) -> None:
+    def __init__(
+        self, reason: str, *, wait_s: float | None = None, is_answered: bool = True, where: str = "", slow: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason, self.wait_s, self.is_answered = reason, wait_s, is_answered
+        self.where, self.is_slow = where, slow  # the address that failed; whether it goes on sending next to nothing
 
 
 def fetch(
@@ -80,6 +94,7 @@ def fetch(
     sha256: str | None = None,
     size_bytes: int | None = None,
     revision: str = "",
+    is_public: bool = False,
     progress: Progress | None = None,
     policy: Policy = POLICY,
 ) -> Fetched:
@@ -87,8 +102,8 @@ def fetch(
 
     ``downloads/`` and ``partial/`` are made in ``folder``. Without ``sha256`` (64 hexadecimal digits), the file must
     have the hash that the publisher put into its name. ``revision`` is the commit of a place on the Hub that names
-    none. Without ``progress``, a bar is drawn where stderr is a terminal; places on the Hub have the bar of
-    huggingface_hub.
+    none. ``is_public``: a stranger names the place, so that its host must be a public one. Without ``progress``, a bar
+    is drawn where stderr is a terminal; places on the Hub have the bar of huggingface_hub.
 
     An interrupted download is kept to be continued; of a refused file nothing is kept. TakenAway if this process has
     waited for another one and the file is gone: look for what the other has made of it, and call again.
@@ -116,7 +131,8 @@ def fetch(
     if reason := no_answer(url):
         raise _unavailable(url, reason, unreached=[reason])
     try:
-        return _fetched(resolved, expected, folder, Bar("B") if progress is None else progress, policy)
+        bar = Bar("B") if progress is None else progress
+        return _fetched(resolved, expected, folder, bar, replace(policy, is_public=is_public))
     except OSError as error:  # of the disk: those of the network never get here
         why = error.strerror or str(error)
         remedy = "make room" if error.errno in _FULL else "make it writable"
@@ -237,11 +253,12 @@ def _downloaded(
             is_joined |= _receive(part, url, resolved.filenames[0], expected, progress, policy)
         except _Interrupted as error:
             is_answered = is_answered or error.is_answered
-            failures = 1 if _size(part) > most else failures + 1
+            failures = 1 if _size(part) > most and not error.is_slow else failures + 1
             most = max(most, _size(part))
-            if failures >= (policy.attempts if is_answered else min(_UNANSWERED_ATTEMPTS, policy.attempts)):
+            is_hopeless = error.is_slow or not is_answered
+            if failures >= (min(_UNANSWERED_ATTEMPTS, policy.attempts) if is_hopeless else policy.attempts):
                 if not is_answered:
-                    note_silent(url, error.reason)
+                    note_silent(error.where or url, error.reason)
                 kept = f"; the {_size(part)} bytes that came are kept to go on with" if _resumable(part)[0] else ""
                 reason = f"{error.reason}, tried {failures} times in a row{kept}"
                 raise _unavailable(url, reason, unreached=() if is_answered else [error.reason]) from error
@@ -291,7 +308,7 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
     if done and done == total:
         return True
     headers = {"Range": f"bytes={done}-", "If-Range": validator} if done else {}
-    with closing(_answer(url, headers, expected, policy)) as answer:
+    with policy.connections() as connections, closing(_answer(url, headers, expected, policy, connections)) as answer:
         _check_kind(answer, url, expected, was_range=bool(done))
         if answer.status_code in (206, 416):
             span = _RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())
@@ -300,6 +317,7 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
             if answer.status_code == 416 or not is_next or not is_same:
                 _drop(part)
                 raise _Interrupted("the file changed on the server, or it sent other bytes than asked for", wait_s=0)
+            total = total or (int(span[3]) if span is not None and span[3] != "*" else None)
         else:
             done, total = 0, length_of(answer)
             _check_length(url, part.parent, total, expected)
@@ -308,8 +326,15 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
             with replaced(part.with_suffix(".json")) as note:
                 note.write(json.dumps({"address": shown(url), "validator": validator, "total": total}).encode())
         progress.start(name, total if total is not None else expected.size_bytes, done)
+        most = total or expected.size_bytes or min(policy.most_bytes, done + shutil.disk_usage(part.parent).free // 2)
         with part.open("ab" if done else "wb", buffering=0) as file:
-            for data in _body(answer, policy):
+            for data in _body(answer, url, policy, connections):
+                if done + connections.n_bytes > most:
+                    why = "are expected" if total or expected.size_bytes else "a file of unknown length may have here"
+                    raise WeightsRefused(
+                        f"The server of {_named(answer.url, expected)} sends more than the {most:,} bytes that {why}; "
+                        "it is not used: look for the right file at another place, or state its size."
+                    )
                 file.write(data)
                 progress.advance(len(data))
     if total is not None and _size(part) < total:
@@ -319,16 +344,37 @@ def _receive(part: Path, url: str, name: str, expected: Expected, progress: Prog
     return bool(done)
 
 
-def _body(answer: requests.Response, policy: Policy) -> Iterator[bytes]:
+def _body(answer: requests.Response, url: str, policy: Policy, connections: Connections) -> Iterator[bytes]:
     """What has come, as it comes; ``iter_content`` would lose the last piece of an answer that breaks off."""
     while True:
         try:
             data = answer.raw.read1(1 << 20, decode_content=False)
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise _Interrupted(reason_of(error, answer.url, policy.timeout_s)) from error
+            raise _interrupted(error, url, answer.url, policy, connections) from error
+        if connections.is_over:
+            raise _interrupted(OSError(), url, answer.url, policy, connections)
         if not data:
             return
+        connections.n_bytes += len(data)
         yield data
+
+
+def _interrupted(
+    error: Exception, url: str, where: str, policy: Policy, connections: Connections, *, is_answered: bool = True
+) -> _Interrupted:
+    reason = reason_of(error, where, policy.timeout_s)
+    if connections.is_over:
+        reason = f"next to nothing came for {connections.window_s:g} s"
+    is_answered = is_answered or bool(_elsewhere(where, url))
+    return _Interrupted(
+        f"{reason}{_elsewhere(where, url)}", is_answered=is_answered, where=where, slow=connections.is_over
+    )
+
+
+def _elsewhere(where: str, url: str) -> str:
+    """The host that was asked in the end, if it is another one, to end a reason with."""
+    host = urlsplit(where).netloc
+    return "" if host == urlsplit(url).netloc else f" (at {host}, where it redirects to)"
 
 
 def _check_length(url: str, folder: Path, promised: int | None, expected: Expected) -> None:
@@ -346,7 +392,9 @@ def _check_length(url: str, folder: Path, promised: int | None, expected: Expect
         )
 
 
-def _answer(url: str, headers: dict[str, str], expected: Expected, policy: Policy) -> requests.Response:
+def _answer(
+    url: str, headers: dict[str, str], expected: Expected, policy: Policy, connections: Connections
+) -> requests.Response:
     """The answer of a server, its body yet to be read; redirections never lead to a less safe address."""
 
     def check(answer: requests.Response, **_: Any) -> None:
@@ -359,6 +407,7 @@ def _answer(url: str, headers: dict[str, str], expected: Expected, policy: Polic
                 f"the file at {shown(expected.place)}."
             )
         _check_address(target, expected)
+        answer.close()  # its body may have no end
 
     try:
         return request(
@@ -368,13 +417,14 @@ def _answer(url: str, headers: dict[str, str], expected: Expected, policy: Polic
             stream=True,
             timeout=(min(10.0, policy.timeout_s), policy.timeout_s),
             hooks={"response": check},
+            connections=connections,
         )
     except ZooError:  # a ValueError, too
         raise
     except requests.exceptions.SSLError as error:
         raise WeightsUnavailable(
-            f"The server of {_named(url, expected)} could not prove who it is ({innermost(error)}); check this "
-            "machine's clock and certificates, or a proxy between."
+            f"The server of {_named(_asked(error, url), expected)} could not prove who it is ({innermost(error)}); "
+            "check this machine's clock and certificates, or a proxy between."
         ) from error
     except requests.exceptions.TooManyRedirects as error:
         raise WeightsUnavailable(
@@ -382,10 +432,15 @@ def _answer(url: str, headers: dict[str, str], expected: Expected, policy: Polic
             "another place that has it."
         ) from error
     except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
-        reason = reason_of(error, url, policy.timeout_s)
-        raise _Interrupted(reason, is_answered=not is_unconnected(error)) from error
+        is_answered = not is_unconnected(error)
+        raise _interrupted(error, url, _asked(error, url), policy, connections, is_answered=is_answered) from error
     except (requests.exceptions.RequestException, ValueError) as error:  # an impossible host or scheme
         raise WeightsUnavailable(f"{_named(url, expected)} cannot be asked for ({error}); correct it.") from error
+
+
+def _asked(error: requests.exceptions.RequestException, url: str) -> str:
+    """The address that failed, after redirections."""
+    return getattr(error.request, "url", None) or url
 
 
 def _check_address(url: str, expected: Expected) -> None:
@@ -409,13 +464,13 @@ def _named(url: str, expected: Expected) -> str:
 
 def _check_kind(answer: requests.Response, url: str, expected: Expected, *, was_range: bool) -> None:
     """Refuses an answer that is no file, or whose end could not be known."""
-    status, where = answer.status_code, _named(url, expected)
+    status, where = answer.status_code, _named(answer.url, expected)
     said = f"{status} {answer.reason or ''}".strip().partition("\n")[0]
     if status >= 500 or status in _TRY_AGAIN:
         wait_s = None
         with suppress(urllib3.exceptions.InvalidHeader):
             wait_s = urllib3.Retry().get_retry_after(answer.raw)
-        raise _Interrupted(f"the server answered {said}", wait_s=wait_s)
+        raise _Interrupted(f"the server answered {said}{_elsewhere(answer.url, url)}", wait_s=wait_s)
     if status not in ((200, 206, 416) if was_range else (200,)):
         advice = "it refuses access; get the file with your browser and give its path, or try another place"
         advice = advice if status in (401, 403) else "look for another place that has it"

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,18 +19,29 @@ from ..version import __version__
 if TYPE_CHECKING:
     import requests
 
+    from .connections import Connections
+
 _VALID_S = 60.0  # after which a host is asked again
 _HOSTS = {"timm": "huggingface.co", "hf": "huggingface.co", "torchvision": "download.pytorch.org"}
 
 _silent: dict[str, tuple[float, str]] = {}  # why a host could not be reached, and when
 
 
-def request(method: str, address: str, *, headers: dict[str, str] | None = None, **options: Any) -> requests.Response:
-    """A request with the proxies of the environment, and its certificates (also those of ``SSL_CERT_FILE``)."""
+def request(method: str, address: str, *, connections: Connections | None = None, **options: Any) -> requests.Response:
+    """A request with the proxies of the environment, and its certificates (also those of ``SSL_CERT_FILE``).
+
+    ``connections`` has been entered; of a request without, the body has come when this returns.
+    """
     import requests  # which listing needs not
 
-    about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity", **(headers or {})}
-    return requests.request(method, address, headers=about, verify=os.environ.get("SSL_CERT_FILE") or True, **options)
+    from .connections import Adapter, Connections
+
+    about = {"User-Agent": f"ssl-zoo/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"}
+    options |= {"headers": about | options.get("headers", {}), "verify": os.environ.get("SSL_CERT_FILE") or True}
+    with requests.Session() as session, Connections() if connections is None else nullcontext():
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, Adapter())
+        return session.request(method, address, **options)
 
 
 def no_answer(address: str) -> str:

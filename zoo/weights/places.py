@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit, urlunspl
 from urllib.request import url2pathname
 
 from ..errors import QueryError, WeightsRefused, WeightsUnavailable, nearest_names
-from ..files import cache_folder, content_folder, expanded
+from ..files import cache_folder, content_folder, expanded, require_regular
 from ..optional import requires_extra
 
 
@@ -187,6 +187,7 @@ class Fetched:
 
 def file_sha256(path: Path) -> tuple[str, int]:
     """The sha256 of a file in hexadecimal, and its size in bytes."""
+    require_regular(path)
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         return digest.hexdigest(), file.tell()

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from ..errors import StoreError, WeightsRefused
-from ..files import replaced
+from ..files import replaced, require_regular
 from ..optional import requires_extra
 from .store import file_name, parse_safetensors, safetensors_header
 
@@ -124,6 +124,7 @@ def read_tensors(path: Path, content: Content, *, remedy: str) -> dict[str, Tens
     The tensors are pages of the file, copied when they are written to. ``remedy`` ends the sentence on a damaged file.
     """
     try:
+        require_regular(path)
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size != content.size_bytes:

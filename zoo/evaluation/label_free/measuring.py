@@ -18,7 +18,7 @@ from typing import Any
 from ...cards.catalogue import catalogue
 from ...cards.schema import EncoderCard, Preprocess
 from ...datasets import ImageData, ImageSet
-from ...datasets.imagefiles import notes_on
+from ...datasets.imagefiles import ARRAY_ERRORS, notes_on, reason_of, require_held
 from ...datasets.recipes import Recipe, recipe_of
 from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
 from ...encoders.preprocess import geometry
@@ -399,6 +399,7 @@ def _read(path: Path) -> dict[str, Any]:
         groups = {} if features.together is None else {"groups": features.together}
         return {"z": features.x, "y": features.y} | groups
     try:
+        require_held(path)
         found = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
         named = found.dtype.names if isinstance(found, np.ndarray) else found.files
         arrays = {"z": found} if named is None else {name: found[name] for name in named}
@@ -407,9 +408,13 @@ def _read(path: Path) -> dict[str, Any]:
             f"There is no {path}; expected a folder of features, an .npy or an .npz file, or the id of an encoder "
             "followed by images."
         ) from error
-    except (OSError, ValueError) as error:
+    except ARRAY_ERRORS as error:
         is_other = "pickle" in str(error) or "Python objects" in str(error)
-        reason = "it is of another kind, or holds Python objects, which are never unpickled" if is_other else error
+        reason = (
+            "it is of another kind, or holds Python objects, which are never unpickled"
+            if is_other
+            else reason_of(error)
+        )
         raise DataError(
             f"{path} cannot be read as features ({reason}); expected a folder of features (of an exported Parquet file "
             "the one that it was made of), an .npy or an .npz file."
