@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
-from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
+from .bands import open_image
+from .imagefiles import (
+    DECODING_ERRORS,
+    Reading,
+    Show,
+    as_shown,
+    files_reading,
+    is_narrowed,
+    read_image,
+    reading_of,
+    reason_of,
+)
 from .images import (
     ImageData,
     ImageSet,
@@ -35,6 +46,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from PIL import ImageFile
+
+    from .bands import BandImage
+    from .rgb import Scale
 
 _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the argument: to train on, to test on
     "train": ((True,), (False,)),
@@ -180,6 +194,7 @@ def _read_torchvision(opened: Any, from_files: Mapping[int, str], show: Show, in
 
 def _decoded(read: Any, index: int, show: Show) -> Image.Image:
     """What a library reads, as everything else is shown."""
+    show.allow_pixels()
     try:
         image = read()
     except DECODING_ERRORS as error:
@@ -266,10 +281,11 @@ def _saved_image_set(
     reading = reading_of(
         names, partial(_opened_image, column.with_format("arrow"), image_key), show, turned_by="datasets"
     )
+    by_zoo = {int(name) for name, one in reading.stored.items() if one.reader or is_narrowed(one, show)}
     return ImageSet(
         name=show.image_set,
         split=split,
-        images=LazyImages(partial(_read_saved, column, image_key, show, mode), np.arange(len(labels))),
+        images=LazyImages(partial(_read_saved, column, image_key, show, mode, by_zoo), np.arange(len(labels))),
         labels=labels,
         classes=classes,
         names=names,
@@ -297,19 +313,28 @@ def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Pa
     return fitting[0]
 
 
-def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
+def _opened_image(opened: Any, column: str, index: int, scale: Scale | None = None) -> ImageFile.ImageFile | BandImage:
     """The image as Pillow opens it, which reads no more of it than is used."""
     import pyarrow
 
     stored = opened[index][column][0]
     content = stored["bytes"]
     if content.is_valid:
-        return Image.open(pyarrow.BufferReader(content.as_buffer()))
-    return Image.open(str(stored["path"]))
+        return open_image(pyarrow.BufferReader(content.as_buffer()), scale)
+    return open_image(str(stored["path"]), scale)
 
 
-def _read_saved(opened: Any, column: str, show: Show, mode: str | None, index: int) -> Image.Image:
-    shown = _decoded(lambda: opened[index][column], index, show)
+def _read_saved(
+    opened: Any, column: str, show: Show, mode: str | None, by_zoo: Collection[int], index: int
+) -> Image.Image:
+    def read() -> Any:
+        if index not in by_zoo:
+            return opened[index][column]
+        with _opened_image(opened.with_format("arrow"), column, index, show.scale) as image:
+            image.load()
+        return image
+
+    shown = _decoded(read, index, show)
     return shown if mode in (None, shown.mode) else shown.convert(mode)
 
 

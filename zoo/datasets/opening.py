@@ -43,6 +43,7 @@ class Request:
     multi_label: bool = False
     scale: Scale | None = None
     background: str = "white"
+    max_pixels: int | None = None
     fold_labels: bool = False
     task: str = ""  # of maps
 
@@ -57,7 +58,7 @@ class Request:
         """How images are shown; ``name`` is the name of the set if none was asked for."""
         from .imagefiles import shown_as
 
-        return shown_as(self.name or name, self.scale, self.background)
+        return shown_as(self.name or name, self.scale, self.background, self.max_pixels)
 
     def columns(self) -> dict[str, Any]:
         """The columns of images and of labels."""
@@ -236,6 +237,7 @@ def open_images(
     fold_labels: bool = False,
     scale: Scale | None = None,
     background: str = "white",
+    max_pixels: int | None = None,
 ) -> ImageData:
     """A training and a validation set of labelled images.
 
@@ -273,6 +275,9 @@ def open_images(
     background : str
         The colour that transparent parts of images are shown over, by a name or as "#rrggbb"; "drop" shows the colours
         that are stored in them.
+    max_pixels : int, optional
+        Images of up to so many pixels are read, if that is more than Pillow allows (179 million); its limit is then
+        raised in this process.
 
     Raises
     ------
@@ -308,6 +313,7 @@ def open_images(
         fold_labels=fold_labels,
         scale=scale,
         background=background,
+        max_pixels=max_pixels,
         **of_tables,
     )
     data = with_notes(kind.open(asked))
@@ -325,6 +331,7 @@ def open_dense(
     seed: int = 0,
     scale: Scale | None = None,
     background: str = "white",
+    max_pixels: int | None = None,
 ) -> DenseData:
     """A training and a validation set of images with a map each.
 
@@ -334,7 +341,7 @@ def open_dense(
         One of :data:`DENSE_KINDS`. A folder that has the name of another kind is given as "./NAME".
     task : str
         "depth" or "normals".
-    name, val_share, seed, scale, background
+    name, val_share, seed, scale, background, max_pixels
         As for :func:`open_images`; maps stay as they are.
 
     Raises
@@ -351,7 +358,7 @@ def open_dense(
 
     checked_task(task)
     kind = _kind_of(os.fspath(spec), DENSE_KINDS, f"image set with maps of {task}")
-    how: dict[str, Any] = {"scale": scale, "background": background}
+    how: dict[str, Any] = {"scale": scale, "background": background, "max_pixels": max_pixels}
     return kind.open(Request(text=os.fspath(spec), name=name, val_share=val_share, seed=seed, task=task, **how))
 
 

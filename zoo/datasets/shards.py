@@ -36,6 +36,7 @@ from ..errors import CorruptImage, DataError, QueryError
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
 from ..storage import Place, place_at, without_password
+from .bands import open_image
 from .imagefiles import (
     DECODING_ERRORS,
     DICOM_SUFFIXES,
@@ -58,7 +59,7 @@ with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
-_INDEX_FORMAT = "zoo-shard-2"
+_INDEX_FORMAT = "zoo-shard-3"
 _N_THREADS = 8  # shards that are looked through at once
 _N_EXPANDED = 1_000_000  # shards that braces may stand for
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -113,7 +114,7 @@ class Index:
             raise DataError(
                 f"{told} is {label!r}; expected a whole number from 0, or a text: label it or leave it out."
             )
-        stored = head_of(lambda: Image.open(io.BytesIO(encoded)))
+        stored = head_of(lambda: open_image(io.BytesIO(encoded)))
         if stored is not None:
             self.stored[len(self.names)] = stored
         self.names.append(name)
@@ -432,7 +433,7 @@ class _Encoded:
                 "set was opened: its shard has changed; open the set again, and leave its shards as they are while "
                 "they are read."
             )
-        return Image.open(io.BytesIO(encoded))
+        return self.show.open(io.BytesIO(encoded))
 
     def image(self, number: int) -> Image.Image:
         """The image, upright, of 8 bits a channel and without transparency."""
