@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import DataError
 from ..optional import requires_extra
 from .bands import COLOURS
-from .imagefiles import DICOM, Stored
+from .imagefiles import DICOM, Shape, Stored
 from .rgb import Scale, Values, shades
 
 with requires_extra("models", needed_for="Working with images"):
@@ -30,26 +30,20 @@ READING_ERRORS = (  # of pydicom on damaged files, and where it has no library t
 )
 
 
-_HEAD = (
-    *("NumberOfFrames", "SamplesPerPixel", "PhotometricInterpretation", "BitsStored", "VOILUTSequence"),
-    *("WindowCenter", "WindowWidth", "RedPaletteColorLookupTableDescriptor"),
-    *(f"{colour}PaletteColorLookupTableData" for colour in ("Red", "Green", "Blue")),
-)
-
-
-def dicom_head(path: str) -> tuple[Stored, bool]:
-    """What the head of a file says, and whether it has a window that is applied; of a damaged one that it is grey."""
+def dicom_head(path: str) -> tuple[Stored, bool, Shape]:
+    """What a head says, whether there is a window to apply, and the shape; of a damaged file that it is grey."""
     try:
-        file = dcmread(path, stop_before_pixels=True, specific_tags=[*_HEAD])
-        has_frames = int(file.get("NumberOfFrames") or 1) > 1
-        if file.get("PhotometricInterpretation") == "PALETTE COLOR" or int(file.get("SamplesPerPixel", 1)) > 1:
+        file = dcmread(path, stop_before_pixels=True)
+        stored = Stored(values=DICOM, has_frames=int(file.get("NumberOfFrames") or 1) > 1)
+        low, high = sorted((int(file.Rows), int(file.Columns)))
+        if file.PhotometricInterpretation == "PALETTE COLOR" or int(file.get("SamplesPerPixel", 1)) > 1:
             n_bits = _colour_bits(file)
-            return Stored(values=f"{n_bits}-bit {COLOURS}" if n_bits > 8 else "", has_frames=has_frames), False
+            return stored._replace(values=f"{n_bits}-bit {COLOURS}" * (n_bits > 8)), False, (low << 32 | high, 0)
         tables, centres = file.get("VOILUTSequence") or (), file.get("WindowCenter")
         n_windows = len(tables) or (getattr(centres, "VM", 1) if _has_window(file) else 0)
     except READING_ERRORS:  # said when it is asked for
-        return Stored(values=DICOM), False
-    return Stored(values=DICOM, has_frames=has_frames, remark=_MORE_WINDOWS * (n_windows > 1)), n_windows > 0
+        return Stored(values=DICOM), False, (0, 0)
+    return stored._replace(remark=_MORE_WINDOWS * (n_windows > 1)), n_windows > 0, (low << 32 | high, 0)
 
 
 _MORE_WINDOWS = "with several windows, of which the first is applied (--scale LOW,HIGH takes another one)"

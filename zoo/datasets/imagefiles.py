@@ -105,6 +105,7 @@ _LIKE_A_BAND = (
     "with a further band that is marked as alpha and mostly neither opaque nor transparent, as near infrared: "
     "--background drop shows the colours alone"
 )
+_LOSSY, _TAIL = ("JPEG", "MPO", "HEIF", "AVIF"), 1024
 _ORIENTATION_TAG = 0x112
 _N_SAMPLED, _N_VALUES = 32, 1 << 14  # images whose values are read; values of each that are counted
 _NO_DATA = (-9999, -99999, -32768, float(np.finfo(np.float32).min))  # what stands for missing values in maps
@@ -113,6 +114,7 @@ _N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be
 _METADATA_CHUNKS = (b"eXIf", b"zTXt", b"tEXt", b"iTXt")  # of PNG, which may hold an orientation behind the pixels
 _LATE_METADATA = (b"eXIf", b"zTXtRaw profile type exif", b"tEXtRaw profile type exif", b"iTXtXML:com.adobe.xmp")
 
+Shape = tuple[int, int]
 Opener = Callable[[int], ImageFile.ImageFile | BandImage]
 
 
@@ -241,11 +243,14 @@ class Reading:
     notes: tuple[str, ...] = ()  # what a user may want to know of how their source was read
     background: str = WHITE  # what transparent parts are shown over, or "drop"
     left_out: Mapping[str, int] = field(default_factory=dict)  # other files in their folders, by ending
+    shapes: np.ndarray | None = None  # of each image, uint64 (n, 2): what may tell that it shows others than another
 
-    def of(self, names: Sequence[str]) -> Reading:
-        """The same for some of the images."""
+    def of(self, names: Sequence[str], chosen: np.ndarray) -> Reading:
+        """The same for some of the images, by their names and positions."""
         wanted = set(names) if self.stored else set()
-        return replace(self, stored={name: stored for name, stored in self.stored.items() if name in wanted})
+        shapes = None if self.shapes is None else self.shapes[chosen]
+        stored = {name: stored for name, stored in self.stored.items() if name in wanted}
+        return replace(self, stored=stored, shapes=shapes)
 
     def with_notes(self, notes: Iterable[str]) -> Reading:
         """The same with more notes."""
@@ -367,14 +372,29 @@ def _has_late_metadata(opened: ImageFile.ImageFile) -> bool:
     return head[4:] in _METADATA_CHUNKS
 
 
-def head_of(open_one: Callable[[], ImageFile.ImageFile | BandImage]) -> Stored | None:
-    """What the head of an image says if it is not just opaque 8-bit pixels; None if it is, or cannot be read.
+def shape_of(opened: ImageFile.ImageFile | BandImage) -> Shape:
+    """The size of an image, and of a photograph a hash of its last bytes, or 0: equal pixels have equal sizes.
+
+    A JPEG and a HEIC file end with their pixels; an image in them that is compressed anew has others.
+    """
+    tail = 0
+    if opened.format in _LOSSY and isinstance(opened, ImageFile.ImageFile) and opened.fp is not None:
+        place = opened.fp.tell()
+        opened.fp.seek(max(0, opened.fp.seek(0, os.SEEK_END) - _TAIL))
+        tail = 1 + zlib.crc32(opened.fp.read(_TAIL))
+        opened.fp.seek(place)
+    sides = sorted((opened.width, opened.height))  # whichever way it is turned
+    return sides[0] << 32 | sides[1], tail
+
+
+def head_of(open_one: Callable[[], ImageFile.ImageFile | BandImage]) -> tuple[Stored | None, Shape]:
+    """What the head of an image says if it is not just opaque 8-bit pixels, and its shape; (None, (0, 0)) if damaged.
 
     An image whose head says that it may be transparent is decoded, for most of them are opaque.
     """
     try:
         with open_one() as opened:
-            stored = stored_in(opened)
+            shape, stored = shape_of(opened), stored_in(opened)
             alpha: Image.Image | np.ndarray | None = None
             if isinstance(opened, BandImage):
                 alpha = array_alpha(np.asarray(opened)) if opened.has_alpha else None
@@ -385,8 +405,8 @@ def head_of(open_one: Callable[[], ImageFile.ImageFile | BandImage]) -> Stored |
                 remark = _LIKE_A_BAND * (opened.format == "TIFF" and _has_many_values(np.asarray(alpha)))
                 stored = stored._replace(is_transparent=True, remark=stored.remark or remark)
     except DECODING_ERRORS:
-        return None
-    return None if stored._replace(turned_by="") == Stored() else stored
+        return None, (0, 0)
+    return None if stored._replace(turned_by="") == Stored() else stored, shape
 
 
 def _has_many_values(alpha: np.ndarray) -> bool:
@@ -410,10 +430,14 @@ def files_reading(
             read_image(paths[i], names[i], show)
     with ThreadPoolExecutor(_N_THREADS) as threads:
         heads = list(threads.map(dicom_head, [paths[i] for i in dicoms]))
-    n_grey = sum(head.values == DICOM for head, _ in heads)
-    spread = {DICOM: Spread(0, 0, n_grey, sum(has_window for _, has_window in heads))} if n_grey else {}
-    stored = {names[i]: head for i, (head, _) in zip(dicoms, heads, strict=True) if head != Stored()}
-    return replace(reading, stored={**reading.stored, **stored}, spread={**reading.spread, **spread})
+    n_grey = sum(head.values == DICOM for head, _, _ in heads)
+    spread = {DICOM: Spread(0, 0, n_grey, sum(has_window for _, has_window, _ in heads))} if n_grey else {}
+    stored = {names[i]: head for i, (head, _, _) in zip(dicoms, heads, strict=True) if head != Stored()}
+    shapes = np.zeros((len(paths), 2), np.uint64)
+    shapes[dicoms] = [shape for _, _, shape in heads]
+    if reading.shapes is not None:
+        shapes[others] = reading.shapes
+    return replace(reading, stored={**reading.stored, **stored}, spread={**reading.spread, **spread}, shapes=shapes)
 
 
 def reading_of(
@@ -430,8 +454,10 @@ def reading_of(
     turns the images before, if one does; ``heads`` has what :func:`head_of` returned on each image, by its number, if
     that is known already. Values without a range are refused if there is no scale.
     """
-    by_number = {}
-    for i, stored in _heads(len(names), open_one) if heads is None else heads:
+    by_number, shapes = {}, None
+    if heads is None:
+        heads, shapes = _heads(len(names), open_one)
+    for i, stored in heads:
         turned = turned_by or stored.turned_by
         by_number[i] = stored._replace(turned_by=turned if stored.orientation > 1 else "")
     if any(is_narrowed(stored, show) for stored in by_number.values()):
@@ -457,13 +483,13 @@ def reading_of(
                 f"{REMEDY.format(low=low, high=high)}."
             )
     stored_by_name = {names[i]: stored for i, stored in by_number.items()}
-    return Reading(stored=stored_by_name, scale=show.scale, spread=spread, background=show.background)
+    return Reading(stored=stored_by_name, scale=show.scale, spread=spread, background=show.background, shapes=shapes)
 
 
-def _heads(n: int, open_one: Opener) -> Iterable[tuple[int, Stored]]:
-    """Numbers and heads of the images that are not just 8-bit pixels; unreadable ones are refused when asked for."""
+def _heads(n: int, open_one: Opener) -> tuple[Iterable[tuple[int, Stored]], np.ndarray]:
+    """Numbers and heads of the images that are not just 8-bit pixels, and the shapes of all, (n, 2)."""
 
-    def look(i: int) -> Stored | None:
+    def look(i: int) -> tuple[Stored | None, Shape]:
         return head_of(lambda: open_one(i))
 
     if n <= _N_HEADS_A_TASK:
@@ -471,7 +497,8 @@ def _heads(n: int, open_one: Opener) -> Iterable[tuple[int, Stored]]:
     else:
         with ThreadPoolExecutor(_N_THREADS) as threads:
             heads = list(threads.map(look, range(n)))
-    return [(i, stored) for i, stored in enumerate(heads) if stored is not None]
+    shapes = np.array([shape for _, shape in heads], np.uint64).reshape(-1, 2)
+    return [(i, stored) for i, (stored, _) in enumerate(heads) if stored is not None], shapes
 
 
 def _spread(numbers: Sequence[int], open_one: Opener) -> Spread | None:

@@ -235,11 +235,16 @@ def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what:
     for file, stat in zip(files, stats, strict=True):
         key.update(os.fsencode(os.path.abspath(file)) + b"\0")
         key.update(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}\n".encode())
-    path = cache_folder() / "contents" / f"{key.hexdigest()}.npy"
+    return kept_contents(key.hexdigest(), lambda: (read(), is_settled))
+
+
+def kept_contents(key: str, read: Callable[[], tuple[Contents, bool]]) -> Contents:
+    """What was kept under a key; else what ``read`` returns, kept if it says so."""
+    path = cache_folder() / "contents" / f"{key}.npy"
     with suppress(OSError, ValueError, EOFError):  # missing, or cut off: it is read again
         return np.asarray(np.load(path, allow_pickle=False), np.uint64)
-    contents = read()
-    if is_settled:
+    contents, is_kept = read()
+    if is_kept:
         with suppress(OSError), replaced(path) as cache_file:  # a full or read-only cache: it is read again
             np.save(cache_file, contents)
     return contents
@@ -417,7 +422,7 @@ class ImageSet:
             classes=self.classes,
             names=names,
             fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
-            reading=self.reading.of(names),
+            reading=self.reading.of(names, chosen),
             contents=None if self.contents is None else self.contents[chosen],
             groups=None if self.groups is None else self.groups[chosen],
             tags=self.tags,

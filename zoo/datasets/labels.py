@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from ..errors import DataError
 from ..optional import requires_extra
+from .copies import with_copies
 from .images import ImageData, ImageSet, digest, indicators_of
 from .subsets import stratified_split
 
@@ -71,7 +72,8 @@ def data_of(
     """A data set of its training and its test part, or of all images, which are split here.
 
     The parts may name different classes, as folders do where a class has no test image: the classes are then those of
-    the training part. A class that test images alone have is refused. ``fold_labels`` joins labels that differ only in
+    the training part. Images that show the same are copies, whatever their files (:mod:`zoo.datasets.copies`).
+    A class that test images alone have is refused. ``fold_labels`` joins labels that differ only in
     how they are written, into the one that most images have.
     """
     n_of = sum((Counter(_n_of_each(part)) for part in parts), Counter[str]())
@@ -80,6 +82,7 @@ def data_of(
         name_of = {name: group[0] for group in alike for name in group}
         notes = label_notes(alike, joined=True)
         parts = [_renamed(part, [name_of.get(name, name) for name in part.classes], notes) for part in parts]
+    parts = with_copies(parts)
     if len(parts) == 1:
         return split(parts[0], val_share=val_share, seed=seed)
     train, val = parts

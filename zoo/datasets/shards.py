@@ -42,6 +42,7 @@ from .imagefiles import (
     DICOM_SUFFIXES,
     SUFFIXES,
     USUAL,
+    Shape,
     Show,
     Stored,
     as_shown,
@@ -100,6 +101,7 @@ class Index:
     names: list[str] = field(default_factory=list)  # unique in the shard
     labels: list[int | str] = field(default_factory=list)
     contents: list[int] = field(default_factory=list)  # hashes of the encoded images
+    shapes: list[Shape] = field(default_factory=list)
     stored: dict[int, Stored] = field(default_factory=dict)  # by number, of images that are not just 8-bit pixels
     starts: list[int] = field(default_factory=list)  # of tar: first byte of each image
     sizes: list[int] = field(default_factory=list)  # of tar: bytes of each image
@@ -114,7 +116,8 @@ class Index:
             raise DataError(
                 f"{told} is {label!r}; expected a whole number from 0, or a text: label it or leave it out."
             )
-        stored = head_of(lambda: open_image(io.BytesIO(encoded)))
+        stored, shape = head_of(lambda: open_image(io.BytesIO(encoded)))
+        self.shapes.append(shape)
         if stored is not None:
             self.stored[len(self.names)] = stored
         self.names.append(name)
@@ -346,6 +349,7 @@ def _data(
         names = [f"{shard.name}/{image}" for shard, index in zip(shards, held, strict=True) for image in index.names]
         contents = np.array([content for index in held for content in index.contents], np.uint64)
         encoded = reader(shards, held, names, contents, show)
+        is_far = any(shard.place.folder is None for shard in shards)  # where a second reading costs a second transfer
         heads = [
             (int(first) + i, stored)
             for first, index in zip(encoded.firsts, held, strict=False)
@@ -362,7 +366,11 @@ def _data(
             fingerprint=fingerprint_of(
                 [kind, *classes, *names, codes[part].astype("<i8"), contents.astype("<u8")], reading
             ),
-            reading=replace(reading, left_out=sum((Counter(index.left_out) for index in held), Counter())),
+            reading=replace(
+                reading,
+                left_out=sum((Counter(index.left_out) for index in held), Counter()),
+                shapes=None if is_far else np.array([shape for index in held for shape in index.shapes], np.uint64),
+            ),
             contents=contents,
         )
     return data_of(in_parts(sets["all"], columns) if "all" in sets else [sets["train"], sets["val"]], **division)
