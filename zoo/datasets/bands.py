@@ -7,11 +7,12 @@ green and blue, is not guessed.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ..errors import MissingExtra
 from ..optional import requires_extra
 from .rgb import Scale, Values, array_values, orientation_of, turned
 
@@ -29,6 +30,9 @@ _ORIENTATION, _BITS, _PHOTOMETRIC, _N_SAMPLES, _PLANES, _EXTRA_SAMPLES, _FORMAT 
 _GREY, _RGB, _SEPARATE, _SIGNED = (0, 1), 2, 2, 2  # of these tags
 _WHITE_IS_ZERO, _ASSOCIATED, _ALPHA = 0, 1, (1, 2)
 _TIFF_MARKS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_DEEP = f"16-bit {COLOURS}"
+_MORE = "with {} bands, of which red, green and blue are shown"
+_IN_ORDER = "with 3 bands that are not said to be colours, shown as red, green and blue in their order"
 _HEIF_META = 1 << 16  # bytes in which HEIF says how an image is turned
 
 
@@ -74,28 +78,28 @@ def open_image(source: Source, scale: Scale | None = None) -> ImageFile.ImageFil
     """
     try:
         opened = Image.open(source)
-    except UnidentifiedImageError as error:
-        file: IO[bytes] = open(source, "rb") if isinstance(source, str | os.PathLike) else source  # noqa: SIM115
-        try:
-            file.seek(0)
-            if file.read(4) in _TIFF_MARKS:
-                return _tiff(file)
-        except MissingExtra as missing:  # it may be damaged as well
-            file.close()
-            raise UnidentifiedImageError(f"{missing}") from error
-        except (OSError, ValueError):
-            file.close()
+    except UnidentifiedImageError:
+        encoded = _bytes_of(source)
+        if not encoded.startswith(_TIFF_MARKS):
             raise
-        file.close()
-        raise
+        return _tiff(io.BytesIO(encoded))
     assert opened.fp is not None  # of an image that was just opened
-    turn = opened.info.get("original_orientation") if opened.format == "HEIF" else None
-    if turn and not _turned_by_libheif(opened):
-        opened.getexif()[_ORIENTATION] = turn
-    kind = deep_colours(opened) if scale is not None else ""
-    if opened.format == "TIFF" and (kind or _is_misread(opened)):
+    if opened.format == "HEIF" and (turn := opened.info.get("original_orientation")):
+        opened.fp.seek(0)
+        head = opened.fp.read(_HEIF_META)
+        if b"irot" not in head and b"imir" not in head:  # which libheif obeys
+            opened.getexif()[_ORIENTATION] = turn
+    kind, _, is_misread = narrowed_by_pillow(opened)
+    if opened.format == "TIFF" and (is_misread or (kind and scale is not None)):
         return _tiff(opened.fp)
-    return _png(opened, Values(kind, (0, 65535))) if kind else opened
+    return _png(opened, Values(kind, (0, 65535))) if kind and scale is not None else opened
+
+
+def _bytes_of(source: Source) -> bytes:
+    if isinstance(source, str | os.PathLike):
+        return Path(source).read_bytes()
+    source.seek(0)
+    return source.read()
 
 
 def require_libraries() -> None:
@@ -105,42 +109,26 @@ def require_libraries() -> None:
         import tifffile  # noqa: F401
 
 
-def deep_colours(opened: ImageFile.ImageFile) -> str:
-    """The kind of values of colours that have 16 bits in a PNG or TIFF file; "" of other images."""
-    if opened.format == "TIFF":
-        bits = opened.tag_v2.get(_BITS, (8,))  # type: ignore[attr-defined]
-        is_deep = len(bits) > 1 and max(bits) > 8 and opened.mode in ("RGB", "RGBA")
-    else:
-        is_deep = opened.format == "PNG" and any(str(tile[3]).endswith(";16B") for tile in opened.tile)
-        is_deep = is_deep and opened.mode in ("RGB", "RGBA", "LA")
-    return f"16-bit {COLOURS}" if is_deep else ""
+def narrowed_by_pillow(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
+    """What Pillow makes less of in a PNG or TIFF: the kind of values of 16-bit colours, bands, and if it misreads them.
 
-
-def bands_of(opened: ImageFile.ImageFile) -> str:
-    """What to say of the further bands of a TIFF that Pillow reads rightly."""
+    It would scramble planes of 16 bits, wrap values below 0, and take a further band for alpha or the first for all.
+    """
     tags = getattr(opened, "tag_v2", {})
-    n, extra = tags.get(_N_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
-    is_rgb = tags.get(_PHOTOMETRIC) == _RGB and n > 3
-    return _further(n) if is_rgb and not {*extra[:1]} & {*_ALPHA} else ""
-
-
-_IN_ORDER = "with 3 bands that are not said to be colours, shown as red, green and blue in their order"
-
-
-def _further(n: int) -> str:
-    return f"with {n} bands, of which red, green and blue are shown"
-
-
-def _is_misread(opened: ImageFile.ImageFile) -> bool:
-    """Whether Pillow would scramble a TIFF, wrap its values or take a band of another kind for alpha or for all."""
-    tags = opened.tag_v2  # type: ignore[attr-defined]
-    bits, n, extra = max(tags.get(_BITS, (1,))), tags.get(_N_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
-    if bits == 8 and _SIGNED in tags.get(_FORMAT, ()):
-        return True
-    if n > 1 and tags.get(_PHOTOMETRIC) in _GREY:
-        return not {*extra[:1]} & {*_ALPHA}
-    is_rgb = tags.get(_PHOTOMETRIC) == _RGB
-    return is_rgb and ((n > 3 and not extra) or (bits > 8 and tags.get(_PLANES) == _SEPARATE))
+    if opened.format != "TIFF":
+        is_deep = opened.format == "PNG" and any(str(tile[3]).endswith(";16B") for tile in opened.tile)
+        return _DEEP * (is_deep and opened.mode in ("RGB", "RGBA", "LA")), "", False
+    bits, n, extra = tags.get(_BITS, (1,)), tags.get(_N_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
+    photometric, is_deep = tags.get(_PHOTOMETRIC), max(bits) > 8
+    has_more = photometric == _RGB and n > 3 and not {*extra[:1]} & {*_ALPHA}
+    is_misread = (
+        (max(bits) == 8 and _SIGNED in tags.get(_FORMAT, ()))
+        or (photometric in _GREY and n > 1 and not {*extra[:1]} & {*_ALPHA})
+        or (has_more and not extra)
+        or (photometric == _RGB and is_deep and tags.get(_PLANES) == _SEPARATE)
+    )
+    is_deep = is_deep and n > 1 and opened.mode in ("RGB", "RGBA")
+    return _DEEP * is_deep, _MORE.format(n) * has_more, is_misread
 
 
 def _tiff(file: IO[bytes]) -> BandImage:
@@ -176,7 +164,7 @@ def _tiff(file: IO[bytes]) -> BandImage:
         return _in_colours(np.asarray(most - pixels, dtype) if page.photometric == _WHITE_IS_ZERO else pixels)
 
     found = BandImage(file, read, values, (int(page.imagewidth), int(page.imagelength)))
-    found.remark = _further(n) if n > 3 and alpha is None else "" if is_rgb or n != 3 else _IN_ORDER
+    found.remark = _MORE.format(n) if n > 3 and alpha is None else _IN_ORDER * (n == 3 and not is_rgb)
     found.orientation = next((tag.value for tag in [page.tags.get(_ORIENTATION)] if tag and tag.value in range(9)), 1)
     found.has_frames, found.has_alpha = len(opened.pages) > 1, alpha is not None
     return found
@@ -187,16 +175,12 @@ def _png(opened: ImageFile.ImageFile, values: Values) -> BandImage:
     require_libraries()
     import imagecodecs
 
-    file = opened.fp
-    assert file is not None
-    file.seek(0)
-    encoded = file.read()
+    assert opened.fp is not None
+    encoded = _bytes_of(opened.fp)
     opened.load()  # metadata may be behind the pixels
-
-    def read() -> np.ndarray:
-        return _in_colours(np.asarray(imagecodecs.png_decode(encoded)))
-
-    found = BandImage(file, read, values, opened.size)
+    found = BandImage(
+        io.BytesIO(), lambda: _in_colours(np.asarray(imagecodecs.png_decode(encoded))), values, opened.size
+    )
     found.orientation = orientation_of(opened)
     return found
 
@@ -204,12 +188,3 @@ def _png(opened: ImageFile.ImageFile, values: Values) -> BandImage:
 def _in_colours(pixels: np.ndarray) -> np.ndarray:
     """Grey with alpha, (height, width, 2), as colours with alpha; others as they are."""
     return pixels[..., [0, 0, 0, 1]] if pixels.shape[2:] == (2,) else pixels
-
-
-def _turned_by_libheif(opened: ImageFile.ImageFile) -> bool:
-    """Whether the container itself says how the image is turned, which libheif does."""
-    file = opened.fp
-    assert file is not None
-    file.seek(0)
-    head = file.read(_HEIF_META)
-    return b"irot" in head or b"imir" in head

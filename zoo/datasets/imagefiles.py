@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import CorruptImage, DataError, QueryError
 from ..optional import requires_extra
-from .bands import COLOURS, BandImage, bands_of, deep_colours, open_image, require_libraries
+from .bands import COLOURS, BandImage, narrowed_by_pillow, open_image, require_libraries
 from .rgb import (
     DROP,
     WHITE,
@@ -212,11 +212,6 @@ class Stored(NamedTuple):
     remark: str = ""  # what else to say of it, behind "images "
 
 
-def is_narrowed(stored: Stored, show: Show) -> bool:
-    """Whether Pillow alone would keep the high bytes of colours that a scale is asked for."""
-    return stored.values.endswith(COLOURS) and show.scale is not None
-
-
 class Spread(NamedTuple):
     """Values of some images of a kind."""
 
@@ -227,10 +222,6 @@ class Spread(NamedTuple):
     first: float | None = None  # the value that 1 of 1,000 of their pixels is below, where they were counted
     last: float | None = None  # and the one that 1 of 1,000 is above
     no_data: float | None = None  # a value that stands for missing ones, and is none of the others
-
-
-def _facts_of(spread: Spread) -> dict[str, float]:
-    return {name: value for name, value in spread._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -251,6 +242,11 @@ class Reading:
         shapes = None if self.shapes is None else self.shapes[chosen]
         stored = {name: stored for name, stored in self.stored.items() if name in wanted}
         return replace(self, stored=stored, shapes=shapes)
+
+    def not_by_pillow(self) -> set[str]:
+        """Names of images that Pillow alone would misread, or narrow before they are scaled."""
+        is_scaled = self.scale is not None
+        return {name for name, one in self.stored.items() if one.reader or (is_scaled and one.values.endswith(COLOURS))}
 
     def with_notes(self, notes: Iterable[str]) -> Reading:
         """The same with more notes."""
@@ -288,7 +284,7 @@ class Reading:
             "transparent": n_transparent,
             "background": self.background if n_transparent else None,
             "left_out": dict(self.left_out),
-            "spread": {kind: _facts_of(self.spread[kind]) for kind in sorted(scaled) if kind in self.spread},
+            "spread": {kind: self.spread[kind]._asdict() for kind in sorted(scaled) if kind in self.spread},
         }
 
 
@@ -338,7 +334,7 @@ def stored_in(opened: ImageFile.ImageFile | BandImage) -> Stored:
         kind = "" if opened.values is None else opened.values.kind
         how: dict[str, Any] = {"has_frames": opened.has_frames, "reader": opened.reader, "remark": opened.remark}
         return Stored(opened.orientation, kind, turned_by=opened.reader, **how)
-    kind = deep_colours(opened)
+    kind, remark, _ = narrowed_by_pillow(opened)
     if opened.format == "PNG" and "exif" not in opened.info and _has_late_metadata(opened):
         opened.load()
     values = values_of(opened)
@@ -351,7 +347,7 @@ def stored_in(opened: ImageFile.ImageFile | BandImage) -> Stored:
         values=kind if values is None else values.kind,
         has_frames=bool(getattr(opened, "is_animated", False)) and opened.format != "MPO",  # a photo with a preview
         turned_by="Pillow" if is_tiff and not is_lying else "",
-        remark=bands_of(opened),
+        remark=remark,
     )
 
 
@@ -460,7 +456,7 @@ def reading_of(
     for i, stored in heads:
         turned = turned_by or stored.turned_by
         by_number[i] = stored._replace(turned_by=turned if stored.orientation > 1 else "")
-    if any(is_narrowed(stored, show) for stored in by_number.values()):
+    if show.scale is not None and any(stored.values.endswith(COLOURS) for stored in by_number.values()):
         require_libraries()
     spread = {}
     for kind in dict.fromkeys(stored.values for stored in by_number.values() if stored.values):
@@ -473,9 +469,7 @@ def reading_of(
         is_outside = ends is None or sample.low < ends[0] or sample.high > ends[1] or sample.no_data is not None
         if show.scale is None and is_outside:
             low, high = _number(sample.low), _number(sample.high)
-            also = ""
-            if sample.no_data is not None:
-                also = f", and {_number(sample.no_data)}, which seems to stand for missing values and would be black"
+            also = "" if sample.no_data is None else f", and {_number(sample.no_data)} where values seem to be missing"
             raise DataError(
                 f"{len(numbers):,} of the {len(names):,} images of {show.image_set!r}, such as {names[numbers[0]]!r}, "
                 f"hold {kind}, from {low} to {high} in the {sample.n_images} that were looked at{also}; expected "
@@ -516,10 +510,9 @@ def _spread(numbers: Sequence[int], open_one: Opener) -> Spread | None:
             pixels = pixels[..., : 1 if pixels.shape[2] == 2 else 3]
             pixels = pixels.astype(np.uint16) * 257 if pixels.dtype == np.uint8 else pixels
         finite = pixels[np.isfinite(pixels)]
-        if pixels.dtype.kind in "if":
-            is_missing = np.isin(finite, _NO_DATA)
-            missing.update(map(float, np.unique(finite[is_missing])))
-            finite = finite[~is_missing]
+        is_missing = np.isin(finite, _NO_DATA)
+        missing.update(finite[is_missing].tolist())
+        finite = finite[~is_missing]
         if finite.size:
             ends += [float(finite.min()), float(finite.max())]
             sampled.append(finite[:: 1 + finite.size // _N_VALUES])
@@ -617,7 +610,8 @@ def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None
     low, high = min(one.low for one in spreads), max(one.high for one in spreads)
     first = min(one.low if one.first is None else one.first for one in spreads)
     last = max(one.high if one.last is None else one.last for one in spreads)
-    n_levels = max(1, round(256 * (last - first) / (ends[1] - ends[0])))
+    lowest, highest = (int(255.999 * (one - ends[0]) / (ends[1] - ends[0])) for one in (first, last))
+    n_levels = highest - lowest + 1
     if n_levels >= _FEW_LEVELS or high <= low:
         return note
     proposed = low, high  # where they lie, or the bits that they have

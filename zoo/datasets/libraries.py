@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -12,17 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import CorruptImage, DataError, UnknownName
 from ..optional import requires_extra
 from .bands import open_image
-from .imagefiles import (
-    DECODING_ERRORS,
-    Reading,
-    Show,
-    as_shown,
-    files_reading,
-    is_narrowed,
-    read_image,
-    reading_of,
-    reason_of,
-)
+from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
 from .images import (
     ImageData,
     ImageSet,
@@ -281,7 +272,7 @@ def _saved_image_set(
     reading = reading_of(
         names, partial(_opened_image, column.with_format("arrow"), image_key), show, turned_by="datasets"
     )
-    by_zoo = {int(name) for name, one in reading.stored.items() if one.reader or is_narrowed(one, show)}
+    by_zoo = set(map(int, reading.not_by_pillow()))
     return ImageSet(
         name=show.image_set,
         split=split,
@@ -314,13 +305,11 @@ def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Pa
 
 
 def _opened_image(opened: Any, column: str, index: int, scale: Scale | None = None) -> ImageFile.ImageFile | BandImage:
-    """The image as Pillow opens it, which reads no more of it than is used."""
-    import pyarrow
-
+    """The image as Pillow opens it."""
     stored = opened[index][column][0]
     content = stored["bytes"]
     if content.is_valid:
-        return open_image(pyarrow.BufferReader(content.as_buffer()), scale)
+        return open_image(io.BytesIO(content.as_buffer()), scale)  # a reader of pyarrow refuses places behind its end
     return open_image(str(stored["path"]), scale)
 
 
