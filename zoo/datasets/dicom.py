@@ -39,8 +39,7 @@ def dicom_head(path: str) -> tuple[Stored, bool, Shape]:
         if file.PhotometricInterpretation == "PALETTE COLOR" or int(file.get("SamplesPerPixel", 1)) > 1:
             n_bits = _colour_bits(file)
             return stored._replace(values=f"{n_bits}-bit {COLOURS}" * (n_bits > 8)), False, (low << 32 | high, 0)
-        tables, centres = file.get("VOILUTSequence") or (), file.get("WindowCenter")
-        n_windows = len(tables) or (getattr(centres, "VM", 1) if _has_window(file) else 0)
+        n_windows = len(file.get("VOILUTSequence") or ()) or (file["WindowCenter"].VM if _has_window(file) else 0)
     except READING_ERRORS:  # said when it is asked for
         return Stored(values=DICOM), False, (0, 0)
     return stored._replace(remark=_MORE_WINDOWS * (n_windows > 1)), n_windows > 0, (low << 32 | high, 0)
