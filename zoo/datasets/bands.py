@@ -117,6 +117,7 @@ def narrowed_by_pillow(opened: ImageFile.ImageFile) -> tuple[str, str, bool]:
     tags = getattr(opened, "tag_v2", {})
     if opened.format != "TIFF":
         is_deep = opened.format == "PNG" and any(str(tile[3]).endswith(";16B") for tile in opened.tile)
+        is_deep |= opened.format == "PPM" and any(tile[3] == ("RGB", 65535) for tile in opened.tile)
         return _DEEP * (is_deep and opened.mode in ("RGB", "RGBA", "LA")), "", False
     bits, n, extra = tags.get(_BITS, (1,)), tags.get(_N_SAMPLES, 1), tags.get(_EXTRA_SAMPLES, ())
     photometric, is_deep = tags.get(_PHOTOMETRIC), max(bits) > 8
@@ -172,6 +173,8 @@ def _tiff(file: IO[bytes]) -> BandImage:
 
 def _png(opened: ImageFile.ImageFile, values: Values) -> BandImage:
     """A PNG in all of its 16 bits."""
+    if opened.format != "PNG":
+        raise UnidentifiedImageError(f"colours of 16 bits cannot be scaled in {opened.format} files: convert to PNG")
     require_libraries()
     import imagecodecs
 

@@ -9,7 +9,6 @@ from typing import Any
 from ..errors import DataError
 from ..optional import requires_extra
 from .bands import COLOURS
-from .imagefiles import DICOM, Shape, Stored
 from .rgb import Scale, Values, shades
 
 with requires_extra("models", needed_for="Working with images"):
@@ -30,22 +29,22 @@ READING_ERRORS = (  # of pydicom on damaged files, and where it has no library t
 )
 
 
-def dicom_head(path: str) -> tuple[Stored, bool, Shape]:
-    """What a head says, whether there is a window to apply, and the shape; of a damaged file that it is grey."""
+def dicom_head(path: str) -> tuple[dict[str, Any], bool, tuple[int, int]]:
+    """What a head says of its image, whether a window is applied, and the sides, the shorter first; {} if damaged."""
     try:
         file = dcmread(path, stop_before_pixels=True)
-        stored = Stored(values=DICOM, has_frames=int(file.get("NumberOfFrames") or 1) > 1)
+        found: dict[str, Any] = {"has_frames": int(file.get("NumberOfFrames") or 1) > 1}
         low, high = sorted((int(file.Rows), int(file.Columns)))
         if file.PhotometricInterpretation == "PALETTE COLOR" or int(file.get("SamplesPerPixel", 1)) > 1:
             n_bits = _colour_bits(file)
-            return stored._replace(values=f"{n_bits}-bit {COLOURS}" * (n_bits > 8)), False, (low << 32 | high, 0)
+            return found | {"values": f"{n_bits}-bit {COLOURS}" * (n_bits > 8)}, False, (low, high)
         n_windows = len(file.get("VOILUTSequence") or ()) or (file["WindowCenter"].VM if _has_window(file) else 0)
     except READING_ERRORS:  # said when it is asked for
-        return Stored(values=DICOM), False, (0, 0)
-    return stored._replace(remark=_MORE_WINDOWS * (n_windows > 1)), n_windows > 0, (low << 32 | high, 0)
+        return {}, False, (0, 0)
+    return found | {"remark": _MORE_WINDOWS * (n_windows > 1)}, n_windows > 0, (low, high)
 
 
-_MORE_WINDOWS = "with several windows, of which the first is applied (--scale LOW,HIGH takes another one)"
+_MORE_WINDOWS = "with several windows, of which the first is applied where --scale LOW,HIGH names no other"
 
 
 def _has_window(file: Any) -> bool:

@@ -398,15 +398,12 @@ def head_of(open_one: Callable[[], ImageFile.ImageFile | BandImage]) -> tuple[St
                 opened.load()
                 alpha = alpha_of(opened)
             if alpha is not None:
-                remark = _LIKE_A_BAND * (opened.format == "TIFF" and _has_many_values(np.asarray(alpha)))
-                stored = stored._replace(is_transparent=True, remark=stored.remark or remark)
+                shades = np.asarray(alpha)
+                is_band = opened.format == "TIFF" and ((shades > 0) & (shades < 255)).mean() > 0.5
+                stored = stored._replace(is_transparent=True, remark=stored.remark or _LIKE_A_BAND * bool(is_band))
     except DECODING_ERRORS:
         return None, (0, 0)
     return None if stored._replace(turned_by="") == Stored() else stored, shape
-
-
-def _has_many_values(alpha: np.ndarray) -> bool:
-    return bool(((alpha > 0) & (alpha < 255)).mean() > 0.5)
 
 
 def files_reading(
@@ -426,11 +423,11 @@ def files_reading(
             read_image(paths[i], names[i], show)
     with ThreadPoolExecutor(_N_THREADS) as threads:
         heads = list(threads.map(dicom_head, [paths[i] for i in dicoms]))
-    n_grey = sum(head.values == DICOM for head, _, _ in heads)
+    stored = {names[i]: Stored(**{"values": DICOM, **facts}) for i, (facts, _, _) in zip(dicoms, heads, strict=True)}
+    n_grey = sum(one.values == DICOM for one in stored.values())
     spread = {DICOM: Spread(0, 0, n_grey, sum(has_window for _, has_window, _ in heads))} if n_grey else {}
-    stored = {names[i]: head for i, (head, _, _) in zip(dicoms, heads, strict=True) if head != Stored()}
     shapes = np.zeros((len(paths), 2), np.uint64)
-    shapes[dicoms] = [shape for _, _, shape in heads]
+    shapes[dicoms, 0] = [low << 32 | high for _, _, (low, high) in heads]
     if reading.shapes is not None:
         shapes[others] = reading.shapes
     return replace(reading, stored={**reading.stored, **stored}, spread={**reading.spread, **spread}, shapes=shapes)

@@ -11,8 +11,7 @@ from decimal import Decimal
 
 from ..errors import DataError
 from ..optional import requires_extra
-from .copies import with_copies
-from .images import ImageData, ImageSet, digest, indicators_of
+from .images import ImageData, ImageSet, digest, indicators_of, with_copies
 from .subsets import stratified_split
 
 with requires_extra("models", needed_for="Working with images"):
@@ -72,9 +71,9 @@ def data_of(
     """A data set of its training and its test part, or of all images, which are split here.
 
     The parts may name different classes, as folders do where a class has no test image: the classes are then those of
-    the training part. Images that show the same are copies, whatever their files (:mod:`zoo.datasets.copies`).
-    A class that test images alone have is refused. ``fold_labels`` joins labels that differ only in
-    how they are written, into the one that most images have.
+    the training part. A class that test images alone have is refused. Images that show the same are copies, whatever
+    their files. ``fold_labels`` joins labels that differ only in how they are written, into the one that most images
+    have.
     """
     n_of = sum((Counter(_n_of_each(part)) for part in parts), Counter[str]())
     alike = spellings(n_of)
