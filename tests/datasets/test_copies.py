@@ -96,3 +96,17 @@ def test_fingerprints_are_of_files_whether_there_are_copies_or_not(tmp_path: Pat
         sets[root] = open_images(tmp_path / root, val_share=0.5)
     assert len(set(sets["twice"].train.contents) | set(sets["twice"].val.contents)) == 6
     assert len(set(sets["once"].train.contents) | set(sets["once"].val.contents)) == 12
+
+
+def test_images_that_lose_what_they_differ_in_are_no_copies_and_deep_ones_saved_anew_are(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (12, 16, 16), np.uint16)
+    for number, small in enumerate(values):
+        grey = Image.fromarray((small if number % 2 else small * 200).astype(np.uint16))
+        for level in (1, 9):
+            path = tmp_path / "set" / "xy"[number // 2 % 2] / f"{number}-{level}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(saved(grey, "PNG", compress_level=level))
+    data = open_images(tmp_path / "set", val_share=0.4)
+    assert data.train.contents is not None and data.val.contents is not None
+    n_contents = len({*data.train.contents.tolist(), *data.val.contents.tolist()})
+    assert n_contents == 6 + 12  # values below 256 are all black, so that only their files tell them apart

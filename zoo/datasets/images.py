@@ -25,7 +25,7 @@ from typing import Any, TypeVar, overload
 from ..errors import DataError
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
-from .imagefiles import RULES, Reading
+from .imagefiles import RULES, Reading, Stored
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -41,6 +41,7 @@ TAG_SEPARATOR = "|"  # between the tags in the name of a class
 _CACHED_FROM_BYTES = 1 << 28  # below, reading everything again takes no second
 _AT_A_TIME = 64  # neighbours in a shard, which one thread reads
 _KEPT_FROM_S = 1
+_FEW_COLOURS = 8
 _SETTLED_NS = 2_000_000_000  # a file may change twice within one tick of a coarse clock
 _hash = partial(hashlib.blake2b, digest_size=8)
 
@@ -481,12 +482,15 @@ def with_copies(parts: Sequence[ImageSet]) -> Sequence[ImageSet]:
     ends = np.cumsum([len(part) for part in parts])
 
     def pixels(image: int) -> bytes:
-        at = int(np.searchsorted(ends, image, side="right"))
-        try:
-            shown = parts[at].images[image - int(ends[at]) + len(parts[at])].convert("RGB")
-        except DataError:  # raised again when it is asked for
-            return f"image {image}".encode()
-        return str(shown.size).encode() + shown.tobytes()
+        number = int(np.searchsorted(ends, image, side="right"))
+        part, at = parts[number], image - int(ends[number])  # from the end of the part, as below 0
+        with suppress(DataError):  # raised again when it is asked for
+            shown, stored = part.images[at].convert("RGB"), part.reading.stored.get(part.names[at], Stored())
+            # what is narrowed or laid over a colour may have lost what it differs in: black on black, values below 256
+            is_lossy = bool(stored.values) or stored.is_transparent
+            if not (is_lossy and shown.getcolors(_FEW_COLOURS)):
+                return str(shown.size).encode() + shown.tobytes()
+        return f"image {image}".encode()
 
     def read() -> tuple[Contents, bool]:
         images, start = first[compared].tolist(), time.monotonic()
