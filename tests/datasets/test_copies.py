@@ -12,7 +12,7 @@ from tests.each import for_each
 from tests.image_files import exif
 from tests.image_sources import made
 from zoo.datasets import ImageData, open_images
-from zoo.datasets.images import copies_of
+from zoo.datasets.images import contents_of_files, copies_of, digest
 
 N = 24
 
@@ -87,15 +87,14 @@ def test_a_photograph_and_the_png_made_of_it_are_copies(tmp_path: Path) -> None:
 
 def test_fingerprints_are_of_files_whether_there_are_copies_or_not(tmp_path: Path) -> None:
     for number in range(12):
-        for root, content in (("once", noise(number)), ("twice", noise(number // 2 * 2))):
-            path = tmp_path / root / "xy"[number % 2] / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(saved(content, "PNG", compress_level=1 + 8 * (number % 2)))
-    sets = {}
-    for root in ("once", "twice"):
-        sets[root] = open_images(tmp_path / root, val_share=0.5)
-    assert len(set(sets["twice"].train.contents) | set(sets["twice"].val.contents)) == 6
-    assert len(set(sets["once"].train.contents) | set(sets["once"].val.contents)) == 12
+        path = tmp_path / ("train", "val")[number // 2 % 2] / "xy"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(saved(noise(number // 4), "PNG", compress_level=1 + 2 * (number % 4)))
+    train = open_images(tmp_path).train
+    files = contents_of_files([str(tmp_path / "train" / name) for name in train.names])
+    assert train.contents is not None and len(set(train.contents.tolist())) == 3 < len(set(files.tolist())) == 6
+    parts = ["folder", *train.classes, *train.names, train.labels.astype("<i8"), files.astype("<u8")]
+    assert train.fingerprint == digest(parts)
 
 
 def test_images_that_lose_what_they_differ_in_are_no_copies_and_deep_ones_saved_anew_are(tmp_path: Path) -> None:

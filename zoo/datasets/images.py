@@ -67,7 +67,7 @@ class Copies:
         if self.test_in_train:
             share = 100 * self.test_in_train / self.n_test
             notes.append(
-                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.2g} %) are exact copies of training "
+                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.3g} %) are exact copies of training "
                 "images: what is measured on them is memory, and errors come out too low"
             )
         for n, n_all, part in (
