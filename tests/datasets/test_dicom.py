@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from pydicom.dataset import Dataset, FileMetaDataset
+from pydicom.pixels.processing import convert_color_space
 from pydicom.sequence import Sequence
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 from tests.cli_runner import document, run
 from tests.image_files import shades
 from zoo.datasets import open_images
+from zoo.datasets.folders import unlabelled_images
 from zoo.datasets.imagefiles import Show, notes_on, read_image
 from zoo.errors import CorruptImage
 
@@ -28,8 +30,8 @@ def dicom(path: Path, pixels: np.ndarray = STORED, *, bits: int = 12, **elements
     file.file_meta.TransferSyntaxUID = ExplicitVRLittleEndian
     file.file_meta.MediaStorageSOPClassUID = file.SOPClassUID = CTImageStorage
     file.file_meta.MediaStorageSOPInstanceUID = file.SOPInstanceUID = generate_uid(entropy_srcs=[path.name])
-    is_colour = pixels.ndim == 3 and pixels.shape[2] == 3
-    frames = pixels if pixels.ndim == 3 and not is_colour else pixels[None]
+    is_colour = pixels.ndim > 2 and pixels.shape[-1] == 3
+    frames = pixels if pixels.ndim == 3 + is_colour else pixels[None]
     file.Rows, file.Columns = frames.shape[1:3]
     file.NumberOfFrames = len(frames)
     file.SamplesPerPixel = 3 if is_colour else 1
@@ -114,3 +116,67 @@ def test_scans_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     for index in (1, 2):
         with pytest.raises(CorruptImage, match=f"'a/{index}.dcm' of 'scans'"):
             images[index]
+
+
+RGB = np.random.default_rng(5).integers(0, 256, (12, 20, 3), np.uint8)
+
+
+def told(path: Path, **options: Any) -> str:
+    return "; ".join(notes_on([unlabelled_images([path], **options)]))
+
+
+def palette(n_bits: int, tables: np.ndarray) -> dict[str, Any]:
+    """Elements of PALETTE COLOR, of three tables."""
+    found: dict[str, Any] = {"PhotometricInterpretation": "PALETTE COLOR"}
+    for name, table in zip(("Red", "Green", "Blue"), tables, strict=True):
+        found[f"{name}PaletteColorLookupTableDescriptor"] = [256, 0, n_bits]
+        found[f"{name}PaletteColorLookupTableData"] = table.astype("<u2").tobytes()
+    return found
+
+
+def test_colours_are_images_of_every_kind(tmp_path: Path) -> None:
+    rgb = dicom(tmp_path / "rgb.dcm", RGB, bits=8)
+    np.testing.assert_array_equal(seen(rgb), RGB)
+    assert told(rgb) == ""
+    full = np.asarray(convert_color_space(RGB, "RGB", "YBR_FULL"))
+    ybr = seen(dicom(tmp_path / "ybr.dcm", full, bits=8, PhotometricInterpretation="YBR_FULL"))
+    assert np.abs(ybr.astype(int) - RGB).max() <= 2
+    tables = np.stack([np.arange(256), np.arange(256)[::-1], np.full(256, 7)])
+    expected = np.stack([table[GREY] for table in tables], axis=2)
+    for name, n_bits, entries in (("wide", 16, tables * 257), ("narrow", 16, tables)):
+        path = dicom(tmp_path / f"{name}.dcm", GREY, bits=8, **palette(n_bits, entries))
+        np.testing.assert_array_equal(seen(path), expected)
+    deep = dicom(tmp_path / "deep.dcm", RGB.astype(np.uint16) << 4, bits=12)
+    np.testing.assert_array_equal(seen(deep), RGB)
+    np.testing.assert_array_equal(seen(deep, scale=(0, 65535)), np.rint((RGB.astype(float) * 16) / 257))
+    assert "12-bit colours are shown with 0 as black and 4095 as white" in told(deep)
+
+
+def test_a_folder_of_colours_is_measured(tmp_path: Path) -> None:
+    for number in range(16):
+        path = tmp_path / "skin" / "ab"[number % 2] / f"{number}.dcm"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        dicom(path, np.roll(RGB, number, 1) // (1 + number % 2), bits=8)
+    done = run("evaluate", "pocket_simclr_rn_shapes", str(tmp_path / "skin"), "--settings", "full", "--no-record")
+    assert "windows" not in done.output
+
+
+def test_further_frames_and_windows_are_noted(tmp_path: Path) -> None:
+    frames = dicom(tmp_path / "frames.dcm", np.stack([STORED, STORED * 0]))
+    assert "several frames" in told(frames)
+    assert "several frames" in told(dicom(tmp_path / "rgb.dcm", np.stack([RGB, RGB]), bits=8))
+    windows = {"WindowCenter": [40, 500], "WindowWidth": [400, 2000]}
+    assert "several windows, of which the first is applied" in told(dicom(tmp_path / "two.dcm", **windows))
+    assert "several windows" not in told(dicom(tmp_path / "one.dcm", WindowCenter=40, WindowWidth=400))
+
+
+def test_scans_without_an_ending_are_found_by_their_beginning(tmp_path: Path) -> None:
+    root = folder_of_scans(tmp_path / "scans")
+    files = sorted(root.glob("*/*/*.dcm"))
+    for number, file in enumerate(files):
+        file.rename(file.with_name(("IM%06d", "1.2.840.%d")[number % 2] % number))
+    (root / "train" / "a" / "LICENSE").write_text("text")
+    data = open_images(root)
+    assert len(data.train) + len(data.val) == len(files) and data.train.reading.left_out == {"other": 1}
+    first = data.train.images[data.train.names.index("a/IM000000")]
+    np.testing.assert_array_equal(np.asarray(first), GREY)

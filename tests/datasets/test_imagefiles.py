@@ -20,7 +20,7 @@ from zoo.datasets import ImageSet, array_images, open_images
 from zoo.datasets.imagefiles import notes_on, size_notes
 from zoo.datasets.images import digest
 from zoo.datasets.opening import open_dense
-from zoo.errors import DataError
+from zoo.errors import CorruptImage, DataError, QueryError
 
 ENCODER = "pocket_simclr_rn_shapes"
 QUICK = ("--settings", "full", "--no-knn", "--no-record")
@@ -204,3 +204,38 @@ def test_images_that_are_small_for_an_encoder_are_said_to_be_enlarged(
     notes = size_notes(images, encoder="one", px=px)
     assert len(notes) == bool(says) and says in "".join(notes)
     assert ("3 of them are 1 pixel wide or high" in "".join(notes)) == (1 in size)
+
+
+def test_values_in_a_third_of_their_range_are_told_of_and_values_in_most_of_it_are_not(tmp_path: Path) -> None:
+    for name, most, is_told in (("third", 20_000, True), ("most", 50_000, False)):
+        root = tmp_path / name
+        folder_of(
+            root,
+            lambda path, grey, most=most: Image.fromarray(
+                (grey.astype(np.float64) / 255 * most).astype(np.uint16)
+            ).save(path.with_suffix(".png")),
+            n=(3, 2),
+        )
+        image = np.zeros((64, 64), np.uint16)
+        image[:, ::2] = most
+        image[0, 0] = 65_535  # a single bright pixel hides nothing
+        Image.fromarray(image).save(root / "train" / "a" / "0.png")
+        (note,) = notes_on([open_images(root).train])
+        assert ("--scale 0," in note or "--scale 9" in note) == is_told, note
+
+
+def test_images_above_the_limit_of_pixels_are_read_where_asked_for_also_by_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = folder_of(tmp_path / "slides", in_8_bits, n=(3, 2))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 250)  # in place of 89 million; images have 576
+    with pytest.raises(CorruptImage, match="--max-pixels N"):
+        open_images(root).train.images[0]
+    large = open_images(root, max_pixels=576).train.images
+    sent = pickle.dumps(large)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 250)  # as in a process that is started afresh
+    assert pickle.loads(sent)[0].size == (24, 24)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 250)
+    assert run("evaluate", ENCODER, str(root), *QUICK, "--max-pixels", "600").output
+    with pytest.raises(QueryError, match="from 1 on"):
+        open_images(root, max_pixels=0)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from zoo.errors import QueryError, StoreError
-from zoo.looking.pages import data_address, require_page, thumbnail, write_page
+from zoo.looking.pages import data_address, require_page, stretched_note, thumbnail, write_page
 
 
 def noise(height: int, width: int, seed: int = 0) -> Image.Image:
@@ -47,3 +47,12 @@ def test_a_page_needs_a_name_and_a_folder(tmp_path: Path) -> None:
         require_page(tmp_path / "page.pdf")
     with pytest.raises(StoreError, match="folder that is there"):
         require_page(tmp_path / "none" / "page.html")
+
+
+def test_a_picture_that_would_be_black_is_stretched_and_says_so() -> None:
+    dark = Image.fromarray((np.arange(4096) % 9).astype(np.uint8).reshape(64, 64))
+    shown = thumbnail(dark, 64)
+    assert np.asarray(shown).min() == 0 and np.asarray(shown).max() == 255 and shown.info["stretched"]
+    for usual in (noise(64, 64), Image.new("RGB", (64, 64))):
+        assert "stretched" not in thumbnail(usual, 64).info
+    assert stretched_note(0) == "" and stretched_note(1).startswith("1 picture is")

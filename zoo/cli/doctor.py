@@ -40,6 +40,7 @@ EXTRAS = {
     "images": "datasets",
     "dicom": "pydicom",
     "heif": "pillow-heif",
+    "tiff": "imagecodecs tifffile",
     "onnx": "onnx onnxruntime onnxscript",
     "site": "itables markdown-it-py",
     "pocket": "lightly",

@@ -286,6 +286,12 @@ DATA_OPTIONS = (
         callback=background_of,
         help="Colour that transparent parts of images are shown over; drop shows the colours that are stored in them.",
     ),
+    click.option(
+        "--max-pixels",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Read images of up to so many pixels.  [default: 178956970, the limit of Pillow]",
+    ),
 )
 
 PAGE_OPTIONS = (
@@ -344,6 +350,8 @@ IMAGE_OPTIONS = (
     *(*TABLE_OPTIONS, *FOLDER_OPTIONS),
 )
 
+SHOWN_OPTIONS = ("scale", "background", "max_pixels")
+
 SPLIT_OPTIONS, COLUMN_OPTIONS = ("val_share", "split_seed"), ("image_column", "label_column")
 
 FEATURE_OPTIONS = ("batch_size", "n_workers", "device", "precision", "skip_corrupt")
@@ -357,7 +365,7 @@ def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def source_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a source of images, by their names in Python."""
     names = {"dataset": "name", "split_seed": "seed"}  # others are the same
-    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, "scale", "background")}
+    return {names.get(name, name): options[name] for name in (*IMAGE_OPTIONS, *SHOWN_OPTIONS)}
 
 
 def refuse_idle_columns(images: str) -> None:
@@ -423,7 +431,7 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
         raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")
-    shown = {name: options[name] for name in ("scale", "background")}
+    shown = {name: options[name] for name in SHOWN_OPTIONS}
     called = Path(arguments[0]).resolve().name or "images"
     images = unlabelled_images(paths, names=names, name=called, **shown)
     return replace(images, reading=replace(images.reading, left_out=left_out)), paths

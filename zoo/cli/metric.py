@@ -25,6 +25,7 @@ from .engine_options import (
 )
 from .measure_options import (
     IMAGES_HELP,
+    SHOWN_OPTIONS,
     about_images,
     image_options,
     opened,
@@ -259,7 +260,7 @@ def _of_encoders(
         refuse_other_images(data)
     target = None
     if options["target"] is not None:
-        target = partial(_target, options["target"], options["scale"], options["background"])
+        target = partial(_target, options["target"], {name: options[name] for name in SHOWN_OPTIONS})
     setting = setting_of(images, data, options, engine)
     taken = {name: options[name] for name in ("n_images", "n", "q", "seed")}
     measuring = MeasuringMetrics(
@@ -337,11 +338,11 @@ def metrics_document(inputs: Inputs, found: Sequence[Measured]) -> Record:
     return {"encoder": inputs.card.id, "dataset": inputs.dataset, "notes": list(inputs.notes), "metrics": records}
 
 
-def _target(images: str, scale: tuple[float, float] | None, background: str) -> ImageData:
+def _target(images: str, shown: dict[str, Any]) -> ImageData:
     """Opens the data set to transfer to, with the same scale if its images have more than 8 bits a channel."""
     from ..datasets import open_images
 
-    if scale is not None:
+    if shown["scale"] is not None:
         with suppress(QueryError):  # they have not
-            return open_images(images, scale=scale, background=background)
-    return open_images(images, background=background)
+            return open_images(images, **shown)
+    return open_images(images, **shown | {"scale": None})

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import DataError
 from ..optional import requires_extra
+from .bands import COLOURS
 from .rgb import Scale, Values, shades
 
 with requires_extra("models", needed_for="Working with images"):
@@ -26,6 +27,39 @@ READING_ERRORS = (  # of pydicom on damaged files, and where it has no library t
     *(InvalidDicomError, OSError, EOFError, AttributeError, LookupError, ValueError, TypeError, NotImplementedError),
     *(RuntimeError, ArithmeticError, struct.error),
 )
+
+
+def dicom_head(path: str) -> tuple[dict[str, Any], bool, tuple[int, int]]:
+    """What a head says of its image, whether a window is applied, and the sides, the shorter first; {} if damaged."""
+    try:
+        file = dcmread(path, stop_before_pixels=True)
+        found: dict[str, Any] = {"has_frames": int(file.get("NumberOfFrames") or 1) > 1}
+        low, high = sorted((int(file.Rows), int(file.Columns)))
+        if file.PhotometricInterpretation == "PALETTE COLOR" or int(file.get("SamplesPerPixel", 1)) > 1:
+            n_bits = _colour_bits(file)
+            return found | {"values": f"{n_bits}-bit {COLOURS}" * (n_bits > 8)}, False, (low, high)
+        n_windows = len(file.get("VOILUTSequence") or ()) or (file["WindowCenter"].VM if _has_window(file) else 0)
+    except READING_ERRORS:  # said when it is asked for
+        return {}, False, (0, 0)
+    return found | {"remark": _MORE_WINDOWS * (n_windows > 1)}, n_windows > 0, (low, high)
+
+
+_MORE_WINDOWS = "with several windows, of which the first is applied where --scale LOW,HIGH names no other"
+
+
+def _has_window(file: Any) -> bool:
+    return bool(file.get("VOILUTSequence")) or ("WindowCenter" in file and "WindowWidth" in file)
+
+
+def _colour_bits(file: Any) -> int:
+    """Bits of a colour of a file: of its palette, or of its pixels."""
+    if file.PhotometricInterpretation != "PALETTE COLOR":
+        return int(file.BitsStored)
+    tables = [file.get(f"{colour}PaletteColorLookupTableData") for colour in ("Red", "Green", "Blue")]
+    n_bits = int(file.RedPaletteColorLookupTableDescriptor[2])
+    # some files say 16 bits of entries that have 8
+    is_small = all(table and np.frombuffer(table, "<u2").max() < 256 for table in tables)
+    return 8 if n_bits == 16 and is_small else n_bits
 
 
 def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Image.Image:
@@ -51,9 +85,9 @@ def dicom_image(path: str, *, scale: Scale | None, name: str, remedy: str) -> Im
     if kind == "PALETTE COLOR":
         stored = processing.apply_color_lut(stored, file)
     if stored.ndim == 3:
-        return Image.fromarray(_eight_bits(stored, file, is_palette=kind == "PALETTE COLOR"))
+        return Image.fromarray(_eight_bits(stored, _colour_bits(file), scale, name, remedy))
     values = processing.apply_modality_lut(stored, file)
-    has_window = bool(file.get("VOILUTSequence")) or ("WindowCenter" in file and "WindowWidth" in file)
+    has_window = _has_window(file)
     ends = None if scale else _rescaled_ends(file)
     black_and_white = scale or (ends and (min(ends), max(ends)))
     if has_window and scale is None:
@@ -99,10 +133,9 @@ def _rescaled_ends(file: Any) -> Scale | None:
     return ends[0] * slope + intercept, ends[1] * slope + intercept
 
 
-def _eight_bits(colours: np.ndarray, file: Any, *, is_palette: bool) -> np.ndarray:
-    if colours.dtype == np.uint8:
-        return colours
-    n_bits = int(file.RedPaletteColorLookupTableDescriptor[2]) if is_palette else int(file.BitsStored)
+def _eight_bits(colours: np.ndarray, n_bits: int, scale: Scale | None, name: str, remedy: str) -> np.ndarray:
+    if colours.dtype.kind == "u" and n_bits == 8:
+        return colours.astype(np.uint8)
     if colours.dtype.kind != "u" or n_bits < 8:
-        raise DataError(f"Got DICOM colours as {colours.dtype} of {n_bits} bits; expected unsigned integers.")
-    return np.asarray(np.minimum(colours >> (n_bits - 8), 255).astype(np.uint8))
+        raise DataError(f"{name} holds DICOM colours as {colours.dtype} of {n_bits} bits; expected unsigned integers.")
+    return shades(colours, Values(f"{n_bits}-bit {COLOURS}", (0, 2**n_bits - 1)), scale=scale, name=name, remedy=remedy)

@@ -88,7 +88,7 @@ def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[s
 def images_below(folder: Path, left_out: Counter[str]) -> list[str]:
     """Paths of the images below a folder, at any depth: those directly in it before those of its folders."""
     folders, files = entries_of(folder, left_out)
-    found = images_among((file.name for file in files), left_out)
+    found = images_among((file.name for file in files), left_out, folder)
     for inner in folders:
         found += [f"{inner.name}/{path}" for path in images_below(Path(inner.path), left_out)]
     return found
@@ -139,18 +139,20 @@ def unlabelled_images(
     name: str = "images",
     scale: Scale | None = None,
     background: str = WHITE,
+    max_pixels: int | None = None,
 ) -> ImageSet:
     """Images without labels, such as those that a probe is to classify, as an image set; its labels are all 0.
 
     ``images`` are PIL images, arrays (height, width[, 3]) or paths; ``names``, one an image, are by default the paths,
-    and numbers of images in memory. ``scale`` and ``background`` are as for :func:`~zoo.datasets.open_images`.
-    DataError says if one is none of these, two have the same name, or the values of one have no range.
+    and numbers of images in memory. ``scale``, ``background`` and ``max_pixels`` are as for
+    :func:`~zoo.datasets.open_images`. DataError says if one is none of these, two have the same name, or the values of
+    one have no range.
 
     >>> found = unlabelled_images([np.zeros((4, 6), np.uint8)])
     >>> found[0][0].size, found.names
     ((6, 4), ['0'])
     """
-    items, show = list(images), shown_as(name, scale, background)
+    items, show = list(images), shown_as(name, scale, background, max_pixels)
     for number, item in enumerate(items):
         if not isinstance(item, Image.Image | np.ndarray | str | os.PathLike):
             raise DataError(f"Image {number} is a {type(item).__name__}; expected a PIL image, an array or a path.")

@@ -23,14 +23,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import CorruptImage, DataError
+from ..errors import CorruptImage, DataError, QueryError
 from ..files import irregular, require_regular
 from ..optional import requires_extra
+from .bands import COLOURS, BandImage, narrowed_by_pillow, open_image, require_libraries
 from .rgb import (
     DROP,
     WHITE,
     Scale,
     alpha_of,
+    array_alpha,
     array_values,
     checked_background,
     checked_scale,
@@ -50,6 +52,7 @@ with suppress(ImportError):  # the extra heif
     register_heif_opener()
 
 if TYPE_CHECKING:
+    from .bands import Source
     from .images import ImageSet
 
 # Odd metadata and large images do not matter to a probe: what does not decode raises, and so does a bomb of pixels.
@@ -105,9 +108,16 @@ RULES = "images-1"
 
 DICOM = "DICOM"  # as a kind of values
 _OBJECT = re.compile(r" <[\w.]+ object at 0x[0-9a-fA-F]+>")  # bytes in memory, in messages of Pillow
-_ORIENTATION_TAG = 0x112
-_N_SAMPLED = 32  # images whose values are read
 _N_REFUSED = 2000  # the same where a scale is proposed, which must fit all of them
+_LIKE_A_BAND = (
+    "with a further band that is marked as alpha and mostly neither opaque nor transparent, as near infrared: "
+    "--background drop shows the colours alone"
+)
+_LOSSY, _TAIL = ("JPEG", "MPO", "HEIF", "AVIF"), 1024
+_ORIENTATION_TAG = 0x112
+_N_SAMPLED, _N_VALUES = 32, 1 << 14  # images whose values are read; values of each that are counted
+_NO_DATA = (-9999, -99999, -32768, float(np.finfo(np.float32).min))  # what stands for missing values in maps
+_FEW_LEVELS = 128  # of the 256 grey levels: with fewer, a scale is advised
 _N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be far away
 _METADATA_CHUNKS = (b"eXIf", b"zTXt", b"tEXt", b"iTXt")  # of PNG, which may hold an orientation behind the pixels
 _LATE_METADATA = (b"eXIf", b"zTXtRaw profile type exif", b"tEXtRaw profile type exif", b"iTXtXML:com.adobe.xmp")
@@ -119,7 +129,8 @@ ARRAY_ERRORS = (  # of numpy's readers on damaged files
     *(tokenize.TokenError, struct.error, zipfile.BadZipFile, zlib.error),
 )
 
-Opener = Callable[[int], ImageFile.ImageFile]
+Shape = tuple[int, int]
+Opener = Callable[[int], ImageFile.ImageFile | BandImage]
 
 
 def skipped_as(name: str, *, is_folder: bool) -> str:
@@ -140,15 +151,19 @@ def odd_kind(entry: os.DirEntry[str]) -> str:
         return irregular(entry.path)
 
 
-def images_among(names: Iterable[str], left_out: Counter[str]) -> list[str]:
-    """Names of files that end like an image; the others are counted by their endings."""
+def images_among(names: Iterable[str], left_out: Counter[str], folder: str | os.PathLike[str] = "") -> list[str]:
+    """Names of files that end like an image; the others are counted by their endings.
+
+    Files of a ``folder`` without an ending, or that a scanner has numbered, are opened: DICOM files are images.
+    """
     found = []
     for name in names:
-        if name.lower().endswith(SUFFIXES):
+        ending = os.path.splitext(name)[1].lower()
+        is_usual = ending.isascii() and ending[1:].isalnum() and not ending[1:].isdecimal()
+        path = os.path.join(folder, name) if folder and not is_usual else ""
+        if name.lower().endswith(SUFFIXES) or (path and os.path.isfile(path) and is_dicom(path)):
             found.append(name)
         else:
-            ending = os.path.splitext(name)[1].lower()
-            is_usual = ending.isascii() and ending[1:].isalnum() and not ending[1:].isdecimal()
             left_out[ending if is_usual else "other"] += 1
     return found
 
@@ -211,11 +226,28 @@ class Show(NamedTuple):
     image_set: str
     scale: Scale | None = None
     background: str = WHITE
+    max_pixels: int | None = None  # of an image; None: as many as Pillow allows
+
+    def open(self, source: Source) -> ImageFile.ImageFile | BandImage:
+        """An image as it is to be shown, with its pixels not yet read."""
+        self.allow_pixels()
+        return open_image(source, self.scale)
+
+    def allow_pixels(self) -> None:
+        """Raises Pillow's limit, which is one of the whole process, and so has to be raised in each worker."""
+        limit = Image.MAX_IMAGE_PIXELS
+        if self.max_pixels is not None and limit is not None and 2 * limit < self.max_pixels:
+            Image.MAX_IMAGE_PIXELS = -(-self.max_pixels // 2)  # Pillow refuses from twice as many on
 
 
-def shown_as(image_set: str, scale: Scale | None, background: str) -> Show:
+def shown_as(image_set: str, scale: Scale | None, background: str, max_pixels: int | None = None) -> Show:
     """The same from a user's words, which are checked."""
-    return Show(image_set, None if scale is None else checked_scale(scale), checked_background(background))
+    if max_pixels is not None and max_pixels < 1:
+        raise QueryError(f"The largest number of pixels is {max_pixels!r}; expected a whole number from 1 on.")
+    checked = None if scale is None else checked_scale(scale)
+    show = Show(image_set, checked, checked_background(background), max_pixels)
+    show.allow_pixels()
+    return show
 
 
 class Stored(NamedTuple):
@@ -226,6 +258,8 @@ class Stored(NamedTuple):
     has_frames: bool = False  # more than the one that is shown
     turned_by: str = ""  # the library that turns the image before the zoo reads it
     is_transparent: bool = False  # a pixel is not opaque
+    reader: str = ""  # the library that reads it where Pillow does not, or would read it wrongly
+    remark: str = ""  # what else to say of it, behind "images "
 
 
 class Spread(NamedTuple):
@@ -235,6 +269,9 @@ class Spread(NamedTuple):
     high: float
     n_images: int
     n_windows: int = 0  # of DICOM: images that say how they are to be shown
+    first: float | None = None  # the value that 1 of 1,000 of their pixels is below, where they were counted
+    last: float | None = None  # and the one that 1 of 1,000 is above
+    no_data: float | None = None  # a value that stands for missing ones, and is none of the others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,11 +285,19 @@ class Reading:
     background: str = WHITE  # what transparent parts are shown over, or "drop"
     left_out: Mapping[str, int] = field(default_factory=dict)  # other files in their folders, by ending
     layout: str = ""  # how their folder was understood, in words
+    shapes: np.ndarray | None = None  # of each image, uint64 (n, 2): what may tell that it shows others than another
 
-    def of(self, names: Sequence[str]) -> Reading:
-        """The same for some of the images."""
+    def of(self, names: Sequence[str], chosen: np.ndarray) -> Reading:
+        """The same for some of the images, by their names and positions."""
         wanted = set(names) if self.stored else set()
-        return replace(self, stored={name: stored for name, stored in self.stored.items() if name in wanted})
+        shapes = None if self.shapes is None else self.shapes[chosen]
+        stored = {name: stored for name, stored in self.stored.items() if name in wanted}
+        return replace(self, stored=stored, shapes=shapes)
+
+    def not_by_pillow(self) -> set[str]:
+        """Names of images that Pillow alone would misread, or narrow before they are scaled."""
+        is_scaled = self.scale is not None
+        return {name for name, one in self.stored.items() if one.reader or (is_scaled and one.values.endswith(COLOURS))}
 
     def with_notes(self, notes: Iterable[str]) -> Reading:
         """The same with more notes."""
@@ -267,11 +312,13 @@ class Reading:
         scale = "" if self.scale is None else f" {self.scale[0]!r} to {self.scale[1]!r}"
         for name, stored in self.stored.items():
             turn = "" if stored.turned_by or stored.orientation == 1 else f"turned {stored.orientation}"
-            values = stored.values and stored.values + scale
+            # without a scale, colours of 16 bits have the high byte that they always had
+            values = "" if stored.values.endswith(COLOURS) and not scale else stored.values and stored.values + scale
             # nothing where transparency is dropped, as it was of all images once: these have the pixels that they had
             over = f"\0over {self.background}" if stored.is_transparent and self.background != DROP else ""
-            if turn or values or over:
-                facts[name] = f"{turn}\0{values}{over}"
+            by = f"\0by {stored.reader}" if stored.reader else ""
+            if turn or values or over or by:
+                facts[name] = f"{turn}\0{values}{over}{by}"
         return facts
 
     def as_dict(self) -> dict[str, Any]:
@@ -311,7 +358,7 @@ def read_image(path: str, image: str, show: Show) -> Image.Image:
     try:
         require_regular(path)
         # not by its name, or Pillow maps some files into memory, and scrambles TIFF images with orientations above 4
-        with open(path, "rb") as file, Image.open(file) as opened:
+        with open(path, "rb") as file, show.open(file) as opened:
             opened.load()
     except DECODING_ERRORS as error:
         reason = ": ".join(filter(None, (reason_of(error), remedy_for(path))))
@@ -319,17 +366,27 @@ def read_image(path: str, image: str, show: Show) -> Image.Image:
     return as_shown(opened, image, show)
 
 
-def as_shown(opened: Image.Image, image: str, show: Show) -> Image.Image:
+def as_shown(opened: Image.Image | BandImage, image: str, show: Show) -> Image.Image:
     """An image that a library has read, as :func:`read_image` returns it."""
-    if opened.mode == "F" and (n_missing := int(np.isnan(np.asarray(opened)).sum())):
-        reason = f"{n_missing:,} of its {opened.width * opened.height:,} values are not a number"
+    pixels = np.asarray(opened) if isinstance(opened, BandImage) or opened.mode == "F" else np.zeros(0)
+    if pixels.dtype.kind == "f" and (n_missing := int(np.isnan(pixels).sum())):
+        reason = f"{n_missing:,} of its {pixels.size:,} values are not a number"
         raise CorruptImage.of(image, image_set=show.image_set, reason=reason)
-    name = f"The image {image!r} of {show.image_set!r}"
-    return to_8_bits(opened, scale=show.scale, background=show.background, name=name, remedy=REMEDY)
+    name, scale = f"The image {image!r} of {show.image_set!r}", show.scale
+    if not isinstance(opened, BandImage):
+        return to_8_bits(opened, scale=scale, background=show.background, name=name, remedy=REMEDY)
+    if scale is None and pixels.dtype == np.uint16 and opened.values is not None:
+        scale = opened.values.range if opened.values.range != (0, 65535) else None  # of fewer bits
+    return to_8_bits(pixels, scale=scale, background=show.background, name=name, remedy=REMEDY)
 
 
-def stored_in(opened: ImageFile.ImageFile) -> Stored:
+def stored_in(opened: ImageFile.ImageFile | BandImage) -> Stored:
     """What the head of a file says; its pixels are read only if metadata are behind them, as PNG allows."""
+    if isinstance(opened, BandImage):
+        kind = "" if opened.values is None else opened.values.kind
+        how: dict[str, Any] = {"has_frames": opened.has_frames, "reader": opened.reader, "remark": opened.remark}
+        return Stored(opened.orientation, kind, turned_by=opened.reader, **how)
+    kind, remark, _ = narrowed_by_pillow(opened)
     if opened.format == "PNG" and "exif" not in opened.info and _has_late_metadata(opened):
         opened.load()
     values = values_of(opened)
@@ -339,9 +396,10 @@ def stored_in(opened: ImageFile.ImageFile) -> Stored:
     is_lying = orientation > 4 and opened.mode != "RGB"  # and was scrambled once, as read_image says
     return Stored(
         orientation=orientation,
-        values="" if values is None else values.kind,
+        values=kind if values is None else values.kind,
         has_frames=bool(getattr(opened, "is_animated", False)) and opened.format != "MPO",  # a photo with a preview
         turned_by="Pillow" if is_tiff and not is_lying else "",
+        remark=remark,
     )
 
 
@@ -362,26 +420,42 @@ def _has_late_metadata(opened: ImageFile.ImageFile) -> bool:
     return head[4:] in _METADATA_CHUNKS
 
 
-def head_of(open_one: Callable[[], ImageFile.ImageFile]) -> Stored | None:
-    """What the head of an image says if it is not just opaque 8-bit pixels; None if it is, or cannot be read.
+def shape_of(opened: ImageFile.ImageFile | BandImage) -> Shape:
+    """The size of an image, and of a photograph a hash of its last bytes, or 0: equal pixels have equal sizes.
+
+    A JPEG and a HEIC file end with their pixels; an image in them that is compressed anew has others.
+    """
+    tail = 0
+    if opened.format in _LOSSY and isinstance(opened, ImageFile.ImageFile) and opened.fp is not None:
+        place = opened.fp.tell()
+        opened.fp.seek(max(0, opened.fp.seek(0, os.SEEK_END) - _TAIL))
+        tail = 1 + zlib.crc32(opened.fp.read(_TAIL))
+        opened.fp.seek(place)
+    sides = sorted((opened.width, opened.height))  # whichever way it is turned
+    return sides[0] << 32 | sides[1], tail
+
+
+def head_of(open_one: Callable[[], ImageFile.ImageFile | BandImage]) -> tuple[Stored | None, Shape]:
+    """What the head of an image says if it is not just opaque 8-bit pixels, and its shape; (None, (0, 0)) if damaged.
 
     An image whose head says that it may be transparent is decoded, for most of them are opaque.
     """
     try:
         with open_one() as opened:
-            stored = stored_in(opened)
-            if may_be_transparent(opened):
+            shape, stored = shape_of(opened), stored_in(opened)
+            alpha: Image.Image | np.ndarray | None = None
+            if isinstance(opened, BandImage):
+                alpha = array_alpha(np.asarray(opened)) if opened.has_alpha else None
+            elif may_be_transparent(opened):
                 opened.load()
-                stored = stored._replace(is_transparent=alpha_of(opened) is not None)
+                alpha = alpha_of(opened)
+            if alpha is not None:
+                shades = np.asarray(alpha)
+                is_band = opened.format == "TIFF" and ((shades > 0) & (shades < 255)).mean() > 0.5
+                stored = stored._replace(is_transparent=True, remark=stored.remark or _LIKE_A_BAND * bool(is_band))
     except DECODING_ERRORS:
-        return None
-    return None if stored._replace(turned_by="") == Stored() else stored
-
-
-def opened_file(path: str) -> ImageFile.ImageFile:
-    """A file as Pillow opens it, which reads no more of it than is used."""
-    require_regular(path)
-    return Image.open(path)
+        return None, (0, 0)
+    return None if stored._replace(turned_by="") == Stored() else stored, shape
 
 
 def files_reading(
@@ -390,17 +464,25 @@ def files_reading(
     """How image files are read, by their heads and a sample of their values; ``names`` are those in the image set."""
     dicoms = [i for i, path in enumerate(paths) if is_dicom(path)]
     others = sorted({*range(len(paths))} - {*dicoms})
-    reading = reading_of([names[i] for i in others], lambda i: opened_file(paths[others[i]]), show)
+    reading = reading_of([names[i] for i in others], lambda i: open_image(paths[others[i]]), show)
     reading = replace(reading, left_out=left_out or {})
     if not dicoms:
         return reading
-    sampled = []
-    for i in _evenly(dicoms):
+    from .dicom import dicom_head
+
+    for i in _evenly(dicoms):  # for what all of them lack, such as a library
         with suppress(CorruptImage):  # raised again when it is asked for
-            sampled.append(read_image(paths[i], names[i], show))
-    spread = {DICOM: Spread(0, 0, len(sampled), sum(bool(image.info["window"]) for image in sampled))}
-    stored = {names[i]: Stored(values=DICOM) for i in dicoms}
-    return replace(reading, stored={**reading.stored, **stored}, spread={**reading.spread, **spread})
+            read_image(paths[i], names[i], show)
+    with ThreadPoolExecutor(_N_THREADS) as threads:
+        heads = list(threads.map(dicom_head, [paths[i] for i in dicoms]))
+    stored = {names[i]: Stored(**{"values": DICOM, **facts}) for i, (facts, _, _) in zip(dicoms, heads, strict=True)}
+    n_grey = sum(one.values == DICOM for one in stored.values())
+    spread = {DICOM: Spread(0, 0, n_grey, sum(has_window for _, has_window, _ in heads))} if n_grey else {}
+    shapes = np.zeros((len(paths), 2), np.uint64)
+    shapes[dicoms, 0] = [low << 32 | high for _, _, (low, high) in heads]
+    if reading.shapes is not None:
+        shapes[others] = reading.shapes
+    return replace(reading, stored={**reading.stored, **stored}, spread={**reading.spread, **spread}, shapes=shapes)
 
 
 def reading_of(
@@ -417,10 +499,14 @@ def reading_of(
     turns the images before, if one does; ``heads`` has what :func:`head_of` returned on each image, by its number, if
     that is known already. Values without a range are refused if there is no scale.
     """
-    by_number = {}
-    for i, stored in _heads(len(names), open_one) if heads is None else heads:
+    by_number, shapes = {}, None
+    if heads is None:
+        heads, shapes = _heads(len(names), open_one)
+    for i, stored in heads:
         turned = turned_by or stored.turned_by
         by_number[i] = stored._replace(turned_by=turned if stored.orientation > 1 else "")
+    if show.scale is not None and any(stored.values.endswith(COLOURS) for stored in by_number.values()):
+        require_libraries()
     spread = {}
     for kind in dict.fromkeys(stored.values for stored in by_number.values() if stored.values):
         numbers = [i for i, stored in by_number.items() if stored.values == kind]
@@ -429,14 +515,15 @@ def reading_of(
             continue
         spread[kind] = sample
         ends = _range_of(kind)
-        if show.scale is None and (ends is None or sample.low < ends[0] or sample.high > ends[1]):
+        is_outside = ends is None or sample.low < ends[0] or sample.high > ends[1] or sample.no_data is not None
+        if show.scale is None and is_outside:
             sample = _spread(numbers, open_one, _N_REFUSED) or sample
             which = (
                 f"{len(numbers):,} of the {len(names):,} images of {show.image_set!r}, such as {names[numbers[0]]!r},"
             )
             raise _without_range(which, kind, sample)
     stored_by_name = {names[i]: stored for i, stored in by_number.items()}
-    return Reading(stored=stored_by_name, scale=show.scale, spread=spread, background=show.background)
+    return Reading(stored=stored_by_name, scale=show.scale, spread=spread, background=show.background, shapes=shapes)
 
 
 def _without_range(which: str, kind: str, spread: Spread) -> DataError:
@@ -449,9 +536,10 @@ def _without_range(which: str, kind: str, spread: Spread) -> DataError:
     elif low < 0 and max(-low, high) <= 1:
         low, high = (-1, 1) if max(-low, high) > 0.5 else (-0.5, 0.5)
     normalised = " (of normalised images it is better to undo that, x * std + mean)" * (low < -1 and kind[0] == "f")
+    also = "" if spread.no_data is None else f", and {_number(spread.no_data)} where values seem to be missing"
     return DataError(
         f"{which} hold {kind}, from {_number(spread.low)} to {_number(spread.high)} in the {spread.n_images:,} that "
-        "were looked at; expected unsigned integers of 8 or 16 bits, or floating point from 0 to 1: "
+        f"were looked at{also}; expected unsigned integers of 8 or 16 bits, or floating point from 0 to 1: "
         f"{REMEDY.format(low=_number(low), high=_number(high))}{normalised}."
     )
 
@@ -482,10 +570,10 @@ def prepare_arrays(arrays: Sequence[np.ndarray], which: str, show: Show) -> tupl
     return list(arrays), notes
 
 
-def _heads(n: int, open_one: Opener) -> Iterable[tuple[int, Stored]]:
-    """Numbers and heads of the images that are not just 8-bit pixels; unreadable ones are refused when asked for."""
+def _heads(n: int, open_one: Opener) -> tuple[Iterable[tuple[int, Stored]], np.ndarray]:
+    """Numbers and heads of the images that are not just 8-bit pixels, and the shapes of all, (n, 2)."""
 
-    def look(i: int) -> Stored | None:
+    def look(i: int) -> tuple[Stored | None, Shape]:
         return head_of(lambda: open_one(i))
 
     if n <= _N_HEADS_A_TASK:
@@ -493,12 +581,13 @@ def _heads(n: int, open_one: Opener) -> Iterable[tuple[int, Stored]]:
     else:
         with ThreadPoolExecutor(_N_THREADS) as threads:
             heads = list(threads.map(look, range(n)))
-    return [(i, stored) for i, stored in enumerate(heads) if stored is not None]
+    shapes = np.array([shape for _, shape in heads], np.uint64).reshape(-1, 2)
+    return [(i, stored) for i, (stored, _) in enumerate(heads) if stored is not None], shapes
 
 
 def _spread(numbers: Sequence[int], open_one: Opener, most: int = _N_SAMPLED) -> Spread | None:
-    """The least and the largest finite value of some of the images; None if none can be read."""
-    ends, n_images = [], 0
+    """Where the finite values of some of the images lie; None if none can be read."""
+    ends, sampled, missing, n_images = [], [], set[float](), 0
     for i in _evenly(numbers, most):
         try:
             with open_one(i) as opened:
@@ -507,9 +596,20 @@ def _spread(numbers: Sequence[int], open_one: Opener, most: int = _N_SAMPLED) ->
         except DECODING_ERRORS:
             continue
         n_images += 1
+        if pixels.ndim == 3:  # colours, without their alpha
+            pixels = pixels[..., : 1 if pixels.shape[2] == 2 else 3]
+            pixels = pixels.astype(np.uint16) * 257 if pixels.dtype == np.uint8 else pixels
         finite = pixels[np.isfinite(pixels)]
-        ends += [float(finite.min()), float(finite.max())] if finite.size else []
-    return Spread(min(ends), max(ends), n_images) if ends else None
+        is_missing = np.isin(finite, _NO_DATA)
+        missing.update(finite[is_missing].tolist())
+        finite = finite[~is_missing]
+        if finite.size:
+            ends += [float(finite.min()), float(finite.max())]
+            sampled.append(finite[:: 1 + finite.size // _N_VALUES])
+    if not ends:
+        return None
+    first, last = np.percentile(np.concatenate(sampled).astype(np.float64), (0.1, 99.9)).tolist()
+    return Spread(min(ends), max(ends), n_images, first=first, last=last, no_data=min(missing, default=None))
 
 
 def _evenly(numbers: Sequence[int], most: int = _N_SAMPLED) -> list[int]:
@@ -521,14 +621,14 @@ def _range_of(kind: str) -> Scale | None:
     if kind == "floating point":
         return 0.0, 1.0
     bits, _, what = kind.partition("-bit ")
-    return (0, 2 ** int(bits) - 1) if what == "integers" and bits.isdecimal() and int(bits) <= 16 else None
+    return (0, 2 ** int(bits) - 1) if what in ("integers", COLOURS) and bits.isdecimal() and int(bits) <= 16 else None
 
 
 def grid_of(path: str) -> tuple[int, int, int]:
     """Width and height of an image as it is stored, and its orientation, from 1 to 8."""
-    with opened_file(path) as opened:
+    with open_image(path) as opened:
         stored = stored_in(opened)
-        if opened.format == "TIFF":  # whose size Pillow gives as it will be turned
+        if opened.format == "TIFF" and not isinstance(opened, BandImage):  # its size is given as it will be turned
             tags = opened.tag_v2  # type: ignore[attr-defined]
             return int(tags[256]), int(tags[257]), stored.orientation
         return opened.width, opened.height, stored.orientation
@@ -549,6 +649,8 @@ def reason_of(error: BaseException) -> str:
     """What an error says, in one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error, Image.DecompressionBombError):
+        return f"{error}: --max-pixels N, or max_pixels= in Python, allows an image of N pixels"
     said = _OBJECT.sub("", str(error))
     return " ".join(said.split()) or type(error).__name__
 
@@ -567,6 +669,8 @@ def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
         notes.append(_on_values(kind, n, list(spreads.values()), scale))
     if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
         notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
+    for remark, n in Counter(one.remark for one in stored if one.remark).items():
+        notes.append(f"{n:,} image{'s' * (n > 1)} {remark}")
     if n := sum(one.is_transparent for one in stored):
         background = readings[0].background
         how = "in the colours that are stored there" if background == DROP else f"over {background}"
@@ -594,16 +698,23 @@ def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None
     note = f"{n:,} {what} are shown with {_number(ends[0])} as black and {_number(ends[1])} as white"
     if scale is not None:
         return f"{note}, as --scale says"
+    if not spreads:  # of colours in DICOM
+        return note
     low, high = min(one.low for one in spreads), max(one.high for one in spreads)
-    share = (high - low) / (ends[1] - ends[0])
-    if share > 0.25 or high <= low:
+    first = min(one.low if one.first is None else one.first for one in spreads)
+    last = max(one.high if one.last is None else one.last for one in spreads)
+    lowest, highest = (int(255.999 * (one - ends[0]) / (ends[1] - ends[0])) for one in (first, last))
+    n_levels = highest - lowest + 1
+    if n_levels >= _FEW_LEVELS or high <= low:
         return note
     proposed = low, high  # where they lie, or the bits that they have
     if high <= 0.25 * ends[1]:
         proposed = 0, 2 ** max(8, int(high).bit_length()) - 1 if ends[1] > 1 else float(f"{high:.2g}")
+    elif last - first < 0.5 * (high - low):  # a few values are far from the others
+        proposed = first, last
     return (
-        f"{note}; {looked} that were looked at hold {_number(low)} to {_number(high)}, {100 * share:.2g} % of that: "
-        f"--scale {_number(proposed[0])},{_number(proposed[1])} would use the whole range"
+        f"{note}; {looked} that were looked at hold {_number(low)} to {_number(high)}, of which nearly all become "
+        f"{n_levels} of 256 shades: --scale {_number(proposed[0])},{_number(proposed[1])} would use all of them"
     )
 
 

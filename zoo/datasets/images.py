@@ -2,7 +2,10 @@
 
 :class:`ImageSet` has the labelled images of one split, :class:`ImageData` a training and a validation set. The content
 of an image is a hash of 64 bits of the bytes of its file, or of its pixels where there is no file; images with the same
-hash are copies. Groups are hashes of names, such as those of patients. Copies and groups stay on one side of a split.
+hash are copies. So are images that show the same in files that differ, as a PNG saved anew: images of one size of which
+one has a format without loss, and photographs of one size that end with the same bytes, as where metadata alone differ,
+are decoded once when a set is opened (:func:`with_copies`). Groups are hashes of names, such as those of patients.
+Copies and groups stay on one side of a split.
 """
 
 from __future__ import annotations
@@ -13,15 +16,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, TypeVar, overload
 
 from ..errors import DataError
 from ..files import cache_folder, replaced, require_regular
 from ..optional import requires_extra
-from .imagefiles import RULES, Reading
+from .imagefiles import RULES, Reading, Stored
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -35,6 +39,9 @@ T = TypeVar("T")
 NO_TAG = ""
 TAG_SEPARATOR = "|"  # between the tags in the name of a class
 _CACHED_FROM_BYTES = 1 << 28  # below, reading everything again takes no second
+_AT_A_TIME = 64  # neighbours in a shard, which one thread reads
+_KEPT_FROM_S = 1
+_FEW_COLOURS = 8
 _SETTLED_NS = 2_000_000_000  # a file may change twice within one tick of a coarse clock
 _hash = partial(hashlib.blake2b, digest_size=8)
 
@@ -60,7 +67,7 @@ class Copies:
         if self.test_in_train:
             share = 100 * self.test_in_train / self.n_test
             notes.append(
-                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.2g} %) are exact copies of training "
+                f"{self.test_in_train:,} of {self.n_test:,} test images ({share:.3g} %) are exact copies of training "
                 "images: what is measured on them is memory, and errors come out too low"
             )
         for n, n_all, part in (
@@ -235,11 +242,16 @@ def cached_contents(files: Sequence[str], read: Callable[[], Contents], *, what:
     for file, stat in zip(files, stats, strict=True):
         key.update(os.fsencode(os.path.abspath(file)) + b"\0")
         key.update(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}\n".encode())
-    path = cache_folder() / "contents" / f"{key.hexdigest()}.npy"
+    return kept_contents(key.hexdigest(), lambda: (read(), is_settled))
+
+
+def kept_contents(key: str, read: Callable[[], tuple[Contents, bool]]) -> Contents:
+    """What was kept under a key; else what ``read`` returns, kept if it says so."""
+    path = cache_folder() / "contents" / f"{key}.npy"
     with suppress(OSError, ValueError, EOFError):  # missing, or cut off: it is read again
         return np.asarray(np.load(path, allow_pickle=False), np.uint64)
-    contents = read()
-    if is_settled:
+    contents, is_kept = read()
+    if is_kept:
         with suppress(OSError), replaced(path) as cache_file:  # a full or read-only cache: it is read again
             np.save(cache_file, contents)
     return contents
@@ -418,7 +430,7 @@ class ImageSet:
             classes=self.classes,
             names=names,
             fingerprint=self.fingerprint if whole else digest(["subset", self.fingerprint, chosen.astype("<i8")]),
-            reading=self.reading.of(names),
+            reading=self.reading.of(names, chosen),
             contents=None if self.contents is None else self.contents[chosen],
             groups=None if self.groups is None else self.groups[chosen],
             tags=self.tags,
@@ -452,6 +464,60 @@ class ImageData:
                 f"All {len(self.train):,} training images of {self.name!r} have the same label, "
                 f"{self.train.classes[self.train.labels[0]]!r}; expected two classes or more."
             )
+
+
+def with_copies(parts: Sequence[ImageSet]) -> Sequence[ImageSet]:
+    """The parts of a data set, in which all images that show the same have the content of the first of them.
+
+    Unchanged where contents or sizes are not known, as of arrays, whose contents are hashes of pixels.
+    """
+    known = [(part.contents, part.reading.shapes) for part in parts if part.contents is not None]
+    if len(known) < len(parts) or any(shapes is None for _, shapes in known):
+        return parts
+    contents, shapes = (np.concatenate(some) for some in zip(*known, strict=True))
+    values, first, number = np.unique(contents, return_index=True, return_inverse=True)
+    compared = np.flatnonzero(_may_be_copies(shapes[first]))
+    compared = compared[np.argsort(first[compared])]  # of each content the first image, in their order
+    if not len(compared):
+        return parts
+    ends = np.cumsum([len(part) for part in parts])
+
+    def pixels(image: int) -> bytes:
+        number = int(np.searchsorted(ends, image, side="right"))
+        part, at = parts[number], image - int(ends[number])  # from the end of the part, as below 0
+        with suppress(DataError):  # raised again when it is asked for
+            shown, stored = part.images[at].convert("RGB"), part.reading.stored.get(part.names[at], Stored())
+            # what is narrowed or laid over a colour may have lost what it differs in: black on black, values below 256
+            is_lossy = bool(stored.values) or stored.is_transparent
+            if not (is_lossy and shown.getcolors(_FEW_COLOURS)):
+                return str(shown.size).encode() + shown.tobytes()
+        return f"image {image}".encode()
+
+    def read() -> tuple[Contents, bool]:
+        images, start = first[compared].tolist(), time.monotonic()
+        some = [images[at : at + _AT_A_TIME] for at in range(0, len(images), _AT_A_TIME)]
+        with ThreadPoolExecutor(max_workers=os.cpu_count()) as threads:
+            hashes = list(chain.from_iterable(threads.map(lambda few: contents_of_bytes(map(pixels, few)), some)))
+        return np.array(hashes, np.uint64), time.monotonic() - start > _KEPT_FROM_S
+
+    _, earliest, same = np.unique(
+        kept_contents(digest(["pixels", *(part.fingerprint for part in parts)]), read),
+        return_index=True,
+        return_inverse=True,
+    )
+    values[compared] = values[compared[earliest[same]]]
+    found = np.split(values[number], ends[:-1])
+    return [replace(part, contents=of_part) for part, of_part in zip(parts, found, strict=True)]
+
+
+def _may_be_copies(shapes: np.ndarray) -> np.ndarray:
+    """Which images may show the same as another by their sizes and last bytes, bool (n,), from uint64 (n, 2)."""
+    sides, tails = shapes.T
+    _, of_size, n_of_size = np.unique(sides, return_inverse=True, return_counts=True)
+    _, of_tail, n_of_tail = np.unique(shapes, axis=0, return_inverse=True, return_counts=True)
+    has_lossless = np.bincount(of_size, weights=tails == 0) > 0
+    among_size = has_lossless[of_size] & (n_of_size[of_size] > 1)
+    return np.asarray((sides > 0) & (among_size | (n_of_tail[of_tail.reshape(-1)] > 1)))
 
 
 def require_two_parts(name: str, train: Any, val: Any, *, learner: str) -> None:

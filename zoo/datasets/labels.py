@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from ..errors import DataError
 from ..optional import requires_extra
-from .images import ImageData, ImageSet, digest, indicators_of
+from .images import ImageData, ImageSet, digest, indicators_of, with_copies
 from .parts import part_of, plain_text, says_nothing
 from .subsets import stratified_split
 
@@ -106,8 +106,9 @@ def data_of(
     """A data set of its training and its test part, or of all images, which are split here.
 
     The parts may name different classes, as folders do where a class has no test image: the classes are then those of
-    the training part. A class that test images alone have is refused. ``fold_labels`` joins labels that differ only in
-    how they are written, into the one that most images have.
+    the training part. A class that test images alone have is refused. Images that show the same are copies, whatever
+    their files. ``fold_labels`` joins labels that differ only in how they are written, into the one that most images
+    have.
     """
     n_of = sum((Counter(_n_of_each(part)) for part in parts), Counter[str]())
     alike = spellings(n_of)
@@ -115,6 +116,7 @@ def data_of(
         name_of = {name: group[0] for group in alike for name in group}
         notes = label_notes(alike, joined=True)
         parts = [_renamed(part, [name_of.get(name, name) for name in part.classes], notes) for part in parts]
+    parts = with_copies(parts)
     if len(parts) == 1:
         return split(parts[0], val_share=val_share, seed=seed)
     train, val = parts

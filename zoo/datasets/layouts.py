@@ -78,7 +78,7 @@ def list_tree(folder: Path) -> ImageTree:
     left_out: Counter[str] = Counter()
     folders, files = entries_of(folder, left_out)
     names = [file.name for file in files]
-    known = {*(images := images_among(names, left_out))}
+    known = {*(images := images_among(names, left_out, folder))}
     others = [name for name in names if name not in known]
     below = {one.name: list_tree(Path(one.path)) for one in folders}
     return ImageTree(folder, below, images, others, left_out, len(images) + sum(tree.n for tree in below.values()))

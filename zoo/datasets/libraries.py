@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+import io
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import CorruptImage, DataError, UnknownName
-from ..files import require_regular
 from ..optional import requires_extra
+from .bands import open_image
 from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
 from .images import (
     ImageData,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from PIL import ImageFile
+
+    from .bands import BandImage
+    from .rgb import Scale
 
 _PARTS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {  # values of the argument: to train on, to test on
     "train": ((True,), (False,)),
@@ -181,6 +185,7 @@ def _read_torchvision(opened: Any, from_files: Mapping[int, str], show: Show, in
 
 def _decoded(read: Any, index: int, show: Show) -> Image.Image:
     """What a library reads, as everything else is shown."""
+    show.allow_pixels()
     try:
         image = read()
     except DECODING_ERRORS as error:
@@ -277,10 +282,11 @@ def _saved_image_set(
     reading = reading_of(
         names, partial(_opened_image, column.with_format("arrow"), image_key), show, turned_by="datasets"
     )
+    by_zoo = set(map(int, reading.not_by_pillow()))
     return ImageSet(
         name=show.image_set,
         split=split,
-        images=LazyImages(partial(_read_saved, column, image_key, show, mode), np.arange(len(labels))),
+        images=LazyImages(partial(_read_saved, column, image_key, show, mode, by_zoo), np.arange(len(labels))),
         labels=labels,
         classes=classes,
         names=names,
@@ -308,20 +314,26 @@ def _column(opened: Any, kind: type, wanted: str | None, option: str, folder: Pa
     return fitting[0]
 
 
-def _opened_image(opened: Any, column: str, index: int) -> ImageFile.ImageFile:
-    """The image as Pillow opens it, which reads no more of it than is used."""
-    import pyarrow
-
+def _opened_image(opened: Any, column: str, index: int, scale: Scale | None = None) -> ImageFile.ImageFile | BandImage:
+    """The image as Pillow opens it."""
     stored = opened[index][column][0]
     content = stored["bytes"]
     if content.is_valid:
-        return Image.open(pyarrow.BufferReader(content.as_buffer()))
-    require_regular(path := str(stored["path"]))
-    return Image.open(path)
+        return open_image(io.BytesIO(content.as_buffer()), scale)  # a reader of pyarrow refuses places behind its end
+    return open_image(str(stored["path"]), scale)
 
 
-def _read_saved(opened: Any, column: str, show: Show, mode: str | None, index: int) -> Image.Image:
-    shown = _decoded(lambda: opened[index][column], index, show)
+def _read_saved(
+    opened: Any, column: str, show: Show, mode: str | None, by_zoo: Collection[int], index: int
+) -> Image.Image:
+    def read() -> Any:
+        if index not in by_zoo:
+            return opened[index][column]
+        with _opened_image(opened.with_format("arrow"), column, index, show.scale) as image:
+            image.load()
+        return image
+
+    shown = _decoded(read, index, show)
     return shown if mode in (None, shown.mode) else shown.convert(mode)
 
 

@@ -38,7 +38,7 @@ _OF_CIFAR = ("data_batch_1", "meta")  # files of CIFAR-10 and CIFAR-100
 _UNPACK = {".zip": "unzip -d images", ".7z": "7z x -oimages", ".rar": "unrar x"}
 _UNPACK |= dict.fromkeys((".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"), "tar -xf")
 _TYPES: dict[str, type] = {  # of options in a file that are no texts
-    "val_share": float, "seed": int, "scale": tuple, "label_columns": tuple, "ignore_labels": tuple,
+    "val_share": float, "seed": int, "max_pixels": int, "scale": tuple, "label_columns": tuple, "ignore_labels": tuple,
     **dict.fromkeys(("multi_label", "fold_labels", "keep_na"), bool),
 }  # fmt: skip
 _OF_TABLES = (
@@ -67,6 +67,7 @@ class Request:
     uncertain: str | None = None
     scale: Scale | None = None
     background: str = "white"
+    max_pixels: int | None = None
     fold_labels: bool = False
     class_folder: str | None = None
     test_folder: str | None = None
@@ -83,7 +84,7 @@ class Request:
         """How images are shown; ``name`` is the name of the set if none was asked for."""
         from .imagefiles import shown_as
 
-        return shown_as(self.name or name, self.scale, self.background)
+        return shown_as(self.name or name, self.scale, self.background, self.max_pixels)
 
     def columns(self) -> dict[str, Any]:
         """The columns of images and of labels."""
@@ -299,6 +300,7 @@ def open_images(
     background: str = "white",
     class_folder: str | None = None,
     test_folder: str | None = None,
+    max_pixels: int | None = None,
 ) -> ImageData:
     """A training and a validation set of labelled images.
 
@@ -345,6 +347,9 @@ def open_images(
     background : str
         The colour that transparent parts of images are shown over, by a name or as "#rrggbb"; "drop" shows the colours
         that are stored in them.
+    max_pixels : int, optional
+        Images of up to so many pixels are read, if that is more than Pillow allows (179 million); its limit is then
+        raised in this process.
 
     Raises
     ------
@@ -407,6 +412,7 @@ def open_dense(
     seed: int = 0,
     scale: Scale | None = None,
     background: str = "white",
+    max_pixels: int | None = None,
 ) -> DenseData:
     """A training and a validation set of images with a map each.
 
@@ -416,7 +422,7 @@ def open_dense(
         One of :data:`DENSE_KINDS`. A folder that has the name of another kind is given as "./NAME".
     task : str
         "depth" or "normals".
-    name, val_share, seed, scale, background
+    name, val_share, seed, scale, background, max_pixels
         As for :func:`open_images`; maps stay as they are.
 
     Raises
@@ -433,7 +439,7 @@ def open_dense(
 
     checked_task(task)
     kind = _kind_of(os.fspath(spec), DENSE_KINDS, f"image set with maps of {task}")
-    how: dict[str, Any] = {"scale": scale, "background": background}
+    how: dict[str, Any] = {"scale": scale, "background": background, "max_pixels": max_pixels}
     return kind.open(Request(text=os.fspath(spec), name=name, val_share=val_share, seed=seed, task=task, **how))
 
 

@@ -36,11 +36,13 @@ from ..errors import CorruptImage, DataError, QueryError
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
 from ..storage import Place, place_at, without_password
+from .bands import open_image
 from .imagefiles import (
     DECODING_ERRORS,
     DICOM_SUFFIXES,
     SUFFIXES,
     USUAL,
+    Shape,
     Show,
     Stored,
     as_shown,
@@ -58,7 +60,7 @@ with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from PIL import Image
 
-_INDEX_FORMAT = "zoo-shard-2"
+_INDEX_FORMAT = "zoo-shard-3"
 _N_THREADS = 8  # shards that are looked through at once
 _N_EXPANDED = 1_000_000  # shards that braces may stand for
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -100,6 +102,7 @@ class Index:
     names: list[str] = field(default_factory=list)  # unique in the shard
     labels: list[int | str] = field(default_factory=list)
     contents: list[int] = field(default_factory=list)  # hashes of the encoded images
+    shapes: list[Shape] = field(default_factory=list)
     stored: dict[int, Stored] = field(default_factory=dict)  # by number, of images that are not just 8-bit pixels
     starts: list[int] = field(default_factory=list)  # of tar: first byte of each image
     sizes: list[int] = field(default_factory=list)  # of tar: bytes of each image
@@ -117,7 +120,8 @@ class Index:
             raise DataError(
                 f"{told} is {label!r}; expected a whole number from 0, or a text: label it or leave it out."
             )
-        stored = head_of(lambda: Image.open(io.BytesIO(encoded)))
+        stored, shape = head_of(lambda: open_image(io.BytesIO(encoded)))
+        self.shapes.append(shape)
         if stored is not None:
             self.stored[len(self.names)] = stored
         self.names.append(name)
@@ -374,6 +378,7 @@ def _data(
         names = [f"{shard.name}/{image}" for shard, index in zip(shards, held, strict=True) for image in index.names]
         contents = np.array([content for index in held for content in index.contents], np.uint64)
         encoded = reader(shards, held, names, contents, show)
+        is_far = any(shard.place.folder is None for shard in shards)  # where a second reading costs a second transfer
         heads = [
             (int(first) + i, stored)
             for first, index in zip(encoded.firsts, held, strict=False)
@@ -390,7 +395,11 @@ def _data(
             fingerprint=fingerprint_of(
                 [kind, *classes, *names, codes[part].astype("<i8"), contents.astype("<u8")], reading
             ),
-            reading=replace(reading, left_out=sum((Counter(index.left_out) for index in held), Counter())),
+            reading=replace(
+                reading,
+                left_out=sum((Counter(index.left_out) for index in held), Counter()),
+                shapes=None if is_far else np.array([shape for index in held for shape in index.shapes], np.uint64),
+            ),
             contents=contents,
         )
     return data_of(in_parts(sets["all"], columns) if "all" in sets else [sets["train"], sets["val"]], **division)
@@ -463,7 +472,7 @@ class _Encoded:
                 "set was opened: its shard has changed; open the set again, and leave its shards as they are while "
                 "they are read."
             )
-        return Image.open(io.BytesIO(encoded))
+        return self.show.open(io.BytesIO(encoded))
 
     def image(self, number: int) -> Image.Image:
         """The image, upright, of 8 bits a channel and without transparency."""

@@ -389,7 +389,7 @@ def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list
 def _images_in(folder: Path, depth: int) -> list[str]:
     """Paths of the images of a folder and of those in it, down to some depth."""
     folders, files = entries_of(folder, Counter())
-    found = images_among((file.name for file in files), Counter())
+    found = images_among((file.name for file in files), Counter(), folder)
     for inner in folders if depth else ():
         found += [f"{inner.name}/{path}" for path in _images_in(Path(inner.path), depth - 1)]
     return found

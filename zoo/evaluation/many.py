@@ -327,7 +327,7 @@ def _features(setting: Setting, name: str, data: ImageData, part: str) -> Featur
     """Features of a part as :func:`zoo.features.featurise` returns them: with what is known of the images here."""
     images: ImageSet = getattr(data, part)
     features = load_features(_place(setting, name, data, part))
-    contents = features.contents if features.contents is not None else of_rows(images.contents, features.skipped)
+    contents = features.contents if images.contents is None else of_rows(images.contents, features.skipped)
     return replace(features, contents=contents, groups=of_rows(images.groups, features.skipped), tags=images.tags)
 
 

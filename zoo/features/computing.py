@@ -637,9 +637,7 @@ def _of_parts(forward: Forward, parts: Sequence[tuple[Part, Origin]]) -> dict[st
         features = load_features(part.place)
         require_same_origin(part.place, features.origin, origin)
         require_wanted(forward, features.skipped)
-        contents = features.contents  # None of a folder from before hashes of the images' content were stored
-        if contents is None:
-            contents = of_rows(images.contents, features.skipped)
+        contents = features.contents if images.contents is None else of_rows(images.contents, features.skipped)
         groups = of_rows(images.groups, features.skipped)  # those of the images asked for, whatever is stored
         found[part.name] = replace(features, contents=contents, groups=groups, tags=images.tags)
     return found

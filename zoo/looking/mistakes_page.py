@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ZooError
 from ..version import __version__
 from .mistakes import Judged, Mistakes, mistakes_among, most_sure, nearest_boundary, predictions
-from .pages import data_address, rendered, thumbnail
+from .pages import data_address, rendered, stretched_note, thumbnail
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
@@ -139,17 +139,23 @@ def _with_images(sections: list[dict[str, Any]], images: Images | None) -> list[
     """Sections whose tiles have the addresses of their images: "" of those that cannot be read, None of all without."""
     rows = {part: {name: row for row, name in enumerate(some.names)} for part, some in (images or {}).items()}
 
+    stretched = set()
+
     @cache
     def picture(part: str, name: str) -> dict[str, Any]:
         address, is_small = None if images is None else "", False
         if images and name in rows.get(part, ()):
             with suppress(ZooError):  # gone, or another since its features were computed
                 image = images[part].images[rows[part][name]]
-                address, is_small = data_address(thumbnail(image, PX)), max(image.size) <= PX // 2
+                small = thumbnail(image, PX)
+                stretched.update([(part, name)] if small.info.get("stretched") else [])
+                address, is_small = data_address(small), max(image.size) <= PX // 2
         return {"name": name, "address": address, "is_small": is_small}
 
     for tile in (tile for section in sections for row in section["rows"] for tile in row["tiles"]):
         tile["images"] = [picture(*ref) for ref in tile.pop("refs")]
+    if stretched:
+        sections[0]["text"] += f" On this page {stretched_note(len(stretched))}."
     return sections
 
 

@@ -21,6 +21,9 @@ from ..evaluation.drawing import style
 from ..files import replaced
 from ..optional import requires_extra
 
+with requires_extra("models", needed_for="Pictures on a page"):
+    import numpy as np
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
     from PIL import Image
@@ -70,12 +73,28 @@ def write_page(text: str, path: str | os.PathLike[str]) -> Path:
 
 # --- thumbnails ------------------------------------------------------------------------------------------------------
 
+_DARK = 96  # of 255: a picture without brighter pixels shows next to nothing
+
 
 def thumbnail(image: Image.Image, px: int) -> Image.Image:
-    """The whole image in RGB, its longer side ``px`` at most; a smaller one stays as it is."""
+    """The whole image in RGB, its longer side ``px`` at most; a smaller one stays as it is.
+
+    One that would be nearly black, as are values that use a part of their 16 bits, is stretched to its own range, with
+    True as ``info["stretched"]``: encoders get it as it is, and a page has to say so (:func:`stretched_note`).
+    """
     small = to_rgb(image).copy()  # which may be the caller's own
     small.thumbnail((px, px))
+    low, high = np.percentile(np.asarray(small), (0.1, 99.9))
+    if low < high < _DARK:
+        small = small.point([round(min(max((i - low) / (high - low), 0), 1) * 255) for i in range(256)] * 3)
+        small.info["stretched"] = True
     return small
+
+
+def stretched_note(n: int) -> str:
+    """A sentence on pictures that were stretched; "" if none was."""
+    pictures = "1 picture is" if n == 1 else f"{n:,} pictures are"
+    return f"{pictures} stretched to black and white here, for the encoder gets dark images" * bool(n)
 
 
 def data_address(image: Image.Image) -> str:

@@ -16,7 +16,7 @@ from ..optional import requires_extra
 from ..version import __version__
 from .looking import Look, Patches
 from .neighbourhood import standing_apart
-from .pages import MOST_BYTES, data_address, rendered, thumbnail
+from .pages import MOST_BYTES, data_address, rendered, stretched_note, thumbnail
 
 with requires_extra("models", needed_for="Pictures of what encoders see"):
     import numpy as np
@@ -237,6 +237,9 @@ def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
         sides = dict.fromkeys(sorted(others), small) | dict.fromkeys(shown, px)
         fewer = f"maps of {len(shown)} of {len(found.shown)} images, and {100 * share:.0f} % of the layouts' pictures"
         notes = [f"the page has {fewer}, so that it stays below 3 MB"] * (share < 1)
+        pictures = {at: thumbnail(found.image(at), side) for at, side in sides.items()}
+        dark = stretched_note(sum("stretched" in picture.info for picture in pictures.values()))
+        notes += [dark] * bool(dark)
         text = rendered(
             "looking/look.html.jinja",
             found=found,
@@ -255,7 +258,7 @@ def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:
             maps=[
                 [[data_address(Image.fromarray(one)) for one in some[: len(shown)]] for some in two] for two in drawn
             ],
-            pictures={at: data_address(thumbnail(found.image(at), side)) for at, side in sides.items()},
+            pictures={at: data_address(picture) for at, picture in pictures.items()},
             notes=[*found.notes, *notes],
         )
         if len(text.encode()) <= MOST_BYTES:

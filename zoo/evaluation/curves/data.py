@@ -44,7 +44,7 @@ with requires_extra("models", needed_for="Training a transfer"):
 TransferSet: TypeAlias = ImageSet | MapSet
 Regime: TypeAlias = int | Literal["all"]
 
-_DENSE_OPTIONS = ("name", "val_share", "seed", "scale", "background")
+_DENSE_OPTIONS = ("name", "val_share", "seed", "scale", "background", "max_pixels")
 
 
 @dataclass(frozen=True, eq=False)
