@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -82,10 +83,10 @@ class Storage:
         return elements.as_strided(size, stride, offset)
 
 
-def checked(tensor: Tensor) -> Tensor:
+def checked(tensor: Tensor, name: str = "") -> Tensor:
     """A tensor, if its numbers are plain."""
     if tensor.dtype not in _PLAIN_TYPES:
-        raise Refusal(f"it holds a tensor of {tensor.dtype}, expected plain numbers")
+        raise _strange(str(tensor.dtype), name)
     if tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
         raise Refusal("it holds truth values that are neither true nor false")
     return tensor
@@ -98,6 +99,19 @@ def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return storage.view(offset, size, stride, budget)
 
 
+def _strange(dtype: str, name: str = "") -> Refusal:
+    where = f", {clipped(name)}" if name else ""
+    remedy = "save the weights as float32, by whatever scales belong to them" if "float" in dtype else ""
+    return Refusal(f"it holds a tensor of {dtype}{where}, expected plain numbers of 16, 32 or 64 bits", remedy=remedy)
+
+
+def _other_tensor(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    """``_rebuild_tensor_v3``, of types without a storage of their own: 8-bit floats and unsigned integers."""
+    match arguments:
+        case (_, _, _, _, _, _, Name(name=dtype), *_):
+            raise _strange(dtype)
+
+
 def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``_rebuild_parameter``, with or without attributes: the tensor alone."""
     match arguments:
@@ -108,6 +122,7 @@ def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Any:
 _TENSORS: dict[str, Builder] = {
     "torch._utils._rebuild_tensor": _tensor,  # torch before 0.4
     "torch._utils._rebuild_tensor_v2": _tensor,
+    "torch._utils._rebuild_tensor_v3": _other_tensor,
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter,
 }
@@ -236,6 +251,13 @@ def _set(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return set(items)
 
 
+def _queue(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    """``collections.deque``, as a list, whose items follow."""
+    match arguments:
+        case () | (list() | tuple(), *_):
+            return list(arguments[0]) if arguments else []
+
+
 def _bytes(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """Bytes, empty, from bytes, or from a text that has one character a byte."""
     match arguments:
@@ -309,6 +331,8 @@ def _named_tuple(arguments: tuple[Any, ...], budget: Budget) -> Any:
 _BUILDERS: dict[str, Builder] = {
     # Python, by the names of its versions 2 and 3, which are those of __builtin__ and builtins
     "builtins.set": _set,
+    "builtins.frozenset": _set,
+    "collections.deque": _queue,
     "builtins.bytes": _bytes,
     "builtins.bytearray": _bytes,
     "builtins.getattr": _attribute,  # methods
@@ -364,8 +388,13 @@ _BUILDERS: dict[str, Builder] = {
 _INERT = re.compile(
     r"""
     builtins\.(?:dict|list|tuple|int|long|float|bool|str|unicode|object)  # factories of defaultdict, types of omegaconf
-    | torch\.(?:\w+Storage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float)\d+)
-    | numpy\.(?:ndarray|dtype)
+    | torch\.(?:\w+Storage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float|complex)\d+(?:_e\w+)?)
+    | torch\.(?:storage\.UntypedStorage|serialization\._get_layout|channels_last|contiguous_format|preserve_format)
+    | numpy\.(?:ndarray|dtype|generic|(?:bool|str|bytes|object)_?|(?:u?int|float|complex)\d+)
+    # values of hyperparameters
+    | builtins\.(?:complex|range|xrange|slice|type|NoneType|Ellipsis|NotImplemented|tuple) | types\.MappingProxyType
+    | decimal\.Decimal | fractions\.Fraction | uuid\.UUID | datetime\.(?:time|timezone) | zoneinfo\.ZoneInfo\._unpickle
+    | re\._compile | random\.Random | logging\.getLogger | collections\.ChainMap
     # arguments and configurations of training scripts: MAE, DINO, iBOT, Mugs, MoCo-v3, solo-learn, all on hydra
     | argparse\.Namespace | types\.SimpleNamespace | typing\.Any | functools\.partial
     | pathlib\.(?:_local\.)?(?:Path|(?:Pure)?(?:Posix|Windows)Path) | datetime\.(?:datetime|date|timedelta)
@@ -381,6 +410,7 @@ _INERT = re.compile(
     """,
     re.ASCII | re.VERBOSE,
 )
+_LISTED = {"torch", "numpy", "dill", "__builtin__", "__torch__", *sys.builtin_module_names}
 _NAMES = {name: Name(name, build) for name, build in _BUILDERS.items()}
 _OTHER_SPELLINGS = (("__builtin__.", "builtins."), ("numpy._core.", "numpy.core."))
 _MODULES = {
@@ -395,7 +425,16 @@ def lookup(name: str) -> Name | None:
     """What stands for a name in any pickle; None if it has no place in a checkpoint."""
     for other, ours in _OTHER_SPELLINGS:
         name = ours + name.removeprefix(other) if name.startswith(other) else name
-    return _NAMES.get(name) or (Name(name) if _INERT.fullmatch(name) else None)
+    return _NAMES.get(name) or (Name(name) if _INERT.fullmatch(name) or is_foreign(name) else None)
+
+
+def is_foreign(name: str) -> bool:
+    """True for the name of a package that is neither Python's own nor one whose names are listed here, one by one.
+
+    Nothing is imported for it, so that the objects of a user's own package do not keep anybody from the weights.
+    """
+    package = name.partition(".")[0]
+    return package.isidentifier() and package not in sys.stdlib_module_names and package not in _LISTED
 
 
 def lookup_scripted(name: str) -> Name | None:
