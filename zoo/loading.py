@@ -195,7 +195,7 @@ class UserFile:
     role: Role = ""  # which of student and teacher the method publishes
     is_layout_given: bool = False  # by the user, so that no other layout is tried
     lora: Lora | None = None  # how matrices of LoRA are merged; None: a file with such is refused
-    is_new: bool = False  # it is to have a card of its own, which may be of another size of image than the card
+    like: str = ""  # of an encoder that is to have a card of its own: the one that it is made like
     is_network_given: bool = False  # by the user, whatever the file says of it
 
     @property
@@ -460,7 +460,7 @@ def _fetch_and_convert(
 def converted(
     card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
 ) -> Iterator[tuple[Converted, tuple[store.Origin, ...], store.Reading | None, EncoderCard]]:
-    """The state dict from the files of a candidate, where they came from, how a user's file was read, and of which card.
+    """The state dict from the files of a candidate, where they came from, how a user's file was read, and its card.
 
     The card is another one than ``card`` where a new encoder is for images of another size.
 
@@ -469,10 +469,7 @@ def converted(
     """
     search = choice.search
 
-    @cache
-    def untrained() -> Mapping[str, bytes]:
-        return fingerprints(build_encoder(card, device="cpu"))
-
+    untrained = cache(partial(_fingerprints_of, card))
     with ExitStack() as until_the_end:
         files: list[Fetched] = []
         read: list[Checkpoint] = []
@@ -501,6 +498,11 @@ def converted(
             for place, file, checkpoint in zip(choice.places, files, read, strict=False)  # a companion may be left out
         )
         yield tensors, origins, reading, card
+
+
+def _fingerprints_of(card: EncoderCard) -> Mapping[str, bytes]:
+    """Of the parameters before training."""
+    return fingerprints(build_encoder(card, device="cpu"))
 
 
 def _converted_own(
@@ -536,10 +538,10 @@ def _converted_own(
                 raise WeightsRefused(f"The file of {what} {said}; nothing was loaded.") from refusal
             try:
                 network = build_empty_encoder(other)
-                tensors, reading = convert_to(network, untrained=lambda: fingerprints(build_encoder(other, device="cpu")))
+                tensors, reading = convert_to(network, untrained=partial(_fingerprints_of, other))
             except (BuildError, WeightsRefused):
                 continue
-            if not search.is_new:
+            if not search.like:
                 raise WeightsRefused(
                     f"The file of {what} does not fit the card of {card.id!r}, for {said}; 'zoo register' makes it an "
                     "encoder of its own with such a card."
@@ -549,7 +551,8 @@ def _converted_own(
             break
         else:
             raise
-    notes += require_agreement(contents[0], card, encoder, what=what, is_given=search.is_network_given)
+    is_given, like = search.is_network_given, search.like or card.id
+    notes += require_agreement(contents[0], card, encoder, what=what, like=like, is_given=is_given)
     return tensors, replace(reading, notes=tuple(notes)), card
 
 

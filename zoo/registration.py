@@ -75,7 +75,6 @@ def register(
     layout: str | None = None,
     checkpoint_key: str | None = None,
     merge_lora: str = "",
-    lora_parts: str = "",
 ) -> EncoderCard:
     """Makes an encoder of the zoo from a user's checkpoint.
 
@@ -100,8 +99,6 @@ def register(
     merge_lora : str, optional
         LoRA matrices are merged into the weights: by their scale, alpha / r; by peft's ``adapter_config.json``; or by
         the folder with that and the matrices, for a file that has only the weights.
-    lora_parts : str, optional
-        Of queries, keys and values in one weight, those that have matrices: ``"qv"``, for loralib's MergedLinear.
 
     Returns
     -------
@@ -134,11 +131,10 @@ def register(
     meant = replace(model, objective=draft.objective) if knows_method else model  # is student or teacher published
     files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
     (choice,) = weights_sources(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
-    assert choice.search is not None
-    lora = lora_of(merge_lora, parts=lora_parts) if merge_lora else None
-    is_given = "architecture.options" in (facts or {})
-    search = replace(choice.search, lora=lora, is_new=True, is_network_given=is_given)
-    choice = replace(choice, search=search)
+    lora, is_given = lora_of(merge_lora) if merge_lora else None, "architecture.options" in (facts or {})
+    if choice.search is not None:
+        search = replace(choice.search, lora=lora, like=like, is_network_given=is_given)
+        choice = replace(choice, search=search)
 
     with _alone(), converted(draft, encoder, choice) as (tensors, origins, reading, found):
         if found is not draft:

@@ -99,9 +99,6 @@ A file of facts is written like a card, as TOML or JSON:
     help="Merge LoRA matrices into the weights: by their scale (alpha / r), by peft's adapter_config.json, or by the "
     "folder of it with the matrices, if PATH has the weights alone. Those of loralib must be saved in training mode.",
 )
-@click.option(
-    "--lora-parts", metavar="qkv", default="", help="Which of queries, keys and values have matrices of LoRA, such as qv."
-)
 @json_option
 def register_command(
     weights: str,
@@ -114,7 +111,6 @@ def register_command(
     checkpoint_key: str | None,
     companions: tuple[str, ...],
     merge_lora: str,
-    lora_parts: str,
     as_json: bool,
 ) -> None:
     """Add a checkpoint of your own as an encoder.
@@ -140,7 +136,6 @@ def register_command(
             layout=layout,
             checkpoint_key=checkpoint_key,
             merge_lora=merge_lora,
-            lora_parts=lora_parts,
         )
     except CardError as error:  # a fact that was given here
         raise QueryError(str(error)) from error

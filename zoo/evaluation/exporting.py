@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError, StoreError
@@ -24,6 +26,9 @@ with requires_extra("evaluate", needed_for="Exporting a probe"):
 
 if TYPE_CHECKING:
     from .saved_probes import SavedProbe
+
+MOST_ONNX_BYTES = 2_000_000_000
+"""Of weights in the file of an ONNX model itself: protobuf writes no more than 2^31 bytes, with the graph."""
 
 _N_EXAMPLES = 2  # images that the network is traced with: with one, its number would be taken for fixed
 
@@ -39,7 +44,7 @@ def write_torch(probe: SavedProbe, path: Path) -> Path:
 
 
 def write_onnx(probe: SavedProbe, path: Path) -> Path:
-    """An ONNX model in one file, whose metadata has :func:`facts_of`."""
+    """An ONNX model whose metadata has :func:`facts_of`; beside one of 2 GB or more the weights, in ``NAME.data``."""
     onnx = require_onnx()
     module, images, shapes = _traced(probe)
     with _quiet(), _refusing(probe):
@@ -52,12 +57,17 @@ def write_onnx(probe: SavedProbe, path: Path) -> Path:
             output_names=["probabilities"],
             verbose=False,
         )
-    model = program.model_proto
     for name, value in facts_of(probe).items():
-        model.metadata_props.add(key=name, value=value if isinstance(value, str) else json.dumps(value))
-    with _writing(path) as file:
-        file.write(model.SerializeToString())
-    onnx.checker.check_model(str(path))
+        program.model.metadata_props[name] = value if isinstance(value, str) else json.dumps(value)
+    n_bytes = sum(value.const_value.nbytes for value in program.model.graph.initializers.values())
+    if n_bytes < MOST_ONNX_BYTES:
+        with _writing(path) as file:
+            file.write(program.model_proto.SerializeToString())
+    else:
+        with _writing_beside(path) as folder:
+            program.save(str(folder / path.name), external_data=True)
+    with _refusing(probe, onnx.checker.ValidationError):
+        onnx.checker.check_model(str(path))
     return path
 
 
@@ -111,11 +121,12 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _refusing(probe: SavedProbe) -> Iterator[None]:
+def _refusing(probe: SavedProbe, *more: type[Exception]) -> Iterator[None]:
     """Says in a sentence that a network cannot be exported."""
+    kinds: tuple[type[Exception], ...] = (RuntimeError, torch.onnx.OnnxExporterError, *more)
     try:
         yield
-    except (RuntimeError, torch.onnx.OnnxExporterError) as error:
+    except kinds as error:
         reason = str(error).strip().partition("\n")[0][:200]
         raise QueryError(
             f"The network of {probe.encoder!r} cannot be exported ({type(error).__name__}: {reason}); use the saved "
@@ -125,9 +136,23 @@ def _refusing(probe: SavedProbe) -> Iterator[None]:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[Any]:
+    with _told(path), replaced(path) as file:
+        yield file
+
+
+@contextmanager
+def _writing_beside(path: Path) -> Iterator[Path]:
+    """A folder for a file that names another one; both are then moved to where the file is to be."""
+    with _told(path), TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp") as folder:
+        yield Path(folder)
+        for file in sorted(Path(folder).iterdir(), reverse=True):  # the weights first
+            os.replace(file, path.parent / file.name)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
     try:
-        with replaced(path) as file:
-            yield file
+        yield
     except OSError as error:
         raise StoreError(
             f"The exported network cannot be written to {path} ({error.strerror or error}); make room or name another "

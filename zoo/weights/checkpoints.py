@@ -63,7 +63,10 @@ _OTHER_KINDS = (  # offset, bytes there, kind of file, what to do
     (0, b"\x93NUMPY", "a single array of NumPy", "save all arrays by their names: numpy.savez(FILE, **state)"),
     (0, b"\x08", "an ONNX model, which has lost the names of the weights", "give what it was exported from"),
     (257, b"ustar", "a tar archive", "unpack it with tar -xf"),
-    *((0, bytes([first]), "a msgpack file, as Flax writes", SAVE_TENSORS) for first in (*range(0x81, 0x90), 0xDE, 0xDF)),
+    *(
+        (0, bytes([first]), "a msgpack file, as Flax writes", SAVE_TENSORS)
+        for first in (*range(0x81, 0x90), 0xDE, 0xDF)
+    ),
 )
 _OTHER_ARCHIVES = (  # end of a member's name, kind of archive, what to do
     ("model.weights.h5", "a Keras archive", SAVE_TENSORS),
@@ -109,7 +112,8 @@ def read_checkpoint(path: Path, *, what: str) -> Checkpoint:
 
 def _read_shards(index: Path, *, what: str) -> Checkpoint:
     """The tensors of all shards by name; refused if one is in two shards, or in none."""
-    listed, tensors = weight_map(index), {}
+    listed = weight_map(index)
+    tensors: dict[str, Any] = {}
     for name in sorted(set(listed.values())):
         shard = read_checkpoint(index.parent / name, what=f"{what}, shard {name}")
         state = shard.content if isinstance(shard.content, dict) else {}

@@ -391,10 +391,7 @@ _INERT = re.compile(
     | torch\.(?:\w+Storage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float|complex)\d+(?:_e\w+)?)
     | torch\.(?:storage\.UntypedStorage|serialization\._get_layout|channels_last|contiguous_format|preserve_format)
     | numpy\.(?:ndarray|dtype|generic|(?:bool|str|bytes|object)_?|(?:u?int|float|complex)\d+)
-    # values of hyperparameters
-    | builtins\.(?:complex|range|xrange|slice|type|NoneType|Ellipsis|NotImplemented|tuple) | types\.MappingProxyType
-    | decimal\.Decimal | fractions\.Fraction | uuid\.UUID | datetime\.(?:time|timezone) | zoneinfo\.ZoneInfo\._unpickle
-    | re\._compile | random\.Random | logging\.getLogger | collections\.ChainMap
+    | datetime\.(?:time|timezone)
     # arguments and configurations of training scripts: MAE, DINO, iBOT, Mugs, MoCo-v3, solo-learn, all on hydra
     | argparse\.Namespace | types\.SimpleNamespace | typing\.Any | functools\.partial
     | pathlib\.(?:_local\.)?(?:Path|(?:Pure)?(?:Posix|Windows)Path) | datetime\.(?:datetime|date|timedelta)
@@ -409,6 +406,11 @@ _INERT = re.compile(
     | optax\._src\.(?:transform|base)\.(?:Scale|Empty|Identity|ScaleBySchedule|Trace)State
     """,
     re.ASCII | re.VERBOSE,
+)
+_VALUES = re.compile(  # of hyperparameters
+    r"builtins\.(?:complex|x?range|slice|type|Ellipsis|NotImplemented)|decimal\.Decimal|fractions\.Fraction|uuid\.UUID"
+    r"|zoneinfo\.ZoneInfo\._unpickle|re\._compile|random\.Random|logging\.getLogger|collections\.ChainMap",
+    re.ASCII,
 )
 _LISTED = {"torch", "numpy", "dill", "__builtin__", "__torch__", *sys.builtin_module_names}
 _NAMES = {name: Name(name, build) for name, build in _BUILDERS.items()}
@@ -425,16 +427,17 @@ def lookup(name: str) -> Name | None:
     """What stands for a name in any pickle; None if it has no place in a checkpoint."""
     for other, ours in _OTHER_SPELLINGS:
         name = ours + name.removeprefix(other) if name.startswith(other) else name
-    return _NAMES.get(name) or (Name(name) if _INERT.fullmatch(name) or is_foreign(name) else None)
+    return _NAMES.get(name) or (Name(name) if _INERT.fullmatch(name) or is_skipped(name) else None)
 
 
-def is_foreign(name: str) -> bool:
-    """True for the name of a package that is neither Python's own nor one whose names are listed here, one by one.
+def is_skipped(name: str) -> bool:
+    """True for hyperparameters that are not read: values of Python, and objects of a user's packages.
 
-    Nothing is imported for it, so that the objects of a user's own package do not keep anybody from the weights.
+    Nothing is imported for them; of Python and of packages whose names are listed here, any other name is refused.
     """
     package = name.partition(".")[0]
-    return package.isidentifier() and package not in sys.stdlib_module_names and package not in _LISTED
+    is_foreign = package.isidentifier() and package not in sys.stdlib_module_names and package not in _LISTED
+    return _VALUES.fullmatch(name) is not None or (is_foreign and not (_INERT.fullmatch(name) or name in _NAMES))
 
 
 def lookup_scripted(name: str) -> Name | None:

@@ -208,9 +208,10 @@ def convert_own(
 ) -> tuple[Converted, Reading]:
     """The state dict of an encoder from a user's file, out of the wrappers that it may be in, and how it was read.
 
-    As :func:`convert`, but: half precision is always widened, and double rounded; unless ``is_only`` the layouts of the libraries are tried
-    too, and where none of these fits all the others; ``checkpoint_key`` decides between several encoders in the file,
-    if empty the rules of :mod:`.wrappers` with ``role``, the one of student and teacher that the method publishes.
+    As :func:`convert`, but: half precision is always widened, and double rounded; unless ``is_only`` the layouts of the
+    libraries are tried too, and where none of these fits all the others; ``checkpoint_key`` decides between several
+    encoders in the file, if empty the rules of :mod:`.wrappers` with ``role``, the one of student and teacher that the
+    method publishes.
     Refused also if several encoders fit and no rule decides.
     """
     names = list(dict.fromkeys((layout, *(() if is_only else LIBRARIES))))

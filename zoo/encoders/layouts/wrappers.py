@@ -302,13 +302,18 @@ class _File:
     def _contents(self) -> str:
         if not isinstance(self.content, Mapping):
             kind = self.content.name if isinstance(self.content, Inert) else type(self.content).__name__
-            return f"found {kind!r}, expected tensors by name; of a module, save its state_dict()"
+            return f"found {kind!r}, expected tensors by name; save them: torch.save(module.state_dict(), FILE)"
         path, state = max(self.sources.items(), key=lambda item: len(item[1]), default=((), self.content))
         names = ", ".join(repr(str(name)[:60]) for name in list(state)[:_MOST_NAMED])
         if not self.sources:
             return f"found the keys {names or 'of nothing'} and no tensors by name, expected a state dict"
         where = f" at {'/'.join(path)!r}" if path else ""
-        return f"no layout finds an encoder in its {len(state)} tensors{where}, which begin with {names}"
+        jax = (
+            ""
+            if not any("/" in name for name in state)
+            else (" and are of JAX: of a ViT, save the state_dict() of timm.create_model(NAME, checkpoint_path=FILE)")
+        )
+        return f"no layout finds an encoder in its {len(state)} tensors{where}, which begin with {names}{jax}"
 
     def _attempts(self, layouts: Mapping[str, Layout], *, share: int = 2) -> Iterator[_Attempt]:
         """What these layouts make of the file, and of all parts that have one in ``share`` of the tensors needed."""
