@@ -25,7 +25,6 @@ from .layouts.wrappers import cleaned, state_dicts
 from .sizes import preprocess_at
 
 _POSITIONS = ("pos_embed", "position_embedding", "position_embeddings", "positional_embedding", "pos_embedding")
-_MOST_PREFIX_TOKENS = 16
 _STATED_AT = ("args", "hyper_parameters", "hparams", "config", "cfg", "opt", "options", "model_args", "model_config")
 _INNER = (
     "model",
@@ -77,36 +76,31 @@ def other_cards(card: EncoderCard, encoder: Encoder, content: Any) -> Iterator[t
         yield likes[-1]
     patch: Any = getattr(getattr(encoder.backbone, "patch_embed", None), "patch_size", 0)
     patch = patch[0] if isinstance(patch, tuple) else patch
-    counts = {
-        name: tensor.numel() // tensor.shape[-1] for name, tensor in state.items() if _has_positions(name, tensor)
-    }
-    squares = {
-        n: [math.isqrt(n - k) for k in range(min(_MOST_PREFIX_TOKENS, n)) if math.isqrt(n - k) ** 2 == n - k]
-        for n in counts.values()
+    tables = {name: tensor for name, tensor in state.items() if name.endswith(_POSITIONS) and tensor.ndim > 1}
+    prefixes = {0, 1, getattr(encoder.backbone, "num_prefix_tokens", 0)}  # positions before those of patches
+    sides = {
+        name: {side for k in prefixes if (side := math.isqrt(max(n - k, 0))) ** 2 == n - k and side * patch}
+        for name, tensor in tables.items()
+        if (n := tensor.numel() // max(tensor.shape[-1], 1))
     }
     for like, why in likes:
-        for side in {
-            side for sides in squares.values() for side in sides if side > 1 and side * patch not in (0, encoder.px)
-        }:
+        for side in sorted(set().union(*sides.values())):
             px, built = side * patch, like.architecture
             native = px if isinstance(built.native_px, int) else built.native_px
             built = replace(built, options=built.options | {"img_size": px}, native_px=native)
-            at = f"its positions are of {side} x {side} patches, so that images are of {px} px, not {encoder.px}"
+            at = f"its positions are of {side} x {side} patches, so that images are of {px} px"
             sized = replace(like, architecture=built, preprocess=preprocess_at(like.preprocess, px))
             yield sized, "; ".join(filter(None, (why, at)))
     if {"fc_norm", "norm"} <= norms and not any("fc_norm." in name for name in encoder.state_dict()):
         yield None, "has 'norm' and 'fc_norm', of which one makes the features: save it without the other"
-    for name, n in counts.items():
-        if not squares[n]:
-            yield None, f"has {n} positions in {name!r}, which are of no square of patches; encoders here take squares"
+    for name, found in sides.items():
+        if not found and patch:
+            shape = tuple(tables[name].shape)
+            yield None, f"has positions of no square of patches ({name!r}, {shape}), and encoders here take squares"
 
 
 def _tensors(content: Any) -> dict[str, Tensor]:
     return {name: tensor for _, state in state_dicts(cleaned(content)) for name, tensor in state.items()}
-
-
-def _has_positions(name: str, tensor: Tensor) -> bool:
-    return name.endswith(_POSITIONS) and tensor.ndim > 1 and tensor.numel() > 0
 
 
 def require_agreement(
@@ -128,7 +122,7 @@ def require_agreement(
             continue
         raise WeightsRefused(
             f"The file of {what} has {about} {shown} ({where}), and the network of {like!r} {its.pop()}: name a card "
-            f"with that, or say --set architecture.options=..., such as {{ num_heads = {shown} }}, to overrule the file."
+            f"with that, or overrule the file by --set architecture.options=..., such as {{ num_heads = {shown} }}."
         )
     if network["heads"] and "heads" not in known and not is_given:
         heads = " and ".join(map(str, sorted(network["heads"])))

@@ -136,9 +136,11 @@ def _tensor_with_attributes(arguments: tuple[Any, ...], budget: Budget) -> Any:
                 return _TENSORS[name](of, budget)
 
 
-def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budget) -> Tensor:
-    """A tensor of the numbers in ``data``, those of an array of NumPy in C's order or in Fortran's."""
+def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budget) -> Tensor | Inert:
+    """A tensor of the numbers in ``data``, of an array of NumPy in C's order or in Fortran's; texts are not read."""
     kind = _numpy_type(dtype)
+    if isinstance(kind, str):
+        return Inert(f"numpy.ndarray[{kind[:10]}]")
     n = _n_elements(shape)
     if not isinstance(data, bytes | str) or len(data) != n * kind.itemsize:
         raise Refusal("it has an array of NumPy that is not as long as its shape says")
@@ -156,10 +158,11 @@ def _scalar(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """A number of NumPy, as a number of Python."""
     match arguments:
         case (dtype, str() | bytes() as data):
-            return _array(data, (), dtype, is_fortran=False, budget=budget).item()
+            value = _array(data, (), dtype, is_fortran=False, budget=budget)
+            return value.item() if isinstance(value, Tensor) else value
 
 
-def _filled(state: Any, budget: Budget) -> Tensor:
+def _filled(state: Any, budget: Budget) -> Tensor | Inert:
     """The array that a state of NumPy's ``ndarray`` describes."""
     match state:
         case (int(), shape, dtype, bool(is_fortran), data) | (shape, dtype, bool(is_fortran), data):
@@ -188,13 +191,16 @@ def _array_at_once(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return _filled(state, budget)
 
 
-def _numpy_type(dtype: Any) -> torch.dtype:
+def _numpy_type(dtype: Any) -> torch.dtype | str:
+    """The type of plain numbers, or the code of texts, dates and complex numbers."""
     match dtype:
         case Inert(name="numpy.dtype", arguments=(str(code), *_), state=state) if len(code) <= 10:
             order = state[1] if type(state) is tuple and len(state) > 1 else "="
             code = code.lstrip("<|=")
             if code in NUMPY_TYPES and type(order) is str and order in ("<", "|", "="):
                 return NUMPY_TYPES[code]
+            if code[:1] in ("U", "S", "M", "m", "c"):
+                return code
             raise Refusal(f"it has an array of NumPy's type {clipped(code)}, expected plain numbers, little-endian")
     raise Refusal("it has an array of NumPy without a type")
 
@@ -389,7 +395,7 @@ _INERT = re.compile(
     r"""
     builtins\.(?:dict|list|tuple|int|long|float|bool|str|unicode|object)  # factories of defaultdict, types of omegaconf
     | torch\.(?:\w+Storage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float|complex)\d+(?:_e\w+)?)
-    | torch\.(?:storage\.UntypedStorage|serialization\._get_layout|channels_last|contiguous_format|preserve_format)
+    | torch\.(?:_C\.Generator|_utils\._rebuild_wrapper_subclass|storage\.UntypedStorage|serialization\._get_layout)
     | numpy\.(?:ndarray|dtype|generic|(?:bool|str|bytes|object)_?|(?:u?int|float|complex)\d+)
     | datetime\.(?:time|timezone)
     # arguments and configurations of training scripts: MAE, DINO, iBOT, Mugs, MoCo-v3, solo-learn, all on hydra
@@ -408,8 +414,8 @@ _INERT = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _VALUES = re.compile(  # of hyperparameters
-    r"builtins\.(?:complex|x?range|slice|type|Ellipsis|NotImplemented)|decimal\.Decimal|fractions\.Fraction|uuid\.UUID"
-    r"|zoneinfo\.ZoneInfo\._unpickle|re\._compile|random\.Random|logging\.getLogger|collections\.ChainMap",
+    r"numpy\.ndarray\[\w+\]|builtins\.(?:complex|x?range|slice|type|Ellipsis|NotImplemented)|decimal\.Decimal"
+    r"|fractions\.Fraction|uuid\.UUID|zoneinfo\.ZoneInfo\._unpickle|re\._compile|random\.Random|logging\.getLogger|collections\.ChainMap",
     re.ASCII,
 )
 _LISTED = {"torch", "numpy", "dill", "__builtin__", "__torch__", *sys.builtin_module_names}
