@@ -393,7 +393,16 @@ class TestWhatAFileSays:
             torch.save({"state_dict": net.state_dict(), "hyper_parameters": about}, "own.pth", pickle_protocol=protocol)
             registered("own.pth", f"mine_{protocol}")
             assert same(class_token(net), f"mine_{protocol}")
-        assert "not read beside the weights: builtins.complex" in reading("mine_4")
+        assert "not read beside the weights: 'builtins.complex'" in reading("mine_4")
+
+    def test_a_configuration_that_holds_itself_many_times_is_walked_through_once(self) -> None:
+        about = argparse.Namespace(num_heads=2)
+        for name in ("model", "backbone", "encoder", "vit", "network", "net", "_val", "_content"):
+            setattr(about, name, about)
+        about.others = [about] * 1000
+        net = network()
+        registered({"state_dict": net.state_dict(), "args": about})
+        assert same(class_token(net))
 
 
 def with_lora(state: State, *, rank: int = 3) -> tuple[State, State]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -486,7 +486,8 @@ def converted(
         if search is None:
             tensors = convert(contents, encoder, layout=choice.layout, what=what, untrained=untrained)
         else:
-            tensors, reading, card = _converted_own(contents, card, encoder, choice, search, what, untrained)
+            about = {"layout": choice.layout, "what": what, "untrained": untrained}
+            tensors, reading, card = _converted_own(contents, card, encoder, search, **about)
         origins = tuple(
             store.Origin(
                 place=store.recorded_name(place),
@@ -509,10 +510,11 @@ def _converted_own(
     contents: list[Any],
     card: EncoderCard,
     encoder: Encoder,
-    choice: WeightsSource,
     search: UserFile,
+    *,
+    layout: str,
     what: str,
-    untrained: Callable[[], Mapping[str, bytes]],
+    untrained: Any,
 ) -> tuple[Converted, store.Reading, EncoderCard]:
     """The state dict from a user's files, how they were read, and the card that they are of."""
     notes: list[str] = []
@@ -524,7 +526,7 @@ def _converted_own(
     convert_to = partial(
         convert_own,
         contents,
-        layout=choice.layout,
+        layout=layout,
         is_only=search.is_layout_given,
         checkpoint_key=search.checkpoint_key,
         role=search.role,

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
 from ..errors import WeightsRefused
 from ..weights.pickle_names import is_skipped
-from ..weights.pickles import Inert
+from ..weights.pickles import Inert, clipped
 from .encoder import Encoder
 from .layouts.wrappers import cleaned, state_dicts
 from .sizes import preprocess_at
@@ -76,12 +76,13 @@ def other_cards(card: EncoderCard, encoder: Encoder, content: Any) -> Iterator[t
         yield likes[-1]
     patch: Any = getattr(getattr(encoder.backbone, "patch_embed", None), "patch_size", 0)
     patch = patch[0] if isinstance(patch, tuple) else patch
-    tables = {name: tensor for name, tensor in state.items() if name.endswith(_POSITIONS) and tensor.ndim > 1}
+    own = {tensor.shape for name, tensor in encoder.state_dict().items() if name.endswith(_POSITIONS)}
     prefixes = {0, 1, getattr(encoder.backbone, "num_prefix_tokens", 0)}  # positions before those of patches
     sides = {
         name: {side for k in prefixes if (side := math.isqrt(max(n - k, 0))) ** 2 == n - k and side * patch}
-        for name, tensor in tables.items()
-        if (n := tensor.numel() // max(tensor.shape[-1], 1))
+        for name, tensor in state.items()
+        if name.endswith(_POSITIONS) and tensor.ndim > 1 and tensor.numel() and tensor.shape not in own
+        if (n := tensor.numel() // tensor.shape[-1])
     }
     for like, why in likes:
         for side in sorted(set().union(*sides.values())):
@@ -95,7 +96,7 @@ def other_cards(card: EncoderCard, encoder: Encoder, content: Any) -> Iterator[t
         yield None, "has 'norm' and 'fc_norm', of which one makes the features: save it without the other"
     for name, found in sides.items():
         if not found and patch:
-            shape = tuple(tables[name].shape)
+            shape = tuple(state[name].shape)
             yield None, f"has positions of no square of patches ({name!r}, {shape}), and encoders here take squares"
 
 
@@ -110,27 +111,28 @@ def require_agreement(
 
     ``like`` names the card. ``is_given``: a user has said what the network is, which counts more than the file.
     """
-    network, clauses, known = _facts(encoder, card), [], set()
+    network = _facts(encoder, card)
+    clauses: list[str] = []
+    known: set[str] = set()
     for where, about, values in _statements(content, encoder):
         its = network[about]
-        known.add(about)
+        known |= {about} if values else set()
         if not its or not values or values == its or is_given:
             continue
         shown = " and ".join(map(str, sorted(values)))
         if about in ("crop_px", "mean", "std"):
-            clauses.append(f"{where} is {shown}, the card has {its.pop()} (--set preprocess.{about}=...)")
+            clauses.append(f"{where} is {shown}, the card has {next(iter(its))} (--set preprocess.{about}=...)")
             continue
         raise WeightsRefused(
-            f"The file of {what} has {about} {shown} ({where}), and the network of {like!r} {its.pop()}: name a card "
-            f"with that, or overrule the file by --set architecture.options=..., such as {{ num_heads = {shown} }}."
+            f"The file of {what} has {about} {shown} ({where}), and the network of {like!r} {next(iter(its))}: name "
+            f"a card with that, or overrule the file by --set architecture.options=..., as {{ num_heads = {shown} }}."
         )
     if network["heads"] and "heads" not in known and not is_given:
         heads = " and ".join(map(str, sorted(network["heads"])))
         clauses.append(f"the number of heads cannot be read from shapes: {heads} taken from {like!r}")
-    if skipped := sorted({name for name in _names(content) if is_skipped(name)}):
-        clauses.append(
-            f"not read beside the weights: {', '.join(skipped[:4])}{' and more' if len(skipped) > 4 else ''}"
-        )
+    if skipped := sorted({clipped(name) for name in _names(content) if is_skipped(name)}):
+        more = " and more" if len(skipped) > 4 else ""
+        clauses.append(f"not read beside the weights: {', '.join(skipped[:4])}{more}")
     return tuple(dict.fromkeys(clauses))
 
 
@@ -174,16 +176,18 @@ def _statements(content: Any, encoder: Encoder) -> Iterator[tuple[str, str, set[
     for marks, method, n_heads in _HEADS_OF_VIT_S:
         if marks <= words and getattr(encoder.backbone, "num_features", 0) == 384:
             yield f"as ViT-S of {method}, whose names it has", "heads", {n_heads}
-    waiting: list[tuple[str, Mapping[Any, Any], int]] = [
-        ("", {key: content[key] for key in (*_STATED_AT, *_MODELS) if key in content}, 0)
+    waiting: list[tuple[str, Mapping[Any, Any]]] = [
+        ("", {key: content[key] for key in (*_STATED_AT, *_MODELS) if key in content})
     ]
+    seen: set[int] = set()
     while waiting:
-        where, about, depth = waiting.pop()
+        where, about = waiting.pop()
         for key, held in about.items():
             value = _plain(held)
             if isinstance(value, Mapping):
-                if depth < 5 and (key in _INNER or not where):
-                    waiting.append((f"{where}{key}.", value, depth + 1))
+                if (key in _INNER or not where) and id(value) not in seen:
+                    seen.add(id(value))
+                    waiting.append((f"{where}{key}.", value))
             elif key in _ABOUT and value is not None and where:
                 yield f"{where}{key}", _ABOUT[key], _values(_ABOUT[key], value)
             elif key in _MODELS and isinstance(value, str):
@@ -192,8 +196,9 @@ def _statements(content: Any, encoder: Encoder) -> Iterator[tuple[str, str, set[
 
 def _plain(value: Any) -> Any:
     """A namespace as a mapping, and what omegaconf has wrapped."""
-    while type(value) is Inert:
-        value = value.attributes.get("_val", value.attributes.get("_content", value.attributes))
+    for _ in range(3):  # it may hold itself
+        if type(value) is Inert:
+            value = value.attributes.get("_val", value.attributes.get("_content", value.attributes))
     return value.name if isinstance(value, Inert) else value
 
 
@@ -208,11 +213,14 @@ def _heads_of(model: str) -> set[int]:
     return {n for module in modules if isinstance(n := getattr(module, "num_heads", None), int)}
 
 
-def _names(content: Any, depth: int = 0) -> Iterator[str]:
-    """Of objects that are not built."""
-    if type(content) is Inert:
-        yield content.name
-        content = content.attributes
-    if depth < 6 and isinstance(content, Mapping | list | tuple):
-        for value in content.values() if isinstance(content, Mapping) else content:
-            yield from _names(value, depth + 1)
+def _names(content: Any) -> Iterator[str]:
+    """Of objects that are not built, which may hold themselves."""
+    waiting, seen = [content], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Inert | Mapping | list | tuple) and id(value) not in seen:
+            seen.add(id(value))
+            if type(value) is Inert:
+                yield value.name
+                value = value.attributes
+            waiting += value.values() if isinstance(value, Mapping) else value if not isinstance(value, Inert) else ()

@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError, StoreError
-from ..files import replaced
 from ..optional import requires_extra
 
 with requires_extra("evaluate", needed_for="Exporting a probe"):
@@ -39,7 +38,7 @@ def write_torch(probe: SavedProbe, path: Path) -> Path:
     with _quiet(), _refusing(probe):
         program = torch.export.export(module, (images,), dynamic_shapes=shapes)
     with _writing(path) as file:
-        torch.export.save(program, file, extra_files={"about.json": json.dumps(facts_of(probe))})
+        torch.export.save(program, str(file), extra_files={"about.json": json.dumps(facts_of(probe))})
     return path
 
 
@@ -60,12 +59,8 @@ def write_onnx(probe: SavedProbe, path: Path) -> Path:
     for name, value in facts_of(probe).items():
         program.model.metadata_props[name] = value if isinstance(value, str) else json.dumps(value)
     n_bytes = sum(value.const_value.nbytes for value in program.model.graph.initializers.values())
-    if n_bytes < MOST_ONNX_BYTES:
-        with _writing(path) as file:
-            file.write(program.model_proto.SerializeToString())
-    else:
-        with _writing_beside(path) as folder:
-            program.save(str(folder / path.name), external_data=True)
+    with _writing(path) as file:
+        program.save(str(file), external_data=n_bytes >= MOST_ONNX_BYTES)
     with _refusing(probe, onnx.checker.ValidationError):
         onnx.checker.check_model(str(path))
     return path
@@ -135,24 +130,13 @@ def _refusing(probe: SavedProbe, *more: type[Exception]) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[Any]:
-    with _told(path), replaced(path) as file:
-        yield file
-
-
-@contextmanager
-def _writing_beside(path: Path) -> Iterator[Path]:
-    """A folder for a file that names another one; both are then moved to where the file is to be."""
-    with _told(path), TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp") as folder:
-        yield Path(folder)
-        for file in sorted(Path(folder).iterdir(), reverse=True):  # the weights first
-            os.replace(file, path.parent / file.name)
-
-
-@contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _writing(path: Path) -> Iterator[Path]:
+    """Where to write a file and what belongs beside it, which are moved to their place once they are whole."""
     try:
-        yield
+        with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp") as folder:
+            yield Path(folder) / path.name
+            for file in sorted(Path(folder).iterdir(), reverse=True):  # what belongs beside it first
+                os.replace(file, path.parent / file.name)
     except OSError as error:
         raise StoreError(
             f"The exported network cannot be written to {path} ({error.strerror or error}); make room or name another "

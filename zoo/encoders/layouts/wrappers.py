@@ -308,11 +308,8 @@ class _File:
         if not self.sources:
             return f"found the keys {names or 'of nothing'} and no tensors by name, expected a state dict"
         where = f" at {'/'.join(path)!r}" if path else ""
-        jax = (
-            ""
-            if not any("/" in name for name in state)
-            else (" and are of JAX: of a ViT, save the state_dict() of timm.create_model(NAME, checkpoint_path=FILE)")
-        )
+        hint = "of JAX: save the state_dict() of timm.create_model(NAME, checkpoint_path=FILE), if that reads it"
+        jax = f" and are {hint}" if any("/" in name for name in state) else ""
         return f"no layout finds an encoder in its {len(state)} tensors{where}, which begin with {names}{jax}"
 
     def _attempts(self, layouts: Mapping[str, Layout], *, share: int = 2) -> Iterator[_Attempt]:
