@@ -181,6 +181,12 @@ class TestShards:
                 registered(given)
             assert str(refused.value).count("\n") == 0
 
+    def test_a_checkpoint_may_be_called_latest(self, tmp_path: Path) -> None:
+        net = network()
+        torch.save(net.state_dict(), tmp_path / "latest")
+        registered(tmp_path / "latest")
+        assert same(class_token(net))
+
     def test_a_folder_without_weights_is_one_sentence(self, tmp_path: Path) -> None:
         (tmp_path / "empty").mkdir()
         with pytest.raises(WeightsUnavailable, match="is not a file"):
@@ -491,6 +497,11 @@ class TestLora:
             {"teacher": {f"backbone.{name}": tensor for name, tensor in state.items()}}, "apart", merge_lora=str(folder)
         )
         registered(unmerged(state, matrices), "in_one", merge_lora=str(folder / "adapter_config.json"))
+        names = {f"base_model.model.{name}.weight": tensor for name, tensor in matrices.items()}
+        torch.save(names, folder / "adapter_model.bin")  # as peft saved them earlier
+        (folder / "adapter_model.safetensors").unlink()
+        registered(state, "earlier", merge_lora=str(folder))
+        assert same(expected, "earlier")
         assert same(expected, "apart") and same(expected, "in_one")
 
     def test_patterns_of_layers_count_and_transposed_matrices_too(self, tmp_path: Path) -> None:

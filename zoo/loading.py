@@ -486,8 +486,9 @@ def converted(
         if search is None:
             tensors = convert(contents, encoder, layout=choice.layout, what=what, untrained=untrained)
         else:
-            about = {"layout": choice.layout, "what": what, "untrained": untrained}
-            tensors, reading, card = _converted_own(contents, card, encoder, search, **about)
+            tensors, reading, card = _converted_own(
+                contents, card, encoder, search, layout=choice.layout, what=what, untrained=untrained
+            )
         origins = tuple(
             store.Origin(
                 place=store.recorded_name(place),

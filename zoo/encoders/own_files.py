@@ -53,7 +53,7 @@ _ACTIVATIONS = {"swish": "silu", "gelunew": "gelutanh", "gelupytorchtanh": "gelu
     name: name for name in ("gelu", "quickgelu", "gelutanh", "relu", "silu")
 }
 _HEADS_OF_VIT_S = (  # words among keys and modules, method, heads, from the code of its authors
-    ({"base_encoder", "momentum_encoder", "predictor"}, "MoCo v3", 12),  # facebookresearch/moco-v3, vits.py
+    ({"base_encoder", "momentum_encoder"}, "MoCo v3", 12),  # facebookresearch/moco-v3, vits.py
     ({"student", "teacher", "dino_loss"}, "DINO", 6),  # facebookresearch/dino, vision_transformer.py
     ({"student", "teacher", "ibot_loss"}, "iBOT", 6),  # bytedance/ibot, models/vision_transformer.py
 )
@@ -125,7 +125,7 @@ def require_agreement(
             continue
         raise WeightsRefused(
             f"The file of {what} has {about} {shown} ({where}), and the network of {like!r} {next(iter(its))}: name "
-            f"a card with that, or overrule the file by --set architecture.options=..., as {{ num_heads = {shown} }}."
+            f"a card with that, or let 'zoo register' --set architecture.options=..., which counts more than the file."
         )
     if network["heads"] and "heads" not in known and not is_given:
         heads = " and ".join(map(str, sorted(network["heads"])))

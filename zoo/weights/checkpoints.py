@@ -59,7 +59,7 @@ _OTHER_KINDS = (  # offset, bytes there, kind of file, what to do
     (0, b"GGUF", "a GGUF file of llama.cpp", "give the safetensors or the pickle of torch that it was made from"),
     (0, b"version https://git-lfs", "a pointer of git-lfs, not the file it points to", "fetch that by 'git lfs pull'"),
     (0, b"<", "a page of a web server", "download the file itself"),
-    (0, b"{", "a JSON file", "give the file of weights"),
+    (0, b"{", "a JSON file", "give the file of weights, or a folder with an index and its shards"),
     (0, b"\x93NUMPY", "a single array of NumPy", "save all arrays by their names: numpy.savez(FILE, **state)"),
     (0, b"\x08", "an ONNX model, which has lost the names of the weights", "give what it was exported from"),
     (257, b"ustar", "a tar archive", "unpack it with tar -xf"),

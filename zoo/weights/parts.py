@@ -20,13 +20,14 @@ JOIN_ZERO = (
     "there, and give 'joined'"
 )
 SAVE_TENSORS = "load it where it was made and save its weights by the names of PyTorch: torch.save(state_dict, FILE)"
+_STEPS = r"latest|global_step\d+"
 _JOIN = (
     "run 'python -m torch.distributed.checkpoint.format_utils dcp_to_torch {folder} joined.pth' and give 'joined.pth'"
 )
 _MERGE = "give the file of the network that they belong to, with --merge-lora {folder}"
 _KINDS = (  # names of files, what they are, what to do; {folder} is where they are
     (r".*\.distcp|\.metadata", "shards of torch.distributed.checkpoint", _JOIN),
-    (r"(?:bf16_)?zero_pp_rank_.*|zero_to_fp32\.py|latest|global_step\d+", "shards of DeepSpeed", JOIN_ZERO),
+    (rf"(?:bf16_)?zero_pp_rank_.*|zero_to_fp32\.py|{_STEPS}", "shards of DeepSpeed", JOIN_ZERO),
     (r"saved_model\.pb|.+\.data-\d+-of-\d+|.+\.index", "a checkpoint of TensorFlow", SAVE_TENSORS),
     (r"adapter_config\.json", "LoRA matrices alone", _MERGE),
     (r".*-\d{5}-of-(?!0*1\.)\d{5}\.\w+", "shards", f"give their index, a file that ends in {INDEX}, or its folder"),
@@ -47,7 +48,7 @@ def files_of(path: Path) -> tuple[Path, ...]:
             _refuse(names, folder=path)
             raise WeightsUnavailable(f"{path} is not a file, expected one of weights, or of shards; correct the path.")
         path = path / readable[0]
-    else:
+    elif not re.fullmatch(_STEPS, path.name):  # of a file they say nothing
         _refuse([path.name], folder=path.parent)
     if not path.name.endswith(INDEX):
         return (path,)

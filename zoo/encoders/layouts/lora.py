@@ -76,7 +76,8 @@ def lora_of(how: str) -> Lora:
         strange.append(f"init_lora_weights = {start!r}")
     if strange or kind != "LORA":
         raise WeightsRefused(f"{how} is of {', '.join(strange) or kind}, which is not merged here; {_REMEDY}.")
-    return Lora(config=config, adapter=path / _ADAPTER if path.is_dir() else None)
+    adapter = path / _ADAPTER if (path / _ADAPTER).exists() else path / "adapter_model.bin"
+    return Lora(config=config, adapter=adapter if path.is_dir() else None)
 
 
 def require_no_lora(content: Any, *, what: str) -> None:
