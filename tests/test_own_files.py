@@ -7,6 +7,7 @@ import decimal
 import enum
 import hashlib
 import json
+import os
 import re
 import sys
 from collections import deque
@@ -24,7 +25,7 @@ import zoo
 from tests.cli_runner import run
 from tests.tiny import write_card
 from zoo.errors import QueryError, WeightsRefused, WeightsUnavailable
-from zoo.weights.parts import files_of, files_sha256
+from zoo.weights.parts import hash_parts, list_parts
 
 State = dict[str, Tensor]
 SMALL = {"depth": 2, "embed_dim": 32, "num_heads": 2}
@@ -105,22 +106,22 @@ class TestShards:
         assert torch.allclose(encoder(images()), expected, rtol=1e-5, atol=1e-5)
 
     def test_their_hash_is_that_of_the_list_of_their_hashes(self, tmp_path: Path) -> None:
-        files = files_of(sharded(network().state_dict(), tmp_path / "sharded"))
+        files = list_parts(sharded(network().state_dict(), tmp_path / "sharded"))
         listing = "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
-        assert files_sha256(files) == (
+        assert hash_parts(files) == (
             hashlib.sha256(listing.encode()).hexdigest(),
             sum(file.stat().st_size for file in files),
         )
         alone = files[1]
-        assert files_sha256([alone])[0] == hashlib.sha256(alone.read_bytes()).hexdigest()
+        assert hash_parts([alone])[0] == hashlib.sha256(alone.read_bytes()).hexdigest()
 
     def test_a_changed_shard_is_another_checkpoint(self, tmp_path: Path) -> None:
         index = sharded(network().state_dict(), tmp_path / "sharded")
-        before = files_sha256(files_of(index))
+        before = hash_parts(list_parts(index))
         other = sharded(network(seed=2).state_dict(), tmp_path / "other")
         second = "model-00002-of-00002.safetensors"
         (index.parent / second).write_bytes((other.parent / second).read_bytes())
-        assert files_sha256(files_of(index)) != before
+        assert hash_parts(list_parts(index)) != before
 
     def test_a_missing_shard_is_named(self, tmp_path: Path) -> None:
         index = sharded(network().state_dict(), tmp_path / "sharded")
@@ -180,6 +181,11 @@ class TestShards:
             with pytest.raises(WeightsRefused, match=re.escape(words)) as refused:
                 registered(given)
             assert str(refused.value).count("\n") == 0
+
+    def test_an_index_that_is_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "model.safetensors.index.json")
+        with pytest.raises(WeightsUnavailable, match="is not a file"):
+            registered(tmp_path / "model.safetensors.index.json")
 
     def test_a_checkpoint_may_be_called_latest(self, tmp_path: Path) -> None:
         net = network()

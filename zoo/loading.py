@@ -41,7 +41,7 @@ from .encoders.layouts import (
 )
 from .encoders.layouts.lora import Lora, merge_lora, require_no_lora
 from .encoders.layouts.wrappers import Role
-from .encoders.own_files import other_cards, require_agreement
+from .encoders.own_files import require_agreement, suggest_cards
 from .encoders.preprocess import build_preprocess
 from .encoders.sizes import at_size, card_at, preprocess_at
 from .errors import BuildError, DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
@@ -536,7 +536,7 @@ def _converted_own(
     try:
         tensors, reading = convert_to(encoder, untrained=untrained)
     except WeightsRefused as refusal:
-        for other, said in other_cards(card, encoder, contents[0]):
+        for other, said in suggest_cards(card, encoder, contents[0]):
             if other is None:
                 raise WeightsRefused(f"The file of {what} {said}; nothing was loaded.") from refusal
             try:

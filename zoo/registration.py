@@ -33,7 +33,7 @@ from .cards.writing import facts_of, toml_of
 from .drift import keep_recording, observed, recording_path, require_finite
 from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
-from .encoders.layouts.lora import lora_of
+from .encoders.layouts.lora import parse_lora
 from .encoders.preprocess import build_preprocess
 from .errors import QueryError, StoreError, ZooError, nearest_names
 from .files import locked, new_folder, synchronise_folder, user_folder
@@ -131,7 +131,7 @@ def register(
     meant = replace(model, objective=draft.objective) if knows_method else model  # is student or teacher published
     files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
     (choice,) = weights_sources(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
-    lora, is_given = lora_of(merge_lora) if merge_lora else None, "architecture.options" in (facts or {})
+    lora, is_given = parse_lora(merge_lora) if merge_lora else None, "architecture.options" in (facts or {})
     if choice.search is not None:
         search = replace(choice.search, lora=lora, like=like, is_network_given=is_given)
         choice = replace(choice, search=search)

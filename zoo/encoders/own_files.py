@@ -21,7 +21,7 @@ from ..errors import WeightsRefused
 from ..weights.pickle_names import is_skipped
 from ..weights.pickles import Inert, clipped
 from .encoder import Encoder
-from .layouts.wrappers import cleaned, state_dicts
+from .layouts.wrappers import clean_names, find_state_dicts
 from .sizes import preprocess_at
 
 _POSITIONS = ("pos_embed", "position_embedding", "position_embeddings", "positional_embedding", "pos_embedding")
@@ -59,7 +59,7 @@ _HEADS_OF_VIT_S = (  # words among keys and modules, method, heads, from the cod
 )
 
 
-def other_cards(card: EncoderCard, encoder: Encoder, content: Any) -> Iterator[tuple[EncoderCard | None, str]]:
+def suggest_cards(card: EncoderCard, encoder: Encoder, content: Any) -> Iterator[tuple[EncoderCard | None, str]]:
     """Cards like this one that a file may be of, and why: another size of image, a norm behind the pooling.
 
     In the end without a card why there can be none, where the file tells.
@@ -101,7 +101,7 @@ def other_cards(card: EncoderCard, encoder: Encoder, content: Any) -> Iterator[t
 
 
 def _tensors(content: Any) -> dict[str, Tensor]:
-    return {name: tensor for _, state in state_dicts(cleaned(content)) for name, tensor in state.items()}
+    return {name: tensor for _, state in find_state_dicts(clean_names(content)) for name, tensor in state.items()}
 
 
 def require_agreement(

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, NamedTuple
 from ..cards.schema import Format
 from ..errors import StoreError, WeightsRefused
 from ..optional import requires_extra
-from .parts import INDEX, SAVE_TENSORS, weight_map
+from .parts import INDEX, SAVE_TENSORS, read_index
 from .pickle_names import NUMPY_TYPES, STORAGES, Storage, checked, lookup, lookup_scripted
 from .pickles import Budget, Inert, Name, Refusal, clipped, finished, is_plain_key, read_pickle
 
@@ -112,7 +112,7 @@ def read_checkpoint(path: Path, *, what: str) -> Checkpoint:
 
 def _read_shards(index: Path, *, what: str) -> Checkpoint:
     """The tensors of all shards by name; refused if one is in two shards, or in none."""
-    listed = weight_map(index)
+    listed = read_index(index)
     tensors: dict[str, Any] = {}
     for name in sorted(set(listed.values())):
         shard = read_checkpoint(index.parent / name, what=f"{what}, shard {name}")

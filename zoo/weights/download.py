@@ -36,7 +36,7 @@ from ..optional import requires_extra
 from ..progress import Bar, Progress
 from ..storage import is_offline
 from .hosts import innermost, is_encoded, is_page, is_unconnected, length_of, no_answer, note_silent, reason_of, request
-from .parts import files_of, files_sha256
+from .parts import hash_parts, list_parts
 from .places import Expected, Fetched, Source, file_sha256, shown, source, torch_checkpoints
 
 with requires_extra("models", needed_for="Downloading weights"):
@@ -128,11 +128,11 @@ def fetch(
 
 def _user_file(path: Path, expected: Expected) -> Fetched:
     try:
-        files = files_of(path)
+        files = list_parts(path)
         for file in files:
             if not stat.S_ISREG(file.stat().st_mode):  # a pipe that could be waited on forever
                 raise WeightsUnavailable(f"{file} is not a file, expected one of weights; correct the path.")
-        digest, size = files_sha256(files)
+        digest, size = hash_parts(files)
     except OSError as error:
         raise WeightsUnavailable(
             f"The file {path} cannot be read ({error.strerror or error}), expected one of weights; correct the path."

@@ -35,7 +35,7 @@ _KINDS = (  # names of files, what they are, what to do; {folder} is where they 
 _ALONE = ("model.safetensors", "pytorch_model.bin")  # as transformers saves a network
 
 
-def files_of(path: Path) -> tuple[Path, ...]:
+def list_parts(path: Path) -> tuple[Path, ...]:
     """The files of a user's checkpoint: the path itself; of an index or the folder with one, the index and its shards.
 
     WeightsUnavailable if one is missing; WeightsRefused for what is not read here, with what to do.
@@ -50,9 +50,9 @@ def files_of(path: Path) -> tuple[Path, ...]:
         path = path / readable[0]
     elif not re.fullmatch(_STEPS, path.name):  # of a file they say nothing
         _refuse([path.name], folder=path.parent)
-    if not path.name.endswith(INDEX):
+    if not path.name.endswith(INDEX) or not path.is_file():
         return (path,)
-    files = tuple(path.parent / name for name in sorted(set(weight_map(path).values())))
+    files = tuple(path.parent / name for name in sorted(set(read_index(path).values())))
     if missing := [file.name for file in files if not file.is_file()]:
         raise WeightsUnavailable(
             f"{path} names {len(files)} shards, of which {missing[0]!r} is missing; copy all of them into its folder."
@@ -68,7 +68,7 @@ def _refuse(names: Sequence[str], *, folder: Path) -> None:
             )
 
 
-def files_sha256(files: Sequence[Path]) -> tuple[str, int]:
+def hash_parts(files: Sequence[Path]) -> tuple[str, int]:
     """The SHA-256 of a checkpoint in hexadecimal, and its size in bytes."""
     hashed = [file_sha256(file) for file in files]
     if len(files) == 1:
@@ -77,7 +77,7 @@ def files_sha256(files: Sequence[Path]) -> tuple[str, int]:
     return hashlib.sha256(listing.encode()).hexdigest(), sum(size for _, size in hashed)
 
 
-def weight_map(index: Path) -> dict[str, str]:
+def read_index(index: Path) -> dict[str, str]:
     """From the name of each tensor to the name of the file beside the index that has it."""
     try:
         pairs = dict(json.loads(index.read_bytes())["weight_map"])

@@ -21,7 +21,7 @@ from ...errors import QueryError, WeightsRefused
 from ...weights.checkpoints import read_checkpoint
 from ...weights.places import file_sha256
 from .steps import State
-from .wrappers import cleaned, state_dicts
+from .wrappers import clean_names, find_state_dicts
 
 _MATRIX = re.compile(r"(?P<layer>.+)\.lora_(?P<which>[AB])(?:\.(?!weight$|bias$)(?P<adapter>[^.]+))?(?:\.weight)?")
 _CONFIG, _ADAPTER = "adapter_config.json", "adapter_model.safetensors"
@@ -54,7 +54,7 @@ class Lora:
         return float(alpha) / (math.sqrt(rank) if self.config.get("use_rslora") else rank)
 
 
-def lora_of(how: str) -> Lora:
+def parse_lora(how: str) -> Lora:
     """From what the user says: the scale alpha / r, peft's configuration, or the folder with it and the matrices.
 
     QueryError if it is none of them; WeightsRefused if the configuration has what is not merged here.
@@ -99,9 +99,9 @@ def merge_lora(content: Any, lora: Lora, *, what: str) -> tuple[Any, str]:
         beside = {name.removeprefix("base_model.model."): tensor for name, tensor in adapter.items()}
         said = f" of {lora.adapter.name} ({file_sha256(lora.adapter)[0][:8]})"
     scales: dict[str, list[float]] = {}
-    merged = {
-        "/".join(path): _merged(state, beside, lora, scales, what) for path, state in state_dicts(cleaned(content))
-    }
+    merged = {}
+    for path, state in find_state_dicts(clean_names(content)):
+        merged["/".join(path)] = _merged(state, beside, lora, scales, what)
     if not scales:
         raise WeightsRefused(
             f"The file of {what} has no weights that LoRA matrices{said} belong to; give their network."
@@ -113,7 +113,7 @@ def merge_lora(content: Any, lora: Lora, *, what: str) -> tuple[Any, str]:
 
 
 def _states(content: Any) -> Iterator[State]:
-    return (state for _, state in state_dicts(cleaned(content)))
+    return (state for _, state in find_state_dicts(clean_names(content)))
 
 
 def _merged(state: State, beside: State, lora: Lora, scales: dict[str, list[float]], what: str) -> State:

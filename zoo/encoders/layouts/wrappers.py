@@ -241,10 +241,10 @@ class _File:
 
     def __init__(self, contents: Sequence[Any], target: Mapping[str, Tensor]) -> None:
         self.target = target
-        self.companions = [cleaned(content) for content in contents[1:]]
-        self.content = cleaned(contents[0])
-        self.sources = dict(state_dicts(self.content))
-        self.wrappers = {path: _wrappers(state) for path, state in state_dicts(contents[0])}
+        self.companions = [clean_names(content) for content in contents[1:]]
+        self.content = clean_names(contents[0])
+        self.sources = dict(find_state_dicts(self.content))
+        self.wrappers = {path: _wrappers(state) for path, state in find_state_dicts(contents[0])}
         self.places: dict[int, list[tuple[Path, str]]] = {}  # of tensors, by where their numbers are
         for path, state in self.sources.items():
             for name, tensor in state.items():
@@ -387,7 +387,7 @@ def _differences(state: State, target: Mapping[str, Tensor]) -> list[str]:
     return listed + [f"{name!r} is left over" for name in state if name not in target]
 
 
-def state_dicts(content: Any, path: Path = ()) -> Iterator[tuple[Path, State]]:
+def find_state_dicts(content: Any, path: Path = ()) -> Iterator[tuple[Path, State]]:
     """Every dictionary of tensors by name, by the keys that lead to it."""
     if not isinstance(content, Mapping) or len(path) > _MOST_NESTED:
         return
@@ -396,17 +396,17 @@ def state_dicts(content: Any, path: Path = ()) -> Iterator[tuple[Path, State]]:
         return
     for key, value in content.items():
         if isinstance(key, str):
-            yield from state_dicts(value, (*path, key))
+            yield from find_state_dicts(value, (*path, key))
 
 
-def cleaned(content: Any, depth: int = 0) -> Any:
+def clean_names(content: Any, depth: int = 0) -> Any:
     """The same content with the names that its networks had before they were wrapped."""
     if not isinstance(content, Mapping) or depth > _MOST_NESTED:
         return content
     if content and all(isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()):
         names = {_unwrapped(name): tensor for name, tensor in content.items()}
         return names if len(names) == len(content) else content
-    return {key: cleaned(value, depth + 1) for key, value in content.items()}
+    return {key: clean_names(value, depth + 1) for key, value in content.items()}
 
 
 def _unwrapped(name: str) -> str:
