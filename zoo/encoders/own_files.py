@@ -125,7 +125,7 @@ def require_agreement(
             continue
         raise WeightsRefused(
             f"The file of {what} has {about} {shown} ({where}), and the network of {like!r} {next(iter(its))}: name "
-            f"a card with that, or let 'zoo register' --set architecture.options=..., which counts more than the file."
+            f"a card with that, or overrule the file by 'zoo register ... --set architecture.options=...'."
         )
     if network["heads"] and "heads" not in known and not is_given:
         heads = " and ".join(map(str, sorted(network["heads"])))

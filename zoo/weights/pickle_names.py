@@ -257,13 +257,6 @@ def _set(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return set(items)
 
 
-def _queue(arguments: tuple[Any, ...], budget: Budget) -> Any:
-    """``collections.deque``, as a list, whose items follow."""
-    match arguments:
-        case () | (list() | tuple(), *_):
-            return list(arguments[0]) if arguments else []
-
-
 def _bytes(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """Bytes, empty, from bytes, or from a text that has one character a byte."""
     match arguments:
@@ -338,7 +331,6 @@ _BUILDERS: dict[str, Builder] = {
     # Python, by the names of its versions 2 and 3, which are those of __builtin__ and builtins
     "builtins.set": _set,
     "builtins.frozenset": _set,
-    "collections.deque": _queue,
     "builtins.bytes": _bytes,
     "builtins.bytearray": _bytes,
     "builtins.getattr": _attribute,  # methods
@@ -415,7 +407,7 @@ _INERT = re.compile(
 )
 _VALUES = re.compile(  # of hyperparameters
     r"numpy\.ndarray\[\w+\]|builtins\.(?:complex|x?range|slice|type|Ellipsis|NotImplemented)|decimal\.Decimal"
-    r"|fractions\.Fraction|uuid\.UUID|zoneinfo\.ZoneInfo\._unpickle|re\._compile|random\.Random|logging\.getLogger|collections\.ChainMap",
+    r"|fractions\.Fraction|uuid\.UUID|zoneinfo\.ZoneInfo\._unpickle|re\._compile|random\.Random|logging\.getLogger|collections\.(?:ChainMap|deque)",
     re.ASCII,
 )
 _LISTED = {"torch", "numpy", "dill", "__builtin__", "__torch__", *sys.builtin_module_names}
