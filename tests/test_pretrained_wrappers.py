@@ -377,7 +377,8 @@ def test_what_was_done_is_in_the_commands_output_the_card_and_the_record() -> No
     arguments = ("register", "mine.pth", "--like", "tiny", "--id", "mine")
     done = run(*arguments).stdout.splitlines()
     line = (
-        "'state_dict' was read under the names of the layout 'timm'; left out: head; widened to float32 from float16."
+        "'state_dict' was read under the names of the layout 'timm'; left out: head; widened to float32 from float16; "
+        "the number of heads cannot be read from shapes: 2 taken from 'tiny'."
     )
     assert done[1] == line
     reading = document(*arguments)["reading"]

@@ -39,10 +39,12 @@ from .encoders.layouts import (
     published_role,
     require_fit,
 )
+from .encoders.layouts.lora import Lora, merge_lora, require_no_lora
 from .encoders.layouts.wrappers import Role
+from .encoders.own_files import require_agreement, suggest_cards
 from .encoders.preprocess import build_preprocess
 from .encoders.sizes import at_size, card_at, preprocess_at
-from .errors import DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from .errors import BuildError, DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from .files import user_folder
 from .optional import requires_extra
 from .storage import shown_place
@@ -192,6 +194,9 @@ class UserFile:
     checkpoint_key: str = ""  # which of several encoders in it is meant
     role: Role = ""  # which of student and teacher the method publishes
     is_layout_given: bool = False  # by the user, so that no other layout is tried
+    lora: Lora | None = None  # how matrices of LoRA are merged; None: a file with such is refused
+    like: str = ""  # of an encoder that is to have a card of its own: the one that it is made like
+    is_network_given: bool = False  # by the user, whatever the file says of it
 
     @property
     def selection(self) -> str:
@@ -432,7 +437,7 @@ def _fetch_and_convert(
     card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
 ) -> StoredWeights:
     """Fetches, converts, locks and stores, in this order, so that a refused file leaves nothing."""
-    with converted(card, encoder, choice, there=there) as (tensors, origins, reading):
+    with converted(card, encoder, choice, there=there) as (tensors, origins, reading, _):
         for origin in origins:
             if not origin.place.startswith(_HASHED):  # a place that is its own hash
                 is_download = not is_installed(origin.place)
@@ -454,18 +459,17 @@ def _fetch_and_convert(
 @contextmanager
 def converted(
     card: EncoderCard, encoder: Encoder, choice: WeightsSource, *, there: Sequence[Fetched | None] = ()
-) -> Iterator[tuple[Converted, tuple[store.Origin, ...], store.Reading | None]]:
-    """The state dict from the files of a candidate, where they came from, and how a user's file was read.
+) -> Iterator[tuple[Converted, tuple[store.Origin, ...], store.Reading | None, EncoderCard]]:
+    """The state dict from the files of a candidate, where they came from, how a user's file was read, and its card.
+
+    The card is another one than ``card`` where a new encoder is for images of another size.
 
     Downloads are removed at the end of the block, however it ends; the tensors may be pages of them. ``there`` has the
     files that are there already, in the order of the candidate's places; None for one that is not.
     """
     search = choice.search
 
-    @cache
-    def untrained() -> Mapping[str, bytes]:
-        return fingerprints(build_encoder(card, device="cpu"))
-
+    untrained = cache(partial(_fingerprints_of, card))
     with ExitStack() as until_the_end:
         files: list[Fetched] = []
         read: list[Checkpoint] = []
@@ -482,15 +486,8 @@ def converted(
         if search is None:
             tensors = convert(contents, encoder, layout=choice.layout, what=what, untrained=untrained)
         else:
-            tensors, reading = convert_own(
-                contents,
-                encoder,
-                layout=choice.layout,
-                is_only=search.is_layout_given,
-                checkpoint_key=search.checkpoint_key,
-                role=search.role,
-                what=what,
-                untrained=untrained,
+            tensors, reading, card = _converted_own(
+                contents, card, encoder, search, layout=choice.layout, what=what, untrained=untrained
             )
         origins = tuple(
             store.Origin(
@@ -502,7 +499,64 @@ def converted(
             )
             for place, file, checkpoint in zip(choice.places, files, read, strict=False)  # a companion may be left out
         )
-        yield tensors, origins, reading
+        yield tensors, origins, reading, card
+
+
+def _fingerprints_of(card: EncoderCard) -> Mapping[str, bytes]:
+    """Of the parameters before training."""
+    return fingerprints(build_encoder(card, device="cpu"))
+
+
+def _converted_own(
+    contents: list[Any],
+    card: EncoderCard,
+    encoder: Encoder,
+    search: UserFile,
+    *,
+    layout: str,
+    what: str,
+    untrained: Any,
+) -> tuple[Converted, store.Reading, EncoderCard]:
+    """The state dict from a user's files, how they were read, and the card that they are of."""
+    notes: list[str] = []
+    if search.lora is not None:
+        contents[0], said = merge_lora(contents[0], search.lora, what=what)
+        notes.append(said)
+    elif not search.checkpoint_key:
+        require_no_lora(contents[0], what=what)
+    convert_to = partial(
+        convert_own,
+        contents,
+        layout=layout,
+        is_only=search.is_layout_given,
+        checkpoint_key=search.checkpoint_key,
+        role=search.role,
+        what=what,
+    )
+    try:
+        tensors, reading = convert_to(encoder, untrained=untrained)
+    except WeightsRefused as refusal:
+        for other, said in suggest_cards(card, encoder, contents[0]):
+            if other is None:
+                raise WeightsRefused(f"The file of {what} {said}; nothing was loaded.") from refusal
+            try:
+                network = build_empty_encoder(other)
+                tensors, reading = convert_to(network, untrained=partial(_fingerprints_of, other))
+            except (BuildError, WeightsRefused):
+                continue
+            if not search.like:
+                raise WeightsRefused(
+                    f"The file of {what} does not fit the card of {card.id!r}, for {said}; 'zoo register' makes it an "
+                    "encoder of its own with such a card."
+                ) from refusal
+            card, encoder = other, network
+            notes.append(said)
+            break
+        else:
+            raise
+    is_given, like = search.is_network_given, search.like or card.id
+    notes += require_agreement(contents[0], card, encoder, what=what, like=like, is_given=is_given)
+    return tensors, replace(reading, notes=tuple(notes)), card
 
 
 def _read(file: Fetched, *, what: str) -> Checkpoint:

@@ -33,6 +33,7 @@ from .cards.writing import facts_of, toml_of
 from .drift import keep_recording, observed, recording_path, require_finite
 from .encoders import build_empty_encoder
 from .encoders.layouts import layout_named
+from .encoders.layouts.lora import parse_lora
 from .encoders.preprocess import build_preprocess
 from .errors import QueryError, StoreError, ZooError, nearest_names
 from .files import locked, new_folder, require_regular, synchronise_folder, user_folder
@@ -73,6 +74,7 @@ def register(
     inherit: Collection[str] = (),
     layout: str | None = None,
     checkpoint_key: str | None = None,
+    merge_lora: str = "",
 ) -> EncoderCard:
     """Makes an encoder of the zoo from a user's checkpoint.
 
@@ -94,6 +96,9 @@ def register(
         Of the file; without it that of ``like`` is tried, then those of the libraries, then all the others.
     checkpoint_key : str, optional
         Which of several encoders in the file is meant, as for :func:`zoo.load`.
+    merge_lora : str, optional
+        LoRA matrices are merged into the weights: by their scale, alpha / r; by peft's ``adapter_config.json``; or by
+        the folder with that and the matrices, for a file that has only the weights.
 
     Returns
     -------
@@ -126,8 +131,17 @@ def register(
     meant = replace(model, objective=draft.objective) if knows_method else model  # is student or teacher published
     files = tuple(os.path.abspath(source(place).path or place) if is_path(place) else place for place in places)
     (choice,) = weights_sources(meant, encoder, weights=files, checkpoint_key=checkpoint_key or "", layout=layout or "")
+    lora, is_given = parse_lora(merge_lora) if merge_lora else None, "architecture.options" in (facts or {})
+    if choice.search is not None:
+        search = replace(choice.search, lora=lora, like=like, is_network_given=is_given)
+        choice = replace(choice, search=search)
 
-    with _alone(), converted(draft, encoder, choice) as (tensors, origins, reading):
+    with _alone(), converted(draft, encoder, choice) as (tensors, origins, reading, found):
+        if found is not draft:
+            encoder = build_empty_encoder(found)
+            n_parameters = sum(parameter.numel() for parameter in encoder.parameters())
+            draft = replace(found, architecture=replace(found.architecture, n_parameters=n_parameters))
+            merged |= {part: facts_of(draft)[part] for part in ("architecture", "preprocess", "representation")}
         if name in catalogue():
             return _same(catalogue()[name], draft, origins[0].sha256, reading)
         stored = store_weights(
@@ -321,7 +335,8 @@ def _same(existing: EncoderCard, draft: EncoderCard, source_sha256: str, reading
     record = record_of(existing)
     alike = replace(existing, weights=draft.weights, provenance=draft.provenance) == draft
     is_file = record is not None and record.origins[0].sha256 == source_sha256
-    if record is not None and is_file and alike and record.reading in (None, reading):
+    before = reading and replace(reading, notes=())  # as earlier versions have recorded it
+    if record is not None and is_file and alike and record.reading in (None, reading, before):
         return existing
     if record is None:
         there = f"an encoder of the family {existing.family!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from tests.each import for_each
 from tests.feature_runs import DIM, Told, encoder, image_set, to_tensor, with_damaged
-from zoo.errors import CorruptImage, DataError, QueryError
+from zoo.errors import CorruptImage, DataError, QueryError, StoreError
 from zoo.evaluation import LogisticProbe, StreamedProbe, load_probe, save_probe
 from zoo.evaluation.classification import confusion_figure
 from zoo.evaluation.evaluating import Request, evaluate
@@ -227,6 +228,69 @@ def test_the_onnx_model_predicts_what_torch_does(exported: tuple[Path, SavedProb
         assert found.shape == (n, 3) and np.allclose(found, expected[:n], atol=1e-5)
     metadata = session.get_modelmeta().custom_metadata_map
     assert json.loads(metadata["classes"]) == ["a", "b", "c"] and metadata["encoder"] == ENCODER
+
+
+def test_an_onnx_model_above_the_limit_of_protobuf_has_its_weights_beside_it(
+    exported: tuple[Path, SavedProbe, torch.Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    _, saved, pixels = exported
+    monkeypatch.setattr("zoo.evaluation.exporting.MOST_ONNX_BYTES", 1000)
+    folder = save_probe(saved, tmp_path / "large", export=("onnx",))
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    assert sizes.keys() == {DESCRIPTION, NUMBERS, "model.onnx", "model.onnx.data"}
+    n_bytes = sum(tensor.nbytes for tensor in saved.network[0].parameters())
+    assert sizes["model.onnx.data"] > n_bytes / 2 > sizes["model.onnx"]
+    folder = folder.rename(tmp_path / "moved")  # the model names the file beside it without a path
+    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    with torch.inference_mode():
+        expected = saved.module()(pixels).numpy()
+    (found,) = session.run(["probabilities"], {"images": pixels.numpy()})
+    assert np.allclose(found, expected, atol=1e-5)
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == ["a", "b", "c"]
+    monkeypatch.undo()
+    save_probe(saved, folder, export=("onnx",))  # replaces all of it
+    assert {path.name for path in folder.iterdir()} == {DESCRIPTION, NUMBERS, "model.onnx"}
+
+
+class Unexportable(torch.nn.Module):
+    """An encoder that depends on the numbers of the images, which no exporter follows."""
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.flatten(1)[:, : DIM if float(images.sum()) > 0 else 1]
+
+
+@pytest.mark.parametrize("kind", ["torch", "onnx"])
+def test_a_probe_stays_whatever_becomes_of_its_export(kind: str, probe: SavedProbe, tmp_path: Path) -> None:
+    from zoo.features.store import preprocess_hash, weights_hash
+
+    network = Unexportable().eval()
+    origin = probe.origin | {"weights_hash": weights_hash(network), "preprocess_hash": preprocess_hash(shown)}
+    kept = replace(probe, load=lambda name: (network, shown), origin=origin)
+    with pytest.raises(QueryError, match=r"The probe is saved in .*, but not its export: .* cannot be exported"):
+        save_probe(kept, tmp_path / "probe", export=(kind,))
+    assert {path.name for path in (tmp_path / "probe").iterdir()} == {DESCRIPTION, NUMBERS}
+    assert np.array_equal(load_probe(tmp_path / "probe").coefficients, probe.coefficients)
+    assert [path.name for path in tmp_path.iterdir()] == ["probe"]
+
+
+def test_a_full_disk_at_the_export_leaves_the_probe_and_no_half_of_a_model(
+    exported: tuple[Path, SavedProbe, torch.Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxscript", reason="the extra onnx is not installed")
+    saved = exported[1]
+    replace_file = os.replace
+
+    def full(source: Any, target: Any) -> None:
+        if str(target).endswith("model.onnx.data"):
+            raise OSError(28, "No space left on device")
+        replace_file(source, target)
+
+    monkeypatch.setattr("os.replace", full)
+    monkeypatch.setattr("zoo.evaluation.exporting.MOST_ONNX_BYTES", 1000)
+    with pytest.raises(StoreError, match=r"The probe is saved in .*No space left on device"):
+        save_probe(saved, tmp_path / "probe", export=("onnx",))
+    assert {path.name for path in (tmp_path / "probe").iterdir()} == {DESCRIPTION, NUMBERS}
 
 
 def learnable(n: int, split: str, seed: int) -> Features:

@@ -92,6 +92,13 @@ A file of facts is written like a card, as TOML or JSON:
     metavar="PATH",
     help="A further file that the encoder needs, instead of the one that the card of --like names.",
 )
+@click.option(
+    "--merge-lora",
+    metavar="SCALE|FILE|DIR",
+    default="",
+    help="Merge LoRA matrices into the weights: by their scale (alpha / r), by peft's adapter_config.json, or by the "
+    "folder of it with the matrices, if PATH has the weights alone. Those of loralib must be saved in training mode.",
+)
 @json_option
 def register_command(
     weights: str,
@@ -103,6 +110,7 @@ def register_command(
     layout: str | None,
     checkpoint_key: str | None,
     companions: tuple[str, ...],
+    merge_lora: str,
     as_json: bool,
 ) -> None:
     """Add a checkpoint of your own as an encoder.
@@ -127,6 +135,7 @@ def register_command(
             inherit=inherit,
             layout=layout,
             checkpoint_key=checkpoint_key,
+            merge_lora=merge_lora,
         )
     except CardError as error:  # a fact that was given here
         raise QueryError(str(error)) from error

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError, StoreError
-from ..files import replaced
 from ..optional import requires_extra
 
 with requires_extra("evaluate", needed_for="Exporting a probe"):
@@ -24,6 +25,9 @@ with requires_extra("evaluate", needed_for="Exporting a probe"):
 
 if TYPE_CHECKING:
     from .saved_probes import SavedProbe
+
+MOST_ONNX_BYTES = 2_000_000_000
+"""Of weights in the file of an ONNX model itself: protobuf writes no more than 2^31 bytes, with the graph."""
 
 _N_EXAMPLES = 2  # images that the network is traced with: with one, its number would be taken for fixed
 
@@ -34,12 +38,12 @@ def write_torch(probe: SavedProbe, path: Path) -> Path:
     with _quiet(), _refusing(probe):
         program = torch.export.export(module, (images,), dynamic_shapes=shapes)
     with _writing(path) as file:
-        torch.export.save(program, file, extra_files={"about.json": json.dumps(facts_of(probe))})
+        torch.export.save(program, str(file), extra_files={"about.json": json.dumps(facts_of(probe))})
     return path
 
 
 def write_onnx(probe: SavedProbe, path: Path) -> Path:
-    """An ONNX model in one file, whose metadata has :func:`facts_of`."""
+    """An ONNX model whose metadata has :func:`facts_of`; beside one of 2 GB or more the weights, in ``NAME.data``."""
     onnx = require_onnx()
     module, images, shapes = _traced(probe)
     with _quiet(), _refusing(probe):
@@ -52,12 +56,13 @@ def write_onnx(probe: SavedProbe, path: Path) -> Path:
             output_names=["probabilities"],
             verbose=False,
         )
-    model = program.model_proto
     for name, value in facts_of(probe).items():
-        model.metadata_props.add(key=name, value=value if isinstance(value, str) else json.dumps(value))
+        program.model.metadata_props[name] = value if isinstance(value, str) else json.dumps(value)
+    n_bytes = sum(value.const_value.nbytes for value in program.model.graph.initializers.values())
     with _writing(path) as file:
-        file.write(model.SerializeToString())
-    onnx.checker.check_model(str(path))
+        program.save(str(file), external_data=n_bytes >= MOST_ONNX_BYTES)
+    with _refusing(probe, onnx.checker.ValidationError):
+        onnx.checker.check_model(str(path))
     return path
 
 
@@ -111,11 +116,12 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _refusing(probe: SavedProbe) -> Iterator[None]:
+def _refusing(probe: SavedProbe, *more: type[Exception]) -> Iterator[None]:
     """Says in a sentence that a network cannot be exported."""
+    kinds: tuple[type[Exception], ...] = (RuntimeError, torch.onnx.OnnxExporterError, *more)
     try:
         yield
-    except (RuntimeError, torch.onnx.OnnxExporterError) as error:
+    except kinds as error:
         reason = str(error).strip().partition("\n")[0][:200]
         raise QueryError(
             f"The network of {probe.encoder!r} cannot be exported ({type(error).__name__}: {reason}); use the saved "
@@ -124,10 +130,13 @@ def _refusing(probe: SavedProbe) -> Iterator[None]:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[Any]:
+def _writing(path: Path) -> Iterator[Path]:
+    """Where to write a file and what belongs beside it, which are moved to their place once they are whole."""
     try:
-        with replaced(path) as file:
-            yield file
+        with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp") as folder:
+            yield Path(folder) / path.name
+            for file in sorted(Path(folder).iterdir(), reverse=True):  # what belongs beside it first
+                os.replace(file, path.parent / file.name)
     except OSError as error:
         raise StoreError(
             f"The exported network cannot be written to {path} ({error.strerror or error}); make room or name another "

@@ -24,7 +24,7 @@ from ..datasets.folders import unlabelled_images
 from ..datasets.images import TAG_SEPARATOR, ImageSet
 from ..datasets.rgb import DROP, WHITE
 from ..encoders.processor import memory_told
-from ..errors import DataError, QueryError, StoreError
+from ..errors import DataError, QueryError, StoreError, ZooError
 from ..features import Features
 from ..features.computing import Computed, Forward, Network, compute, device_for, number_type
 from ..features.decoding import Decoding
@@ -57,7 +57,7 @@ EXPORTS = {"torch": "model.pt2", "onnx": "model.onnx"}
 
 _CHECKSUM = "checksum"
 _FIGURES = ("confusion.png", "confusion.svg")
-_KNOWN = {DESCRIPTION, NUMBERS, *EXPORTS.values(), *_FIGURES}
+_KNOWN = {DESCRIPTION, NUMBERS, *EXPORTS.values(), f"{EXPORTS['onnx']}.data", *_FIGURES}
 _TENSORS = ("centre", "coefficients", "intercepts")
 _SHARD = 1024  # images whose features are in memory at a time
 Load = Callable[[str], tuple[torch.nn.Module, Any]]
@@ -397,7 +397,7 @@ def save_probe(
     figures : sequence of Figure, optional
         Drawn beside it, such as :func:`~zoo.evaluation.classification.confusion_figure`.
     export : sequence of {"torch", "onnx"}, optional
-        Also the network: encoder and probe together.
+        Also the network: encoder and probe together, after the probe is there, which stays whatever becomes of it.
 
     Raises
     ------
@@ -429,8 +429,6 @@ def save_probe(
         for figure in figures:
             with style():
                 save(figure.draw(), temporary / figure.name)
-        for kind in export:
-            {"torch": probe.export_torch, "onnx": probe.export_onnx}[kind](temporary / EXPORTS[kind])
         for name, content in ((NUMBERS, numbers), (DESCRIPTION, _described(facts))):
             with open(temporary / name, "xb") as file:
                 file.write(content)
@@ -444,6 +442,11 @@ def save_probe(
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    for kind in export:
+        try:
+            {"torch": probe.export_torch, "onnx": probe.export_onnx}[kind](target / EXPORTS[kind])
+        except ZooError as error:
+            raise type(error)(f"The probe is saved in {target}, but not its export: {error}") from error
     return target
 
 

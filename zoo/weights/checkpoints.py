@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, NamedTuple
 from ..cards.schema import Format
 from ..errors import StoreError, WeightsRefused
 from ..optional import requires_extra
+from .parts import INDEX, SAVE_TENSORS, read_index
 from .pickle_names import NUMPY_TYPES, STORAGES, Storage, checked, lookup, lookup_scripted
 from .pickles import Budget, Inert, Name, Refusal, clipped, finished, is_plain_key, read_pickle
 
@@ -51,12 +52,26 @@ _ENCRYPTED = 0x0001 | 0x0040 | 0x2000
 _MOST_DIRECTORY_BYTES = 3 * 1024**2  # some 30,000 members; an optimizer's state has three a parameter
 _MEMBER_BYTES = 800  # of memory that zipfile takes for a member
 _MOST_NESTED_MODULES = 100  # of TorchScript
-_OTHER_KINDS = (  # offset, bytes there, kind of file
-    (0, b"\x1f\x8b", "a gzip file"),
-    (0, b"\x89HDF", "an HDF5 file"),
-    (0, b"version https://git-lfs", "a pointer of git-lfs, not the file it points to"),
-    (0, b"<", "a page of a web server"),
-    (257, b"ustar", "a tar archive"),
+_EXPORTED = "save its weights: torch.save(torch.export.load(FILE).state_dict, 'weights.pth')"
+_OTHER_KINDS = (  # offset, bytes there, kind of file, what to do
+    (0, b"\x1f\x8b", "a gzip file", "unpack it with gunzip"),
+    (0, b"\x89HDF", "an HDF5 file, as Keras writes", SAVE_TENSORS),
+    (0, b"GGUF", "a GGUF file of llama.cpp", "give the safetensors or the pickle of torch that it was made from"),
+    (0, b"version https://git-lfs", "a pointer of git-lfs, not the file it points to", "fetch that by 'git lfs pull'"),
+    (0, b"<", "a page of a web server", "download the file itself"),
+    (0, b"{", "a JSON file", "give the file of weights, or a folder with an index and its shards"),
+    (0, b"\x93NUMPY", "a single array of NumPy", "save all arrays by their names: numpy.savez(FILE, **state)"),
+    (0, b"\x08", "an ONNX model, which has lost the names of the weights", "give what it was exported from"),
+    (257, b"ustar", "a tar archive", "unpack it with tar -xf"),
+    *(
+        (0, bytes([first]), "a msgpack file, as Flax writes", SAVE_TENSORS)
+        for first in (*range(0x81, 0x90), 0xDE, 0xDF)
+    ),
+)
+_OTHER_ARCHIVES = (  # end of a member's name, kind of archive, what to do
+    ("model.weights.h5", "a Keras archive", SAVE_TENSORS),
+    ("archive_format", "a program of torch.export", _EXPORTED),
+    ("serialized_exported_program.json", "a program of torch.export", _EXPORTED),
 )
 
 
@@ -73,11 +88,13 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path, *, what: str) -> Checkpoint:
-    """The content of a file of weights, whatever its name; ``what`` names it in messages.
+    """The content of a file of weights, whatever its name, or of an index of shards; ``what`` names it in messages.
 
     WeightsRefused if it is damaged, of no known kind, or asks for anything but numbers in plain containers; StoreError
     if it cannot be read at all.
     """
+    if path.name.endswith(INDEX):
+        return _read_shards(path, what=what)
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError(0, "it is not a file")
@@ -88,10 +105,27 @@ def read_checkpoint(path: Path, *, what: str) -> Checkpoint:
     except Refusal as reason:
         reason.__cause__ = reason.__context__ = None  # their frames would hold the mapping of the file
         raise WeightsRefused(
-            f"The file of {what} is refused, because {reason}; "
-            "nothing of it was run, take it from another source or save its tensors alone."
+            f"The file of {what} is refused, because {reason}; {reason.remedy}."
         ) from reason.with_traceback(None)
     return Checkpoint(content=content, format=kind)
+
+
+def _read_shards(index: Path, *, what: str) -> Checkpoint:
+    """The tensors of all shards by name; refused if one is in two shards, or in none."""
+    listed = read_index(index)
+    tensors: dict[str, Any] = {}
+    for name in sorted(set(listed.values())):
+        shard = read_checkpoint(index.parent / name, what=f"{what}, shard {name}")
+        state = shard.content if isinstance(shard.content, dict) else {}
+        if twice := sorted(state.keys() & tensors.keys()):
+            raise WeightsRefused(f"The shards of {what} have the tensor {clipped(twice[0])} twice; save them again.")
+        tensors |= state
+    if absent := sorted(listed.keys() - tensors.keys()):
+        raise WeightsRefused(
+            f"The shards of {what} lack the tensor {clipped(absent[0])} that their index has in "
+            f"{listed[absent[0]]!r}; copy them anew, index and shards of one checkpoint."
+        )
+    return Checkpoint(content=tensors, format=shard.format)
 
 
 def is_mapped(path: Path) -> bool:
@@ -120,7 +154,8 @@ def _content(path: Path, file: BinaryIO) -> tuple[Any, Format]:
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") <= size - 8:
         return _safetensors(path), "safetensors"
     if start[:1] != b"\x80":
-        raise Refusal(f"it is {_guessed(start)}, expected safetensors or a pickle of torch or dill")
+        kind, remedy = _guessed(start)
+        raise Refusal(f"it is {kind}, expected safetensors or a pickle of torch or dill", remedy=remedy)
     with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as data:
         if _MAGIC.to_bytes(10, "little") in start[:64]:  # whatever protocol wrote it
             return _read_legacy(file, data, budget), "torch pickle"
@@ -130,19 +165,20 @@ def _content(path: Path, file: BinaryIO) -> tuple[Any, Format]:
     return finished(pickled, plain=[Tensor]), "dill pickle"
 
 
-def _guessed(start: bytes) -> str:
+def _guessed(start: bytes) -> tuple[str, str]:
+    """Kind of file, and what to do with it."""
     if not start:
-        return "empty"
-    for offset, magic, kind in _OTHER_KINDS:
+        return "empty", ""
+    for offset, magic, kind, remedy in _OTHER_KINDS:
         if start[offset : offset + len(magic)] == magic:
-            return kind
-    return f"a file of another kind that starts with {start[:8].hex(' ')}"
+            return kind, remedy
+    return f"a file of another kind that starts with {start[:8].hex(' ')}", ""
 
 
 def _safetensors(path: Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
-            return {name: checked(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118, it is no dict
+            return {name: checked(file.get_tensor(name), name) for name in file.keys()}  # noqa: SIM118, it is no dict
     except (SafetensorError, TypeError) as error:  # TypeError: a shape with more elements than torch can count
         reason = str(error).splitlines()[0][:200]
         raise Refusal(f"its safetensors header does not describe it ({reason})") from error
@@ -261,6 +297,9 @@ def _check_sums(file: BinaryIO, members: dict[str, _Member]) -> None:
 
 def _read_archive(data: mmap.mmap, members: dict[str, _Member], budget: Budget) -> tuple[Any, bool]:
     """Content of a zip archive of torch, and whether it is one of TorchScript."""
+    for ending, kind, remedy in _OTHER_ARCHIVES:
+        if any(name.endswith(ending) for name in members):
+            raise Refusal(f"it is {kind}, expected what torch.save writes", remedy=remedy)
     roots = [name.removesuffix(_PICKLE) for name in members if name.count("/") == 1 and name.endswith(f"/{_PICKLE}")]
     if len(roots) != 1:
         raise Refusal(f"it is a zip file with {len(roots)} members {_PICKLE!r}, expected 1 as torch writes")
@@ -299,6 +338,10 @@ class _Storages:
     def named(self, identity: Any) -> Storage:
         """By class, key and number of elements; the device is ignored."""
         match identity:
+            case ("storage", Name(name="torch.storage.UntypedStorage"), *_):
+                return Storage(torch.empty(0))  # whoever builds a tensor on it refuses its type by name
+            case ("storage", Name(name="torch.ComplexFloatStorage" | "torch.ComplexDoubleStorage"), *_):
+                raise Refusal("it holds a tensor of complex numbers, expected plain numbers")
             case ("storage", Name(name=kind), str(key), str(), int(n), *rest) if (
                 kind in STORAGES and type(n) is int and n >= 0 and is_plain_key(key)
             ):

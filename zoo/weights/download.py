@@ -37,6 +37,7 @@ from ..progress import Bar, Progress
 from ..storage import is_offline
 from .connections import Connections
 from .hosts import innermost, is_encoded, is_page, is_unconnected, length_of, no_answer, note_silent, reason_of, request
+from .parts import hash_parts, list_parts
 from .places import Expected, Fetched, Source, file_sha256, shown, source, torch_checkpoints
 
 with requires_extra("models", needed_for="Downloading weights"):
@@ -143,15 +144,17 @@ def fetch(
 
 def _user_file(path: Path, expected: Expected) -> Fetched:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a folder, or a pipe that could be waited on forever
-            raise WeightsUnavailable(f"{path} is not a file, expected one of weights; correct the path.")
-        digest, size = file_sha256(path)
+        files = list_parts(path)
+        for file in files:
+            if not stat.S_ISREG(file.stat().st_mode):  # a pipe that could be waited on forever
+                raise WeightsUnavailable(f"{file} is not a file, expected one of weights; correct the path.")
+        digest, size = hash_parts(files)
     except OSError as error:
         raise WeightsUnavailable(
             f"The file {path} cannot be read ({error.strerror or error}), expected one of weights; correct the path."
         ) from error
     expected.check(digest, size)
-    return Fetched(path=path, sha256=digest, size_bytes=size, origin=os.path.abspath(path), is_ours=False)
+    return Fetched(path=files[0], sha256=digest, size_bytes=size, origin=os.path.abspath(path), is_ours=False)
 
 
 def _key_of(place: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -82,10 +83,10 @@ class Storage:
         return elements.as_strided(size, stride, offset)
 
 
-def checked(tensor: Tensor) -> Tensor:
+def checked(tensor: Tensor, name: str = "") -> Tensor:
     """A tensor, if its numbers are plain."""
     if tensor.dtype not in _PLAIN_TYPES:
-        raise Refusal(f"it holds a tensor of {tensor.dtype}, expected plain numbers")
+        raise _strange(str(tensor.dtype), name)
     if tensor.dtype == torch.bool and (tensor.view(torch.uint8) > 1).any():
         raise Refusal("it holds truth values that are neither true nor false")
     return tensor
@@ -98,6 +99,19 @@ def _tensor(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return storage.view(offset, size, stride, budget)
 
 
+def _strange(dtype: str, name: str = "") -> Refusal:
+    where = f", {clipped(name)}" if name else ""
+    remedy = "save the weights as float32, by whatever scales belong to them" if "float" in dtype else ""
+    return Refusal(f"it holds a tensor of {dtype}{where}, expected plain numbers of 16, 32 or 64 bits", remedy=remedy)
+
+
+def _other_tensor(arguments: tuple[Any, ...], budget: Budget) -> Any:
+    """``_rebuild_tensor_v3``, of types without a storage of their own: 8-bit floats and unsigned integers."""
+    match arguments:
+        case (_, _, _, _, _, _, Name(name=dtype), *_):
+            raise _strange(dtype)
+
+
 def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """``_rebuild_parameter``, with or without attributes: the tensor alone."""
     match arguments:
@@ -108,6 +122,7 @@ def _parameter(arguments: tuple[Any, ...], budget: Budget) -> Any:
 _TENSORS: dict[str, Builder] = {
     "torch._utils._rebuild_tensor": _tensor,  # torch before 0.4
     "torch._utils._rebuild_tensor_v2": _tensor,
+    "torch._utils._rebuild_tensor_v3": _other_tensor,
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter,
 }
@@ -121,9 +136,11 @@ def _tensor_with_attributes(arguments: tuple[Any, ...], budget: Budget) -> Any:
                 return _TENSORS[name](of, budget)
 
 
-def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budget) -> Tensor:
-    """A tensor of the numbers in ``data``, those of an array of NumPy in C's order or in Fortran's."""
+def _array(data: Any, shape: Any, dtype: Any, *, is_fortran: bool, budget: Budget) -> Tensor | Inert:
+    """A tensor of the numbers in ``data``, of an array of NumPy in C's order or in Fortran's; texts are not read."""
     kind = _numpy_type(dtype)
+    if isinstance(kind, str):
+        return Inert(f"numpy.ndarray[{kind[:10]}]")
     n = _n_elements(shape)
     if not isinstance(data, bytes | str) or len(data) != n * kind.itemsize:
         raise Refusal("it has an array of NumPy that is not as long as its shape says")
@@ -141,10 +158,11 @@ def _scalar(arguments: tuple[Any, ...], budget: Budget) -> Any:
     """A number of NumPy, as a number of Python."""
     match arguments:
         case (dtype, str() | bytes() as data):
-            return _array(data, (), dtype, is_fortran=False, budget=budget).item()
+            value = _array(data, (), dtype, is_fortran=False, budget=budget)
+            return value.item() if isinstance(value, Tensor) else value
 
 
-def _filled(state: Any, budget: Budget) -> Tensor:
+def _filled(state: Any, budget: Budget) -> Tensor | Inert:
     """The array that a state of NumPy's ``ndarray`` describes."""
     match state:
         case (int(), shape, dtype, bool(is_fortran), data) | (shape, dtype, bool(is_fortran), data):
@@ -173,13 +191,16 @@ def _array_at_once(arguments: tuple[Any, ...], budget: Budget) -> Any:
             return _filled(state, budget)
 
 
-def _numpy_type(dtype: Any) -> torch.dtype:
+def _numpy_type(dtype: Any) -> torch.dtype | str:
+    """The type of plain numbers, or the code of texts, dates and complex numbers."""
     match dtype:
         case Inert(name="numpy.dtype", arguments=(str(code), *_), state=state) if len(code) <= 10:
             order = state[1] if type(state) is tuple and len(state) > 1 else "="
             code = code.lstrip("<|=")
             if code in NUMPY_TYPES and type(order) is str and order in ("<", "|", "="):
                 return NUMPY_TYPES[code]
+            if code[:1] in ("U", "S", "M", "m", "c"):
+                return code
             raise Refusal(f"it has an array of NumPy's type {clipped(code)}, expected plain numbers, little-endian")
     raise Refusal("it has an array of NumPy without a type")
 
@@ -309,6 +330,7 @@ def _named_tuple(arguments: tuple[Any, ...], budget: Budget) -> Any:
 _BUILDERS: dict[str, Builder] = {
     # Python, by the names of its versions 2 and 3, which are those of __builtin__ and builtins
     "builtins.set": _set,
+    "builtins.frozenset": _set,
     "builtins.bytes": _bytes,
     "builtins.bytearray": _bytes,
     "builtins.getattr": _attribute,  # methods
@@ -364,8 +386,10 @@ _BUILDERS: dict[str, Builder] = {
 _INERT = re.compile(
     r"""
     builtins\.(?:dict|list|tuple|int|long|float|bool|str|unicode|object)  # factories of defaultdict, types of omegaconf
-    | torch\.(?:\w+Storage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float)\d+)
-    | numpy\.(?:ndarray|dtype)
+    | torch\.(?:\w+Storage|Tensor|nn\.parameter\.Parameter|device|bool|(?:u?int|b?float|complex)\d+(?:_e\w+)?)
+    | torch\.(?:_C\.Generator|_utils\._rebuild_wrapper_subclass|storage\.UntypedStorage|serialization\._get_layout)
+    | numpy\.(?:ndarray|dtype|generic|(?:bool|str|bytes|object)_?|(?:u?int|float|complex)\d+)
+    | datetime\.(?:time|timezone)
     # arguments and configurations of training scripts: MAE, DINO, iBOT, Mugs, MoCo-v3, solo-learn, all on hydra
     | argparse\.Namespace | types\.SimpleNamespace | typing\.Any | functools\.partial
     | pathlib\.(?:_local\.)?(?:Path|(?:Pure)?(?:Posix|Windows)Path) | datetime\.(?:datetime|date|timedelta)
@@ -381,6 +405,12 @@ _INERT = re.compile(
     """,
     re.ASCII | re.VERBOSE,
 )
+_VALUES = re.compile(  # of hyperparameters
+    r"numpy\.ndarray\[\w+\]|builtins\.(?:complex|x?range|slice|type|Ellipsis|NotImplemented)|decimal\.Decimal"
+    r"|fractions\.Fraction|uuid\.UUID|zoneinfo\.ZoneInfo\._unpickle|re\._compile|random\.Random|logging\.getLogger|collections\.(?:ChainMap|deque)",
+    re.ASCII,
+)
+_LISTED = {"torch", "numpy", "dill", "__builtin__", "__torch__", *sys.builtin_module_names}
 _NAMES = {name: Name(name, build) for name, build in _BUILDERS.items()}
 _OTHER_SPELLINGS = (("__builtin__.", "builtins."), ("numpy._core.", "numpy.core."))
 _MODULES = {
@@ -395,7 +425,17 @@ def lookup(name: str) -> Name | None:
     """What stands for a name in any pickle; None if it has no place in a checkpoint."""
     for other, ours in _OTHER_SPELLINGS:
         name = ours + name.removeprefix(other) if name.startswith(other) else name
-    return _NAMES.get(name) or (Name(name) if _INERT.fullmatch(name) else None)
+    return _NAMES.get(name) or (Name(name) if _INERT.fullmatch(name) or is_skipped(name) else None)
+
+
+def is_skipped(name: str) -> bool:
+    """True for hyperparameters that are not read: values of Python, and objects of a user's packages.
+
+    Nothing is imported for them; of Python and of packages whose names are listed here, any other name is refused.
+    """
+    package = name.partition(".")[0]
+    is_foreign = package.isidentifier() and package not in sys.stdlib_module_names and package not in _LISTED
+    return _VALUES.fullmatch(name) is not None or (is_foreign and not (_INERT.fullmatch(name) or name in _NAMES))
 
 
 def lookup_scripted(name: str) -> Name | None:

@@ -26,12 +26,21 @@ _MOST_KEY_ITEMS = 16
 _MOST_KEY_DEPTH = 3
 _SMALL_INTEGER = 2**63
 
+_GATHER = (
+    "save the whole where it was trained: torch.distributed.checkpoint.state_dict.get_model_state_dict(model, "
+    "options=StateDictOptions(full_state_dict=True, cpu_offload=True))"
+)
+
 # memory that an instruction of each kind takes, with all that is made of it later: rough upper bounds
 _VALUE_BYTES, _CONTAINER_BYTES, _CALL_BYTES = 40, 600, 2000
 
 
 class Refusal(Exception):
     """Why a file cannot be read safely: a clause about "it", which ``read_checkpoint`` completes to a sentence."""
+
+    def __init__(self, reason: str, *, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.remedy = remedy or "nothing of it was run, take it from another source or save its tensors alone"
 
 
 class Budget:
@@ -116,6 +125,8 @@ Lookup: TypeAlias = Callable[[str], Name | None]
 def named(name: str, lookup: Lookup) -> Name:
     """What stands for a name; a name that has no place in a checkpoint is refused."""
     found = lookup(name) if len(name) <= _MOST_NAME_CHARACTERS else None
+    if found is None and name.startswith("torch.distributed."):
+        raise Refusal(f"it holds {clipped(name)}, the part that one process has of a network", remedy=_GATHER)
     if found is None:
         raise Refusal(f"it asks for {clipped(name)}, which no known kind of checkpoint needs")
     return found
@@ -215,6 +226,8 @@ class _Machine:
         else:
             items = self.above_mark()
         target, kind = self.stack[-1], _ADDED_TO[name]
+        if type(target) is Inert:  # of a class that is a list or a dictionary; the items are not kept
+            return
         if type(target) is not kind:
             raise Refusal("its pickle adds items to what has no such items")
         if kind is list:

@@ -56,6 +56,7 @@ class Reading:
     left_out: tuple[str, ...] = ()  # what lies beside the encoder's tensors: heads, queues, other networks
     widened_from: tuple[str, ...] = ()  # types that became float32: "float16"
     is_found: bool = False  # that nobody named the layout, and it was searched for among all
+    notes: tuple[str, ...] = ()  # what else was done or left open, in clauses
 
     def __str__(self) -> str:
         what = repr(self.checkpoint_key) if self.checkpoint_key else "the file"
@@ -72,7 +73,9 @@ class Reading:
             more = len(self.left_out) - _N_LEFT_OUT_SHOWN
             clauses.append(f"left out: {listed}{f' and {more} more' if more > 0 else ''}")
         if self.widened_from:
-            clauses.append(f"widened to float32 from {' and '.join(self.widened_from)}")
+            how = "rounded" if "float64" in self.widened_from else "widened"
+            clauses.append(f"{how} to float32 from {' and '.join(self.widened_from)}")
+        clauses += self.notes
         sentence = "; ".join(clauses)
         return f"{sentence[0].upper()}{sentence[1:]}."
 

@@ -157,6 +157,7 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 _PREFIX = "backbone."
+_HALVES = (torch.float16, torch.bfloat16)
 _ZOO = "zoo"
 
 
@@ -189,7 +190,7 @@ def convert(
     chosen = layout_named(_ZOO if is_ours else layout)
     try:
         state = chosen.convert(*(contents[:1] if is_ours else contents), target=_target(encoder))
-        return _checked(state, encoder, half=chosen.half, untrained=untrained)
+        return _checked(state, encoder, types=_HALVES if chosen.half else (), untrained=untrained)
     except Misfit as misfit:
         raise _refused(what, layout, misfit) from misfit
 
@@ -207,9 +208,10 @@ def convert_own(
 ) -> tuple[Converted, Reading]:
     """The state dict of an encoder from a user's file, out of the wrappers that it may be in, and how it was read.
 
-    As :func:`convert`, but: half precision is always widened; unless ``is_only`` the layouts of the libraries are tried
-    too, and where none of these fits all the others; ``checkpoint_key`` decides between several encoders in the file,
-    if empty the rules of :mod:`.wrappers` with ``role``, the one of student and teacher that the method publishes.
+    As :func:`convert`, but: half precision is always widened, and double rounded; unless ``is_only`` the layouts of the
+    libraries are tried too, and where none of these fits all the others; ``checkpoint_key`` decides between several
+    encoders in the file, if empty the rules of :mod:`.wrappers` with ``role``, the one of student and teacher that the
+    method publishes.
     Refused also if several encoders fit and no rule decides.
     """
     names = list(dict.fromkeys((layout, *(() if is_only else LIBRARIES))))
@@ -228,7 +230,7 @@ def convert_own(
             for name, tensor in taken.state.items()
             if not (name.endswith(COUNTER) and tensor.is_floating_point())
         }
-        converted = _checked(state, encoder, half=True, untrained=untrained)
+        converted = _checked(state, encoder, types=(*_HALVES, torch.float64), untrained=untrained)
     except Undecided as misfit:
         raise WeightsRefused(f"The file of {what} {misfit}; nothing was loaded.") from misfit
     except Misfit as misfit:
@@ -255,7 +257,7 @@ def require_fit(state: Mapping[str, Tensor], encoder: Encoder, *, what: str, is_
     try:
         require_names(state, wanted)
         for name, tensor in wanted.items():
-            _check_form(name, state[name], tensor, half=False)
+            _check_form(name, state[name], tensor, types=())
             if not is_trusted:
                 _check_finite(name, state[name])
     except Misfit as misfit:
@@ -302,7 +304,9 @@ def _target(encoder: Encoder) -> Target:
     return Target(wanted, encoder.backbone)
 
 
-def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[[], Mapping[str, bytes]]) -> Converted:
+def _checked(
+    state: State, encoder: Encoder, *, types: tuple[torch.dtype, ...], untrained: Callable[[], Mapping[str, bytes]]
+) -> Converted:
     """The state under the encoder's names, after every number of it was checked, a tensor at a time."""
     wanted = encoder.state_dict()
     target = _target(encoder)
@@ -311,7 +315,7 @@ def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[
             state[name] = torch.zeros((), dtype=torch.int64)
     require_names(state, target)
     for name, tensor in target.items():
-        _check_form(name, state[name], tensor, half=half)
+        _check_form(name, state[name], tensor, types=types)
     converted = Converted({name: state[name.removeprefix(_PREFIX)] for name in wanted}, wanted)
     before = untrained()
     for name in wanted:
@@ -322,11 +326,11 @@ def _checked(state: State, encoder: Encoder, *, half: bool, untrained: Callable[
     return converted
 
 
-def _check_form(name: str, tensor: Tensor, wanted: Tensor, *, half: bool) -> None:
+def _check_form(name: str, tensor: Tensor, wanted: Tensor, *, types: tuple[torch.dtype, ...]) -> None:
     if tensor.shape != wanted.shape:
         raise Misfit(f"{name!r} has shape {tuple(tensor.shape)}, expected {tuple(wanted.shape)}")
-    is_widened = half and tensor.dtype in (torch.float16, torch.bfloat16) and wanted.dtype == torch.float32
-    if tensor.dtype != wanted.dtype and not is_widened:
+    is_cast = wanted.dtype == torch.float32 and tensor.dtype in types
+    if tensor.dtype != wanted.dtype and not is_cast:
         raise Misfit(f"{name!r} is {_named(tensor.dtype)}, expected {_named(wanted.dtype)}")
 
 

@@ -31,8 +31,10 @@ from typing import Any, Literal, TypeAlias
 
 from torch import Tensor
 
+from ...weights.parts import JOIN_ZERO
 from ...weights.pickles import Inert
 from ...weights.store import Reading
+from ..encoder import ERRORS
 from .steps import Layout, Misfit, State, fingerprint, state_dict
 
 Role: TypeAlias = Literal["teacher", "student", ""]
@@ -132,6 +134,10 @@ def find_encoder(
         fitting = file.candidates({name: layouts[name] for name in layouts if name not in wanted}, checkpoint_key)
         _require_one_layout(fitting)
     if not fitting:
+        for path, state in file.sources.items():
+            n_empty = sum(not tensor.numel() for tensor in state.values())
+            if 2 * n_empty > len(state):
+                raise Undecided(f"has {n_empty} empty tensors {_where(path)}as ZeRO-3 of DeepSpeed leaves: {JOIN_ZERO}")
         raise Misfit(file.closest(layouts, wanted))
     if checkpoint_key:
         meant = [candidate for candidate in fitting if candidate.is_meant_by(checkpoint_key)]
@@ -170,6 +176,10 @@ def find_encoder(
 def fits(content: Any, target: Mapping[str, Tensor], *, layouts: Mapping[str, Layout]) -> bool:
     """True if a file, without any companion, has the encoder's names and shapes through one of these layouts."""
     return bool(_File([content], target).candidates(layouts, ""))
+
+
+def _where(path: Path) -> str:
+    return f"at {'/'.join(path)!r}, " if path else ""
 
 
 def _require_one_layout(candidates: Sequence[Candidate]) -> None:
@@ -231,10 +241,10 @@ class _File:
 
     def __init__(self, contents: Sequence[Any], target: Mapping[str, Tensor]) -> None:
         self.target = target
-        self.companions = [_cleaned(content) for content in contents[1:]]
-        self.content = _cleaned(contents[0])
-        self.sources = dict(_state_dicts(self.content))
-        self.wrappers = {path: _wrappers(state) for path, state in _state_dicts(contents[0])}
+        self.companions = [clean_names(content) for content in contents[1:]]
+        self.content = clean_names(contents[0])
+        self.sources = dict(find_state_dicts(self.content))
+        self.wrappers = {path: _wrappers(state) for path, state in find_state_dicts(contents[0])}
         self.places: dict[int, list[tuple[Path, str]]] = {}  # of tensors, by where their numbers are
         for path, state in self.sources.items():
             for name, tensor in state.items():
@@ -292,13 +302,15 @@ class _File:
     def _contents(self) -> str:
         if not isinstance(self.content, Mapping):
             kind = self.content.name if isinstance(self.content, Inert) else type(self.content).__name__
-            return f"found {kind!r}, expected tensors by name; of a module, save its state_dict()"
+            return f"found {kind!r}, expected tensors by name; save them: torch.save(module.state_dict(), FILE)"
         path, state = max(self.sources.items(), key=lambda item: len(item[1]), default=((), self.content))
         names = ", ".join(repr(str(name)[:60]) for name in list(state)[:_MOST_NAMED])
         if not self.sources:
             return f"found the keys {names or 'of nothing'} and no tensors by name, expected a state dict"
         where = f" at {'/'.join(path)!r}" if path else ""
-        return f"no layout finds an encoder in its {len(state)} tensors{where}, which begin with {names}"
+        hint = "of JAX: save the state_dict() of timm.create_model(NAME, checkpoint_path=FILE), if that reads it"
+        jax = f" and are {hint}" if any("/" in name for name in state) else ""
+        return f"no layout finds an encoder in its {len(state)} tensors{where}, which begin with {names}{jax}"
 
     def _attempts(self, layouts: Mapping[str, Layout], *, share: int = 2) -> Iterator[_Attempt]:
         """What these layouts make of the file, and of all parts that have one in ``share`` of the tensors needed."""
@@ -324,7 +336,7 @@ class _File:
     def _applied(self, layout: Layout, content: Any, companions: Sequence[Any]) -> State | None:
         try:
             state = layout.convert(content, *companions, target=self.target)
-        except Misfit:
+        except (Misfit, *ERRORS):  # a layout that is not the file's may find tensors of any shape
             return None
         return state if any(name in self.target for name in state) else None
 
@@ -375,7 +387,7 @@ def _differences(state: State, target: Mapping[str, Tensor]) -> list[str]:
     return listed + [f"{name!r} is left over" for name in state if name not in target]
 
 
-def _state_dicts(content: Any, path: Path = ()) -> Iterator[tuple[Path, State]]:
+def find_state_dicts(content: Any, path: Path = ()) -> Iterator[tuple[Path, State]]:
     """Every dictionary of tensors by name, by the keys that lead to it."""
     if not isinstance(content, Mapping) or len(path) > _MOST_NESTED:
         return
@@ -384,17 +396,17 @@ def _state_dicts(content: Any, path: Path = ()) -> Iterator[tuple[Path, State]]:
         return
     for key, value in content.items():
         if isinstance(key, str):
-            yield from _state_dicts(value, (*path, key))
+            yield from find_state_dicts(value, (*path, key))
 
 
-def _cleaned(content: Any, depth: int = 0) -> Any:
+def clean_names(content: Any, depth: int = 0) -> Any:
     """The same content with the names that its networks had before they were wrapped."""
     if not isinstance(content, Mapping) or depth > _MOST_NESTED:
         return content
     if content and all(isinstance(name, str) and isinstance(value, Tensor) for name, value in content.items()):
         names = {_unwrapped(name): tensor for name, tensor in content.items()}
         return names if len(names) == len(content) else content
-    return {key: _cleaned(value, depth + 1) for key, value in content.items()}
+    return {key: clean_names(value, depth + 1) for key, value in content.items()}
 
 
 def _unwrapped(name: str) -> str:
