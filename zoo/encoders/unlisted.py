@@ -34,7 +34,7 @@ Facts = dict[str, Any]
 _NONE = NOT_APPLICABLE.value
 _REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)(?:@([^/@]+))?")
 _COMMIT = re.compile(r"/resolve/([0-9a-f]{40})/")
-_RESAMPLING = {2: "bilinear", 3: "bicubic"}  # numbers of PIL
+_PROCESSORS = ("processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json")
 _MOST_BYTES = 1 << 20  # of a configuration
 _BY_PLACE: dict[str, EncoderCard] = {}  # cards made in this process
 
@@ -67,14 +67,14 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
     repository, revision = match[1], match[2] or ""
     asked = f"hf:{repository}@{revision}" if revision else f"hf:{repository}"
     config, commit = _read(asked, "config.json")
+    pinned = f"hf:{repository}@{commit}" if commit else asked
     if listed := name_of_hub(repository, config):  # one of timm's own
         return catalogue()[f"timm:{listed}"]
     if isinstance(config.get("architecture"), str):
         facts, converter = facts_of_config(config, place=asked), "timm"
     else:
         facts, converter = _of_transformers(config, asked), "transformers"
-        facts["preprocess"] = _preprocess(asked)
-    pinned = f"hf:{repository}@{commit}" if commit else asked
+        facts["preprocess"] = _preprocess(pinned, config, asked=asked)
     facts["weights"] = facts.get("weights", {}) | {
         "url": pinned,
         "mirrors": [],
@@ -132,52 +132,24 @@ def _read(place: str, name: str) -> tuple[dict[str, Any], str]:
     return config, commit[1] if commit else ""
 
 
-def _preprocess(place: str) -> Facts:
-    """From image to input, as the repository says."""
-    try:
-        config, _ = _read(place, "preprocessor_config.json")
-    except WeightsUnavailable as error:
-        if error.unreached:
-            raise
+def _preprocess(place: str, config: Mapping[str, Any], *, asked: str) -> Facts:
+    """From image to input, as the image processor of the repository makes it."""
+    files: dict[str, Mapping[str, Any]] = {"config.json": config}
+    for name in _PROCESSORS:
         try:
-            config, _ = _read(place, "video_preprocessor_config.json")
-        except WeightsUnavailable:
-            raise error from None
-    size, crop = config.get("size"), config.get("crop_size")
-    resize = _side(size, ("shortest_edge", "height"))
-    side = _side(crop, ("height", "shortest_edge")) if config.get("do_center_crop", crop is not None) else None
-    if resize is not None and side is None and isinstance(config.get("crop_pct"), float) and resize < 384:
-        side, resize = resize, int(resize / config["crop_pct"])  # as ConvNeXt's own does
-    if config.get("do_resize", True) is False:
-        resize = side
-    side = side or resize
-    interpolation = _RESAMPLING.get(config.get("resample", 2))
-    is_normed = config.get("do_normalize", True)
-    mean = _three(config.get("image_mean")) if is_normed else [0.0] * 3
-    std = _three(config.get("image_std")) if is_normed else [1.0] * 3
-    if resize is None or side is None or interpolation is None or not mean or not std:
+            files[name] = _read(place, name)[0]
+        except WeightsUnavailable as error:
+            if error.unreached:
+                raise
+            unavailable = error
+    if len(files) == 1:
+        raise unavailable
+    from .image_processors import derive_preprocess
+
+    try:
+        return derive_preprocess(files)
+    except ValueError as error:
         raise WeightsRefused(
-            f"The preprocessor_config.json of {place!r} does not say how images are made ready (found size {size!r}, "
-            f"crop_size {crop!r}, resample {config.get('resample')!r}, image_mean {config.get('image_mean')!r}); run "
-            "'zoo register' with --like on its file."
-        )
-    is_square = "height" in size if isinstance(size, dict) else not config.get("do_center_crop")
-    return {
-        "resize_px": max(resize, side),
-        "crop_px": side,
-        "interpolation": interpolation,
-        "mean": mean,
-        "std": std,
-        "fit": "squash" if is_square and config.get("do_resize", True) else "crop",
-    }
-
-
-def _side(size: Any, names: tuple[str, ...]) -> int | None:
-    value = next((size[name] for name in names if name in size), None) if isinstance(size, dict) else size
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _three(values: Any) -> list[float]:
-    """Three numbers, or nothing."""
-    is_right = isinstance(values, list) and len(values) == 3 and all(isinstance(value, int | float) for value in values)
-    return [float(value) for value in values] if is_right else []
+            f"Images for {asked!r} cannot be made ready as by its publisher: {error}; run 'zoo register' with --like on "
+            "its file."
+        ) from error
