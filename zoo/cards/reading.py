@@ -41,9 +41,7 @@ _AT_LEAST_1 = {
 }  # fmt: skip
 _ABOVE_0 = {"preprocess.std"}
 _MAY_BE_EMPTY = {"architecture.options", "weights.mirrors", "weights.companions"}
-_DEFAULTS = {
-    f"preprocess.{field.name}": field.default for field in fields(Preprocess) if field.default is not MISSING
-}
+_DEFAULTS = {f"preprocess.{field.name}": field.default for field in fields(Preprocess) if field.default is not MISSING}
 _SPDX = ("licence.code", "licence.weights")
 
 

@@ -223,7 +223,7 @@ class Preprocess:
     mean: tuple[float, ...]  # a channel, for pixels in [0, 1]
     std: tuple[float, ...]  # a channel, likewise
     fit: Fit = "crop"  # crop: the shorter side is resized; squash: both sides are, whatever the image's shape
-    crop_rounding: Rounding = "half even"  # of the crop's first pixel; down, as transformers does: 15, not 16, of 31 / 2
+    crop_rounding: Rounding = "half even"  # of the crop's first pixel; down as in transformers: 15, not 16, of 31 / 2
     channels: Channels = "RGB"  # their order in the input; mean and std are of red, green and blue
 
     @property

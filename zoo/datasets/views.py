@@ -374,7 +374,7 @@ def view_preprocess(card: EncoderCard) -> transforms.Compose:
 
 
 def ordered(preprocess: Preprocess) -> list[itemgetter[Any]]:
-    """The last step of a preprocessing whose channels are not red, green and blue; of the standard library's classes."""
+    """The last step of a preprocessing whose channels are not red, green and blue; workers unpickle it."""
     return [itemgetter([2, 1, 0])] if preprocess.channels == "BGR" else []
 
 

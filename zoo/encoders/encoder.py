@@ -92,9 +92,12 @@ class Encoder(nn.Module):
     def _answered(self, read: Pooling, images: Tensor, *, call: str) -> Tensor:
         if self.px is None:
             return read(self.backbone, images)
-        # many networks would give something all the same; a trace would warn of a condition on the shape
+        # some networks would give something all the same; a trace would warn of a condition on the shape
         is_checked = isinstance(images, Tensor) and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-        if is_checked and (images.shape[1:] != (3, self.px, self.px) or images.ndim != 4 or not images.is_floating_point()):
+        if is_checked and (images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point()):
+            raise DataError(self._why_not(images, px=self.px, call=call))
+        # of transformers, some refuse another size than theirs, some interpolate, some give what nobody meant
+        if is_checked and hasattr(self.backbone, "interpolates_positions") and images.shape[2:] != (self.px, self.px):
             raise DataError(self._why_not(images, px=self.px, call=call))
         try:
             return read(self.backbone, images)

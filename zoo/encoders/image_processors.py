@@ -1,11 +1,11 @@
 """The preprocessing of a card that does to an image what a repository's image processor of transformers does.
 
-transformers itself reads the settings, whatever their age, and makes the processor. Flat images tell where it puts black
-and white, and the order of channels; the resize and crop are those under which the zoo's pixels are the processor's own.
+transformers itself reads the settings, whatever their age, and makes the processor. Flat images tell where it puts
+black and white, and the order of channels; resize and crop are those under which the zoo's pixels are the processor's.
 No setting is trusted and none can be overlooked: what the zoo cannot do with an image is refused.
 
-The reference is the processor on Pillow, from which no pixel may differ; the one on torchvision, which transformers takes
-by itself, rounds otherwise, and must be the same but for that.
+The reference is the processor on Pillow, from which no pixel may differ; the one on torchvision, which transformers
+takes by itself, rounds otherwise, and must be the same but for that.
 """
 
 from __future__ import annotations
@@ -76,14 +76,12 @@ def derive_preprocess(files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _made(files: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     """The processor of a repository on each library that transformers has it for, Pillow first."""
-    is_video = not any("image_processor" in content for content in files.values()) and not (
-        "preprocessor_config.json" in files
-    )
+    has_images = "preprocessor_config.json" in files or any("image_processor" in content for content in files.values())
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             Path(folder, name).write_text(json.dumps(content), encoding="utf-8")
         try:
-            if is_video:
+            if not has_images:
                 return [AutoVideoProcessor.from_pretrained(folder, trust_remote_code=False)]
             found = [
                 AutoImageProcessor.from_pretrained(folder, trust_remote_code=False, backend=backend)
@@ -133,7 +131,7 @@ def _colours(black: Tensor, white: Tensor, red: Tensor, *, stated: Any) -> dict[
         return tuple(
             float(number)
             if isinstance(number, int | float) and abs(number - value) < 1e-6
-            else round(value, 6)
+            else round(value, 6) + 0.0  # not -0.0
             for value, number in zip(values.tolist(), numbers, strict=True)
         )
 
@@ -173,7 +171,7 @@ def _is_same(preprocess: Preprocess, processor: Any, taken: list[Tensor]) -> boo
 
 
 def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) or hasattr(value, "keys") else value
+    return dict(value) if hasattr(value, "shortest_edge") else value  # a size
 
 
 def _in_a_line(error: Exception) -> str:

@@ -6,7 +6,6 @@ Workers of a data loader that are started afresh could not import the zoo if it 
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
 from ..cards.schema import Preprocess

@@ -24,7 +24,7 @@ from ..cards.catalogue import adopt, build_card, catalogue, unlisted
 from ..cards.reading import check_facts
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
 from ..cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
-from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable
+from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable, note
 from ..optional import requires_extra
 from ..weights.download import fetch
 from ..weights.places import Fetched, weights_folder
@@ -35,6 +35,7 @@ _NONE = NOT_APPLICABLE.value
 _REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)(?:@([^/@]+))?")
 _COMMIT = re.compile(r"/resolve/([0-9a-f]{40})/")
 _PROCESSORS = ("processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json")
+_SAME_SIZE = 1e-3  # share of parameters by which libraries differ in one network: biases of nothing, mask tokens
 _MOST_BYTES = 1 << 20  # of a configuration
 _BY_PLACE: dict[str, EncoderCard] = {}  # cards made in this process
 
@@ -84,7 +85,41 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
         **({"revision": commit} if commit else {}),
     }
     facts["provenance"] = {"url": f"https://huggingface.co/{repository}", "extracted": False}
-    return _made(f"hf_{repository}{f'_{revision[:12]}' if revision else ''}", "hf", facts, place=asked)
+    card = _made(f"hf_{repository}{f'_{revision[:12]}' if revision else ''}", "hf", facts, place=asked)
+    if converter == "transformers":
+        _note_alike(card, repository, asked)
+    return card
+
+
+def _note_alike(card: EncoderCard, repository: str, asked: str) -> None:
+    """Says which cards may be of the same weights, where their features are others: same family and size of network."""
+    known, n_own, px = catalogue(), card.architecture.n_parameters, card.preprocess.crop_px
+    families, sizes = known.column("family"), known.column("architecture.n_parameters")
+    named = _folded(repository.partition("/")[2])
+    family = max((one for one in set(families.values()) if _folded(one) in named), key=len, default="")
+    apart = {
+        name: abs(n - n_own)
+        for name, n in sizes.items()
+        if isinstance(n, int) and isinstance(n_own, int) and families[name] == family
+    }
+    nearest = min(apart.values(), default=0)
+    found = []
+    for name in [name for name, n in apart.items() if n == nearest <= _SAME_SIZE * sizes[name]][:3]:
+        other = known[name]
+        reasons = {
+            "its images are made ready otherwise": other.preprocess != card.preprocess,
+            "its position embeddings are interpolated otherwise": other.architecture.native_px
+            not in (px, NOT_APPLICABLE),
+            "other tokens are taken": other.representation.layer != card.representation.layer,
+        }
+        if any(reasons.values()):
+            found.append(f"{name!r} ({' and '.join(reason for reason, is_so in reasons.items() if is_so)})")
+    if found:
+        note(f"{asked} has no card; of the same weights may be {', '.join(found)}, whose features are then others.")
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.casefold())
 
 
 def _made(name: str, family: str, facts: Facts, *, place: str) -> EncoderCard:
