@@ -106,10 +106,10 @@ def _note_alike(card: EncoderCard, repository: str, asked: str) -> None:
     found = []
     for name in [name for name, n in apart.items() if n == nearest <= _SAME_SIZE * sizes[name]][:3]:
         other = known[name]
+        learned_px = other.architecture.native_px
         reasons = {
             "its images are made ready otherwise": other.preprocess != card.preprocess,
-            "its position embeddings are interpolated otherwise": other.architecture.native_px
-            not in (px, NOT_APPLICABLE),
+            "its position embeddings are interpolated otherwise": learned_px not in (px, NOT_APPLICABLE),
             "other tokens are taken": other.representation.layer != card.representation.layer,
         }
         if any(reasons.values()):
@@ -185,6 +185,6 @@ def _preprocess(place: str, config: Mapping[str, Any], *, asked: str) -> Facts:
         return derive_preprocess(files)
     except ValueError as error:
         raise WeightsRefused(
-            f"Images for {asked!r} cannot be made ready as by its publisher: {error}; run 'zoo register' with --like on "
-            "its file."
+            f"{asked!r} does not say how images are made ready in a way that the zoo can follow: {error}; run "
+            "'zoo register' with --like on its file."
         ) from error
