@@ -334,10 +334,11 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
         except (KeyError, RuntimeError, ValueError) as error:
             raise Misfit(f"transformers cannot read it ({str(error).strip().splitlines()[0]})") from error
     whole = ("", f"{network.base_model_prefix}.", "vision_model.")  # what the backbone is called in a larger model
-    children = [name for name, _ in network.named_children()]
-    parts = tuple(f"{above}{name}." for above in whole for name in [*children, "pooler.layernorm"])
+    parts = tuple(f"{above}{name}." for above in whole for name, _ in network.named_children())
     missing = sorted(name for name in about["missing_keys"] if name in wanted)
     left_over = sorted(name for name in about["unexpected_keys"] if name.startswith(parts))
+    if "pooler.layernorm.weight" not in wanted:  # trained, and transformers is told of it by nobody
+        left_over += sorted(name for name in state if name.endswith("pooler.layernorm.weight"))
     require_none(("is missing", missing), ("is left over", left_over))
     taken = {f"network.{name}": tensor for name, tensor in read.state_dict().items() if name in wanted}
     return taken | ({} if getattr(backbone, "head", None) is None else projection)
