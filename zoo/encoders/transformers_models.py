@@ -130,7 +130,7 @@ def transformers_model(model_type: str, **options: Any) -> tuple[nn.Module, int]
     """
     kind, network = _built(model_type, options)
     if kind is not None:
-        return TokenNetwork(network, kind), int(network.config.hidden_size)
+        return TokenNetwork(network, kind, joined=options.get("summary_idxs", ())), int(network.config.hidden_size)
     px = getattr(network.config, "image_size", None)
     px = max(px) if isinstance(px, list | tuple) else px or 224
     try:
@@ -215,9 +215,10 @@ class PooledNetwork(nn.Module):
 class TokenNetwork(nn.Module):
     """A transformer of transformers as the zoo reads one of timm."""
 
-    def __init__(self, network: PreTrainedModel, kind: _Kind) -> None:
+    def __init__(self, network: PreTrainedModel, kind: _Kind, *, joined: Sequence[int] = ()) -> None:
         super().__init__()
         self.network = network
+        self._joined = tuple(joined)  # class tokens that RADIO's summary is made of, where the options say them
         self.interpolates_positions = False
         self._kind = kind
         config = network.config
@@ -239,7 +240,7 @@ class TokenNetwork(nn.Module):
     @property
     def pooled_features(self) -> int:
         """Dimensions of what the network pools by itself."""
-        return self.num_features * len(getattr(self.network.config, "summary_idxs", None) or [0])
+        return self.num_features * max(1, len(self._joined))
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -255,9 +256,9 @@ class TokenNetwork(nn.Module):
         return self._pooled(self._output(images))
 
     def _pooled(self, output: Any) -> Tensor:
-        for name in ("pooler_output", "summary"):  # RADIO's summary joins class tokens
-            if getattr(output, name, None) is not None:
-                return cast(Tensor, getattr(output, name))
+        pooled = output.summary if self._joined else getattr(output, "pooler_output", None)
+        if pooled is not None:
+            return cast(Tensor, pooled)
         tokens = self._normed(output.last_hidden_state)
         return tokens[:, 0] if self._kind.has_class else tokens.mean(dim=1)
 
@@ -328,9 +329,10 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
     with without_messages():
         try:
             load: Any = type(network).from_pretrained  # gives two values with output_loading_info
-            read, about = load(
-                None, config=network.config, state_dict=dict(state), output_loading_info=True, dtype=torch.float32
-            )
+            how: Any = {"config": network.config, "output_loading_info": True, "dtype": torch.float32}
+            if "pooler.layernorm.weight" in wanted:
+                how["add_pooling_layer"] = True
+            read, about = load(None, state_dict=dict(state), **how)
         except (KeyError, RuntimeError, ValueError) as error:
             raise Misfit(f"transformers cannot read it ({str(error).strip().splitlines()[0]})") from error
     whole = ("", f"{network.base_model_prefix}.", "vision_model.")  # what the backbone is called in a larger model
@@ -423,9 +425,10 @@ def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
         layer = "attnpool" if has_head else "cls" if kind.has_class else "avg"
         if getattr(own, "use_mean_pooling", False):
             layer = "avg"
-        if backbone.pooled_features != dim:
-            layer, dim = "pooled", backbone.pooled_features
-            options |= {"hidden_size": own.hidden_size, "summary_idxs": list(own.summary_idxs)}
+        joined = list(getattr(own, "summary_idxs", [0]))
+        if joined != [0]:  # RADIO's summary is of several class tokens
+            layer, dim = "pooled", own.hidden_size * len(joined)
+            options |= {"hidden_size": own.hidden_size, "summary_idxs": joined}
         facts["name"] = f"vit{_SIZES.get(own.hidden_size, own.hidden_size)}"
         facts["exact"] = f"{facts['name']}{backbone.patch_px} {layer}"
         facts["patch_size_px"] = backbone.patch_px
