@@ -157,7 +157,8 @@ def _geometries(processor: Any, px: int) -> Iterator[dict[str, Any]]:
 
 def _is_same(preprocess: Preprocess, processor: Any, taken: list[Tensor]) -> bool:
     """True if the zoo's pixels are those that a processor has made of all pictures."""
-    ours, levels = build_preprocess(preprocess), torch.tensor(preprocess.std)[:, None, None] * 255
+    std = preprocess.std if preprocess.channels == "RGB" else preprocess.std[::-1]
+    ours, levels = build_preprocess(preprocess), torch.tensor(std)[:, None, None] * 255
     is_exact = getattr(processor, "backend", "") == "pil"
     for number, (picture, theirs) in enumerate(zip(_pictures(), taken, strict=True)):
         apart = (ours(picture) - theirs).abs() * levels

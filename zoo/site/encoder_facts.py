@@ -198,9 +198,10 @@ def preprocessing(card: EncoderCard) -> list[str]:
     return [
         "Turn it as its EXIF orientation says; make it RGB, 8 bits a channel.",
         f"{resized} ({how.interpolation}, antialiased).",
-        f"Crop the centre of {how.crop_px} x {how.crop_px} px.",
+        f"Crop the centre of {how.crop_px} x {how.crop_px} px{', rounded down' if how.crop_rounding == 'down' else ''}.",
         "Divide by 255.",
         f"Subtract from each channel its mean, {mean}; divide by its standard deviation, {std}.",
+        *(["Put the channels into the order blue, green, red."] if how.channels == "BGR" else []),
     ]
 
 
