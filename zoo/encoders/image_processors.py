@@ -119,7 +119,8 @@ def _pictures() -> tuple[Image.Image, ...]:
 def _colours(black: Tensor, white: Tensor, red: Tensor, *, stated: Any) -> dict[str, Any]:
     """Mean, standard deviation and order of channels; as the processor states them where it does so."""
     if not bool((white > black).all()):
-        raise ValueError(f"its {type(stated).__name__} does not make white lighter than black")
+        name = type(stated).__name__.removesuffix("Pil")
+        raise ValueError(f"its {name} does not make white lighter than black")
     std = 1 / (white - black)
     mean = -black * std
     is_bgr = int((white - red).abs().argmin()) == 2
