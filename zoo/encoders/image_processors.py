@@ -77,14 +77,16 @@ def derive_preprocess(files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _made(files: Mapping[str, Mapping[str, Any]]) -> list[Any]:
     """The processor of a repository on each library that transformers has it for, Pillow first."""
     has_images = "preprocessor_config.json" in files or any("image_processor" in content for content in files.values())
+    images: Any = AutoImageProcessor  # whose methods have no types
+    videos: Any = AutoVideoProcessor
     with TemporaryDirectory() as folder:
         for name, content in files.items():
             Path(folder, name).write_text(json.dumps(content), encoding="utf-8")
         try:
             if not has_images:
-                return [AutoVideoProcessor.from_pretrained(folder, trust_remote_code=False)]
+                return [videos.from_pretrained(folder, trust_remote_code=False)]
             found = [
-                AutoImageProcessor.from_pretrained(folder, trust_remote_code=False, backend=backend)
+                images.from_pretrained(folder, trust_remote_code=False, backend=backend)
                 for backend in ("pil", "torchvision")
             ]
         except _ERRORS as error:
