@@ -187,7 +187,8 @@ def _accuracy_percent(encoder: Encoder, card: EncoderCard, pixels: Pixels) -> fl
 def _recipe(card: EncoderCard) -> str:
     """Hash of everything on a card that training reads, and of this code."""
     plain = replace(card.pretraining, duration_hours=Missing.NOT_PUBLISHED)
-    parts = [asdict(part) for part in (card.objective, card.architecture, card.projector, plain, card.preprocess)]
+    parts = [asdict(part) for part in (card.objective, card.architecture, card.projector, plain)]
+    parts.append(card.preprocess.hashed)
     return blake2b(f"{card.id} {parts} {_code()}".encode(), digest_size=16).hexdigest()
 
 

@@ -27,6 +27,7 @@ FILES = (
     "encoders/layouts/residual",
     "encoders/catalogue",
     "encoders/unlisted",
+    "encoders/image_processors",
     "demo",
     "published_file",
     "cli/runs",

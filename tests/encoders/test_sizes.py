@@ -16,7 +16,7 @@ from zoo.cards.catalogue import catalogue
 from zoo.cards.schema import EncoderCard
 from zoo.encoders import build_encoder
 from zoo.encoders.sizes import at_size, card_at, preprocess_at
-from zoo.errors import NameNote, QueryError
+from zoo.errors import DataError, NameNote, QueryError
 
 VIT = "timm:test_vit.r160_in1k"
 
@@ -93,3 +93,23 @@ def test_the_scale_before_the_crop_changes_with_the_crop() -> None:
     assert (preprocess.resize_px, preprocess.crop_px) == (256, 224)
     larger = preprocess_at(preprocess, 448)
     assert (larger.resize_px, larger.crop_px) == (512, 448)
+
+
+@for_each(["vit", "dinov2", "radio", "siglip2_vision_model", "aimv2_vision_model"])
+@torch.no_grad()
+def test_networks_of_transformers_refuse_images_of_another_size_than_theirs(model_type: str) -> None:
+    options = {"vit": {}, "dinov2": {}, "radio": {"patch_dim": 192}, "siglip2_vision_model": {"num_patches": 16}}
+    without = {"dinov2": "intermediate_size", "radio": "intermediate_size", "siglip2_vision_model": "image_size"}
+    card = with_backbone(f"transformers:{model_type}", **options.get(model_type, {}))
+    kept = {name: value for name, value in card.architecture.options.items() if name != without.get(model_type)}
+    layer = "avg" if model_type.endswith("vision_model") else "cls"
+    card = replace(
+        card,
+        architecture=replace(card.architecture, options=kept),
+        representation=replace(card.representation, layer=layer),
+    )
+    encoder = build_encoder(card, seed=4)
+    assert encoder(images(32)).shape == (2, 48)
+    for call in (encoder, encoder.maps):
+        with pytest.raises(DataError, match=r"\(2, 3, 48, 48\), expected .*32.*load the encoder with px"):
+            call(images(48))

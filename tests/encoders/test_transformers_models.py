@@ -9,7 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from tests.each import for_each
-from zoo.encoders.transformers_models import KINDS, TokenNetwork, transformers_model
+from zoo.encoders.encoder import patch_average
+from zoo.encoders.layouts.steps import Misfit
+from zoo.encoders.maps import map_of
+from zoo.encoders.transformers_models import (
+    KINDS,
+    TokenNetwork,
+    as_transformers_reads,
+    facts_of_configuration,
+    transformers_model,
+)
 
 SMALL = {
     "hidden_size": 48,
@@ -123,3 +132,55 @@ def test_networks_without_tokens_give_what_they_pool() -> None:
 def test_a_type_or_option_that_is_unknown_is_refused(model_type: str, options: dict[str, Any], found: str) -> None:
     with pytest.raises(ValueError, match=found):
         transformers_model(model_type, **options)
+
+
+@torch.no_grad()
+@for_each(["beit", "data2vec-vision"])
+def test_the_norm_after_a_mean_of_patches_is_taken_where_transformers_takes_it(model_type: str) -> None:
+    config = SMALL | {"model_type": model_type, "use_mean_pooling": True}
+    facts = facts_of_configuration(config | {"architectures": ["BeitForImageClassification"]})
+    assert facts["representation"]["layer"] == "avg"
+    network, _ = transformers_model(model_type, **facts["architecture"]["options"])
+    for parameter in network.eval().parameters():
+        nn.init.normal_(parameter, std=0.2)
+    own = network.network(pixel_values=images()).pooler_output
+    torch.testing.assert_close(patch_average(network, images()), own, rtol=0, atol=1e-5)
+    torch.testing.assert_close(network(images()), own, rtol=0, atol=1e-5)
+    state = network.network.state_dict()
+    assert as_transformers_reads(state, network).keys() == {f"network.{name}" for name in state}
+    without, _ = transformers_model(
+        model_type,
+        **facts_of_configuration(config | {"architectures": ["BeitForMaskedImageModeling"]})["architecture"]["options"],
+    )
+    with pytest.raises(Misfit, match=r"pooler.layernorm.* is left over"):
+        as_transformers_reads(state, without)
+
+
+@torch.no_grad()
+def test_radio_joins_the_class_tokens_that_its_summary_joins() -> None:
+    config: dict[str, Any] = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
+    facts = facts_of_configuration(config | {"model_type": "radio", "summary_idxs": [0, 2]})
+    assert facts["representation"] == {"dim": 96, "layer": "pooled", "order": "not applicable"}
+    network, _ = transformers_model("radio", **facts["architecture"]["options"])
+    network.eval()
+    assert torch.equal(network(images()), network.network(pixel_values=images()).summary)
+    assert network(images()).shape == (2, 96)
+    assert facts_of_configuration(config | {"model_type": "radio", "summary_idxs": [0]})["representation"]["dim"] == 48
+
+
+@torch.no_grad()
+def test_maps_of_networks_that_pool_by_themselves_are_what_they_pool() -> None:
+    small_stages = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
+    network, width = transformers_model("dinov3_convnext", **small_stages)
+    network.eval()
+    maps = map_of(network, images(px=64))
+    assert maps.shape == (2, 32, 2, 2) and width == 32
+    last = network.network(pixel_values=images(px=64)).last_hidden_state
+    assert torch.equal(maps.flatten(2).transpose(1, 2), last[:, 1:])
+
+
+@torch.no_grad()
+def test_maps_whose_channels_are_last_are_pooled_over_their_places() -> None:
+    with torch.device("meta"):
+        network, width = transformers_model("sam2_vision_model")
+        assert map_of(network, torch.empty(1, 3, 224, 224)).shape == (1, width, 7, 7) == (1, 768, 7, 7)

@@ -235,3 +235,38 @@ def test_without_transformers_one_sentence_says_what_to_install(hub: Server, mon
     message = str(caught.value)
     assert message.startswith("Building an encoder of transformers needs the library 'transformers'")
     assert message.endswith("install ssl-zoo with its extra [transformers]")
+
+
+def test_a_repository_of_the_network_of_a_card_says_so_where_features_may_differ(hub: Server) -> None:
+    config = {"model_type": "dinov2", "patch_size": 14, "image_size": 518, "hidden_size": 384, "num_attention_heads": 6}
+    settings = {"image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 256}, "crop_size": 224}
+    publish(hub, "own/dinov2-small", {"config.json": config, "preprocessor_config.json": settings})
+    with pytest.warns(NameNote, match=r"of the same weights may be 'dinov2_vitS14' .*position embeddings"):
+        card = zoo.card("hf:own/dinov2-small")
+    assert (card.preprocess.crop_px, card.preprocess.crop_rounding) == (224, "down")
+
+
+def test_a_processor_that_the_zoo_cannot_follow_is_refused_by_its_name(hub: Server) -> None:
+    padded = {"image_processor_type": "Owlv2ImageProcessor", "size": {"height": 96, "width": 96}}
+    publish_vit(hub, "own/padded", **{"preprocessor_config.json": padded})
+    assert "its Owlv2ImageProcessor makes other pixels than any resize" in refusal("hf:own/padded", WeightsRefused)
+    nested = {"image_processor": PREPROCESSOR | {"image_processor_type": "ViTImageProcessor", "resample": 2}}
+    publish_vit(hub, "own/nested", **{"processor_config.json": nested})
+    assert zoo.card("hf:own/nested").preprocess.interpolation == "bilinear"
+
+
+@torch.no_grad()
+def test_a_network_without_registers_has_none_that_are_untrained(hub: Server) -> None:
+    from transformers import DINOv3ViTConfig, DINOv3ViTModel
+
+    network = DINOv3ViTModel(DINOv3ViTConfig(**SMALL, num_register_tokens=0)).eval()
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.1)
+    config = {"model_type": "dinov3_vit", "architectures": ["DINOv3ViTModel"], "num_register_tokens": 0, **SMALL}
+    settings = {"image_processor_type": "DINOv3ViTImageProcessor", "size": {"height": 32, "width": 32}}
+    file = {name: tensor for name, tensor in network.state_dict().items() if "mask_token" not in name}
+    files = {"config.json": config, "preprocessor_config.json": settings, "model.safetensors": save(file)}
+    publish(hub, "own/dinov3", files)
+    encoder, _ = zoo.load("hf:own/dinov3")
+    images = exact_images(2, 32).float()
+    torch.testing.assert_close(encoder(images), network(images).pooler_output, rtol=0, atol=1e-5)

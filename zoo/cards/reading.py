@@ -14,14 +14,14 @@ import types
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from ..errors import CardError, nearest_names
 from ..optional import requires_extra
 from .licences import LICENCES, licence_ids
-from .schema import LINEAGE, EncoderCard, Missing, named
+from .schema import LINEAGE, EncoderCard, Missing, Preprocess, named
 
 Facts = dict[str, Any]
 
@@ -41,6 +41,7 @@ _AT_LEAST_1 = {
 }  # fmt: skip
 _ABOVE_0 = {"preprocess.std"}
 _MAY_BE_EMPTY = {"architecture.options", "weights.mirrors", "weights.companions"}
+_DEFAULTS = {f"preprocess.{field.name}": field.default for field in fields(Preprocess) if field.default is not MISSING}
 _SPDX = ("licence.code", "licence.weights")
 
 
@@ -148,8 +149,8 @@ def _add_what_follows(facts: Facts) -> None:
 
 def _unstated(field: str, hint: Any) -> Any:
     """What a fact is that no table states: nothing of what may be empty, not recorded if it may be without a value."""
-    if field == "preprocess.fit":
-        return "crop"
+    if field in _DEFAULTS:
+        return _DEFAULTS[field]
     if field in _MAY_BE_EMPTY:
         return {} if field == "architecture.options" else []
     return _NOT_RECORDED if Missing in get_args(hint) else None

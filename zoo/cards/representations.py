@@ -107,7 +107,8 @@ def transformer(card: EncoderCard) -> Transformer | None:
     options, layer, dim = card.architecture.options, card.representation.layer, card.representation.dim
     name = _PLAIN_NAME.fullmatch(card.architecture.backbone)
     kind = LAYERS[layer]
-    if name is None and not kind.tokens and "embed_dim" not in options:
+    joins_tokens = "summary_idxs" in options  # RADIO of transformers, whose pooled features are several class tokens
+    if name is None and not kind.tokens and "embed_dim" not in options and not joins_tokens:
         return None
     taken = kind.tokens.split("+")
     n_token_widths = sum(word != "proj" for word in taken) * kind.n_blocks
@@ -115,6 +116,8 @@ def transformer(card: EncoderCard) -> Transformer | None:
     n_blocks: int | None = None
     if name is not None:
         width, n_blocks = _SIZES[name[1]]
+    if joins_tokens:
+        width = options["hidden_size"]
     width, n_blocks = options.get("embed_dim", width), options.get("depth", n_blocks)
     if width is None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from ..optional import requires_extra
@@ -76,6 +76,8 @@ Layer: TypeAlias = Literal[
     "avgpool", "attnpool", "pooled", "cls", "avg", "cls+avg", "4xcls", "proj", "pred", "proj+cls"
 ]
 Fit: TypeAlias = Literal["crop", "squash"]
+Rounding: TypeAlias = Literal["half even", "down"]
+Channels: TypeAlias = Literal["RGB", "BGR"]
 Order: TypeAlias = Literal["interleaved", "concatenated"]
 Availability: TypeAlias = Literal["open", "gated", "by request", "gone", "unfit"]
 Format: TypeAlias = Literal["torch pickle", "dill pickle", "torchscript", "safetensors", "npz"]
@@ -221,11 +223,23 @@ class Preprocess:
     mean: tuple[float, ...]  # a channel, for pixels in [0, 1]
     std: tuple[float, ...]  # a channel, likewise
     fit: Fit = "crop"  # crop: the shorter side is resized; squash: both sides are, whatever the image's shape
+    crop_rounding: Rounding = "half even"  # of the crop's first pixel; down as in transformers: 15, not 16, of 31 / 2
+    channels: Channels = "RGB"  # their order in the input; mean and std are of red, green and blue
 
     @property
     def resize_size(self) -> int | tuple[int, int]:
         """What torchvision's ``Resize`` takes."""
         return (self.resize_px, self.resize_px) if self.fit == "squash" else self.resize_px
+
+    @property
+    def hashed(self) -> dict[str, Any]:
+        """What hashes are made of: the last two facts where they are not as they always were."""
+        own = Preprocess.__dataclass_fields__
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("crop_rounding", "channels") or value != own[name].default
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

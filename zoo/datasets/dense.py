@@ -23,7 +23,7 @@ from .imagefiles import ARRAY_ERRORS, DECODING_ERRORS, SUFFIXES, Show, grid_of, 
 from .images import ImageData, ImageSet, LazyItems, digest, require_two_parts
 from .parts import names_of_parts
 from .rendering import Renderer, cached_array, geometry_of, rendered
-from .rgb import turned
+from .rgb import CentreCrop, turned
 from .subsets import hash_halves
 
 with requires_extra("models", needed_for="Working with images"):
@@ -202,8 +202,7 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
     [[[1.0, 2.0], [5.0, 6.0]]]
     """
     height, width, n_channels = values.shape
-    about = preprocess.resize_px, preprocess.crop_px, preprocess.fit == "squash"
-    source = _source_pixels(height, width, *about)  # (px, px)
+    source = _source_pixels(height, width, preprocess)  # (px, px)
     valid_there = valid.reshape(-1)[source] & (source >= 0)
     moved = values.reshape(-1, n_channels)[source].astype(np.float32)  # (px, px, c)
     moved[~valid_there] = 0
@@ -211,19 +210,21 @@ def aligned(values: np.ndarray, valid: np.ndarray, preprocess: Preprocess) -> tu
 
 
 @lru_cache(maxsize=16)
-def _source_pixels(height: int, width: int, resize_px: int, crop_px: int, is_squashed: bool) -> np.ndarray:
+def _source_pixels(height: int, width: int, preprocess: Preprocess) -> np.ndarray:
     """The number of the map's pixel for each pixel of the input, int64 (crop_px, crop_px); -1 in the padding.
 
     Torchvision resizes a row and a column of numbers from 1 on, so that the rounding is the same as that of images.
     """
     short, long = min(height, width), max(height, width)
+    resize_px, crop_px, is_squashed = preprocess.resize_px, preprocess.crop_px, preprocess.fit == "squash"
+    crop = transforms.CenterCrop if preprocess.crop_rounding == "half even" else CentreCrop
     longer_px = resize_px if is_squashed else int(resize_px * long / short)  # as torchvision rounds it
     resized = {long: longer_px, short: resize_px}  # px of each side
 
     def moved(side: int) -> np.ndarray:
         numbers = Image.fromarray(np.arange(1, side + 1, dtype=np.int32)[:, None])
         column = functional.resize(numbers, [resized[side], 1], transforms.InterpolationMode.NEAREST_EXACT)
-        return np.asarray(functional.center_crop(column, [crop_px, 1]))[:, 0].astype(np.int64) - 1  # padded with 0
+        return np.asarray(crop((crop_px, 1))(column))[:, 0].astype(np.int64) - 1  # padded with 0
 
     rows, columns = moved(height)[:, None], moved(width)[None, :]
     source = np.where((rows >= 0) & (columns >= 0), rows * width + columns, -1)

@@ -318,12 +318,35 @@ class RGB:
     def __reduce__(self) -> tuple[Any, ...]:
         """The text of this file, for there may be no zoo where it is unpickled."""
         text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
-        return eval, (_UNPICKLE, {"text": text, "is_squashed": self.is_squashed})
+        return eval, (_UNPICKLE, {"text": text, "kind": "RGB", "options": {"is_squashed": self.is_squashed}})
+
+
+class CentreCrop:
+    """torchvision's centre crop, but for an odd rest: the first pixel is rounded down, as by transformers."""
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.size = size  # height, width
+
+    def __call__(self, image: Any) -> Any:
+        """An image of PIL or a tensor (..., height, width), cut, and padded with zeros where it is smaller."""
+        from torchvision.transforms import functional
+
+        _, *sides = functional.get_dimensions(image)
+        top, left = (int((side - px) / 2) for side, px in zip(sides, self.size, strict=True))
+        return functional.crop(image, top, left, *self.size)
+
+    def __repr__(self) -> str:
+        """Enters the hash of a preprocessing."""
+        return f"CentreCrop(size={self.size})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        text = globals().get("_TEXT") or Path(__file__).read_text(encoding="utf-8")
+        return eval, (_UNPICKLE, {"text": text, "kind": "CentreCrop", "options": {"size": self.size}})
 
 
 _UNPICKLE = """(
     exec(text, names := {"__name__": "zoo.datasets.rgb", "__package__": "zoo.datasets", "_TEXT": text})
-    or names["RGB"](is_squashed=is_squashed)
+    or names[kind](**options)
 )"""
 
 

@@ -14,9 +14,10 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, cast
 
-from ..cards.schema import EncoderCard
+from ..cards.schema import EncoderCard, Preprocess
 from ..errors import QueryError
 from ..optional import requires_extra
 from .images import ImageSet, LazyImages, digest
@@ -368,9 +369,13 @@ def view_preprocess(card: EncoderCard) -> transforms.Compose:
     Of torchvision's classes alone, which a worker process can unpickle.
     """
     about = card.preprocess
-    return transforms.Compose(
-        [v2.RGB(), transforms.ToTensor(), transforms.Normalize(mean=list(about.mean), std=list(about.std))]
-    )
+    normalize = transforms.Normalize(mean=list(about.mean), std=list(about.std))
+    return transforms.Compose([v2.RGB(), transforms.ToTensor(), normalize, *ordered(about)])
+
+
+def ordered(preprocess: Preprocess) -> list[itemgetter[Any]]:
+    """The last step of a preprocessing whose channels are not red, green and blue; workers unpickle it."""
+    return [itemgetter([2, 1, 0])] if preprocess.channels == "BGR" else []
 
 
 class ViewReader:

@@ -58,6 +58,8 @@ def build_backbone(card: EncoderCard) -> tuple[nn.Module, int]:
         )
     if not reads_tokens and card.architecture.backbone.startswith("timm:"):
         width = getattr(module, "head_hidden_size", width)  # what timm pools may pass one more layer
+    if card.representation.layer == "pooled":
+        width = getattr(module, "pooled_features", width)  # RADIO of transformers joins class tokens
     n_projected = projection_dim(card, width=width)
     if n_projected:
         module.head = nn.Linear(width, n_projected, bias=False)

@@ -96,6 +96,9 @@ class Encoder(nn.Module):
         is_checked = isinstance(images, Tensor) and not torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
         if is_checked and (images.ndim != 4 or images.shape[1] != 3 or not images.is_floating_point()):
             raise DataError(self._why_not(images, px=self.px, call=call))
+        # of transformers, some refuse another size than theirs, some interpolate, some give what nobody meant
+        if is_checked and hasattr(self.backbone, "interpolates_positions") and images.shape[2:] != (self.px, self.px):
+            raise DataError(self._why_not(images, px=self.px, call=call))
         try:
             return read(self.backbone, images)
         except ERRORS as error:

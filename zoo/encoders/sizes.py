@@ -23,7 +23,7 @@ from .layouts.steps import Misfit
 
 def preprocess_at(preprocess: Preprocess, px: int) -> Preprocess:
     """The same preprocessing for images of another side: the scale before the crop changes with it."""
-    return replace(preprocess, crop_px=px, resize_px=max(px, round(preprocess.resize_px * px / preprocess.crop_px)))
+    return replace(preprocess, crop_px=px, resize_px=round(preprocess.resize_px * px / preprocess.crop_px))
 
 
 def card_at(card: EncoderCard, px: int) -> EncoderCard:
@@ -137,7 +137,7 @@ def _takes(encoder: Encoder, px: int) -> bool:
         return takes(backbone, px)
     try:
         with torch.device("meta"):
-            encoder(torch.empty(1, 3, px, px))
+            encoder.pooling(encoder.backbone, torch.empty(1, 3, px, px))
     except ERRORS:
         return False
     return True

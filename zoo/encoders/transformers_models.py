@@ -117,6 +117,9 @@ KINDS: dict[str, _Kind] = {
 """Networks whose tokens the zoo knows how to read, by their type; every other network only pools by itself."""
 
 _UNTRAINED_POOLERS = ("vit", "deit", "beit", "data2vec-vision", "ijepa")  # made for fine-tuning, and not trained before
+_NORMED_MEANS = ("beit", "data2vec-vision")  # have a norm after the mean of patches where they pool that
+_POOLED_BY = ("Model", "ForImageClassification")  # classes of transformers with such a pooler, by their ends
+_POOLED_FIRST = ("dinov3_convnext",)  # give what they pool as the first token
 _UNREAD = {"vjepa2": ("predictor",)}  # parts of a network that its features do not pass
 
 
@@ -127,7 +130,7 @@ def transformers_model(model_type: str, **options: Any) -> tuple[nn.Module, int]
     """
     kind, network = _built(model_type, options)
     if kind is not None:
-        return TokenNetwork(network, kind), int(network.config.hidden_size)
+        return TokenNetwork(network, kind, joined=options.get("summary_idxs", ())), int(network.config.hidden_size)
     px = getattr(network.config, "image_size", None)
     px = max(px) if isinstance(px, list | tuple) else px or 224
     try:
@@ -183,10 +186,18 @@ class PooledNetwork(nn.Module):
         super().__init__()
         self.network = network
         self.interpolates_positions = False
+        has_class = any(name.endswith(("cls_token", "class_embedding")) for name, _ in network.named_parameters())
+        self.num_prefix_tokens = int(has_class or network.config.model_type in _POOLED_FIRST)
 
     def forward_features(self, images: Tensor) -> Tensor:
-        """The last map, or tokens, among which may be some without a place."""
-        return cast(Tensor, self._output(images).last_hidden_state)
+        """The last map, (n, channels, rows, columns), or tokens, the first of which may have no place."""
+        return self._last(self._output(images))
+
+    @staticmethod
+    def _last(output: Any) -> Tensor:
+        last: Tensor = output.last_hidden_state
+        has_channels_last = last.ndim == 4 and last.shape[1] == last.shape[2] != last.shape[3]  # maps are squares
+        return last.permute(0, 3, 1, 2) if has_channels_last else last
 
     def _output(self, images: Tensor) -> Any:
         more = {"interpolate_pos_encoding": True} if self.interpolates_positions else {}
@@ -197,16 +208,17 @@ class PooledNetwork(nn.Module):
         pooled = getattr(output, "pooler_output", None)
         if pooled is not None:
             return cast(Tensor, pooled.flatten(1))
-        last = output.last_hidden_state
-        return cast(Tensor, last.flatten(2).mean(dim=2) if last.ndim == 4 else last.mean(dim=1))
+        last = self._last(output)
+        return last.flatten(2).mean(dim=2) if last.ndim == 4 else last.mean(dim=1)
 
 
 class TokenNetwork(nn.Module):
     """A transformer of transformers as the zoo reads one of timm."""
 
-    def __init__(self, network: PreTrainedModel, kind: _Kind) -> None:
+    def __init__(self, network: PreTrainedModel, kind: _Kind, *, joined: Sequence[int] = ()) -> None:
         super().__init__()
         self.network = network
+        self._joined = tuple(joined)  # class tokens that RADIO's summary is made of, where the options say them
         self.interpolates_positions = False
         self._kind = kind
         config = network.config
@@ -218,7 +230,17 @@ class TokenNetwork(nn.Module):
             {"num_chs": self.num_features, "reduction": self.patch_px, "module": f"{kind.layers}.{i}"}
             for i in range(len(self._layers))
         ]
-        self.fc_norm = nn.Identity()  # what timm has after a pooling; the norm is before it in all of these
+
+    @property
+    def fc_norm(self) -> nn.Module:
+        """The norm after a pooling, as timm calls it: of BEiT and Data2Vec that were tuned on the mean of patches."""
+        norm = getattr(getattr(self.network, "pooler", None), "layernorm", None)
+        return norm if isinstance(norm, nn.Module) else nn.Identity()
+
+    @property
+    def pooled_features(self) -> int:
+        """Dimensions of what the network pools by itself."""
+        return self.num_features * max(1, len(self._joined))
 
     @property
     def blocks(self) -> list[nn.Module]:
@@ -234,7 +256,7 @@ class TokenNetwork(nn.Module):
         return self._pooled(self._output(images))
 
     def _pooled(self, output: Any) -> Tensor:
-        pooled = getattr(output, "pooler_output", None)
+        pooled = output.summary if self._joined else getattr(output, "pooler_output", None)
         if pooled is not None:
             return cast(Tensor, pooled)
         tokens = self._normed(output.last_hidden_state)
@@ -304,25 +326,28 @@ def as_transformers_reads(state: dict[str, Tensor], backbone: nn.Module) -> dict
     network = cast(PreTrainedModel, backbone.network)
     wanted = network.state_dict()
     projection = {"head.weight": state["visual_projection.weight"]} if "visual_projection.weight" in state else {}
-    with _silent():
+    with without_messages():
         try:
             load: Any = type(network).from_pretrained  # gives two values with output_loading_info
-            read, about = load(
-                None, config=network.config, state_dict=dict(state), output_loading_info=True, dtype=torch.float32
-            )
+            how: Any = {"config": network.config, "output_loading_info": True, "dtype": torch.float32}
+            if "pooler.layernorm.weight" in wanted:
+                how["add_pooling_layer"] = True
+            read, about = load(None, state_dict=dict(state), **how)
         except (KeyError, RuntimeError, ValueError) as error:
             raise Misfit(f"transformers cannot read it ({str(error).strip().splitlines()[0]})") from error
     whole = ("", f"{network.base_model_prefix}.", "vision_model.")  # what the backbone is called in a larger model
     parts = tuple(f"{above}{name}." for above in whole for name, _ in network.named_children())
     missing = sorted(name for name in about["missing_keys"] if name in wanted)
     left_over = sorted(name for name in about["unexpected_keys"] if name.startswith(parts))
+    if "pooler.layernorm.weight" not in wanted:  # trained, and transformers is told of it by nobody
+        left_over += sorted(name for name in state if name.endswith("pooler.layernorm.weight"))
     require_none(("is missing", missing), ("is left over", left_over))
     taken = {f"network.{name}": tensor for name, tensor in read.state_dict().items() if name in wanted}
     return taken | ({} if getattr(backbone, "head", None) is None else projection)
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def without_messages() -> Iterator[None]:
     """Without the bar and the report of transformers: what does not fit is an error here."""
     level, has_bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(CRITICAL)
@@ -367,6 +392,13 @@ def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
     Of a model of images and text the backbone is its vision tower.
     """
     model_type, options = _options_of(config)
+    classes = config.get("architectures") or ()
+    if (
+        model_type in _NORMED_MEANS
+        and config.get("use_mean_pooling", True)
+        and all(str(name).endswith(_POOLED_BY) for name in classes)
+    ):
+        options["add_pooling_layer"] = True
     with torch.device("meta"):
         backbone, dim = transformers_model(model_type, **options)
         backbone.eval()
@@ -393,6 +425,10 @@ def facts_of_configuration(config: Mapping[str, Any]) -> dict[str, Any]:
         layer = "attnpool" if has_head else "cls" if kind.has_class else "avg"
         if getattr(own, "use_mean_pooling", False):
             layer = "avg"
+        joined = list(getattr(own, "summary_idxs", [0]))
+        if joined != [0]:  # RADIO's summary is of several class tokens
+            layer, dim = "pooled", own.hidden_size * len(joined)
+            options |= {"hidden_size": own.hidden_size, "summary_idxs": joined}
         facts["name"] = f"vit{_SIZES.get(own.hidden_size, own.hidden_size)}"
         facts["exact"] = f"{facts['name']}{backbone.patch_px} {layer}"
         facts["patch_size_px"] = backbone.patch_px

@@ -24,7 +24,7 @@ from ..cards.catalogue import adopt, build_card, catalogue, unlisted
 from ..cards.reading import check_facts
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
 from ..cards.timm_facts import facts_of_config, facts_of_timm, name_of_hub, timm_name
-from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable
+from ..errors import CardError, QueryError, WeightsRefused, WeightsUnavailable, note
 from ..optional import requires_extra
 from ..weights.download import fetch
 from ..weights.places import Fetched, weights_folder
@@ -34,7 +34,8 @@ Facts = dict[str, Any]
 _NONE = NOT_APPLICABLE.value
 _REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)(?:@([^/@]+))?")
 _COMMIT = re.compile(r"/resolve/([0-9a-f]{40})/")
-_RESAMPLING = {2: "bilinear", 3: "bicubic"}  # numbers of PIL
+_PROCESSORS = ("processor_config.json", "video_preprocessor_config.json", "preprocessor_config.json")
+_SAME_SIZE = 1e-3  # share of parameters by which libraries differ in one network: biases of nothing, mask tokens
 _MOST_BYTES = 1 << 20  # of a configuration
 _BY_PLACE: dict[str, EncoderCard] = {}  # cards made in this process
 
@@ -67,14 +68,14 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
     repository, revision = match[1], match[2] or ""
     asked = f"hf:{repository}@{revision}" if revision else f"hf:{repository}"
     config, commit = _read(asked, "config.json")
+    pinned = f"hf:{repository}@{commit}" if commit else asked
     if listed := name_of_hub(repository, config):  # one of timm's own
         return catalogue()[f"timm:{listed}"]
     if isinstance(config.get("architecture"), str):
         facts, converter = facts_of_config(config, place=asked), "timm"
     else:
         facts, converter = _of_transformers(config, asked), "transformers"
-        facts["preprocess"] = _preprocess(asked)
-    pinned = f"hf:{repository}@{commit}" if commit else asked
+        facts["preprocess"] = _preprocess(pinned, config, asked=asked)
     facts["weights"] = facts.get("weights", {}) | {
         "url": pinned,
         "mirrors": [],
@@ -84,7 +85,41 @@ def _of_hub(place: str, rest: str) -> EncoderCard:
         **({"revision": commit} if commit else {}),
     }
     facts["provenance"] = {"url": f"https://huggingface.co/{repository}", "extracted": False}
-    return _made(f"hf_{repository}{f'_{revision[:12]}' if revision else ''}", "hf", facts, place=asked)
+    card = _made(f"hf_{repository}{f'_{revision[:12]}' if revision else ''}", "hf", facts, place=asked)
+    if converter == "transformers":
+        _note_alike(card, repository, asked)
+    return card
+
+
+def _note_alike(card: EncoderCard, repository: str, asked: str) -> None:
+    """Says which cards may be of the same weights, where their features are others: same family and size of network."""
+    known, n_own, px = catalogue(), card.architecture.n_parameters, card.preprocess.crop_px
+    families, sizes = known.column("family"), known.column("architecture.n_parameters")
+    named = _folded(repository.partition("/")[2])
+    family = max((one for one in set(families.values()) if _folded(one) in named), key=len, default="")
+    apart = {
+        name: abs(n - n_own)
+        for name, n in sizes.items()
+        if isinstance(n, int) and isinstance(n_own, int) and families[name] == family
+    }
+    nearest = min(apart.values(), default=0)
+    found = []
+    for name in [name for name, n in apart.items() if n == nearest <= _SAME_SIZE * sizes[name]][:3]:
+        other = known[name]
+        learned_px = other.architecture.native_px
+        reasons = {
+            "its images are made ready otherwise": other.preprocess != card.preprocess,
+            "its position embeddings are interpolated otherwise": learned_px not in (px, NOT_APPLICABLE),
+            "other tokens are taken": other.representation.layer != card.representation.layer,
+        }
+        if any(reasons.values()):
+            found.append(f"{name!r} ({' and '.join(reason for reason, is_so in reasons.items() if is_so)})")
+    if found:
+        note(f"{asked} has no card; of the same weights may be {', '.join(found)}, whose features are then others.")
+
+
+def _folded(text: str) -> str:
+    return re.sub(r"[\W_]+", "", text.casefold())
 
 
 def _made(name: str, family: str, facts: Facts, *, place: str) -> EncoderCard:
@@ -132,52 +167,24 @@ def _read(place: str, name: str) -> tuple[dict[str, Any], str]:
     return config, commit[1] if commit else ""
 
 
-def _preprocess(place: str) -> Facts:
-    """From image to input, as the repository says."""
-    try:
-        config, _ = _read(place, "preprocessor_config.json")
-    except WeightsUnavailable as error:
-        if error.unreached:
-            raise
+def _preprocess(place: str, config: Mapping[str, Any], *, asked: str) -> Facts:
+    """From image to input, as the image processor of the repository makes it."""
+    files: dict[str, Mapping[str, Any]] = {"config.json": config}
+    for name in _PROCESSORS:
         try:
-            config, _ = _read(place, "video_preprocessor_config.json")
-        except WeightsUnavailable:
-            raise error from None
-    size, crop = config.get("size"), config.get("crop_size")
-    resize = _side(size, ("shortest_edge", "height"))
-    side = _side(crop, ("height", "shortest_edge")) if config.get("do_center_crop", crop is not None) else None
-    if resize is not None and side is None and isinstance(config.get("crop_pct"), float) and resize < 384:
-        side, resize = resize, int(resize / config["crop_pct"])  # as ConvNeXt's own does
-    if config.get("do_resize", True) is False:
-        resize = side
-    side = side or resize
-    interpolation = _RESAMPLING.get(config.get("resample", 2))
-    is_normed = config.get("do_normalize", True)
-    mean = _three(config.get("image_mean")) if is_normed else [0.0] * 3
-    std = _three(config.get("image_std")) if is_normed else [1.0] * 3
-    if resize is None or side is None or interpolation is None or not mean or not std:
+            files[name] = _read(place, name)[0]
+        except WeightsUnavailable as error:
+            if error.unreached:
+                raise
+            unavailable = error
+    if len(files) == 1:
+        raise unavailable
+    from .image_processors import derive_preprocess
+
+    try:
+        return derive_preprocess(files)
+    except ValueError as error:
         raise WeightsRefused(
-            f"The preprocessor_config.json of {place!r} does not say how images are made ready (found size {size!r}, "
-            f"crop_size {crop!r}, resample {config.get('resample')!r}, image_mean {config.get('image_mean')!r}); run "
+            f"{asked!r} does not say how images are made ready in a way that the zoo can follow: {error}; run "
             "'zoo register' with --like on its file."
-        )
-    is_square = "height" in size if isinstance(size, dict) else not config.get("do_center_crop")
-    return {
-        "resize_px": max(resize, side),
-        "crop_px": side,
-        "interpolation": interpolation,
-        "mean": mean,
-        "std": std,
-        "fit": "squash" if is_square and config.get("do_resize", True) else "crop",
-    }
-
-
-def _side(size: Any, names: tuple[str, ...]) -> int | None:
-    value = next((size[name] for name in names if name in size), None) if isinstance(size, dict) else size
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _three(values: Any) -> list[float]:
-    """Three numbers, or nothing."""
-    is_right = isinstance(values, list) and len(values) == 3 and all(isinstance(value, int | float) for value in values)
-    return [float(value) for value in values] if is_right else []
+        ) from error

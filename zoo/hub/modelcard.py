@@ -405,10 +405,11 @@ def _preprocessing(card: EncoderCard) -> str:
     rows = [
         ("mode", "RGB"),
         ("resize", f"{side} to {how.resize_px} px, {how.interpolation}, antialiased"),
-        ("crop", f"centre, {how.crop_px} x {how.crop_px} px"),
+        ("crop", f"centre, {how.crop_px} x {how.crop_px} px{', rounded down' if how.crop_rounding == 'down' else ''}"),
         ("scale", "pixels from 0 to 1"),
         ("mean", ", ".join(map(str, how.mean))),
         ("standard deviation", ", ".join(map(str, how.std))),
+        *([("channels", "blue, green, red")] if how.channels == "BGR" else []),
     ]
     return "## Preprocessing\n\n" + _table(("step", "value"), rows)
 

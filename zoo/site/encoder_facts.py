@@ -190,6 +190,7 @@ def preprocessing(card: EncoderCard) -> list[str]:
     """What happens to an image before the encoder sees it, step by step."""
     how = card.preprocess
     mean, std = (", ".join(map(str, values)) for values in (how.mean, how.std))
+    down = ", rounded down" if how.crop_rounding == "down" else ""
     resized = (
         f"Resize it to {how.resize_px} x {how.resize_px} px, whatever its shape"
         if how.fit == "squash"
@@ -198,9 +199,10 @@ def preprocessing(card: EncoderCard) -> list[str]:
     return [
         "Turn it as its EXIF orientation says; make it RGB, 8 bits a channel.",
         f"{resized} ({how.interpolation}, antialiased).",
-        f"Crop the centre of {how.crop_px} x {how.crop_px} px.",
+        f"Crop the centre of {how.crop_px} x {how.crop_px} px{down}.",
         "Divide by 255.",
         f"Subtract from each channel its mean, {mean}; divide by its standard deviation, {std}.",
+        *(["Put the channels into the order blue, green, red."] if how.channels == "BGR" else []),
     ]
 
 

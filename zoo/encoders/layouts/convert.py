@@ -321,7 +321,7 @@ def _checked(
     for name in wanted:
         tensor = converted[name]
         _check_finite(name.removeprefix(_PREFIX), tensor)
-        if name in before and fingerprint(tensor) == before[name]:
+        if tensor.numel() and name in before and fingerprint(tensor) == before[name]:  # an empty one is not trained
             raise Misfit(f"{name.removeprefix(_PREFIX)!r} is as it was before training")
     return converted
 

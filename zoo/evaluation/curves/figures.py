@@ -337,7 +337,8 @@ def strip_of(
     values, valid = zip(*(aligned(*data.test.maps[number], preprocess) for number in range(n_images)), strict=True)
     shown = build_preprocess(preprocess)
     normalised = [shown(data.test.images.images[number]).numpy().transpose(1, 2, 0) for number in range(n_images)]
-    pixels = np.stack(normalised) * np.array(preprocess.std) + np.array(preprocess.mean)
+    ordered = np.stack(normalised)[..., :: -1 if preprocess.channels == "BGR" else 1]
+    pixels = ordered * np.array(preprocess.std) + np.array(preprocess.mean)
     return Strip(
         task=data.task.name,
         dataset=data.name,

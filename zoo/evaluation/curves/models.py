@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -210,7 +210,7 @@ class Candidate:
     @property
     def control_hash(self) -> str:
         """Hash of all that a control depends on beside data, task and recipe."""
-        return _hash([self.architecture_hash, asdict(self.preprocess)])
+        return _hash([self.architecture_hash, self.preprocess.hashed])
 
 
 def candidate(name: str) -> Candidate:

@@ -111,7 +111,7 @@ class Workload:
 
     def blind(self, candidate: Candidate) -> Job:
         """The constant guess; of maps it depends on how images are cropped."""
-        about = asdict(candidate.preprocess) if self.data.task.is_dense else None
+        about = candidate.preprocess.hashed if self.data.task.is_dense else None
         key = self._hash("blind", about)
         return Job(control="blind", candidate=candidate, n=self.n_all, seed=None, n_steps=0, key=key)
 
@@ -130,7 +130,7 @@ class Workload:
     ) -> Job:
         subset = self.subset(n, seed)
         kind = "encoder" if control == "encoder" else "scratch"
-        key = self._hash(kind, asdict(recipe), asdict(candidate.preprocess), network, subset.fingerprint, seed)
+        key = self._hash(kind, asdict(recipe), candidate.preprocess.hashed, network, subset.fingerprint, seed)
         n_steps = recipe.n_steps(len(subset.train))
         return Job(control=control, candidate=candidate, n=n, seed=seed, n_steps=n_steps, key=key)
 
