@@ -28,16 +28,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.curves import (
-    HOW_TO_MEASURE,
-    MeasuredCurve,
-    Panel,
-    curve_measurements,
-    estimate_of,
-    found_curves,
-    main_panels,
-    panels_of,
-)
 from zoo.analysis.table import StudyTable
 from zoo.cards.catalogue import catalogue
 from zoo.errors import QueryError
@@ -49,6 +39,16 @@ from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval
 
 from . import tables
+from .curves import (
+    HOW_TO_MEASURE,
+    MeasuredCurve,
+    Panel,
+    curve_measurements,
+    estimate_of,
+    found_curves,
+    main_panels,
+    panels_of,
+)
 from .tables import (
     CALIBRATED,
     CCI,

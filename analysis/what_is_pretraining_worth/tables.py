@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from zoo.analysis.columns import Estimate
-from zoo.analysis.curves import (
+from zoo.errors import QueryError
+from zoo.evaluation.bootstrap import Drawn, Interval
+from zoo.evaluation.curves.curve import CurvePoint, improvement_text, words_of
+from zoo.studies.findings import Rows, Table
+from zoo.studies.tables import cross_table, unsigned
+
+from .curves import (
     HOW_TO_MEASURE,
     Kind,
     MeasuredCurve,
@@ -17,11 +23,6 @@ from zoo.analysis.curves import (
     mean_of,
     spread_of,
 )
-from zoo.errors import QueryError
-from zoo.evaluation.bootstrap import Drawn, Interval
-from zoo.evaluation.curves.curve import CurvePoint, improvement_text, words_of
-from zoo.studies.findings import Rows, Table
-from zoo.studies.tables import cross_table, unsigned
 
 _Of = Callable[[Sequence[MeasuredCurve]], Drawn]
 

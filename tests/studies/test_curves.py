@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.what_is_pretraining_worth.curves import Panel, found_curves, main_panels, panels_of
 from tests.each import for_each
 from tests.planted_curves import (
     MAE,
@@ -19,7 +20,6 @@ from tests.planted_curves import (
     provenance,
 )
 from tests.shipped import study_module
-from zoo.analysis.curves import Panel, found_curves, main_panels, panels_of
 from zoo.analysis.table import study_table
 from zoo.errors import QueryError
 from zoo.evaluation.curves.recipe import TASKS

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.each import for_each
-from tests.planted_curves import ROTNET, SCALES, SIMCLR, curve
-from zoo.analysis.curves import (
+from analysis.what_is_pretraining_worth.curves import (
     MeasuredCurve,
     Run,
     drawn_mean,
@@ -19,6 +17,8 @@ from zoo.analysis.curves import (
     seed_variances,
     spread_of,
 )
+from tests.each import for_each
+from tests.planted_curves import ROTNET, SCALES, SIMCLR, curve
 from zoo.evaluation.bootstrap import Drawn
 from zoo.evaluation.curves.recipe import TASKS, Recipe
 from zoo.results.rows import Measurement

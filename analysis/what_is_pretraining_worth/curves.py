@@ -15,19 +15,19 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, get_args
 
-from ..cards.catalogue import catalogue
-from ..cards.schema import Missing
-from ..errors import DataError
-from ..evaluation.bootstrap import N_DRAWS, Drawn, share_beyond
-from ..evaluation.curves.calibration import cumulative_improvements
-from ..evaluation.curves.curve import CalibratedCurve, calibrated_curve
-from ..evaluation.curves.recipe import TASKS, Task, base_protocol
-from ..optional import requires_extra
-from ..results.rows import Measurement, measurements, row_of
-from ..results.values import key_of
-from ..results.vocabulary import known_split
-from .columns import Estimate
-from .label_free import measured_rows
+from zoo.analysis.columns import Estimate
+from zoo.analysis.label_free import measured_rows
+from zoo.cards.catalogue import catalogue
+from zoo.cards.schema import Missing
+from zoo.errors import DataError
+from zoo.evaluation.bootstrap import N_DRAWS, Drawn, share_beyond
+from zoo.evaluation.curves.calibration import cumulative_improvements
+from zoo.evaluation.curves.curve import CalibratedCurve, calibrated_curve
+from zoo.evaluation.curves.recipe import TASKS, Task, base_protocol
+from zoo.optional import requires_extra
+from zoo.results.rows import Measurement, measurements, row_of
+from zoo.results.values import key_of
+from zoo.results.vocabulary import known_split
 
 with requires_extra("study", needed_for="A study of learning curves"):
     import numpy as np
