@@ -36,6 +36,9 @@ from .facts import (
     matching,
     matching_among,
     notes_of_experiments,
+    older_parts,
+    protocol_marks,
+    protocol_notes,
 )
 from .options import (
     column_name,
@@ -160,10 +163,13 @@ def list_command(
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, "n_matching": len(found), "encoders": records})
     elif listed:
-        shown = _print_subjects(wanted, listed, are_default=columns is None)
+        known = [subject.summary for subject in listed] if any(fact.is_risk for fact in wanted.values()) else []
+        protocols = protocol_marks(known)
+        shown = _print_subjects(wanted, listed, protocols, are_default=columns is None)
         count = f"{len(listed)} of " * (len(listed) < len(found)) + counted(len(found), "encoder")
         where = "" if dataset is None else f" measured on {dataset}"
-        notes = [f"{count}{where}    {LEGEND}", *marks_in(shown), *left_out(listed)]
+        notes = [f"{count}{where}    {LEGEND}", *protocol_notes(protocols), *marks_in(shown), *left_out(listed)]
+        notes += older_parts(known) if any(fact.is_component for fact in shown) else []
         print_notes(notes + notes_of_experiments(subject.id for subject in listed))
     if not found:
         unasked = [] if families else _select(catalogue().experiments, *asked, with_risks=with_risks)
@@ -171,10 +177,10 @@ def list_command(
 
 
 def _print_subjects(
-    wanted: Mapping[str, Fact], listed: Sequence[Subject], *, are_default: bool
+    wanted: Mapping[str, Fact], listed: Sequence[Subject], protocols: Mapping[str, str], *, are_default: bool
 ) -> dict[Fact, list[str]]:
     """Prints a table, and returns its columns; of the default ones, those that the terminal has room for."""
-    columns = {name: cells(fact, listed) for name, fact in wanted.items()}
+    columns = {name: cells(fact, listed, protocols) for name, fact in wanted.items()}
     for name in ("", *(_DISPENSABLE if are_default else ())):
         columns.pop(name, None)
         rows = list(zip(*columns.values(), strict=True))
@@ -219,7 +225,13 @@ def _select(
         found = [subject for subject in found if subject.measured is not None]
     if parsed is not None:
         found = satisfying(parsed, found)
-    return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
+    if sort_fact is None:
+        return found
+    found = sorted_by(sort_fact, found, descending=descending)
+    if sort_fact.is_risk:  # the order of one protocol says nothing of another
+        order = [*protocol_marks(subject.summary for subject in found), ""]
+        found.sort(key=lambda subject: order.index(subject.protocol(sort_fact)))
+    return found
 
 
 def _why_nothing(
@@ -356,7 +368,9 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
         shared = {"measured_by_others": shared_records(by_others)}
         print_json(document | ({"difference": differences} if is_pair else {}) | shared)
         return
-    table = {fact: [cell(fact, subject) for subject in compared] for fact in [*differing, *risks]}
+    known = [subject.summary for subject in compared]
+    protocols = protocol_marks(known)
+    table = {fact: [cell(fact, subject, protocols) for subject in compared] for fact in [*differing, *risks]}
     if differing:
         print_table(["", *ids], [[fact.name, *table[fact]] for fact in differing])
         click.echo()
@@ -373,14 +387,17 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
     headers = [first, *ids, *["difference"] * is_pair]
     print_table(headers, rows, right=range(1, len(headers)))
     n_same = len(facts) - len(risks) - len(differing)
-    print_notes([f"{n_same} facts are the same    {LEGEND}", *marks_in(table), *left_out(compared)])
+    notes = [f"{n_same} facts are the same    {LEGEND}", *protocol_notes(protocols), *marks_in(table)]
+    print_notes([*notes, *left_out(compared), *older_parts(known)])
     if by_others:
         print_shared(by_others, ids)
 
 
 def _difference(fact: Fact, compared: Sequence[Subject]) -> float | None:
-    """Second minus first; None where one is missing or zero by assumption."""
+    """Second minus first; None where one is missing or zero by assumption, or they are by two protocols."""
     if fact.name == "approx" and any(subject.approximation_is_assumed for subject in compared):
+        return None
+    if len({subject.protocol(fact) for subject in compared}) > 1:
         return None
     first, second = (fact.of(subject) for subject in compared)
     return None if isinstance(first, Missing) or isinstance(second, Missing) else float(second) - float(first)

@@ -37,7 +37,19 @@ from ..results.wording import (
     shown_value,
 )
 from . import CommandWithVerbs, Verb
-from .facts import ASSUMED, PART_HEADS, WRONG, but_of_experiments, distrust, in_families, named, risk_record
+from .facts import (
+    ASSUMED,
+    PART_HEADS,
+    WRONG,
+    but_of_experiments,
+    distrust,
+    in_families,
+    named,
+    older_parts,
+    protocol_marks,
+    protocol_notes,
+    risk_record,
+)
 from .options import (
     all_dataset_names,
     encoder_names,
@@ -485,7 +497,7 @@ _MERGED = "+"  # behind approximation and usability together
 def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool) -> None:
     """Prints one row an encoder, the meaning of marks, and the errata: one by one, or only how many."""
     headers = ["encoder", *(setting.name for setting in SETTINGS), "approx", "usability", "probe_gen", "enc_gen"]
-    rows = []
+    rows, protocols = [], protocol_marks(found)
     for summary in found:
         known = [summary.errors.get(setting.name) for setting in SETTINGS]
         errors = ["?" if error is None else points(error) for error in known]
@@ -497,6 +509,9 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
             else:
                 approximation = points(parts.approximation) + ASSUMED * parts.approximation_assumed
                 components[:2] = approximation, points(parts.usability)
+        by, parts_by = (protocols[one.protocol] if one else "" for one in (summary.campaign, summary.campaign_of_parts))
+        errors = [text if text == "?" else text + by for text in errors]
+        components = [text if text == "?" else text + parts_by for text in components]
         rows.append([summary.encoder + f" {WRONG}" * bool(summary.errata), *errors, *components])
     print_table(headers, rows, right=range(1, len(headers)))
     marks = {
@@ -509,4 +524,5 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
     reasons = [line for summary in marked for line in distrust(summary.encoder, summary.errata)]
     if marked and not one_by_one:
         reasons = [f"{WRONG}  {counted(len(marked), 'encoder')} with errata; zoo show NAME says which"]
-    print_notes([*notes, "errors in percent by labels, components in percentage points", *reasons, *legend])
+    units = "errors in percent by labels, components in percentage points"
+    print_notes([*notes, units, *protocol_notes(protocols), *older_parts(found), *reasons, *legend])

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .where import Condition
 
 _UNITS = {"img_size": "px", "patch_size": "px", "time_hours": "hours"}
+_POINTS = "percentage points"
 _CLEARER = {"license": "licence", "img_size": "crop_px"}
 REPORTED = "*"  # behind a number that somebody reported
 DOUBTFUL = "*!"  # behind one that is doubtful
@@ -55,6 +56,13 @@ class Subject:
         """True if an erratum says to leave measurements out."""
         return self.measured is not None and any(erratum.exclude for erratum in self.measured.errata)
 
+    def protocol(self, fact: Fact) -> str:
+        """By which protocol a risk of it was measured; nothing if it was not."""
+        if self.summary is None or isinstance(fact.of(self), Missing):
+            return ""
+        campaign = self.summary.campaign_of_parts if fact.is_component else self.summary.campaign
+        return "" if campaign is None else campaign.protocol
+
     @property
     def approximation_is_assumed(self) -> bool:
         """True if the approximation error is zero by assumption."""
@@ -81,6 +89,11 @@ class Fact:
         return self.from_results and self.kind == "number"
 
     @property
+    def is_component(self) -> bool:
+        """True for components of the error."""
+        return self.is_risk and self.unit == _POINTS
+
+    @property
     def is_reported(self) -> bool:
         """True for what somebody reported, which no protocol of ours measured."""
         return self.name.startswith("reported") or self.is_of_others
@@ -98,7 +111,7 @@ def _component(name: str, other_name: str, meaning: str) -> Fact:
         return getattr(subject.summary.decomposition, other_name)
 
     clear = other_name if other_name != name else ""
-    return Fact(name, "number", meaning, of, "percentage points", from_results=True, other_name=clear)
+    return Fact(name, "number", meaning, of, _POINTS, from_results=True, other_name=clear)
 
 
 def _setting_error(setting: Setting) -> Fact:
@@ -142,6 +155,14 @@ def _is_assumed(subject: Subject) -> Any:
     if subject.summary is None or subject.summary.decomposition is None:
         return NOT_PUBLISHED
     return subject.approximation_is_assumed
+
+
+def _protocol(of_parts: bool) -> Callable[[Subject], Any]:
+    def of(subject: Subject) -> Any:
+        one = subject.summary and (subject.summary.campaign_of_parts if of_parts else subject.summary.campaign)
+        return one.protocol if one else NOT_PUBLISHED
+
+    return of
 
 
 def _reported(name: str) -> Fact:
@@ -246,6 +267,8 @@ _ALL = [
     Fact("gflops", "number", _GFLOPS, _gflops, "1e9 operations"),
     Fact("n_errata", "whole number", _ERRATA, _n_errata, from_results=True),
     Fact("is_wrong", "true or false", _WRONG, _is_wrong, from_results=True),
+    Fact("protocol", "text", "of the probes of its errors", _protocol(False), from_results=True),
+    Fact("protocol_of_parts", "text", "of those of its components", _protocol(True), from_results=True),
     *map(_setting_error, SETTINGS),
     _component("approx", "approximation", "error of the architecture, trained with supervision"),
     Fact("approx_is_assumed", "true or false", _ASSUMPTION, _is_assumed, from_results=True),

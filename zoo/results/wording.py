@@ -46,7 +46,7 @@ def of_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
 
 def only_older(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
     """Notes on encoders that a table leaves out because they were measured by an older generation of its protocol
-    alone.
+    alone, or with a probe of another protocol: numbers of two protocols do not compare.
     """
     by_metric = {mean.metric: mean.protocol for mean in shown}
     there = {(mean.encoder, mean.metric) for mean in shown}
@@ -54,7 +54,10 @@ def only_older(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str
     for mean in among:
         stem, number = generation_of(mean.protocol)
         newer = generation_of(by_metric.get(mean.metric, ""))
-        if (mean.encoder, mean.metric) not in there and stem == newer[0] and number < newer[1]:
+        is_other = (stem == newer[0] and number < newer[1]) or (
+            mean.metric == PROBE and mean.protocol != by_metric.get(PROBE)
+        )
+        if (mean.encoder, mean.metric) not in there and is_other:
             older.setdefault(mean.protocol, {})[mean.encoder] = None
     return [
         f"measured by {name} alone, {len(encoders)} encoder{'s' * (len(encoders) > 1)}: --protocol '{name}'"
