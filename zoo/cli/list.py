@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -25,8 +26,10 @@ from ..results.facts import (
     subjects,
     values,
 )
+from ..results.values import IMAGENET
 from .facts import (
     LEGEND,
+    OTHER_PROTOCOL,
     WRONG,
     but_of_experiments,
     cell,
@@ -49,9 +52,10 @@ from .options import (
     family_option,
     given_options,
     only_limit_option,
+    refuse_idle,
     where_option,
 )
-from .output import NothingFound, counted, fits, json_option, print_json, print_notes, print_table, record
+from .output import NothingFound, counted, fits, json_option, print_json, print_notes, print_table, record, wrapped
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
 _DISPENSABLE = ("architecture", "reported", "licence")  # default columns that a narrow terminal does without, in order
@@ -333,18 +337,39 @@ _NOT_COMPARED = ("encoder", "month", "year", "n_errata")  # the name is the head
 _ALWAYS_IN_JSON = ("approx_is_assumed", "is_wrong")  # without which the risks beside them can be misread
 
 
-@click.command("compare", epilog="\b\nExample:\n  zoo compare dino_vitS16 dino_vitS16_last")
-@click.argument("names", nargs=-1, required=True, metavar="NAME NAME...", shell_complete=encoder_names)
+_COMPARE_EXAMPLES = """\b
+Examples:
+  zoo compare dino_vitS16 dino_vitS16_last
+  zoo compare my_dino --published
+  zoo compare my_dino --published --dataset birds --json
+"""
+
+
+@click.command("compare", epilog=_COMPARE_EXAMPLES)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=encoder_names)
+@click.option("--published", is_flag=True, help="Where one encoder stands among those that come with the zoo.")
 @dataset_option
 @exclude_wrong_option
 @json_option
-def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: bool, as_json: bool) -> None:
-    """Show how encoders differ.
+def compare_command(
+    names: tuple[str, ...], published: bool, dataset: str | None, exclude_wrong: bool, as_json: bool
+) -> None:
+    """Show how encoders differ, or where one stands.
 
     Facts that are the same for all of them are left out; risks are always shown, for two encoders with the second
-    minus the first. They are of ImageNet-1K; --dataset gives those of another data set. What others measured of both by
-    one protocol is a table of its own.
+    minus the first, if they are by one protocol. They are of ImageNet-1K; --dataset gives those of another data set.
+    What others measured of both by one protocol is a table of its own.
+
+    --published ranks the error and the components of one encoder, such as your own, among published ones of like size
+    and data, names the nearest by design choices, and says what the controlled and the linear study find of the choices
+    in which they differ.
     """
+    if published:
+        if len(names) != 1:
+            raise click.UsageError(f"Got {' '.join(names)} with --published, expected one encoder.")
+        refuse_idle(("exclude_wrong",), "--published leaves wrong measurements out")
+        _print_published(names[0], dataset or IMAGENET, as_json)
+        return
     from .others import print_shared, shared_records, shared_rows  # which a list does without
 
     compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong, dataset=dataset)
@@ -401,3 +426,40 @@ def _difference(fact: Fact, compared: Sequence[Subject]) -> float | None:
         return None
     first, second = (fact.of(subject) for subject in compared)
     return None if isinstance(first, Missing) or isinstance(second, Missing) else float(second) - float(first)
+
+
+def _print_published(name: str, dataset: str, as_json: bool) -> None:
+    """Where an encoder stands among those that come with the zoo: ranks, the nearest, effects of choices, or JSON."""
+    from ..choosing.published import compare_with_published  # and the libraries of studies
+
+    found = compare_with_published(name, dataset=dataset)
+    if as_json:
+        print_json(asdict(found))
+        return
+    among = f"{found.encoder} among {len(found.group)} encoders that come with the zoo, on {dataset}"
+    click.echo(click.style(wrapped(f"{among}: {found.group_words}"), bold=True) + "\n")
+    rows = []
+    for one in found.places:
+        mark = OTHER_PROTOCOL * bool(one.between_protocols)
+        ends = "" if one.interval is None else " to ".join(map(points, one.interval))
+        ranks = ["-" if one.rank is None else str(one.rank), f"{one.lowest} to {one.highest}{mark}", str(one.n)]
+        rows.append([one.risk, points(one.value) + mark, ends, *ranks, points(one.median), one.best])
+    heads = ["risk", found.encoder, "95 %", "rank", "nine in ten", "of", "median", "best of the others"]
+    print_table(heads, rows, right=range(1, 7))
+    click.echo("\n" + wrapped(found.answer) + "\n")
+    rows = []
+    for other in found.nearest:
+        differing = "; ".join(f"{choice} {its}, {own}" for choice, (its, own) in other.differing.items())
+        rows.append([other.encoder, f"{other.n_alike} of {found.n_said}", differing])
+    print_table(["nearest by design", "alike", f"differs in: its choice, that of {found.encoder}"], rows, right=[1])
+    rows = []
+    for effect in found.effects:
+        if effect.value is not None and effect.ci_low is not None and effect.ci_high is not None:
+            ends = f"{points(effect.ci_low)} to {points(effect.ci_high)}"
+            on = find_fact(effect.outcome).other_name or effect.outcome
+            rows.append([effect.term, on, f"{effect.value:+.1f}", ends, effect.note])
+    if rows:
+        click.echo()
+        print_table(["effect of", "on", "points", "95 %", "by which study, and of what"], rows, right=[2, 3])
+    silent = dict.fromkeys(one.term for one in found.effects if one.term not in {row[0] for row in rows})
+    print_notes([*found.cautions, *[f"the studies do not tell of {'; '.join(silent)}"] * bool(silent)])

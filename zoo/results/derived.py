@@ -107,9 +107,9 @@ def summaries(
         wanted = ids if source is None else None  # whether there is such a source, all rows say
         rows, known_errata = rows_and_errata(RISKS, encoders=wanted, dataset=dataset, with_unlisted=with_unlisted)
         if source is not None:
-            sources = sorted({row.source for row in read_rows(RISKS, dataset=IMAGENET, with_unlisted=with_unlisted)})
+            sources = sorted({row.source for row in read_rows(RISKS, dataset=dataset, with_unlisted=with_unlisted)})
             if source not in sources:
-                raise QueryError(f"No ImageNet-1K risk comes from the source {source!r}, expected one of {sources}.")
+                raise QueryError(f"No risk on {dataset} comes from the source {source!r}, expected one of {sources}.")
             rows = [row for row in rows if row.source == source]
         if exclude_wrong:
             rows = without_wrong(rows, known_errata)
