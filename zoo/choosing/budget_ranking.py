@@ -25,7 +25,7 @@ from ..analysis.label_budget import (
 )
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
-from ..results.derived import summaries, usual_protocol
+from ..results.derived import of_one_protocol, summaries
 from ..results.facts import points
 from ..results.values import SETTINGS, ResultErratum
 from .constraints import Filter, LeftOut, filtered
@@ -139,13 +139,13 @@ def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
     found = []
     left_out: LeftOut = {}
     cards, known = catalogue(), summaries()
-    usual = usual_protocol(known.values())
+    usual = of_one_protocol(known)
     for encoder, summary in known.items():
         card = cards[encoder]
         if card.objective.mode in NO_CANDIDATES:
             continue
-        if summary.campaign.protocol != usual:
-            why = f"measured by {summary.campaign.protocol}, which does not compare with {usual}"
+        if encoder not in usual:
+            why = f"measured by {summary.campaign.protocol}, which does not compare with the others' protocol"
             left_out.setdefault(why, []).append(card.id)
             continue
         curve = {

@@ -40,7 +40,6 @@ _NO_CHOICES = ("other", "year", "version")  # core columns that nobody would cho
 _OF_LINEAR = ("ssl_mode", "family", "n_parameters")  # choices of the linear analysis that core columns imply
 _ALIKE = 0.1  # difference of logarithms up to which numbers are one choice
 _HALF_WIDTHS = 1.959963984540054, 1.6448536269514722  # of 95 and 90 %, in standard deviations
-Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +48,7 @@ class Place:
 
     risk: str
     value: float  # percent, or percentage points
-    interval: Ends | None  # 95 %, as it was recorded
+    interval: tuple[float, float] | None  # 95 %, as it was recorded
     rank: int | None
     lowest: int  # nine in ten draws of its rank are from here
     highest: int  # to here
@@ -89,8 +88,8 @@ def compare_with_published(encoder: str, *, dataset: str = IMAGENET) -> Publishe
     """Ranks of an encoder, your own or any measured one, among those that come with the zoo, and its nearest by design.
 
     Errors are in percent, components and effects in percentage points; lower is better. Effects are those of the
-    controlled and the global linear analysis on ImageNet-1K, errata applied. QueryError if no error of it with all labels
-    is recorded on the data set, or of fewer than two others.
+    controlled and the global linear analysis on ImageNet-1K, errata applied. QueryError if no error of it with all
+    labels is recorded on the data set, or of fewer than two others.
     """
     (mine,) = subjects([encoder], with_risks=True, exclude_wrong=True, dataset=dataset)
     others = [] if isinstance(ERROR.of(mine), Missing) else _published(mine, dataset)
@@ -165,19 +164,15 @@ def _place(
     )
 
 
-def _intervals(known: Sequence[Subject], fact: Fact, dataset: str) -> dict[str, Ends]:
+def _intervals(known: Sequence[Subject], fact: Fact, dataset: str) -> dict[str, tuple[float, float]]:
     """95 % intervals as they were recorded with these numbers; published ones have none."""
-    metric = PROBE if fact == ERROR else fact.other_name or fact.name
-    rows = measurements(metrics=metric, encoders=[one.id for one in known], dataset=dataset)
-    values = {one.id: fact.of(one) for one in known}
-    return {
-        mean.encoder: (mean.low, mean.high)
-        for mean in means_over_seeds(rows)
-        if mean.low is not None and mean.high is not None and abs(mean.value - values[mean.encoder]) < 1e-6
-    }
+    values, metric = {one.id: fact.of(one) for one in known}, PROBE if fact == ERROR else fact.other_name or fact.name
+    means = means_over_seeds(measurements(metrics=metric, encoders=list(values), dataset=dataset))
+    same = [mean for mean in means if abs(mean.value - values[mean.encoder]) < 1e-6]
+    return {one.encoder: (one.low, one.high) for one in same if one.low is not None and one.high is not None}
 
 
-def _noise(one: Subject, fact: Fact, ends: Ends | None, dataset: str) -> float:
+def _noise(one: Subject, fact: Fact, ends: tuple[float, float] | None, dataset: str) -> float:
     """Standard deviation by the choice of images, in points; 0 where nothing is known of it."""
     if ends is not None:
         return (ends[1] - ends[0]) / 2 / _HALF_WIDTHS[0]
@@ -277,12 +272,7 @@ def _answer(weakest: Place | None, effects: Sequence[Estimate]) -> str:
 
 
 def _cautions(first: Place, protocol: str, n_said: int, dataset: str) -> list[str]:
-    said = [
-        "one encoder is one training run: how much another seed, or other draws of the probe, would move it is in no "
-        "interval; published numbers have none, and ranks hold the choice of test images",
-        "effects are averages over published encoders, as found, and not corrected for how many are looked at; what "
-        "explains this one, only trainings of it with one choice changed can tell",
-    ]
+    said = []
     if first.between_protocols:
         why = f"as the {first.n_both} encoders measured by both differ"
         if first.n_both < FEWEST_BOTH:
@@ -291,7 +281,13 @@ def _cautions(first: Place, protocol: str, n_said: int, dataset: str) -> list[st
                 f"of components that is an assumption. Measure {FEWEST_BOTH} of the group as this one to know"
             )
         allowed = f"allow for {first.between_protocols:.1f} points (standard deviation), {why}"
-        said.insert(0, f"measured by {protocol}, which the group was not: no rank and no difference; ranges {allowed}")
+        said = [f"measured by {protocol}, which the group was not: no rank and no difference; ranges {allowed}"]
+    said += [
+        "one encoder is one training run: how much another seed, or other draws of the probe, would move it is in no "
+        "interval; published numbers have none, and ranks hold the choice of test images",
+        "effects are averages over published encoders, as found, and not corrected for how many are looked at; what "
+        "explains this one, only trainings of it with one choice changed can tell",
+    ]
     if n_said < len(CORE_COLUMNS) / 2:
         said.append(f"its card says {n_said} design choices: 'zoo register --set' or '--facts' tells more of them")
     return said + [f"effects of choices are those on ImageNet-1K, not on {dataset}"] * (dataset != IMAGENET)

@@ -167,13 +167,13 @@ def list_command(
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, "n_matching": len(found), "encoders": records})
     elif listed:
-        known = [subject.summary for subject in listed] if any(fact.is_risk for fact in wanted.values()) else []
+        known = [subject.summary for subject in listed if any(fact.is_risk for fact in wanted.values())]
         protocols = protocol_marks(known)
         shown = _print_subjects(wanted, listed, protocols, are_default=columns is None)
         count = f"{len(listed)} of " * (len(listed) < len(found)) + counted(len(found), "encoder")
         where = "" if dataset is None else f" measured on {dataset}"
         notes = [f"{count}{where}    {LEGEND}", *protocol_notes(protocols), *marks_in(shown), *left_out(listed)]
-        notes += older_parts(known) if any(fact.is_component for fact in shown) else []
+        notes += older_parts(known)
         print_notes(notes + notes_of_experiments(subject.id for subject in listed))
     if not found:
         unasked = [] if families else _select(catalogue().experiments, *asked, with_risks=with_risks)
@@ -457,7 +457,7 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
         if effect.value is not None and effect.ci_low is not None and effect.ci_high is not None:
             ends = f"{points(effect.ci_low)} to {points(effect.ci_high)}"
             on = find_fact(effect.outcome).other_name or effect.outcome
-            rows.append([effect.term, on, f"{effect.value:+.1f}", ends, effect.note])
+            rows.append([effect.term, on, f"{round(effect.value, 1) + 0.0:+.1f}", ends, effect.note])
     if rows:
         click.echo()
         print_table(["effect of", "on", "points", "95 %", "by which study, and of what"], rows, right=[2, 3])

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..analysis.label_budget import MOST_LABELS
 from ..datasets.opening import KINDS, help_on, is_table
 from ..errors import DataError, QueryError, ResultsError, ZooError
+from ..results.values import IMAGENET
 from .options import refuse_idle, seed_option
 from .options import with_options as with_options
 from .output import say
@@ -390,10 +392,16 @@ def tell_first(image_sets: Sequence[ImageSet]) -> None:
         click.echo(f"Note: {note}", err=True)
 
 
-def refuse_other_images(data: ImageData) -> None:
+def refuse_other_images(data: ImageData, *, with_probes: bool = False) -> None:
     """Refuses other images than those recorded under this name, before anything is computed."""
     from ..results.recording import require_same_images
 
+    if with_probes and data.name == IMAGENET and len(data.train) != MOST_LABELS:
+        raise ResultsError(
+            f"These are {len(data.train):,} training images of {len(data.train.classes):,} classes, and {IMAGENET} is the name "
+            f"of ImageNet-1K's {MOST_LABELS:,} of 1,000, on which studies and ranks compare encoders; give yours another "
+            "name by --dataset."
+        )
     try:
         require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
     except ResultsError as error:

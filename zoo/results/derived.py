@@ -167,9 +167,10 @@ def _kept_risks(exclude_wrong: bool) -> dict[str, Campaigns]:
     }
 
 
-def usual_protocol(known: Iterable[Summary]) -> str:
-    """The protocol by which most of these errors were measured; numbers of two protocols do not compare."""
-    return next((protocol for protocol, _ in Counter(one.campaign.protocol for one in known).most_common(1)), "")
+def of_one_protocol(known: Mapping[str, Summary]) -> dict[str, Summary]:
+    """Those by the protocol of most of them, for numbers of two protocols do not compare."""
+    ((usual, _),) = Counter(one.campaign.protocol for one in known.values()).most_common(1) or [("", 0)]
+    return {name: one for name, one in known.items() if one.campaign.protocol == usual}
 
 
 def measured_encoders(among: Iterable[str]) -> set[str]:

@@ -60,7 +60,7 @@ class Subject:
         """By which protocol a risk of it was measured; nothing if it was not."""
         if self.summary is None or isinstance(fact.of(self), Missing):
             return ""
-        campaign = self.summary.campaign_of_parts if fact.is_component else self.summary.campaign
+        campaign = self.summary.campaign_of_parts if fact.unit == _POINTS else self.summary.campaign
         return "" if campaign is None else campaign.protocol
 
     @property
@@ -87,11 +87,6 @@ class Fact:
     def is_risk(self) -> bool:
         """True for errors and their components."""
         return self.from_results and self.kind == "number"
-
-    @property
-    def is_component(self) -> bool:
-        """True for components of the error."""
-        return self.is_risk and self.unit == _POINTS
 
     @property
     def is_reported(self) -> bool:
@@ -157,12 +152,8 @@ def _is_assumed(subject: Subject) -> Any:
     return subject.approximation_is_assumed
 
 
-def _protocol(of_parts: bool) -> Callable[[Subject], Any]:
-    def of(subject: Subject) -> Any:
-        one = subject.summary and (subject.summary.campaign_of_parts if of_parts else subject.summary.campaign)
-        return one.protocol if one else NOT_PUBLISHED
-
-    return of
+def _protocol(subject: Subject) -> Any:
+    return NOT_PUBLISHED if subject.summary is None else subject.summary.campaign.protocol
 
 
 def _reported(name: str) -> Fact:
@@ -267,8 +258,7 @@ _ALL = [
     Fact("gflops", "number", _GFLOPS, _gflops, "1e9 operations"),
     Fact("n_errata", "whole number", _ERRATA, _n_errata, from_results=True),
     Fact("is_wrong", "true or false", _WRONG, _is_wrong, from_results=True),
-    Fact("protocol", "text", "of the probes of its errors", _protocol(False), from_results=True),
-    Fact("protocol_of_parts", "text", "of those of its components", _protocol(True), from_results=True),
+    Fact("protocol", "text", "by which its errors were measured", _protocol, from_results=True),
     *map(_setting_error, SETTINGS),
     _component("approx", "approximation", "error of the architecture, trained with supervision"),
     Fact("approx_is_assumed", "true or false", _ASSUMPTION, _is_assumed, from_results=True),
