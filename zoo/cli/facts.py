@@ -162,7 +162,7 @@ def risk_record(summary: Summary) -> dict[str, Any]:
     values["enc_gen"] = parts.encoder_generalization if parts else NOT_PUBLISHED
     assumed = parts is not None and parts.approximation_assumed
     of_parts = summary.campaign_of_parts
-    campaigns = {"protocol": summary.campaign.protocol, "source": summary.campaign.source}
+    campaigns: dict[str, Any] = {"protocol": summary.campaign.protocol, "source": summary.campaign.source}
     campaigns |= {"protocol_of_parts": of_parts and of_parts.protocol, "source_of_parts": of_parts and of_parts.source}
     return {**record(values), "approx_is_assumed": assumed, **campaigns, "errata": errata_records(summary.errata)}
 

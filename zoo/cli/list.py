@@ -440,7 +440,7 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
     click.echo(click.style(wrapped(f"{among}: {found.group_words}"), bold=True) + "\n")
     rows = []
     for one in found.places:
-        mark = OTHER_PROTOCOL * bool(one.between_protocols)
+        mark = OTHER_PROTOCOL * (one.rank is None)
         ends = "" if one.interval is None else " to ".join(map(points, one.interval))
         ranks = ["-" if one.rank is None else str(one.rank), f"{one.lowest} to {one.highest}{mark}", str(one.n)]
         rows.append([one.risk, points(one.value) + mark, ends, *ranks, points(one.median), one.best])

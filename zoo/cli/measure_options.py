@@ -398,8 +398,8 @@ def refuse_other_images(data: ImageData, *, with_probes: bool = False) -> None:
 
     if with_probes and data.name == IMAGENET and len(data.train) != MOST_LABELS:
         raise ResultsError(
-            f"These are {len(data.train):,} training images of {len(data.train.classes):,} classes, and {IMAGENET} is the name "
-            f"of ImageNet-1K's {MOST_LABELS:,} of 1,000, on which studies and ranks compare encoders; give yours another "
+            f"These are {len(data.train):,} training images of {len(data.train.classes):,} classes, and {IMAGENET} is "
+            f"the name of ImageNet-1K's {MOST_LABELS:,} of 1,000, which studies compare encoders on; give them another "
             "name by --dataset."
         )
     try:
