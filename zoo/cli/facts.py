@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,12 +28,11 @@ from ..results.facts import (
     values,
 )
 from ..results.reported_values import PROTOCOLS
-from ..results.values import PUBLISHED_SOURCE, SETTINGS, ResultErratum, Summary
+from ..results.values import SETTINGS, ResultErratum, Summary
 from .output import NothingFound, record
 
 LEGEND = "-  does not apply    ?  not published, or not measured    .  not recorded"
 ASSUMED = "~"  # behind an approximation error that is zero by assumption
-OTHER_PROTOCOL = "^"  # behind a risk by another protocol than most of a table, and once more for every further one
 WRONG = "!"  # behind a risk, or the name of an encoder, that an erratum speaks of
 
 
@@ -55,17 +53,6 @@ def shown(fact: Fact, value: Any) -> str:
     if fact.name.endswith("n_parameters") or fact.name in ("size_bytes", "projection_nparameters"):
         return short_number(value)
     return str(value)
-
-
-def protocol_marks(known: Iterable[Summary | None]) -> dict[str, str]:
-    """The mark of each protocol in a table with these risks, which compare within one alone.
-
-    The published one has none, else the most frequent.
-    """
-    pairs = ((one.campaign, one.campaign_of_parts) for one in known if one is not None)
-    counts = Counter(one for pair in pairs for one in dict.fromkeys(pair) if one is not None)
-    campaigns = sorted(counts, key=lambda one: (one.source != PUBLISHED_SOURCE, -counts[one]))
-    return {name: OTHER_PROTOCOL * n for n, name in enumerate(dict.fromkeys(one.protocol for one in campaigns))}
 
 
 def protocol_notes(marks: Mapping[str, str]) -> list[str]:

@@ -15,12 +15,14 @@ from ..cards.schema import Missing
 from ..results.derived import measured_encoders
 from ..results.facts import (
     FACTS,
+    OTHER_PROTOCOL,
     OTHERS,
     Fact,
     Subject,
     find_fact,
     parsed_condition,
     points,
+    protocol_marks,
     satisfying,
     sorted_by,
     subjects,
@@ -29,7 +31,6 @@ from ..results.facts import (
 from ..results.values import IMAGENET
 from .facts import (
     LEGEND,
-    OTHER_PROTOCOL,
     WRONG,
     but_of_experiments,
     cell,
@@ -40,7 +41,6 @@ from .facts import (
     matching_among,
     notes_of_experiments,
     older_parts,
-    protocol_marks,
     protocol_notes,
 )
 from .options import (

@@ -18,7 +18,7 @@ from ..cards.finding import is_glob
 from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..results.derived import seed_means, summaries
-from ..results.facts import DOUBTFUL, REPORTED, points
+from ..results.facts import DOUBTFUL, REPORTED, points, protocol_marks
 from ..results.reported import reported_numbers
 from ..results.reported_values import COLUMNS as REPORTED_COLUMNS
 from ..results.reported_values import ReportedNumber
@@ -46,7 +46,6 @@ from .facts import (
     in_families,
     named,
     older_parts,
-    protocol_marks,
     protocol_notes,
     risk_record,
 )

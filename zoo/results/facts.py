@@ -6,6 +6,7 @@ have the published names and clearer ones beside them: ``train_test`` is also ``
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -18,7 +19,7 @@ from ..errors import UnknownName
 from .derived import summaries
 from .reported import Preferred, preferred_numbers
 from .reported_values import PROTOCOLS, ReportedNumber
-from .values import IMAGENET, SETTINGS, Setting, Summary
+from .values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, Setting, Summary
 
 if TYPE_CHECKING:
     from .where import Condition
@@ -28,6 +29,7 @@ _POINTS = "percentage points"
 _CLEARER = {"license": "licence", "img_size": "crop_px"}
 REPORTED = "*"  # behind a number that somebody reported
 DOUBTFUL = "*!"  # behind one that is doubtful
+OTHER_PROTOCOL = "^"  # behind a risk by another protocol than most of a table, and once more for every further one
 OTHERS = "others_"  # begins the columns of what others measured on a data set: others_eurosat
 
 
@@ -337,6 +339,17 @@ def subjects(
     counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
     reported = preferred_numbers()
     return [Subject(one, cards, measured.get(one), counting.get(one), reported.get(one, {})) for one in ids]
+
+
+def protocol_marks(known: Iterable[Summary | None]) -> dict[str, str]:
+    """The mark of each protocol in a table with these risks, which compare within one alone.
+
+    The published one has none, else the most frequent.
+    """
+    pairs = ((one.campaign, one.campaign_of_parts) for one in known if one is not None)
+    counts = Counter(one for pair in pairs for one in dict.fromkeys(pair) if one is not None)
+    campaigns = sorted(counts, key=lambda one: (one.source != PUBLISHED_SOURCE, -counts[one]))
+    return {name: OTHER_PROTOCOL * n for n, name in enumerate(dict.fromkeys(one.protocol for one in campaigns))}
 
 
 def parsed_condition(text: str) -> tuple[Condition, bool]:
