@@ -65,11 +65,11 @@ def test_by_another_protocol_there_is_a_range_and_no_rank(tmp_path: Path, monkey
     mine = add_own_encoder(tmp_path, monkeypatch)
     found = compare_with_published(mine)
     assert [place.risk for place in found.places] == [
-        "error_100pct",
-        "approximation",
+        "train_test",
+        "approx",
         "usability",
-        "probe_generalization",
-        "encoder_generalization",
+        "probe_gen",
+        "enc_gen",
     ]
     for place in found.places:
         assert place.rank is None and place.between_protocols > 0 and place.n_both == 0

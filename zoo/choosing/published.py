@@ -15,7 +15,7 @@ from typing import Any
 
 from ..analysis.columns import STUDY_COLUMNS, Estimate
 from ..analysis.controlled import CORE_COLUMNS, controlled_effect
-from ..analysis.label_budget import MOST_LABELS, Noise, PredictedError, noise_of, rank_odds
+from ..analysis.label_budget import N_VALIDATION_IMAGES, Noise, rank_odds
 from ..analysis.linear import global_linear_effect
 from ..analysis.reported_agreement import agreement_of, pairs_with_measured
 from ..analysis.table import StudyTable, study_table
@@ -24,14 +24,13 @@ from ..cards.representations import MARK
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, UnknownName
 from ..results.derived import summaries
-from ..results.facts import FACTS, Fact, Subject, find_fact, short_number, subjects
+from ..results.facts import FACTS, Fact, Subject, short_number, subjects
 from ..results.rows import means_over_seeds, measurements
 from ..results.tables import study_facts
 from ..results.values import IMAGENET, PROBE
 from .budget_ranking import NO_CANDIDATES
 
 ERROR = FACTS["train_test"]
-_SPLIT = {True: ("approx", "usability"), False: ("approx_plus_usability",)}  # with a supervised twin, and without
 FEWEST = 10  # encoders of a group, or it is widened
 FEWEST_BOTH = 3  # encoders measured by both protocols, from which their difference is taken
 FEW_PAIRS = 5  # groups of encoders that differ in nothing else, below which an effect rests on few
@@ -43,10 +42,10 @@ _HALF_WIDTHS = 1.959963984540054, 1.6448536269514722  # of 95 and 90 %, in stand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RiskRank:
     """A risk of the encoder and its rank in a group, itself included; 1 is the lowest, equal ones share the middle."""
 
-    risk: str
+    risk: str  # column of results_df
     value: float  # percent, or percentage points
     interval: tuple[float, float] | None  # 95 %, as it was recorded
     rank: int | None
@@ -60,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class NearestEncoder:
     """A published encoder, how many core choices it shares, and its choice and the other's where they differ."""
 
     encoder: str
@@ -77,9 +76,9 @@ class PublishedComparison:
     answer: str
     group: Mapping[str, str]  # encoder -> protocol
     group_words: str  # how it was chosen
-    places: Sequence[Place]  # of the error, then of its components
+    places: Sequence[RiskRank]  # of the error, then of its components
     n_said: int  # core choices that its card says
-    nearest: Sequence[Neighbour]
+    nearest: Sequence[NearestEncoder]
     effects: Sequence[Estimate]  # of having its choice in place of a neighbour's; without a value where not known
     cautions: Sequence[str]
 
@@ -92,21 +91,21 @@ def compare_with_published(encoder: str, *, dataset: str = IMAGENET) -> Publishe
     labels is recorded on the data set, or of fewer than two others.
     """
     (mine,) = subjects([encoder], with_risks=True, exclude_wrong=True, dataset=dataset)
-    others = [] if isinstance(ERROR.of(mine), Missing) else _published(mine, dataset)
+    others = _published(mine, dataset) if mine.protocol(ERROR) else []
     if len(others) < 2:
         raise QueryError(
-            f"Got {mine.id} on {dataset}, expected its error with all labels and those of two that come with the zoo; "
-            f"measure them on the same images: zoo evaluate NAME... IMAGES --dataset {dataset} --decompose."
+            f"Got {mine.id} on {dataset}, expected its error with all labels and those of two that come with the zoo "
+            f"by its protocol; measure them alike: zoo evaluate NAME... IMAGES --dataset {dataset} --decompose."
         )
     group, group_words = _group(mine.card, others)
-    has_twin = not isinstance(FACTS["approx"].of(mine), Missing)
-    risks = [FACTS[name] for name in (*_SPLIT[has_twin], "probe_gen", "enc_gen")]
-    found = [_place(fact, mine, group, others, dataset) for fact in (ERROR, *risks)]
+    together = ["approx_plus_usability"] * isinstance(FACTS["approx"].of(mine), Missing)
+    names = [ERROR.name, *(together or ["approx", "usability"]), "probe_gen", "enc_gen"]
+    found = [_place(FACTS[name], mine, group, others, dataset) for name in names]
     places = [place for place in found if place is not None]
     said = _choices(mine.card, CORE_COLUMNS)
     nearest = _nearest(mine.card, [one.card for one in others], said)
     weakest = max(places[1:], key=lambda one: (one.lowest / one.n, one.highest / one.n), default=None)
-    effects = _effects(nearest, [find_fact(place.risk).name for place in (weakest, places[0]) if place is not None])
+    effects = _effects(nearest, [place.risk for place in (weakest, places[0]) if place is not None])
     cautions = _cautions(places[0], mine.protocol(ERROR), len(said), dataset)
     answer, measured = _answer(weakest, effects), {one.id: one.protocol(ERROR) for one in group}
     return PublishedComparison(
@@ -115,14 +114,14 @@ def compare_with_published(encoder: str, *, dataset: str = IMAGENET) -> Publishe
 
 
 def _published(mine: Subject, dataset: str) -> list[Subject]:
-    """Encoders that come with the zoo and were measured there, trained without labels, or with, as this one was."""
-    cards, of_labels = catalogue(), mine.card.objective.mode in NO_CANDIDATES
+    """Encoders that come with the zoo and were measured there: self-supervised, or supervised or untrained as it is."""
+    cards, mode = catalogue(), mine.card.objective.mode
     ids = [name for name in summaries(dataset=dataset) if MARK not in name and name not in (mine.id, *cards.own)]
-    ids = [name for name in ids if (cards[name].objective.mode in NO_CANDIDATES) == of_labels]
-    found = subjects(ids, with_risks=True, exclude_wrong=True, dataset=dataset)
-    found = [one for one in found if not isinstance(ERROR.of(one), Missing)]
+    kinds = {name: cards[name].objective.mode for name in ids}
+    ids = [name for name, its in kinds.items() if its == mode or {its, mode}.isdisjoint(NO_CANDIDATES)]
+    found = [one for one in subjects(ids, with_risks=True, exclude_wrong=True, dataset=dataset) if one.protocol(ERROR)]
     alike = [one for one in found if one.protocol(ERROR) == mine.protocol(ERROR)]
-    return alike if len(alike) >= FEWEST else found
+    return alike if len(alike) >= FEWEST or dataset != IMAGENET else found
 
 
 def _group(card: EncoderCard, others: Sequence[Subject]) -> tuple[list[Subject], str]:
@@ -139,7 +138,7 @@ def _group(card: EncoderCard, others: Sequence[Subject]) -> tuple[list[Subject],
 
 def _place(
     fact: Fact, mine: Subject, group: Sequence[Subject], others: Sequence[Subject], dataset: str
-) -> Place | None:
+) -> RiskRank | None:
     known = [one for one in (mine, *group) if not isinstance(fact.of(one), Missing)]
     if known[:1] != [mine] or len(known) < 2:
         return None
@@ -149,8 +148,8 @@ def _place(
     noises = [Noise(_noise(one, fact, intervals.get(one.id), dataset), apart * (one is mine)) for one in known]
     odds = rank_odds([values[0] - shift, *values[1:]], noises)[0]
     below = sum((one < values[0] - shift) + (one == values[0] - shift) / 2 for one in values[1:])
-    return Place(
-        risk=fact.other_name or fact.name,
+    return RiskRank(
+        risk=fact.name,
         value=values[0],
         interval=intervals.get(mine.id),
         rank=1 + round(below) if is_alike else None,
@@ -176,10 +175,8 @@ def _noise(one: Subject, fact: Fact, ends: tuple[float, float] | None, dataset: 
     """Standard deviation by the choice of images, in points; 0 where nothing is known of it."""
     if ends is not None:
         return (ends[1] - ends[0]) / 2 / _HALF_WIDTHS[0]
-    known = noise_of({}, PredictedError(MOST_LABELS, ERROR.of(one), "measured", (MOST_LABELS,)), None)
-    if known is None or dataset != IMAGENET:
-        return 0.0
-    return known.images * (1 if fact == ERROR else math.sqrt(2))  # a component is the difference of two errors
+    share, n_errors = ERROR.of(one) / 100, 1 if fact == ERROR else 2  # a component is the difference of two errors
+    return 100 * math.sqrt(n_errors * share * (1 - share) / N_VALIDATION_IMAGES) if dataset == IMAGENET else 0.0
 
 
 def _between_protocols(mine: Subject, others: Sequence[Subject], fact: Fact, dataset: str) -> tuple[float, float, int]:
@@ -210,7 +207,7 @@ def _is_alike(one: Any, other: Any) -> bool:
     return abs(math.log(one / other)) <= _ALIKE if are_numbers else bool(one == other)
 
 
-def _nearest(mine: EncoderCard, others: Sequence[EncoderCard], said: Mapping[str, Any]) -> list[Neighbour]:
+def _nearest(mine: EncoderCard, others: Sequence[EncoderCard], said: Mapping[str, Any]) -> list[NearestEncoder]:
     """Those that share most of the core choices, of equals those of the nearest size."""
     asked, found = {**said, **_choices(mine, _OF_LINEAR)}, []
     for card in others:
@@ -218,11 +215,11 @@ def _nearest(mine: EncoderCard, others: Sequence[EncoderCard], said: Mapping[str
         differing = {name: (its[name], asked[name]) for name in its if not _is_alike(its[name], asked[name])}
         n_alike = sum(name in its and name not in differing for name in said)
         apart = abs(math.log(card.architecture.n_parameters / mine.architecture.n_parameters))
-        found.append((-n_alike, apart, card.id, Neighbour(card.id, n_alike, differing)))
+        found.append((-n_alike, apart, card.id, NearestEncoder(card.id, n_alike, differing)))
     return [one for *_, one in sorted(found, key=lambda one: one[:3])[:_N_NEAREST]]
 
 
-def _effects(nearest: Sequence[Neighbour], risks: Sequence[str]) -> list[Estimate]:
+def _effects(nearest: Sequence[NearestEncoder], risks: Sequence[str]) -> list[Estimate]:
     """What the studies say of each choice in which a neighbour differs, on each of the risks."""
     table = study_table(corrected=True)
     choices = {(name, str(ends)): (name, *ends) for one in nearest for name, ends in one.differing.items()}
@@ -236,7 +233,7 @@ def _effect(table: StudyTable, choice: str, start: Any, end: Any, risk: str, met
     term, column, kind = f"{choice}: {end}, not {start}", table.frame[choice], STUDY_COLUMNS[choice].kind
     blank = Estimate(term=term, n=0, unit="percentage points", outcome=risk, method=method)
     is_number, first, last, factor = "number" in kind, str(start), str(end), 1.0
-    if is_number and (str in (type(start), type(end)) or not column.min() <= end <= column.max()):
+    if is_number and (str in (type(start), type(end)) or start <= 0 or not 0 < column.min() <= end <= column.max()):
         return blank.described(note=f"beyond the published {choice}")
     try:
         if method == "controlled":
@@ -257,13 +254,14 @@ def _effect(table: StudyTable, choice: str, start: Any, end: Any, risk: str, met
     return blank.with_value(value, ends, p=estimate.p, n=n, note=note)
 
 
-def _answer(weakest: Place | None, effects: Sequence[Estimate]) -> str:
+def _answer(weakest: RiskRank | None, effects: Sequence[Estimate]) -> str:
     """On which component it loses, and which choice goes with that."""
     if weakest is None:
         return "No component of its error is known: zoo evaluate --decompose measures them."
-    where = f"It ranks worst in {weakest.risk.replace('_', ' ')}, {weakest.lowest} to {weakest.highest} of {weakest.n}"
+    words = (FACTS[weakest.risk].other_name or weakest.risk).replace("_", " ")
+    where = f"It ranks worst in {words}, {weakest.lowest} to {weakest.highest} of {weakest.n}"
     where += "" if weakest.lowest > (weakest.n + 1) / 2 else ", though perhaps not in the worse half"
-    of_it = [one for one in effects if one.outcome == find_fact(weakest.risk).name and (one.ci_low or 0.0) > 0]
+    of_it = [one for one in effects if one.outcome == weakest.risk and (one.ci_low or 0.0) > 0]
     if not of_it:
         return f"{where}; no choice in which it differs from the nearest is known to go with more of it."
     first = max(of_it, key=lambda one: one.ci_low or 0.0)
@@ -271,7 +269,7 @@ def _answer(weakest: Place | None, effects: Sequence[Estimate]) -> str:
     return f"{where}; of choices in which it differs from the nearest, {first.term} goes with most of it: {ends}."
 
 
-def _cautions(first: Place, protocol: str, n_said: int, dataset: str) -> list[str]:
+def _cautions(first: RiskRank, protocol: str, n_said: int, dataset: str) -> list[str]:
     said = []
     if first.between_protocols:
         why = f"as the {first.n_both} encoders measured by both differ"

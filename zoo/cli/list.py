@@ -443,7 +443,8 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
         mark = OTHER_PROTOCOL * (one.rank is None)
         ends = "" if one.interval is None else " to ".join(map(points, one.interval))
         ranks = ["-" if one.rank is None else str(one.rank), f"{one.lowest} to {one.highest}{mark}", str(one.n)]
-        rows.append([one.risk, points(one.value) + mark, ends, *ranks, points(one.median), one.best])
+        words = FACTS[one.risk].other_name or one.risk
+        rows.append([words, points(one.value) + mark, ends, *ranks, points(one.median), one.best])
     heads = ["risk", found.encoder, "95 %", "rank", "nine in ten", "of", "median", "best of the others"]
     print_table(heads, rows, right=range(1, 7))
     click.echo("\n" + wrapped(found.answer) + "\n")
@@ -456,7 +457,7 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
     for effect in found.effects:
         if effect.value is not None and effect.ci_low is not None and effect.ci_high is not None:
             ends = f"{points(effect.ci_low)} to {points(effect.ci_high)}"
-            on = find_fact(effect.outcome).other_name or effect.outcome
+            on = FACTS[effect.outcome].other_name or effect.outcome
             rows.append([effect.term, on, f"{round(effect.value, 1) + 0.0:+.1f}", ends, effect.note])
     if rows:
         click.echo()
