@@ -42,6 +42,8 @@ def test_an_encoder_of_mine_goes_the_whole_way(tmp_path: Path, monkeypatch: pyte
 
 def test_studies_take_an_encoder_of_mine_on_imagenet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = add_own_encoder(tmp_path, monkeypatch)
+    table = zoo.results_df(with_mine=True, is_multiindex=False, is_lower=False)
+    assert table.index[-1] == mine and table.loc[mine, "train_test"] == 24.5 and len(table) == len(zoo.results_df()) + 1
     radar = document("study", "what_an_encoder_is_good_at", "--encoder", mine, "--with-mine")
     assert radar["table"]["mine"] == [mine] and "by mine, the others by the paper's" in radar["table"]["name"]
     (study,) = radar["studies"]
