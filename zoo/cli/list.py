@@ -173,7 +173,7 @@ def list_command(
         count = f"{len(listed)} of " * (len(listed) < len(found)) + counted(len(found), "encoder")
         where = "" if dataset is None else f" measured on {dataset}"
         notes = [f"{count}{where}    {LEGEND}", *protocol_notes(protocols), *marks_in(shown), *left_out(listed)]
-        notes += older_parts(known)
+        notes += older_parts(known) * any(fact.unit == "percentage points" for fact in shown)
         print_notes(notes + notes_of_experiments(subject.id for subject in listed))
     if not found:
         unasked = [] if families else _select(catalogue().experiments, *asked, with_risks=with_risks)
