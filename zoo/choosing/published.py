@@ -259,6 +259,8 @@ def _answer(weakest: RiskRank | None, effects: Sequence[Estimate]) -> str:
     if weakest is None:
         return "No component of its error is known: zoo evaluate --decompose measures them."
     words = (FACTS[weakest.risk].other_name or weakest.risk).replace("_", " ")
+    if weakest.lowest == 1:
+        return "Ranks of its components are too uncertain to say on which it loses: each of them may be the first."
     where = f"It ranks worst in {words}, {weakest.lowest} to {weakest.highest} of {weakest.n}"
     where += "" if weakest.lowest > (weakest.n + 1) / 2 else ", though perhaps not in the worse half"
     of_it = [one for one in effects if one.outcome == weakest.risk and (one.ci_low or 0.0) > 0]
