@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
+from statistics import fmean as mean_of
+from statistics import stdev
 from typing import Any, get_type_hints
 
 from zoo.cards.catalogue import catalogue, read_card_files
@@ -31,6 +33,7 @@ from zoo.evaluation.protocols import protocols_table
 from zoo.results import reported_values
 from zoo.results.derived import measured_encoders
 from zoo.results.reading import checksums_text
+from zoo.results.rows import means_over_seeds, measurements
 from zoo.results.vocabulary import LABEL_FREE_METRICS, METRICS, SPLITS, TRANSFERABILITY_SCORES, FeatureMetric
 from zoo.studies.running import studies
 
@@ -305,12 +308,50 @@ def standings_table() -> str:
     return "\n".join([*rows, *(f"| `{name}` | {meaning} |" for name, meaning in reported_values.STANDINGS.items())])
 
 
+_COMPARED = {  # rows of two protocols -> words
+    ("linear_probe_error", "train -> val"): "full-shot error",
+    ("linear_probe_error", "train 5-shot -> val"): "5-shot error",
+    ("linear_probe_error", "train -> train"): "approximation + usability",
+    ("probe_generalization", "train -> val"): "probe generalization",
+    ("encoder_generalization", "train -> val"): "encoder generalization",
+}
+_PAIRS = (("ssl-risk-decomposition", "zoo-logistic-3"), ("zoo-logistic-2", "zoo-logistic-3"))
+
+
+def protocol_differences() -> str:
+    """By how much two protocols differ on encoders that have both, by data set and risk, from results/."""
+    rows = ["| the second less the first | images | risk | encoders with both | mean | standard deviation | range |"]
+    rows.append("|---|---|---|--:|--:|--:|---|")
+    means = means_over_seeds(measurements(metrics=sorted({metric for metric, _ in _COMPARED})))
+    for first, second in _PAIRS:
+        before = len(rows)
+        for dataset in dict.fromkeys(mean.dataset for mean in means):
+            for (metric, split), words in _COMPARED.items():
+                some = [one for one in means if (one.dataset, one.metric, one.split) == (dataset, metric, split)]
+                by = [
+                    {
+                        one.encoder: one.value
+                        for one in some
+                        if one.protocol in (name, name.replace("zoo-", "zoo-risk-"))
+                    }
+                    for name in (first, second)
+                ]
+                apart = [by[1][name] - by[0][name] for name in by[0] if name in by[1]]
+                if len(apart) > 1:
+                    numbers = f"{mean_of(apart):+.1f} | {stdev(apart):.1f} | {min(apart):+.1f} to {max(apart):+.1f}"
+                    rows.append(f"| `{first}`, `{second}` | {dataset} | {words} | {len(apart)} | {numbers} |")
+        if len(rows) == before:
+            rows.append(f"| `{first}`, `{second}` | none | all | 0 | | | |")
+    return "\n".join(rows)
+
+
 GENERATED: dict[str, dict[str, Callable[[], str]]] = {
     "docs/families.md": {"glance": families_at_a_glance, "counts": families_counts, "families": families_tables},
     "docs/label-free.md": {
         "label_free": partial(feature_metrics_table, LABEL_FREE_METRICS),
         "scores": partial(feature_metrics_table, TRANSFERABILITY_SCORES),
     },
+    "docs/probes.md": {"protocol_differences": protocol_differences},
     "metadata/README.md": {"licences": licences_table, "fields": fields_table},
     "analysis/README.md": {"studies": studies_table},
     "results/README.md": {

@@ -31,6 +31,8 @@ FILES = (
     "demo",
     "published_file",
     "cli/runs",
+    "cli/compare_published",
+    "choosing/published",
     "features/running",
     "cli/study",
     "analysis/importance",

@@ -92,10 +92,8 @@ def _resolved(table: StudyTable, profiles: Profiles, names: Sequence[str]) -> li
         encoder = name if name in table.frame.index else catalogue().id_of(name)
         if encoder not in table.frame.index:
             why = next((reason for reason, ids in table.left_out.items() if encoder in ids), "")
-            raise QueryError(
-                f"{encoder} is not in this table{f' ({why})' if why else ''}, expected one of its {len(table)} "
-                "encoders; choose another, or measure it and add --with-mine."
-            )
+            how = f"; {why}" if why else "; choose another, or measure it on ImageNet-1K and add --with-mine"
+            raise QueryError(f"{encoder} is not in this table, expected one of its {len(table)} encoders{how}.")
         known = profiles.known(encoder)
         if len(known) < FEWEST:
             raise QueryError(

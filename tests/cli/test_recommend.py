@@ -54,7 +54,7 @@ def measure_mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[d
     def write(errors: dict[str, float]) -> None:
         lines = [
             f"{MINE},linear_probe_error,imagenet-1k,{setting.split},{setting.n_labels},0,{errors[setting.name]},percent,,,"
-            "probe,me,2026-01"
+            "ssl-risk-decomposition,me,2026-01"
             for setting in SETTINGS
             if setting.name in errors
         ]

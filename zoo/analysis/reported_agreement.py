@@ -11,7 +11,7 @@ from itertools import combinations
 from statistics import fmean
 
 from ..cards.catalogue import catalogue
-from ..results.derived import summaries
+from ..results.derived import of_one_protocol, summaries
 from ..results.reported import reported_numbers
 from ..results.reported_values import ReportedNumber, choose
 from ..results.values import SETTINGS
@@ -74,8 +74,8 @@ def chosen_numbers(numbers: Iterable[ReportedNumber], protocol: str) -> dict[str
 
 
 def pairs_with_measured(protocol: str) -> list[Pair]:
-    """Pairs with the full-shot accuracy of a linear probe on ImageNet-1K; no doubtful numbers."""
-    errors = {name: summary.errors for name, summary in summaries(exclude_wrong=True).items()}
+    """Pairs with the full-shot accuracy of a linear probe on ImageNet-1K, of one protocol; no doubtful numbers."""
+    errors = {name: summary.errors for name, summary in of_one_protocol(summaries(exclude_wrong=True)).items()}
     full_shot = SETTINGS[0].name
     return [
         Pair(encoder=encoder, reported=one.value, other=100 - errors[encoder][full_shot])

@@ -12,6 +12,7 @@ from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
 from ..errors import QueryError, UnknownName
 from ..optional import requires_extra
+from ..results.derived import summaries
 from ..results.tables import measured_twice, published_rows, unpublished_rows
 from .columns import STUDY_COLUMNS, StudyColumn
 
@@ -21,7 +22,11 @@ with requires_extra("study", needed_for="A study"):
     from threadpoolctl import threadpool_limits
 
 Population = Literal["self-supervised", "supervised", "untrained", "all"]
-UNKNOWN_MODE = "yours, whose card does not say how it was trained (objective.mode)"
+UNKNOWN_MODE = (
+    "yours, whose card does not say how it was trained: zoo unregister it and register it again with --set "
+    "objective.mode=contrastive or like, which keeps its results"
+)
+OF_ANOTHER = "yours, and by its card not {}"
 _MODES = {"supervised": "supervised", "initialized": "untrained"}  # any other mode of objective is self-supervised
 
 
@@ -35,6 +40,7 @@ class StudyTable:
     mine: tuple[str, ...]  # encoders that came from the user's own measurements
     left_out: Mapping[str, tuple[str, ...]]  # reason -> ids of encoders of the population that are not in the table
     with_mine: bool = False  # the user's encoders were asked for, whether there are any or not
+    protocols_of_mine: tuple[str, ...] = ()  # by which the user's errors were measured
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -110,7 +116,10 @@ def study_table(
         mine = _of(population, everybody)
         if population != "all":
             cards = catalogue()
-            left_out[UNKNOWN_MODE] = tuple(name for name in everybody if _population_of(cards[name]) is None)
+            unknown = [name for name in everybody if _population_of(cards[name]) is None]
+            left_out[UNKNOWN_MODE] = tuple(unknown)
+            others = tuple(name for name in everybody if name not in mine and name not in unknown)
+            left_out[OF_ANOTHER.format(population)] = others
         left_out["your measurement of a published encoder, whose published row counts"] = tuple(measured_twice())
     return StudyTable(
         *_frames({**rows, **mine}),
@@ -118,6 +127,7 @@ def study_table(
         tuple(mine),
         {why: ids for why, ids in left_out.items() if ids},
         with_mine,
+        tuple(sorted({one.campaign.protocol for one in summaries(encoders=mine).values()})) if mine else (),
     )
 
 

@@ -25,7 +25,7 @@ from ..analysis.label_budget import (
 )
 from ..cards.catalogue import catalogue
 from ..cards.schema import EncoderCard, Missing
-from ..results.derived import summaries
+from ..results.derived import of_one_protocol, summaries
 from ..results.facts import points
 from ..results.values import SETTINGS, ResultErratum
 from .constraints import Filter, LeftOut, filtered
@@ -132,16 +132,21 @@ def is_right(encoders: Iterable[str]) -> Filter:
 def candidates(n_labels: int) -> tuple[list[Curve], list[Candidate], LeftOut]:
     """All believable error curves, the self-supervised encoders whose curve predicts an error, others by reason.
 
-    A curve through fewer than three settings counts only where it was measured. QueryError below 1,000 labels, or
-    above 1,281,167.
+    Of one protocol, that of most encoders. A curve through fewer than three settings counts only where it was measured.
+    QueryError below 1,000 labels, or above 1,281,167.
     """
     curves: list[Curve] = []
     found = []
     left_out: LeftOut = {}
-    cards = catalogue()
-    for encoder, summary in summaries().items():
+    cards, known = catalogue(), summaries()
+    usual = of_one_protocol(known)
+    for encoder, summary in known.items():
         card = cards[encoder]
         if card.objective.mode in NO_CANDIDATES:
+            continue
+        if encoder not in usual:
+            why = f"measured by {summary.campaign.protocol}, which does not compare with the others' protocol"
+            left_out.setdefault(why, []).append(card.id)
             continue
         curve = {
             setting.n_labels: summary.errors[setting.name] for setting in SETTINGS if setting.name in summary.errors

@@ -172,7 +172,7 @@ def evaluate_command(
     if data.train.tags:
         refuse_idle(NOT_FOR_TAGS, f"{data.name!r} has tags, any number an image, and one probe a tag with all labels")
     if record:
-        refuse_other_images(data)
+        refuse_other_images(data, with_probes=True)
     of_images, notes = about_images(data, has_intervals=True)
     del of_images["copies"], of_images["groups"]  # which the documents have
     found: list[dict[str, Any]] = []

@@ -55,8 +55,15 @@ def shown(fact: Fact, value: Any) -> str:
     return str(value)
 
 
-def cell(fact: Fact, subject: Subject) -> str:
-    """The value of one encoder as a table shows it, marked where it is assumed or wrong."""
+def protocol_notes(marks: Mapping[str, str]) -> list[str]:
+    """A note on a table whose risks are by several protocols."""
+    usual, *others = marks or [""]
+    told = ", ".join(f"{marks[protocol]} by {protocol}" for protocol in others)
+    return [f"{told}; unmarked by {usual}: numbers of two protocols do not compare (docs/probes.md)"] * bool(others)
+
+
+def cell(fact: Fact, subject: Subject, protocols: Mapping[str, str]) -> str:
+    """The value of one encoder as a table shows it, marked where it is assumed, wrong or by another protocol."""
     value = fact.of(subject)
     if fact.is_of_others and not isinstance(value, Missing):
         number = measured_by_others(fact.name)[subject.id]
@@ -68,13 +75,13 @@ def cell(fact: Fact, subject: Subject) -> str:
     if not fact.is_risk or isinstance(value, Missing):
         return text
     assumed = ASSUMED if fact.name == "approx" and subject.approximation_is_assumed else ""
-    return text + assumed + (WRONG if subject.is_wrong else "")
+    return text + assumed + (WRONG if subject.is_wrong else "") + protocols.get(subject.protocol(fact), "")
 
 
-def cells(fact: Fact, among: Sequence[Subject]) -> list[str]:
+def cells(fact: Fact, among: Sequence[Subject], protocols: Mapping[str, str]) -> list[str]:
     """The values of several encoders as a table shows them, quicker than one by one."""
     if fact.is_risk or fact.is_reported:
-        return [cell(fact, subject) for subject in among]
+        return [cell(fact, subject, protocols) for subject in among]
     return [shown(fact, value) for value in values(fact, among)]
 
 
@@ -94,6 +101,11 @@ _OF_REPORTED = {
     REPORTED: f"{REPORTED}  an accuracy (higher is better) reported by others, by their own recipe; not measured here",
     DOUBTFUL: f"{DOUBTFUL}  reported and doubtful: zoo show NAME says why",
 }
+
+
+def older_parts(known: Iterable[Summary | None]) -> list[str]:
+    """Notes on components that are of another measurement than the errors beside them."""
+    return [one.older_parts for one in known if one is not None and one.older_parts]
 
 
 def left_out(among: Iterable[Subject]) -> list[str]:
@@ -136,7 +148,10 @@ def risk_record(summary: Summary) -> dict[str, Any]:
     values["probe_gen"] = parts.probe_generalization if parts else NOT_PUBLISHED
     values["enc_gen"] = parts.encoder_generalization if parts else NOT_PUBLISHED
     assumed = parts is not None and parts.approximation_assumed
-    return {**record(values), "approx_is_assumed": assumed, "errata": errata_records(summary.errata)}
+    of_parts = summary.campaign_of_parts
+    campaigns: dict[str, Any] = {"protocol": summary.campaign.protocol, "source": summary.campaign.source}
+    campaigns |= {"protocol_of_parts": of_parts and of_parts.protocol, "source_of_parts": of_parts and of_parts.source}
+    return {**record(values), "approx_is_assumed": assumed, **campaigns, "errata": errata_records(summary.errata)}
 
 
 def matching(words: Sequence[str], families: Sequence[str] = ()) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -14,17 +15,20 @@ from ..cards.schema import Missing
 from ..results.derived import measured_encoders
 from ..results.facts import (
     FACTS,
+    OTHER_PROTOCOL,
     OTHERS,
     Fact,
     Subject,
     find_fact,
     parsed_condition,
     points,
+    protocol_marks,
     satisfying,
     sorted_by,
     subjects,
     values,
 )
+from ..results.values import IMAGENET
 from .facts import (
     LEGEND,
     WRONG,
@@ -36,6 +40,8 @@ from .facts import (
     matching,
     matching_among,
     notes_of_experiments,
+    older_parts,
+    protocol_notes,
 )
 from .options import (
     column_name,
@@ -46,9 +52,10 @@ from .options import (
     family_option,
     given_options,
     only_limit_option,
+    refuse_idle,
     where_option,
 )
-from .output import NothingFound, counted, fits, json_option, print_json, print_notes, print_table, record
+from .output import NothingFound, counted, fits, json_option, print_json, print_notes, print_table, record, wrapped
 
 _DEFAULT_COLUMNS = "encoder,architecture,z_dim,n_parameters,train_test,reported,licence"
 _DISPENSABLE = ("architecture", "reported", "licence")  # default columns that a narrow terminal does without, in order
@@ -160,10 +167,13 @@ def list_command(
         on = {} if dataset is None else {"dataset": dataset}
         print_json({**on, "n_matching": len(found), "encoders": records})
     elif listed:
-        shown = _print_subjects(wanted, listed, are_default=columns is None)
+        known = [subject.summary for subject in listed if any(fact.is_risk for fact in wanted.values())]
+        protocols = protocol_marks(known)
+        shown = _print_subjects(wanted, listed, protocols, are_default=columns is None)
         count = f"{len(listed)} of " * (len(listed) < len(found)) + counted(len(found), "encoder")
         where = "" if dataset is None else f" measured on {dataset}"
-        notes = [f"{count}{where}    {LEGEND}", *marks_in(shown), *left_out(listed)]
+        notes = [f"{count}{where}    {LEGEND}", *protocol_notes(protocols), *marks_in(shown), *left_out(listed)]
+        notes += older_parts(known) * any(fact.unit == "percentage points" for fact in shown)
         print_notes(notes + notes_of_experiments(subject.id for subject in listed))
     if not found:
         unasked = [] if families else _select(catalogue().experiments, *asked, with_risks=with_risks)
@@ -171,10 +181,10 @@ def list_command(
 
 
 def _print_subjects(
-    wanted: Mapping[str, Fact], listed: Sequence[Subject], *, are_default: bool
+    wanted: Mapping[str, Fact], listed: Sequence[Subject], protocols: Mapping[str, str], *, are_default: bool
 ) -> dict[Fact, list[str]]:
     """Prints a table, and returns its columns; of the default ones, those that the terminal has room for."""
-    columns = {name: cells(fact, listed) for name, fact in wanted.items()}
+    columns = {name: cells(fact, listed, protocols) for name, fact in wanted.items()}
     for name in ("", *(_DISPENSABLE if are_default else ())):
         columns.pop(name, None)
         rows = list(zip(*columns.values(), strict=True))
@@ -219,7 +229,13 @@ def _select(
         found = [subject for subject in found if subject.measured is not None]
     if parsed is not None:
         found = satisfying(parsed, found)
-    return sorted_by(sort_fact, found, descending=descending) if sort_fact else found
+    if sort_fact is None:
+        return found
+    found = sorted_by(sort_fact, found, descending=descending)
+    if sort_fact.is_risk:  # the order of one protocol says nothing of another
+        order = [*protocol_marks(subject.summary for subject in found), ""]
+        found.sort(key=lambda subject: order.index(subject.protocol(sort_fact)))
+    return found
 
 
 def _why_nothing(
@@ -321,18 +337,39 @@ _NOT_COMPARED = ("encoder", "month", "year", "n_errata")  # the name is the head
 _ALWAYS_IN_JSON = ("approx_is_assumed", "is_wrong")  # without which the risks beside them can be misread
 
 
-@click.command("compare", epilog="\b\nExample:\n  zoo compare dino_vitS16 dino_vitS16_last")
-@click.argument("names", nargs=-1, required=True, metavar="NAME NAME...", shell_complete=encoder_names)
+_COMPARE_EXAMPLES = """\b
+Examples:
+  zoo compare dino_vitS16 dino_vitS16_last
+  zoo compare my_dino --published
+  zoo compare my_dino --published --dataset birds --json
+"""
+
+
+@click.command("compare", epilog=_COMPARE_EXAMPLES)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=encoder_names)
+@click.option("--published", is_flag=True, help="Where one encoder stands among those that come with the zoo.")
 @dataset_option
 @exclude_wrong_option
 @json_option
-def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: bool, as_json: bool) -> None:
-    """Show how encoders differ.
+def compare_command(
+    names: tuple[str, ...], published: bool, dataset: str | None, exclude_wrong: bool, as_json: bool
+) -> None:
+    """Show how encoders differ, or where one stands.
 
     Facts that are the same for all of them are left out; risks are always shown, for two encoders with the second
-    minus the first. They are of ImageNet-1K; --dataset gives those of another data set. What others measured of both by
-    one protocol is a table of its own.
+    minus the first, if they are by one protocol. They are of ImageNet-1K; --dataset gives those of another data set.
+    What others measured of both by one protocol is a table of its own.
+
+    --published ranks the error and the components of one encoder, such as your own, among published ones of like size
+    and data, names the nearest by design choices, and says what the controlled and the linear study find of the choices
+    in which they differ.
     """
+    if published:
+        if len(names) != 1:
+            raise click.UsageError(f"Got {' '.join(names)} with --published, expected one encoder.")
+        refuse_idle(("exclude_wrong",), "--published leaves wrong measurements out")
+        _print_published(names[0], dataset or IMAGENET, as_json)
+        return
     from .others import print_shared, shared_records, shared_rows  # which a list does without
 
     compared = subjects(names, with_risks=True, exclude_wrong=exclude_wrong, dataset=dataset)
@@ -356,7 +393,9 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
         shared = {"measured_by_others": shared_records(by_others)}
         print_json(document | ({"difference": differences} if is_pair else {}) | shared)
         return
-    table = {fact: [cell(fact, subject) for subject in compared] for fact in [*differing, *risks]}
+    known = [subject.summary for subject in compared]
+    protocols = protocol_marks(known)
+    table = {fact: [cell(fact, subject, protocols) for subject in compared] for fact in [*differing, *risks]}
     if differing:
         print_table(["", *ids], [[fact.name, *table[fact]] for fact in differing])
         click.echo()
@@ -373,14 +412,55 @@ def compare_command(names: tuple[str, ...], dataset: str | None, exclude_wrong: 
     headers = [first, *ids, *["difference"] * is_pair]
     print_table(headers, rows, right=range(1, len(headers)))
     n_same = len(facts) - len(risks) - len(differing)
-    print_notes([f"{n_same} facts are the same    {LEGEND}", *marks_in(table), *left_out(compared)])
+    notes = [f"{n_same} facts are the same    {LEGEND}", *protocol_notes(protocols), *marks_in(table)]
+    print_notes([*notes, *left_out(compared), *older_parts(known)])
     if by_others:
         print_shared(by_others, ids)
 
 
 def _difference(fact: Fact, compared: Sequence[Subject]) -> float | None:
-    """Second minus first; None where one is missing or zero by assumption."""
+    """Second minus first; None where one is missing or zero by assumption, or they are by two protocols."""
     if fact.name == "approx" and any(subject.approximation_is_assumed for subject in compared):
+        return None
+    if len({subject.protocol(fact) for subject in compared}) > 1:
         return None
     first, second = (fact.of(subject) for subject in compared)
     return None if isinstance(first, Missing) or isinstance(second, Missing) else float(second) - float(first)
+
+
+def _print_published(name: str, dataset: str, as_json: bool) -> None:
+    """Where an encoder stands among those that come with the zoo: ranks, the nearest, effects of choices, or JSON."""
+    from ..choosing.published import compare_with_published  # and the libraries of studies
+
+    found = compare_with_published(name, dataset=dataset)
+    if as_json:
+        print_json(asdict(found))
+        return
+    among = f"{found.encoder} among {len(found.group)} encoders that come with the zoo, on {dataset}"
+    click.echo(click.style(wrapped(f"{among}: {found.group_words}"), bold=True) + "\n")
+    rows = []
+    for one in found.places:
+        mark = OTHER_PROTOCOL * (one.rank is None)
+        ends = "" if one.interval is None else " to ".join(map(points, one.interval))
+        ranks = ["-" if one.rank is None else str(one.rank), f"{one.lowest} to {one.highest}{mark}", str(one.n)]
+        words = FACTS[one.risk].other_name or one.risk
+        rows.append([words, points(one.value) + mark, ends, *ranks, points(one.median), one.best])
+    heads = ["risk", found.encoder, "95 %", "rank", "nine in ten", "of", "median", "best of the others"]
+    print_table(heads, rows, right=range(1, 7))
+    click.echo("\n" + wrapped(found.answer) + "\n")
+    rows = []
+    for other in found.nearest:
+        differing = "; ".join(f"{choice} {its}, {own}" for choice, (its, own) in other.differing.items())
+        rows.append([other.encoder, f"{other.n_alike} of {found.n_said}", differing])
+    print_table(["nearest by design", "alike", f"differs in: its choice, that of {found.encoder}"], rows, right=[1])
+    rows = []
+    for effect in found.effects:
+        if effect.value is not None and effect.ci_low is not None and effect.ci_high is not None:
+            ends = f"{points(effect.ci_low)} to {points(effect.ci_high)}"
+            on = FACTS[effect.outcome].other_name or effect.outcome
+            rows.append([effect.term, on, f"{round(effect.value, 1) + 0.0:+.1f}", ends, effect.note])
+    if rows:
+        click.echo()
+        print_table(["effect of", "on", "points", "95 %", "by which study, and of what"], rows, right=[2, 3])
+    silent = dict.fromkeys(one.term for one in found.effects if one.term not in {row[0] for row in rows})
+    print_notes([*found.cautions, *[f"the studies do not tell of {'; '.join(silent)}"] * bool(silent)])

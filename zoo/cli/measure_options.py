@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..analysis.label_budget import MOST_LABELS
 from ..datasets.opening import ENDINGS, KINDS, help_on, is_table, kept_options
 from ..errors import DataError, QueryError, ResultsError, ZooError
 from ..files import irregular
+from ..results.values import IMAGENET
 from .options import given_options, refuse_idle, seed_option
 from .options import with_options as with_options
 from .output import say
@@ -451,10 +453,16 @@ def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
 
 
-def refuse_other_images(data: ImageData) -> None:
+def refuse_other_images(data: ImageData, *, with_probes: bool = False) -> None:
     """Refuses other images than those recorded under this name, before anything is computed."""
     from ..results.recording import require_same_images
 
+    if with_probes and data.name == IMAGENET and len(data.train) != MOST_LABELS:
+        raise ResultsError(
+            f"These are {len(data.train):,} training images of {len(data.train.classes):,} classes, and {IMAGENET} is "
+            f"the name of ImageNet-1K's {MOST_LABELS:,} of 1,000, which studies compare encoders on; give them another "
+            "name by --dataset."
+        )
     try:
         require_same_images(data.name, {"images": {"train": data.train.fingerprint, "val": data.val.fingerprint}})
     except ResultsError as error:

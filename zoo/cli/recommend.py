@@ -31,7 +31,7 @@ from ..choosing.constraints import NOT_GONE, Constraints, Filter, filtered, filt
 from ..choosing.expectations import best_measured
 from ..choosing.ranking import Beside, Ranking, recommend
 from ..choosing.ranking import Ranked as ExpectedRank
-from ..results.derived import summaries
+from ..results.derived import of_one_protocol, summaries
 from ..results.facts import DOUBTFUL, REPORTED, points, short_number
 from ..results.reported import reported_numbers
 from ..results.reported_values import PROTOCOLS, ReportedNumber
@@ -402,7 +402,8 @@ def _by_reported(by: str, conditions: Sequence[Filter], n_labels: int | None, *,
     values = [one.number.value for one in kept if one.number]
     ranked = [(1 + values.index(one.number.value), one.card, one.number) for one in kept if one.number]
     if n_labels is None:
-        measured = {name: one.errors["100%"] for name, one in summaries().items() if "100%" in one.errors}
+        of_one = of_one_protocol(summaries())
+        measured = {name: one.errors["100%"] for name, one in of_one.items() if "100%" in one.errors}
     else:
         measured = {one.card.id: one.predicted.error for one in candidates(n_labels)[1]}
     pairs = pairs_with_measured(by)

@@ -19,7 +19,7 @@ from ..cards.schema import Missing
 from ..errors import UnknownName, nearest_names
 from ..files import plain_cell
 from ..results.derived import seed_means, summaries
-from ..results.facts import DOUBTFUL, REPORTED, points
+from ..results.facts import DOUBTFUL, REPORTED, points, protocol_marks
 from ..results.reported import reported_numbers
 from ..results.reported_values import COLUMNS as REPORTED_COLUMNS
 from ..results.reported_values import ReportedNumber
@@ -38,7 +38,18 @@ from ..results.wording import (
     shown_value,
 )
 from . import CommandWithVerbs, Verb
-from .facts import ASSUMED, PART_HEADS, WRONG, but_of_experiments, distrust, in_families, named, risk_record
+from .facts import (
+    ASSUMED,
+    PART_HEADS,
+    WRONG,
+    but_of_experiments,
+    distrust,
+    in_families,
+    named,
+    older_parts,
+    protocol_notes,
+    risk_record,
+)
 from .options import (
     all_dataset_names,
     encoder_names,
@@ -488,7 +499,7 @@ _MERGED = "+"  # behind approximation and usability together
 def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool) -> None:
     """Prints one row an encoder, the meaning of marks, and the errata: one by one, or only how many."""
     headers = ["encoder", *(setting.name for setting in SETTINGS), "approx", "usability", "probe_gen", "enc_gen"]
-    rows = []
+    rows, protocols = [], protocol_marks(found)
     for summary in found:
         known = [summary.errors.get(setting.name) for setting in SETTINGS]
         errors = ["?" if error is None else points(error) for error in known]
@@ -500,6 +511,9 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
             else:
                 approximation = points(parts.approximation) + ASSUMED * parts.approximation_assumed
                 components[:2] = approximation, points(parts.usability)
+        by, parts_by = (protocols[one.protocol] if one else "" for one in (summary.campaign, summary.campaign_of_parts))
+        errors = [text if text == "?" else text + by for text in errors]
+        components = [text if text == "?" else text + parts_by for text in components]
         rows.append([summary.encoder + f" {WRONG}" * bool(summary.errata), *errors, *components])
     print_table(headers, rows, right=range(1, len(headers)))
     marks = {
@@ -512,4 +526,5 @@ def _print_risks(found: list[Summary], notes: Sequence[str], *, one_by_one: bool
     reasons = [line for summary in marked for line in distrust(summary.encoder, summary.errata)]
     if marked and not one_by_one:
         reasons = [f"{WRONG}  {counted(len(marked), 'encoder')} with errata; zoo show NAME says which"]
-    print_notes([*notes, "errors in percent by labels, components in percentage points", *reasons, *legend])
+    units = "errors in percent by labels, components in percentage points"
+    print_notes([*notes, units, *protocol_notes(protocols), *older_parts(found), *reasons, *legend])

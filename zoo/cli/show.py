@@ -218,6 +218,7 @@ def _risks(card: EncoderCard, summary: Summary | None) -> list[str]:
         lines += entry(
             f"{setting.name} ({setting.n_labels:,} labels)", "not measured" if error is None else f"{error:.1f}"
         )
+    lines += entry("protocol", f"{summary.campaign.protocol} ({summary.campaign.source})")
     lines += _title("Components of the error with 100% (percentage points, signed)")
     if summary.decomposition is None:
         return [*lines, "  not measured"]
@@ -231,7 +232,8 @@ def _risks(card: EncoderCard, summary: Summary | None) -> list[str]:
         lines += entry("usability", points(found.usability))
     lines += entry("probe generalization", points(found.probe_generalization))
     lines += entry("encoder generalization", points(found.encoder_generalization))
-    return lines + entry("sum", points(found.full_shot_error))
+    lines += entry("sum", points(found.full_shot_error))
+    return lines + (entry("of another measurement", summary.older_parts) if summary.older_parts else [])
 
 
 def _measured(means: Sequence[SeedMean]) -> list[str]:

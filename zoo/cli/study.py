@@ -172,4 +172,6 @@ def _print_summary(runs: Sequence[StudyRun], *, with_mine: bool) -> None:
         click.echo()
     click.echo(wrapped(summary(document)))
     if with_mine and not table.mine:
-        print_notes(["--with-mine added no encoder: your results name none that only you have measured on imagenet-1k"])
+        why = "your results name none that only you have measured on imagenet-1k (zoo evaluate --dataset imagenet-1k)"
+        yours = [f"{', '.join(ids)}: {reason}" for reason, ids in table.left_out.items() if reason.startswith("your")]
+        print_notes([f"--with-mine added no encoder: {'; '.join(yours) or why}"])

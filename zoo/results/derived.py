@@ -15,6 +15,7 @@ An encoder without a supervised twin has only the sum of the first two, R_AF.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ from .values import (
     RISKS,
     SETTINGS,
     TWIN,
+    Campaign,
     ResultErratum,
     RiskDecomposition,
     Row,
@@ -58,6 +60,7 @@ _HELD_OUT = "train minus subset -> subset"
 
 AnyRow = TypeVar("AnyRow", Row, Measurement)
 Risks = dict[tuple[str, str], tuple[float, str]]  # metric, split -> mean over seeds, protocol
+Campaigns = list[tuple[Campaign, Risks]]  # the one that counts, and if that has no components the next that has them
 
 
 def summaries(
@@ -69,12 +72,12 @@ def summaries(
 ) -> dict[str, Summary]:
     """The risks on ImageNet-1K, or another data set, of every encoder that has any, in the order of the rows.
 
-    All linear-probe errors of one encoder come from one campaign, which is one source and one protocol, and components
-    from one of that generation. Without ``source`` that is the published one where there is one, else the newest by
-    date, and of several of the same date the one that is read last; no protocol of which the encoder has errors by a
-    newer generation counts. Rows that differ only in their seed are averaged. What is wrong in the user's files is
-    left out with a :class:`~zoo.errors.ContentWarning`. Shipped rows of encoders of an experiment, such as the family
-    ``randomised``, count only if ``encoders`` names one of them.
+    All linear-probe errors of one encoder come from one campaign, which is one source and one protocol, and so do its
+    components: from the same one, or the next that has them if that has none. Without ``source`` the published one is
+    first where there is one, else the newest by date, and of several of the same date the one that is read last; no
+    protocol of which there are errors by a newer generation is before it. Rows that differ only in their seed are
+    averaged. What is wrong in the user's files is left out with a :class:`~zoo.errors.ContentWarning`. Shipped rows of
+    encoders of an experiment, such as the family ``randomised``, count only if ``encoders`` names one of them.
 
     Parameters
     ----------
@@ -104,9 +107,9 @@ def summaries(
         wanted = ids if source is None else None  # whether there is such a source, all rows say
         rows, known_errata = rows_and_errata(RISKS, encoders=wanted, dataset=dataset, with_unlisted=with_unlisted)
         if source is not None:
-            sources = sorted({row.source for row in read_rows(RISKS, dataset=IMAGENET, with_unlisted=with_unlisted)})
+            sources = sorted({row.source for row in read_rows(RISKS, dataset=dataset, with_unlisted=with_unlisted)})
             if source not in sources:
-                raise QueryError(f"No ImageNet-1K risk comes from the source {source!r}, expected one of {sources}.")
+                raise QueryError(f"No risk on {dataset} comes from the source {source!r}, expected one of {sources}.")
             rows = [row for row in rows if row.source == source]
         if exclude_wrong:
             rows = without_wrong(rows, known_errata)
@@ -122,29 +125,32 @@ def summaries(
     for erratum in known_errata:
         errata_of.setdefault(erratum.encoder, []).append(erratum)
     return {
-        encoder: _summary(encoder, risks, errata_of.get(encoder, ()))
-        for encoder, risks in found.items()
+        encoder: _summary(encoder, campaigns, errata_of.get(encoder, ()))
+        for encoder, campaigns in found.items()
         if ids is None or encoder in ids
     }
 
 
-def _campaigns(rows: Iterable[Row]) -> dict[str, Risks]:
+def _campaigns(rows: Iterable[Row]) -> dict[str, Campaigns]:
     """The risks of each encoder that has any, in the order of the rows."""
     by_encoder: dict[str, list[Row]] = {}
     for row in rows:
         by_encoder.setdefault(row.encoder, []).append(row)
-    found = ((encoder, _risks_of_one_campaign(of_one)) for encoder, of_one in by_encoder.items())
-    return {encoder: risks for encoder, risks in found if risks}
+    found = ((encoder, _campaigns_of_one(of_one)) for encoder, of_one in by_encoder.items())
+    return {encoder: campaigns for encoder, campaigns in found if campaigns}
 
 
-def _kept_risks(exclude_wrong: bool) -> dict[str, Risks]:
+def _kept_risks(exclude_wrong: bool) -> dict[str, Campaigns]:
     """The risks of all encoders on ImageNet-1K from a copy, for most questions ask for these."""
 
     def make(sources: Mapping[Path, bytes]) -> dict[str, Any]:
         rows, known = rows_and_errata(RISKS, dataset=IMAGENET)
         kinds = {"every": _campaigns(rows), "right": _campaigns(without_wrong(rows, known))}
         return {
-            kind: [(encoder, [(*key, *value) for key, value in risks.items()]) for encoder, risks in found.items()]
+            kind: [
+                (encoder, [(one, [(*key, *value) for key, value in risks.items()]) for one, risks in campaigns])
+                for encoder, campaigns in found.items()
+            ]
             for kind, found in kinds.items()
         }
 
@@ -152,7 +158,19 @@ def _kept_risks(exclude_wrong: bool) -> dict[str, Risks]:
     beside = f"{shipped.digest}-{'' if own is None else own.token}"
     kept = compiled("risks", [], (*RULES, "results"), dict, make, of=user_folder(), beside=beside)
     found = kept["right" if exclude_wrong else "every"]
-    return {encoder: {(metric, split): (*value,) for metric, split, *value in risks} for encoder, risks in found}
+    return {
+        encoder: [
+            (Campaign(*one), {(metric, split): (*value,) for metric, split, *value in risks})
+            for one, risks in campaigns
+        ]
+        for encoder, campaigns in found
+    }
+
+
+def of_one_protocol(known: Mapping[str, Summary]) -> dict[str, Summary]:
+    """Those by the protocol of most of them, for numbers of two protocols do not compare."""
+    ((usual, _),) = Counter(one.campaign.protocol for one in known.values()).most_common(1) or [("", 0)]
+    return {name: one for name, one in known.items() if one.campaign.protocol == usual}
 
 
 def measured_encoders(among: Iterable[str]) -> set[str]:
@@ -191,14 +209,18 @@ def seed_means(encoders: str | Iterable[str] | None = None) -> list[SeedMean]:
     return sorted(means, key=lambda mean: places[mean.encoder])
 
 
-def _summary(encoder: str, risks: Risks, known_errata: Iterable[ResultErratum]) -> Summary:
+def _summary(encoder: str, campaigns: Campaigns, known_errata: Iterable[ResultErratum]) -> Summary:
+    (first, risks), (of_parts, parts) = campaigns[0], campaigns[-1]
+    decomposition = _decomposition(parts)
     return Summary(
         encoder=encoder,
         errors={
             setting.name: risks[PROBE, setting.split][0] for setting in SETTINGS if (PROBE, setting.split) in risks
         },
-        decomposition=_decomposition(risks),
+        decomposition=decomposition,
         errata=tuple(known_errata),
+        campaign=first,
+        campaign_of_parts=None if decomposition is None else of_parts,
     )
 
 
@@ -214,17 +236,24 @@ def campaign_of(rows: Sequence[AnyRow]) -> AnyRow | None:
     return max(reversed(probes), key=lambda row: (row.source == PUBLISHED_SOURCE, row.date), default=None)
 
 
-def _risks_of_one_campaign(rows: Sequence[Row]) -> Risks:
-    """Means over seeds of one source and protocol; {} if there is no probe."""
-    best = campaign_of(rows)
-    if best is None:
-        return {}
-    values: dict[tuple[str, str, str], list[float]] = {}
-    for row in rows:
-        is_of_it = row.protocol == best.protocol if row.metric == PROBE else _goes_with(row.protocol, best.protocol)
-        if row.source == best.source and is_of_it:
-            values.setdefault((row.metric, row.split, row.protocol), []).append(float(row.value))
-    return {(metric, split): (sum(seeds) / len(seeds), protocol) for (metric, split, protocol), seeds in values.items()}
+def _campaigns_of_one(rows: Sequence[Row]) -> Campaigns:
+    """Means over seeds of one encoder's rows: [] without a probe."""
+    found: Campaigns = []
+    while (best := campaign_of(rows)) is not None:
+        values: dict[tuple[str, str, str], list[float]] = {}
+        others = []
+        for row in rows:
+            is_of_it = row.protocol == best.protocol if row.metric == PROBE else _goes_with(row.protocol, best.protocol)
+            if row.source == best.source and is_of_it:
+                values.setdefault((row.metric, row.split, row.protocol), []).append(float(row.value))
+            else:
+                others.append(row)
+        risks = {(metric, split): (sum(some) / len(some), by) for (metric, split, by), some in values.items()}
+        found.append((Campaign(best.source, best.protocol), risks))
+        if _decomposition(risks) is not None:
+            return found[:1] + found[1:][-1:]
+        rows = others
+    return found[:1]
 
 
 def _goes_with(parts: str, errors: str) -> bool:

@@ -6,6 +6,7 @@ have the published names and clearer ones beside them: ``train_test`` is also ``
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -18,15 +19,17 @@ from ..errors import UnknownName
 from .derived import summaries
 from .reported import Preferred, preferred_numbers
 from .reported_values import PROTOCOLS, ReportedNumber
-from .values import IMAGENET, SETTINGS, Setting, Summary
+from .values import IMAGENET, PUBLISHED_SOURCE, SETTINGS, Setting, Summary
 
 if TYPE_CHECKING:
     from .where import Condition
 
 _UNITS = {"img_size": "px", "patch_size": "px", "time_hours": "hours"}
+_POINTS = "percentage points"
 _CLEARER = {"license": "licence", "img_size": "crop_px"}
 REPORTED = "*"  # behind a number that somebody reported
 DOUBTFUL = "*!"  # behind one that is doubtful
+OTHER_PROTOCOL = "^"  # behind a risk by another protocol than most of a table, and once more for every further one
 OTHERS = "others_"  # begins the columns of what others measured on a data set: others_eurosat
 
 
@@ -54,6 +57,13 @@ class Subject:
     def is_wrong(self) -> bool:
         """True if an erratum says to leave measurements out."""
         return self.measured is not None and any(erratum.exclude for erratum in self.measured.errata)
+
+    def protocol(self, fact: Fact) -> str:
+        """By which protocol a risk of it was measured; nothing if it was not."""
+        if self.summary is None or isinstance(fact.of(self), Missing):
+            return ""
+        campaign = self.summary.campaign_of_parts if fact.unit == _POINTS else self.summary.campaign
+        return "" if campaign is None else campaign.protocol
 
     @property
     def approximation_is_assumed(self) -> bool:
@@ -98,7 +108,7 @@ def _component(name: str, other_name: str, meaning: str) -> Fact:
         return getattr(subject.summary.decomposition, other_name)
 
     clear = other_name if other_name != name else ""
-    return Fact(name, "number", meaning, of, "percentage points", from_results=True, other_name=clear)
+    return Fact(name, "number", meaning, of, _POINTS, from_results=True, other_name=clear)
 
 
 def _setting_error(setting: Setting) -> Fact:
@@ -142,6 +152,10 @@ def _is_assumed(subject: Subject) -> Any:
     if subject.summary is None or subject.summary.decomposition is None:
         return NOT_PUBLISHED
     return subject.approximation_is_assumed
+
+
+def _protocol(subject: Subject) -> Any:
+    return NOT_PUBLISHED if subject.summary is None else subject.summary.campaign.protocol
 
 
 def _reported(name: str) -> Fact:
@@ -246,6 +260,7 @@ _ALL = [
     Fact("gflops", "number", _GFLOPS, _gflops, "1e9 operations"),
     Fact("n_errata", "whole number", _ERRATA, _n_errata, from_results=True),
     Fact("is_wrong", "true or false", _WRONG, _is_wrong, from_results=True),
+    Fact("protocol", "text", "by which its errors were measured", _protocol, from_results=True),
     *map(_setting_error, SETTINGS),
     _component("approx", "approximation", "error of the architecture, trained with supervision"),
     Fact("approx_is_assumed", "true or false", _ASSUMPTION, _is_assumed, from_results=True),
@@ -324,6 +339,17 @@ def subjects(
     counting = risks(exclude_wrong=True) if with_risks and exclude_wrong else measured
     reported = preferred_numbers()
     return [Subject(one, cards, measured.get(one), counting.get(one), reported.get(one, {})) for one in ids]
+
+
+def protocol_marks(known: Iterable[Summary | None]) -> dict[str, str]:
+    """The mark of each protocol in a table with these risks, which compare within one alone.
+
+    The published one has none, else the most frequent.
+    """
+    pairs = ((one.campaign, one.campaign_of_parts) for one in known if one is not None)
+    counts = Counter(one for pair in pairs for one in dict.fromkeys(pair) if one is not None)
+    campaigns = sorted(counts, key=lambda one: (one.source != PUBLISHED_SOURCE, -counts[one]))
+    return {name: OTHER_PROTOCOL * n for n, name in enumerate(dict.fromkeys(one.protocol for one in campaigns))}
 
 
 def parsed_condition(text: str) -> tuple[Condition, bool]:

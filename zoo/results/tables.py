@@ -336,6 +336,7 @@ def results_df(
     as_published: bool = False,
     exclude_wrong: bool = False,
     extended: bool = False,
+    with_mine: bool = False,
 ) -> pd.DataFrame:
     """The published table: 169 encoders, their risks, facts and feature statistics, in the published order.
 
@@ -359,6 +360,9 @@ def results_df(
     extended : bool
         Two more columns after the four components: ``approx_plus_usability``, which every encoder has, signed and
         never clipped, and ``approx_is_assumed``, true where approx is 0 by assumption, not measured.
+    with_mine : bool
+        With encoders that only you have measured on ImageNet-1K, below the others: by a protocol of the zoo, whose
+        numbers do not compare with published ones (docs/probes.md).
 
     Returns
     -------
@@ -374,6 +378,7 @@ def results_df(
         for encoder, cells in published_rows(as_published=as_published, exclude_wrong=exclude_wrong).items()
         if not isinstance(cells[few_shot], Missing)
     }
+    rows |= unpublished_rows(as_published=as_published, exclude_wrong=exclude_wrong) if with_mine else {}
     columns = {
         (section, name): _column([cells[name] for cells in rows.values()], drop_missing)
         for section, name in (EXTENDED_LAYOUT if extended else LAYOUT)

@@ -121,6 +121,13 @@ class RiskDecomposition:
         return self.approximation_plus_usability + self.probe_generalization + self.encoder_generalization
 
 
+class Campaign(NamedTuple):
+    """What risks that belong together have in common."""
+
+    source: str
+    protocol: str  # of the probes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """The risks of one encoder on one data set."""
@@ -129,6 +136,20 @@ class Summary:
     errors: dict[str, float]  # by name of the setting, in percent; only settings that were measured
     decomposition: RiskDecomposition | None  # None if the risks it needs were not measured
     errata: tuple[ResultErratum, ...]  # those that name this encoder
+    campaign: Campaign  # of the errors
+    campaign_of_parts: Campaign | None  # of the decomposition: another one where that of the errors has none
+
+    @property
+    def older_parts(self) -> str:
+        """Where the components are from, if not from the measurement of the errors, which has none; else nothing."""
+        parts, errors = self.campaign_of_parts, self.campaign
+        if parts is None or parts == errors or self.decomposition is None:
+            return ""
+        return (
+            f"components of {self.encoder} are by {parts.protocol} ({parts.source}) and sum to "
+            f"{self.decomposition.full_shot_error:.1f}: its errors, by {errors.protocol} ({errors.source}), came "
+            "without any"
+        )
 
 
 @dataclass(frozen=True, slots=True)

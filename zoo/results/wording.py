@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from .facts import points
 from .reported_values import CARD, PROTOCOLS, ReportedNumber
-from .values import SETTINGS, SeedMean, generation_of, newest_generations
+from .values import SETTINGS, SeedMean, newest_generations
 
 PROBE, NEIGHBOURS = "linear_probe_error", "knn_error"
 
@@ -45,16 +45,13 @@ def of_plain_protocols(means: Sequence[SeedMean]) -> list[SeedMean]:
 
 
 def only_older(shown: Sequence[SeedMean], among: Sequence[SeedMean]) -> list[str]:
-    """Notes on encoders that a table leaves out because they were measured by an older generation of its protocol
-    alone.
-    """
+    """Notes on encoders that a table leaves out because they were measured by other protocols alone."""
     by_metric = {mean.metric: mean.protocol for mean in shown}
     there = {(mean.encoder, mean.metric) for mean in shown}
     older: dict[str, dict[str, None]] = {}
     for mean in among:
-        stem, number = generation_of(mean.protocol)
-        newer = generation_of(by_metric.get(mean.metric, ""))
-        if (mean.encoder, mean.metric) not in there and stem == newer[0] and number < newer[1]:
+        is_other = mean.protocol != by_metric.get(mean.metric, mean.protocol)
+        if is_other and (mean.encoder, mean.metric) not in there:
             older.setdefault(mean.protocol, {})[mean.encoder] = None
     return [
         f"measured by {name} alone, {len(encoders)} encoder{'s' * (len(encoders) > 1)}: --protocol '{name}'"

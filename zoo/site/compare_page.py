@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ..cards.gates import access_words
 from ..cards.licences import commercial_words, plain_words
 from ..cards.schema import COLUMNS, Missing, fact_text
 from ..results.evidence import datasets, title_of
-from ..results.facts import FACTS, REPORTED, Fact, Subject, points, reported_mark, short_number
+from ..results.facts import FACTS, REPORTED, Fact, Subject, points, protocol_marks, reported_mark, short_number
 from ..results.reported_values import PROTOCOLS
 from ..results.values import IMAGENET, SETTINGS, SeedMean, generation_of
 from ..results.vocabulary import METRICS
@@ -45,7 +46,10 @@ _LOW = "lowest"
 
 
 SECTIONS = {
-    "errors": ("Error of a linear probe on ImageNet-1K", "percent, lower is better"),
+    "errors": (
+        "Error of a linear probe on ImageNet-1K",
+        "percent, lower is better; ^ by another protocol, with which no other compares",
+    ),
     "components": (
         "Components of the error with all labels",
         f"percentage points, signed, lower is better; bars from {LEFT:g} to {RIGHT:g}",
@@ -190,17 +194,19 @@ class Line:
 
 def lines(entries: Sequence[Entry]) -> list[Line]:
     """Every line, by section."""
-    found = [_of_fact(fact, entries) for fact in FACTS.values() if fact.name not in NOT_COMPARED]
+    marks = protocol_marks(entry.subject.measured for entry in entries)
+    found = [_of_fact(fact, entries, marks) for fact in FACTS.values() if fact.name not in NOT_COMPARED]
     found += [*_of_words(entries), *_elsewhere(entries), *_others(entries)]
     places = list(SECTIONS)
     return sorted(found, key=lambda line: places.index(line.section))
 
 
-def _of_fact(fact: Fact, entries: Sequence[Entry]) -> Line:
+def _of_fact(fact: Fact, entries: Sequence[Entry], marks: Mapping[str, str]) -> Line:
     section = _section(fact)
     best = _LOW if fact.is_risk or fact.name in _CHEAPER else ""
     colour = _BARS.get(fact.name)
-    cells = tuple(_risk_cell(fact, entry) if fact.is_risk else _fact_cell(fact, entry.subject) for entry in entries)
+    told = partial(_risk_cell, marks=marks) if fact.is_risk else _fact_cell
+    cells = tuple(told(fact, entry.subject) for entry in entries)
     unit = "" if section in ("errors", "components", "reported") else fact.unit
     meaning = "" if section == "errors" else fact.meaning  # which heading and label say
     label = _LABELS.get(fact.name) or (fact.other_name or fact.name).removeprefix("reported_").replace("_", " ")
@@ -232,16 +238,16 @@ def _fact_cell(fact: Fact, subject: Subject) -> Cell:
     return Cell(f"{value:g}" if isinstance(value, float) else fact_text(value), float(value))
 
 
-def _risk_cell(fact: Fact, entry: Entry) -> Cell:
-    """With what an erratum says to leave out, which is marked and takes no part in what is best."""
-    subject = entry.subject
+def _risk_cell(fact: Fact, subject: Subject, *, marks: Mapping[str, str]) -> Cell:
+    """With what an erratum says to leave out, or is by another protocol: marked, it takes no part in what is best."""
     seen = Subject(subject.id, subject.cards, subject.measured, subject.measured, subject.reported)
     value = fact.of(seen)
     if isinstance(value, Missing):
         return Cell("not measured", is_missing=True)
     assumed = fact.name == "approx" and seen.approximation_is_assumed
-    text = points(value) + ASSUMED * assumed + WRONG * subject.is_wrong
-    return Cell(text, float(value), contends=not (assumed or subject.is_wrong))
+    by = marks[seen.protocol(fact)]
+    text = points(value) + by + ASSUMED * assumed + WRONG * subject.is_wrong
+    return Cell(text, float(value), contends=not (assumed or subject.is_wrong or by))
 
 
 def _of_words(entries: Sequence[Entry]) -> Iterator[Line]:

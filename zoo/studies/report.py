@@ -59,8 +59,9 @@ def document_of(runs: Sequence[StudyRun]) -> dict[str, Any]:
 def table_name(table: StudyTable) -> str:
     """How to speak of a table: as published, or corrected; and with whose encoders."""
     name = "corrected" if table.corrected else "as published"
-    n_mine = len(table.mine)
-    return f"{name}, with {n_mine} encoder{'s' * (n_mine != 1)} of yours" if n_mine else name
+    n_mine, protocols = len(table.mine), " and ".join(table.protocols_of_mine)
+    by = f" by {protocols}, the others by the paper's" if protocols else ""
+    return f"{name}, with {n_mine} encoder{'s' * (n_mine != 1)} of yours{by}" if n_mine else name
 
 
 def other_name(run: StudyRun) -> str:

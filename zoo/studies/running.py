@@ -199,12 +199,12 @@ def run_studies(
         other = None
         if other_table is not None and not study.reads_table:
             other = findings
-        elif other_table is not None:  # with the trees' stored settings, for a search would be done twice
-            other = _answered(study, function(other_table, replace(steps, tune=False)))
+        elif other_table is not None:
+            other = _answered(study, function(other_table, _on_another(steps, table, other_table)))
         if other is not None and not is_published:
             known = other.claims
             if corrected and table.mine:  # the errata may change a verdict, the user's encoders may not
-                without = _answered(study, function(corrected_table, replace(steps, tune=False)))
+                without = _answered(study, function(corrected_table, _on_another(steps, table, corrected_table)))
                 known = _against_published(without.claims, known, corrected_table)
             findings = replace(findings, claims=_against_published(findings.claims, known, table))
         runs.append(StudyRun(study=study, table=table, findings=findings, other=other))
@@ -219,6 +219,16 @@ def findings_of(study: Study, *tables: StudyTable, options: StudyOptions | None 
     asked = tables if study.reads_table else tables[:1]
     found = [_answered(study, function(table, options or StudyOptions())) for table in asked]
     return [*found, *found[:1] * (len(tables) - len(found))]
+
+
+def _on_another(options: StudyOptions, table: StudyTable, other: StudyTable) -> StudyOptions:
+    """The options on a table to compare with: without encoders that this one alone has, such as the user's.
+
+    With the trees' stored settings, for a search would be done twice.
+    """
+    alone = set(table.frame.index) - set(other.frame.index)
+    kept = tuple(encoder for encoder in options.encoders if encoder not in alone)
+    return replace(options, tune=False, encoders=kept)
 
 
 def _in_study(options: StudyOptions, study: Study, position: int, total: int) -> StudyOptions:
