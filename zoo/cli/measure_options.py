@@ -399,14 +399,16 @@ SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # part
 
 def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[ImageSet, list[str]] | None:
     """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
-    from ..datasets.folders import image_files, unlabelled_images
+    from ..datasets.folders import list_tree, unlabelled_images
     from ..datasets.imagefiles import USUAL, left_out_note
 
     paths, names = list[str](), list[str]()
     left_out: Counter[str] = Counter()
     for text in arguments:
         if os.path.isdir(text):
-            below = image_files(Path(text), left_out)
+            tree = list_tree(Path(text))
+            below = sorted(tree.paths())
+            left_out += tree.all_left_out()
             if not below:
                 also = f" ({left_out_note(left_out)})" if left_out else ""
                 raise DataError(f"The folder {text} holds no image{also}; expected files {USUAL} below it.")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .imagefiles import Show
     from .images import ImageData, ImageSet
     from .rgb import Scale
-    from .tables import Columns, Table
+    from .tables import Table
 
 T = TypeVar("T")
 _VAL_SHARE = 0.2
@@ -72,6 +72,8 @@ class Request:
     class_folder: str | None = None
     test_folder: str | None = None
     task: str = ""  # of maps
+    is_new: bool = False  # a table of images to predict, whatever their labels are
+    is_unlabelled: bool = False
 
     def rest(self, expected: str = "") -> str:
         """What is behind the kind and its colon; QueryError if that is nothing and something is expected."""
@@ -145,7 +147,7 @@ def _folder(asked: Request) -> ImageData:
 def _arrays(asked: Request) -> ImageData:
     from .array_files import array_data
 
-    show = asked.show(Path(asked.text).resolve().stem)
+    show = asked.show(Path(os.path.abspath(asked.text)).stem)
     return array_data(Path(asked.text), show, **asked.columns(), **asked.division())
 
 
@@ -161,24 +163,7 @@ def _of_table(table: Table, show: Show, asked: Request) -> ImageData:
 
     if not asked.multi_label and table.file.suffix.lower() not in (".csv", ".tsv"):
         require_one_label(table)
-    return table_data(table, show, _columns(asked), **asked.division())
-
-
-def _columns(asked: Request) -> Columns:
-    from .tables import Columns
-
-    return Columns(
-        image=asked.image_column,
-        label=asked.label_column,
-        labels=asked.label_columns,
-        split=asked.split_column,
-        group=asked.group,
-        multi_label=asked.multi_label,
-        image_folder=asked.image_folder,
-        ignored=asked.ignore_labels,
-        keeps_na=asked.keep_na,
-        uncertain=asked.uncertain,
-    )
+    return table_data(table, show, asked)
 
 
 def _kept(asked: Request) -> ImageData:
@@ -391,16 +376,17 @@ def open_new_table(spec: str, **options: Any) -> tuple[list[ImageSet], str]:
 
     ``options`` are those of :func:`open_images`. A file with a column of parts gives its two parts.
     """
+    from .annotations import read_annotations
     from .tables import table_parts
 
-    asked = Request(text=spec, **options)
-    columns, show = replace(_columns(asked), is_new=True), asked.show(Path(spec).stem)
+    asked = Request(text=spec, is_new=True, **options)
+    table, show = read_annotations(Path(spec)), asked.show(Path(spec).stem)
     try:
-        return table_parts(Path(spec), show, columns, fold_labels=asked.fold_labels), ""
+        return table_parts(table, show, asked), ""
     except DataError as error:
         if asked.label_column or asked.label_columns:
             raise
-        return table_parts(Path(spec), show, replace(columns, is_unlabelled=True)), f"no metrics: {error}"
+        return table_parts(table, show, replace(asked, is_unlabelled=True)), f"no metrics: {error}"
 
 
 def open_dense(
