@@ -38,7 +38,6 @@ from zoo.analysis.randomised import (
     OUTCOMES,
     SWITCHES,
     Population,
-    RandomisedEffect,
     label_free_values,
     randomised_law_rows,
     randomised_population,
@@ -51,6 +50,7 @@ from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, probability, read_printed, unsigned
 
 from . import tables
+from .effects import RandomisedEffect
 from .experiment import (
     ALL,
     ALPHA,

@@ -24,12 +24,6 @@ from zoo.analysis.randomised import (
     SWITCHES,
     UNITS,
     Population,
-    RandomisedEffect,
-    critical_t,
-    detectable,
-    randomised_effects,
-    randomised_interactions,
-    randomised_mean,
     with_joint_embedding,
 )
 from zoo.analysis.scaling_law import (
@@ -50,6 +44,15 @@ from zoo.errors import QueryError, UnknownName
 from zoo.results.values import IMAGENET
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 from zoo.studies.findings import excludes_zero
+
+from .effects import (
+    RandomisedEffect,
+    critical_t,
+    detectable,
+    randomised_effects,
+    randomised_interactions,
+    randomised_mean,
+)
 
 N_PERMUTATIONS = 9_999
 CERTAIN = 0.05  # p-value up to which an effect is detected
