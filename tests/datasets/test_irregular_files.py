@@ -19,7 +19,7 @@ from tests.children import Child
 from tests.cli_runner import run
 from zoo.datasets import open_images
 from zoo.datasets.folders import list_tree, unlabelled_images
-from zoo.datasets.imagefiles import notes_on
+from zoo.datasets.notes import notes_on
 from zoo.errors import DataError, ZooError
 
 ENCODER = "pocket_simclr_rn_shapes"

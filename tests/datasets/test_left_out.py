@@ -16,7 +16,8 @@ from tests.image_files import exif, shades
 from tests.shard_files import png, put, tar
 from zoo.datasets import imagefiles, open_images
 from zoo.datasets.folders import list_tree
-from zoo.datasets.imagefiles import SUFFIXES, notes_on
+from zoo.datasets.imagefiles import SUFFIXES
+from zoo.datasets.notes import notes_on
 from zoo.datasets.opening import open_dense
 from zoo.errors import DataError
 

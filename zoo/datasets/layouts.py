@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, listed
 from ..optional import requires_extra
 from .annotations import join_tables, labels_beside, read_annotations, read_coco, yolo_names, yolo_table
 from .folders import ImageTree, files_image_set, lacks_a_part, list_tree, only_one, parts_among
@@ -37,7 +37,6 @@ _MAP_WORDS = {
 _SOLUTION, _MEANINGS = "LOC_val_solution.csv", "LOC_synset_mapping.txt"  # of ImageNet on Kaggle
 _METADATA = ("metadata.csv", "metadata.jsonl")  # of ImageFolder of the library datasets
 _TABLES = (".csv", ".tsv", ".json", ".jsonl")
-_N_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -147,10 +146,7 @@ def _unwrapped(tree: ImageTree) -> list[ImageTree]:
 
 
 def _named(names: Iterable[str]) -> str:
-    """Names of folders: the first, and how many more."""
-    shown = [f"{name}/" for name in names]
-    more = f" and {len(shown) - _N_NAMED:,} more" if len(shown) > _N_NAMED else ""
-    return ", ".join(shown[:_N_NAMED]) + more
+    return listed((f"{name}/" for name in names), 3)
 
 
 def _refuse_maps(look: _Look) -> None:

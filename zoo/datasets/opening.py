@@ -41,9 +41,10 @@ _TYPES: dict[str, type] = {  # of options in a file that are no texts
     "val_share": float, "seed": int, "max_pixels": int, "scale": tuple, "label_columns": tuple, "ignore_labels": tuple,
     **dict.fromkeys(("multi_label", "fold_labels", "keep_na"), bool),
 }  # fmt: skip
-_OF_TABLES = (
-    *("split_column", "group", "label_columns", "multi_label", "image_folder", "ignore_labels", "keep_na", "uncertain"),
-)  # options
+TABLE_OPTIONS = (
+    "split_column", "group", "label_columns", "multi_label", "image_folder", "ignore_labels", "keep_na", "uncertain",
+)  # fmt: skip
+FOLDER_OPTIONS = ("class_folder", "test_folder")
 _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
 
 
@@ -195,7 +196,7 @@ def _webdataset(asked: Request) -> ImageData:
 
 def _parquet(asked: Request) -> ImageData:
     pattern = asked.rest("parquet:PATH, a file, a folder or a pattern")
-    from .shards import parquet_data
+    from .parquet_shards import parquet_data
 
     return parquet_data(pattern, asked.show(_shards_name(pattern)), **asked.columns(), **asked.division())
 
@@ -349,16 +350,13 @@ def open_images(
     >>> len(data.train), len(data.val), data.train.classes[3]
     (8, 4, 'checks cube')
     """
-    asked = locals()
-    given, options = kept_options(os.fspath(asked.pop("spec")))
+    options = locals()
+    given, options = _with_kept(os.fspath(options.pop("spec")), options)
     images = _spelled_out(given)
-    defaults = option_defaults()
-    options = {**defaults, **options, **{one: value for one, value in asked.items() if value != defaults[one]}}
-    options |= {name: tuple(options[name]) for name in ("label_columns", "ignore_labels")}
     kind = _kind_of(images, KINDS, "image set")
     for what, names, is_used in (
-        ("CSV files", _OF_TABLES, is_table),
-        ("folders", ("class_folder", "test_folder"), lambda text: kind is KINDS["FOLDER"]),
+        ("CSV files", TABLE_OPTIONS, is_table),
+        ("folders", FOLDER_OPTIONS, lambda text: kind is KINDS["FOLDER"]),
     ):
         if (idle := [name for name in names if options[name]]) and not is_used(images):
             raise QueryError(f"{idle[0]} is of {what}, and {images!r} is none; leave it out.")
@@ -371,16 +369,28 @@ def open_images(
     return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
 
 
+def _with_kept(spec: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What names the images, and all options: those that were asked for before those of a file before the usual."""
+    images, kept = kept_options(spec)
+    defaults = option_defaults()
+    options = {**defaults, **kept, **{one: value for one, value in asked.items() if value != defaults[one]}}
+    return images, options | {name: tuple(options[name]) for name in ("label_columns", "ignore_labels")}
+
+
 def open_new_table(spec: str, **options: Any) -> tuple[list[ImageSet], str]:
-    """The images of a CSV file as one set, to be predicted, and why their labels are not known, "" if they are.
+    """The images of a table as one set, to be predicted, and why their labels are not known, "" if they are.
 
     ``options`` are those of :func:`open_images`. A file with a column of parts gives its two parts.
     """
     from .annotations import read_annotations
+    from .layouts import recognise_layout
     from .tables import table_parts
 
-    asked = Request(text=spec, is_new=True, **options)
-    table, show = read_annotations(Path(spec)), asked.show(Path(spec).stem)
+    images, options = _with_kept(spec, options)
+    asked = Request(text=images, is_new=True, **options)
+    table = recognise_layout(Path(images)).table if os.path.isdir(images) else read_annotations(Path(images))
+    assert table is not None  # as is_table has said
+    show = asked.show(Path(images).stem)
     try:
         return table_parts(table, show, asked), ""
     except DataError as error:

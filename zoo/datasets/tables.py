@@ -8,6 +8,7 @@ wrong with a table is counted and said in one sentence, with the first line and 
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, listed
 from ..files import irregular, require_regular
 from ..optional import requires_extra
 from .folders import files_image_set, list_tree
@@ -98,8 +99,7 @@ class Table:
 
     def listed(self) -> str:
         """Names of the columns, for messages."""
-        shown = ", ".join(map(repr, self.header[:12]))
-        return shown if len(self.header) <= 12 else f"{shown} and {len(self.header) - 12} more"
+        return listed(map(repr, self.header), 12)
 
     def require(self, at: int, rows: NDArray[np.int64], wrong: Collection[str], what: str, advice: str) -> None:
         """Refuses cells of a column that are among the wrong ones."""
@@ -173,27 +173,20 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
 
 def read_table(file: Path) -> Table:
     """The cells of a CSV or TSV file in UTF-8: quoted as RFC 4180 has it, with commas, semicolons or tabs between."""
+    opened = io.StringIO(read_text(file), newline="")
+    first = next((line for line in opened if line.strip()), "")
+    opened.seek(0)
+    reader = csv.reader(opened, delimiter=_delimiter(first, file), strict=True)
+    filled = ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
     try:
-        require_regular(file)
-        with open(file, encoding="utf-8-sig", newline="") as opened:
-            first = next((line for line in opened if line.strip()), "")
-            opened.seek(0)
-            reader = csv.reader(opened, delimiter=_delimiter(first, file), strict=True)
-            filled = ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
-            header = tuple(cell.strip() for cell in next(filled, (0, []))[1])
-            cells: tuple[list[str], ...] = tuple([] for _ in header)
-            lines, uneven = [], []
-            for line, row in filled:
-                lines.append(line)
-                uneven += [(line, len(row))] * (len(row) != len(header))
-                for column, value in zip(cells, row, strict=False):
-                    column.append(sys.intern(value.strip()))
-    except FileNotFoundError as error:
-        raise DataError(f"There is no file {file}; expected a table of paths and labels.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} is no text in UTF-8 ({error.reason}); save it as CSV in UTF-8.") from error
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror or error}); check it.") from error
+        header = tuple(cell.strip() for cell in next(filled, (0, []))[1])
+        cells: tuple[list[str], ...] = tuple([] for _ in header)
+        lines, uneven = [], []
+        for line, row in filled:
+            lines.append(line)
+            uneven += [(line, len(row))] * (len(row) != len(header))
+            for column, value in zip(cells, row, strict=False):
+                column.append(sys.intern(value.strip()))
     except csv.Error as error:
         raise DataError(
             f"Line {reader.line_num} of {file} is no row of a table ({error}); check its quotes."
@@ -207,6 +200,20 @@ def read_table(file: Path) -> Table:
     if not lines:
         raise DataError(f"{file} holds no row below its first line; expected names of columns, then an image a row.")
     return Table(file=file, header=header, columns=cells, lines=lines)
+
+
+def read_text(file: Path) -> str:
+    """The text of a file in UTF-8, its ends of lines as they are."""
+    try:
+        require_regular(file)
+        with open(file, encoding="utf-8-sig", newline="") as opened:
+            return opened.read()
+    except FileNotFoundError as error:
+        raise DataError(f"There is no file {file}; expected one with paths and labels of images.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is no text in UTF-8 ({error.reason}); save it in UTF-8.") from error
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error}); check it.") from error
 
 
 def _delimiter(first: str, file: Path) -> str:

@@ -26,18 +26,8 @@ from .sizes import preprocess_at
 
 _POSITIONS = ("pos_embed", "position_embedding", "position_embeddings", "positional_embedding", "pos_embedding")
 _STATED_AT = ("args", "hyper_parameters", "hparams", "config", "cfg", "opt", "options", "model_args", "model_config")
-_INNER = (
-    "model",
-    "backbone",
-    "encoder",
-    "vit",
-    "vision_config",
-    "network",
-    "net",
-    "student",
-    "teacher",
-    "arch",
-    "data",
+_INNER = frozenset(
+    ("model", "backbone", "encoder", "vit", "vision_config", "network", "net", "student", "teacher", "arch", "data")
 )
 _MODELS = ("arch", "model", "model_name", "architecture")
 _ABOUT = {  # name of a statement -> what it is about

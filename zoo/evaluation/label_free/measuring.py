@@ -18,7 +18,8 @@ from typing import Any
 from ...cards.catalogue import catalogue
 from ...cards.schema import EncoderCard, Preprocess
 from ...datasets import ImageData, ImageSet
-from ...datasets.imagefiles import ARRAY_ERRORS, notes_on, reason_of, require_held
+from ...datasets.imagefiles import ARRAY_ERRORS, reason_of, require_held
+from ...datasets.notes import notes_on
 from ...datasets.recipes import Recipe, recipe_of
 from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
 from ...encoders.preprocess import geometry
