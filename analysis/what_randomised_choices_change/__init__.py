@@ -33,13 +33,10 @@ import pandas as pd
 from zoo.analysis.columns import Estimate
 from zoo.analysis.label_free import title_of
 from zoo.analysis.randomised import (
-    INTERACTIONS,
     OF_OBJECTIVE,
     OUTCOMES,
     SWITCHES,
     Population,
-    label_free_values,
-    randomised_law_rows,
     randomised_population,
 )
 from zoo.analysis.table import StudyTable
@@ -76,6 +73,7 @@ from .experiment import (
     tied_contrasts,
     why_missing,
 )
+from .measured import INTERACTIONS, label_free_values, randomised_law_rows
 from .tables import all_figures
 
 

@@ -33,7 +33,6 @@ ENDINGS = {
     **dict.fromkeys((".npz", ".npy", ".pt", ".pth", ".pkl", ".pickle"), "FILE.npz"),
 }  # fmt: skip
 """The kinds of files, by their endings in lower case."""
-_OF_FOLDERS = {"FILE.npz", "parquet:PATH", "webdataset:PATTERN"}  # kinds of which a folder without images may be
 _OF_CIFAR = ("data_batch_1", "meta")  # files of CIFAR-10 and CIFAR-100
 _UNPACK = {".zip": "unzip -d images", ".7z": "7z x -oimages", ".rar": "unrar x"}
 _UNPACK |= dict.fromkeys((".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"), "tar -xf")
