@@ -94,8 +94,7 @@ def _reading(where: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DataError(f"There is no file {where}; expected one with arrays {_EXPECTED}.") from error
     except ARRAY_ERRORS as error:
-        reason = "it holds Python objects, which are never unpickled" if "pickle" in str(error) else reason_of(error)
-        reason = reason.removesuffix(".")
+        reason = reason_of(error).removesuffix(".")
         raise DataError(
             f"{where} is damaged or of another kind ({reason}); expected a file with plain arrays {_EXPECTED}."
         ) from error

@@ -649,6 +649,8 @@ def reason_of(error: BaseException) -> str:
         return error.strerror
     if isinstance(error, Image.DecompressionBombError):
         return f"{error}: --max-pixels N, or max_pixels= in Python, allows an image of N pixels"
+    if "pickle" in str(error):  # what NumPy takes any other file for
+        return "it is of another kind, or holds Python objects, which are never unpickled"
     said = _OBJECT.sub("", str(error))
     return " ".join(said.split()) or type(error).__name__
 

@@ -118,10 +118,8 @@ def table_data(table: Table, show: Show, asked: Request) -> ImageData:
     """The images of a table in parts: by a column, train and the first of val and test; or split here.
 
     What is split here is stratified by class, with all images of a group on one side. Labels that are whole numbers are
-    classes in their order, others by code points; columns of 0 and 1, of which each image has one, are classes. In a
-    multi-label set (``label_columns``, or ``multi_label``) an image may have several tags: of columns of 0 and 1, or of
-    one column with "|", ";", commas or blanks between them. With ``fold_labels`` labels, or tags, that differ only
-    in how they are written are one. A row that repeats another is left out.
+    classes in their order, others by code points; columns of 0 and 1, of which each image has one, are classes. A row
+    that repeats another is left out. Options are those of :func:`~zoo.datasets.open_images`.
 
     The fingerprint is over the paths as they are written (with the ending that was added to them), the bytes of the
     files, labels, classes, groups and tags, and over the orientations, kinds of values, scale and background of the
