@@ -228,6 +228,17 @@ def nearest_names(name: str, known: Iterable[str], *, n: int = 5, cutoff: float 
     return tuple(by_folded[key] for key in close[:n])
 
 
+def listed(names: Iterable[object], most: int = 5) -> str:
+    """Names by comma; of many the first, and how many more.
+
+    >>> listed(["a", "b", "c", "d"], most=3)
+    'a, b, c and 1 more'
+    """
+    shown = list(map(str, names))
+    more = f" and {len(shown) - most:,} more" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
+
+
 def _join_or(names: tuple[str, ...]) -> str:
     if len(names) == 1:
         return names[0]

@@ -32,19 +32,17 @@ from .encoders.build import with_features
 from .encoders.layouts import (
     Converted,
     convert,
-    convert_own,
-    fingerprints,
     fits_without_companions,
     layout_named,
     published_role,
     require_fit,
 )
-from .encoders.layouts.lora import Lora, merge_lora, require_no_lora
+from .encoders.layouts.lora import Lora
 from .encoders.layouts.wrappers import Role
-from .encoders.own_files import require_agreement, suggest_cards
+from .encoders.own_files import convert_own_file, hash_untrained
 from .encoders.preprocess import build_preprocess
 from .encoders.sizes import at_size, card_at, preprocess_at
-from .errors import BuildError, DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
+from .errors import DataError, QueryError, StoreError, WeightsRefused, WeightsUnavailable
 from .files import user_folder
 from .optional import requires_extra
 from .storage import shown_place
@@ -469,7 +467,7 @@ def converted(
     """
     search = choice.search
 
-    untrained = cache(partial(_fingerprints_of, card))
+    untrained = cache(partial(hash_untrained, card))
     with ExitStack() as until_the_end:
         files: list[Fetched] = []
         read: list[Checkpoint] = []
@@ -486,7 +484,7 @@ def converted(
         if search is None:
             tensors = convert(contents, encoder, layout=choice.layout, what=what, untrained=untrained)
         else:
-            tensors, reading, card = _converted_own(
+            tensors, reading, card = convert_own_file(
                 contents, card, encoder, search, layout=choice.layout, what=what, untrained=untrained
             )
         origins = tuple(
@@ -500,63 +498,6 @@ def converted(
             for place, file, checkpoint in zip(choice.places, files, read, strict=False)  # a companion may be left out
         )
         yield tensors, origins, reading, card
-
-
-def _fingerprints_of(card: EncoderCard) -> Mapping[str, bytes]:
-    """Of the parameters before training."""
-    return fingerprints(build_encoder(card, device="cpu"))
-
-
-def _converted_own(
-    contents: list[Any],
-    card: EncoderCard,
-    encoder: Encoder,
-    search: UserFile,
-    *,
-    layout: str,
-    what: str,
-    untrained: Any,
-) -> tuple[Converted, store.Reading, EncoderCard]:
-    """The state dict from a user's files, how they were read, and the card that they are of."""
-    notes: list[str] = []
-    if search.lora is not None:
-        contents[0], said = merge_lora(contents[0], search.lora, what=what)
-        notes.append(said)
-    elif not search.checkpoint_key:
-        require_no_lora(contents[0], what=what)
-    convert_to = partial(
-        convert_own,
-        contents,
-        layout=layout,
-        is_only=search.is_layout_given,
-        checkpoint_key=search.checkpoint_key,
-        role=search.role,
-        what=what,
-    )
-    try:
-        tensors, reading = convert_to(encoder, untrained=untrained)
-    except WeightsRefused as refusal:
-        for other, said in suggest_cards(card, encoder, contents[0]):
-            if other is None:
-                raise WeightsRefused(f"The file of {what} {said}; nothing was loaded.") from refusal
-            try:
-                network = build_empty_encoder(other)
-                tensors, reading = convert_to(network, untrained=partial(_fingerprints_of, other))
-            except (BuildError, WeightsRefused):
-                continue
-            if not search.like:
-                raise WeightsRefused(
-                    f"The file of {what} does not fit the card of {card.id!r}, for {said}; 'zoo register' makes it an "
-                    "encoder of its own with such a card."
-                ) from refusal
-            card, encoder = other, network
-            notes.append(said)
-            break
-        else:
-            raise
-    is_given, like = search.is_network_given, search.like or card.id
-    notes += require_agreement(contents[0], card, encoder, what=what, like=like, is_given=is_given)
-    return tensors, replace(reading, notes=tuple(notes)), card
 
 
 def _read(file: Fetched, *, what: str) -> Checkpoint:

@@ -25,7 +25,6 @@ from itertools import combinations, pairwise, product
 import pandas as pd
 
 from zoo.analysis.columns import ERRORS, OUTCOMES, Estimate
-from zoo.analysis.correlations import beyond_selection, correlation_change, pareto_front, rank_correlations
 from zoo.analysis.groups import PARTS, best_fraction_of_each, risks_of_best
 from zoo.analysis.table import StudyTable, require_encoders
 from zoo.errors import QueryError
@@ -68,6 +67,7 @@ from .tables import (
     winner,
     winners_table,
 )
+from .tradeoffs import beyond_selection, correlation_change, pareto_front, rank_correlations
 
 BEST, FEW = 0.2, 0.1  # best 20 % in Figures 5a and 6, best 10 % since 2019 in Figure 31b
 CHANGES = {

@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import OUTCOMES, Estimate
-from zoo.analysis.correlations import pareto_front
 from zoo.analysis.groups import PARTS
 from zoo.evaluation.drawing import (
     COLOURS,
@@ -24,6 +23,8 @@ from zoo.evaluation.drawing import (
     scatter_groups,
 )
 from zoo.studies.tables import draw_with_bars, risk_label
+
+from .tradeoffs import pareto_front
 
 _LAST_YEAR = 2022  # of the published encoders
 

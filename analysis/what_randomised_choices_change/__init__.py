@@ -33,14 +33,10 @@ import pandas as pd
 from zoo.analysis.columns import Estimate
 from zoo.analysis.label_free import title_of
 from zoo.analysis.randomised import (
-    INTERACTIONS,
     OF_OBJECTIVE,
     OUTCOMES,
     SWITCHES,
     Population,
-    RandomisedEffect,
-    label_free_values,
-    randomised_law_rows,
     randomised_population,
 )
 from zoo.analysis.table import StudyTable
@@ -51,6 +47,7 @@ from zoo.studies.running import StudyOptions
 from zoo.studies.tables import interval, probability, read_printed, unsigned
 
 from . import tables
+from .effects import RandomisedEffect
 from .experiment import (
     ALL,
     ALPHA,
@@ -76,6 +73,7 @@ from .experiment import (
     tied_contrasts,
     why_missing,
 )
+from .measured import INTERACTIONS, label_free_values, randomised_law_rows
 from .tables import all_figures
 
 

@@ -17,20 +17,11 @@ from zoo.analysis.correlations import Floats, drawn_counts, kendall, percentiles
 from zoo.analysis.label_free import directed, needs_labels, title_of
 from zoo.analysis.randomised import (
     DATASET,
-    EXPECTED_SIGNS,
-    INTERACTIONS,
     OF_OBJECTIVE,
     OUTCOMES,
     SWITCHES,
     UNITS,
     Population,
-    RandomisedEffect,
-    critical_t,
-    detectable,
-    randomised_effects,
-    randomised_interactions,
-    randomised_mean,
-    with_joint_embedding,
 )
 from zoo.analysis.scaling_law import (
     METHOD,
@@ -50,6 +41,16 @@ from zoo.errors import QueryError, UnknownName
 from zoo.results.values import IMAGENET
 from zoo.results.vocabulary import LABEL_FREE_METRICS
 from zoo.studies.findings import excludes_zero
+
+from .effects import (
+    RandomisedEffect,
+    critical_t,
+    detectable,
+    randomised_effects,
+    randomised_interactions,
+    randomised_mean,
+)
+from .measured import EXPECTED_SIGNS, INTERACTIONS, with_joint_embedding
 
 N_PERMUTATIONS = 9_999
 CERTAIN = 0.05  # p-value up to which an effect is detected

@@ -11,11 +11,12 @@ from matplotlib.figure import Figure as Drawing
 
 from zoo.analysis.columns import Estimate
 from zoo.analysis.label_free import direction_of, title_of
-from zoo.analysis.randomised import OF_OBJECTIVE, OUTCOMES, UNITS, Population, RandomisedEffect
+from zoo.analysis.randomised import OF_OBJECTIVE, OUTCOMES, UNITS, Population
 from zoo.evaluation.drawing import COLOURS, MARKS, Figure, legend_below, letter, new_figure
 from zoo.studies.findings import Rows, Table
 from zoo.studies.tables import interval, probability, unsigned
 
+from .effects import RandomisedEffect
 from .experiment import (
     ALL,
     ALPHA,

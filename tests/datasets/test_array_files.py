@@ -20,7 +20,7 @@ from tests.each import for_each
 from tests.shard_files import png, samples, tar
 from zoo.datasets import ImageData, open_images, pixels_of
 from zoo.datasets.folders import unlabelled_images
-from zoo.datasets.imagefiles import notes_on
+from zoo.datasets.notes import notes_on
 from zoo.errors import DataError, QueryError
 
 RANDOM = np.random.default_rng(0)

@@ -16,7 +16,8 @@ from tests.cli_runner import document, run
 from tests.image_files import shades
 from zoo.datasets import open_images
 from zoo.datasets.folders import unlabelled_images
-from zoo.datasets.imagefiles import Show, notes_on, read_image
+from zoo.datasets.imagefiles import Show, read_image
+from zoo.datasets.notes import notes_on
 from zoo.errors import CorruptImage
 
 GREY = shades()

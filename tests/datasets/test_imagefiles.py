@@ -17,8 +17,8 @@ from tests.each import for_each
 from tests.image_files import exif, shades, stored
 from tests.image_sources import encoded, made
 from zoo.datasets import ImageSet, array_images, open_images
-from zoo.datasets.imagefiles import notes_on, size_notes
 from zoo.datasets.images import digest
+from zoo.datasets.notes import notes_on, size_notes
 from zoo.datasets.opening import open_dense
 from zoo.errors import CorruptImage, DataError, QueryError
 

@@ -6,7 +6,6 @@ import io
 import os
 import socket
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,8 +18,8 @@ from PIL import Image
 from tests.children import Child
 from tests.cli_runner import run
 from zoo.datasets import open_images
-from zoo.datasets.folders import image_files, unlabelled_images
-from zoo.datasets.imagefiles import notes_on
+from zoo.datasets.folders import list_tree, unlabelled_images
+from zoo.datasets.notes import notes_on
 from zoo.errors import DataError, ZooError
 
 ENCODER = "pocket_simclr_rn_shapes"
@@ -90,8 +89,8 @@ def test_only_regular_files_of_a_folder_are_images_and_the_rest_is_counted(tmp_p
     n, notes = found_by(opened)
     assert n == 12
     assert notes == ["8 files were left out: 2 device, 2 link in a circle, 2 pipe, 2 socket"]
-    left_out: Counter[str] = Counter()
-    assert len(image_files(root, left_out)) == 12 and left_out.total() == 8
+    tree = list_tree(root)
+    assert len(tree.paths()) == tree.n == 12 and tree.all_left_out().total() == 8
 
 
 @pytest.mark.parametrize("kind", KINDS)

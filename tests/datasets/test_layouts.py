@@ -15,7 +15,7 @@ from PIL import Image
 from tests.cli_runner import document, run
 from tests.each import for_each
 from zoo.datasets import ImageData, open_images
-from zoo.datasets.imagefiles import notes_on
+from zoo.datasets.notes import notes_on
 from zoo.errors import DataError, QueryError
 
 COLOURS = ("blue", "green", "red")

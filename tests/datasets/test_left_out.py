@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,9 @@ from tests.datasets.test_imagefiles import dense_folder, folder_of, in_8_bits, p
 from tests.image_files import exif, shades
 from tests.shard_files import png, put, tar
 from zoo.datasets import imagefiles, open_images
-from zoo.datasets.folders import image_files
-from zoo.datasets.imagefiles import SUFFIXES, notes_on
+from zoo.datasets.folders import list_tree
+from zoo.datasets.imagefiles import SUFFIXES
+from zoo.datasets.notes import notes_on
 from zoo.datasets.opening import open_dense
 from zoo.errors import DataError
 
@@ -125,9 +125,9 @@ def test_folders_without_labels_and_with_maps_leave_out_the_same(root: Path, tmp
     for folder in ("@eaDir", "a/__MACOSX", "a/deep"):
         (root / "val" / folder).mkdir(parents=True)
         shutil.copy(root / "val" / "a" / "0.png", root / "val" / folder / "9.png")
-    left_out: Counter[str] = Counter()
-    assert image_files(root / "val", left_out) == ["a/0.png", "a/1.png", "a/deep/9.png", "b/0.png", "b/1.png"]
-    assert left_out == {"@eaDir/": 1, "__MACOSX/": 1}
+    tree = list_tree(root / "val")
+    assert sorted(tree.paths()) == ["a/0.png", "a/1.png", "a/deep/9.png", "b/0.png", "b/1.png"]
+    assert tree.all_left_out() == {"@eaDir/": 1, "__MACOSX/": 1}
     grey = shades()
     dense = dense_folder(tmp_path / "dense", Image.fromarray(grey), 1 + grey.astype(np.float32))
     (dense / "images" / "@eaDir").mkdir()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.conftest import REPOSITORY, Run
 from tests.each import for_each
 from zoo.datasets import ImageData, ImageSet, array_images, digits, open_images, pixels_of
-from zoo.datasets.opening import KINDS
+from zoo.datasets.opening import KINDS, open_new_table
 from zoo.errors import DataError, QueryError, UnknownName
 
 PIXELS = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)
@@ -241,3 +243,20 @@ def test_a_damaged_idx_file_is_named_with_what_is_wrong(name: str, change: Any, 
         path.write_bytes(change(gzip.decompress(path.read_bytes())))
     with pytest.raises(DataError, match=words):
         open_images(f"fashion-mnist:{tmp_path}")
+
+
+def test_images_to_predict_may_be_named_by_a_list_of_records_by_a_file_in_their_folder_or_by_kept_options(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "pets"
+    folder.mkdir()
+    rows = [(f"{i}.png", "dog" if i % 2 else "cat") for i in range(6)]
+    for i, (name, _) in enumerate(rows):
+        Image.new("RGB", (8, 8), (40 * i, 0, 0)).save(folder / name)
+    (folder / "metadata.csv").write_text("\n".join(map(",".join, [("file_name", "label"), *rows])))
+    records = [{"file_name": f"pets/{name}", "label": label} for name, label in rows]
+    (tmp_path / "list.json").write_text(json.dumps(records))
+    (tmp_path / "set.toml").write_text('images = "list.json"\nimage_column = "file_name"\n')
+    for text in (folder, tmp_path / "list.json", tmp_path / "set.toml"):
+        (images,), why = open_new_table(str(text))
+        assert (len(images), images.classes, why) == (6, ("cat", "dog"), "")

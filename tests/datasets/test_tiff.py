@@ -17,7 +17,7 @@ from tests.image_files import exif, png, stored
 from tests.image_sources import made
 from zoo.datasets import open_images
 from zoo.datasets.folders import unlabelled_images
-from zoo.datasets.imagefiles import notes_on
+from zoo.datasets.notes import notes_on
 from zoo.errors import CorruptImage, DataError, MissingExtra
 
 COLOURS = np.random.default_rng(3).integers(0, 256, (12, 20, 5), np.uint8)

@@ -17,8 +17,8 @@ from tests.each import for_each
 from tests.image_files import png
 from tests.image_sources import encoded, made
 from zoo.datasets import ImageData, open_images
-from zoo.datasets.imagefiles import notes_on
 from zoo.datasets.images import digest
+from zoo.datasets.notes import notes_on
 from zoo.datasets.rgb import to_rgb
 from zoo.evaluation import load_probe
 

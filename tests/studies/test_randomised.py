@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 from scipy.stats import kendalltau
 
+from analysis.what_randomised_choices_change.effects import RandomisedEffect
 from tests.each import for_each
 from tests.randomised_plan import N_MEASURED, planted_law_rows, planted_population
 from tests.shipped import shipped_findings, shipped_table, study_module, with_few_draws
 from zoo.analysis.columns import Estimate
-from zoo.analysis.randomised import Population, RandomisedEffect
+from zoo.analysis.randomised import Population
 from zoo.studies.findings import Answer, Claim, Findings, Table
 from zoo.studies.running import StudyOptions
 

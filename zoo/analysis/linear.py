@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..errors import QueryError, UnknownName
+from ..errors import QueryError, UnknownName, listed
 from ..optional import requires_extra
 from .columns import STUDY_COLUMNS, Estimate
 from .table import StudyTable, require_columns
@@ -66,8 +66,7 @@ def why_not_identified(term: str, design: pd.DataFrame, others: Sequence[str]) -
         return "not identified: 0 in every row"
     if list(others) == [CONSTANT]:
         return f"not identified: {design[term].iloc[0]:g} in every row"
-    more = f" and {len(others) - COLUMNS_IN_A_NOTE} more" if len(others) > COLUMNS_IN_A_NOTE else ""
-    return f"not identified: coincides with {', '.join(others[:COLUMNS_IN_A_NOTE])}{more}"
+    return f"not identified: coincides with {listed(others, COLUMNS_IN_A_NOTE)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from ..cards.catalogue import catalogue
 from ..cards.notebooks import Record, Shown, new_axes
 from ..cards.schema import fact_text
 from ..datasets import ImageData, open_images
-from ..datasets.imagefiles import notes_on
 from ..datasets.images import copies_of, digest, shared_groups
 from ..datasets.labels import class_notes
+from ..datasets.notes import notes_on
 from ..errors import DataError, QueryError, UnknownName, WeightsUnavailable
 from ..evaluation.bootstrap import columns_of
 from ..evaluation.drawing import FULL_WIDTH

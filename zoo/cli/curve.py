@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.catalogue import catalogue
-from ..datasets.opening import DENSE_KINDS, KINDS, help_on
+from ..datasets.opening import DENSE_KINDS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, help_on
 from ..errors import QueryError, StoreError, UnknownName, ZooError
 from ..evaluation.curves.recipe import TASKS, Recipe
 from ..files import cache_folder, local_folder, replaced
@@ -24,9 +24,7 @@ from .engine_options import CPUS_OPTION, OF_WORKERS, PROCESS_OPTIONS, Engine
 from .measure_options import (
     COLUMN_OPTIONS,
     DATA_OPTIONS,
-    FOLDER_OPTIONS,
     SPLIT_OPTIONS,
-    TABLE_OPTIONS,
     copies_document,
     copies_notes,
     recording,

@@ -221,7 +221,7 @@ def evaluate_command(
             continue
         document = described(measured, kept)
         if not as_json:  # before anything can go wrong with the results
-            from ..datasets.imagefiles import size_notes
+            from ..datasets.notes import size_notes
 
             sizes = size_notes(data.train, encoder=name, px=catalogue()[name].preprocess.crop_px)
             print_measured(measured, document, kept, [*notes, *sizes])

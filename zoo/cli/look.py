@@ -105,7 +105,7 @@ def look_command(
     Images in folders of classes have labels, and so have image sets. The layout umap needs umap-learn.
     """
     from ..cards.catalogue import catalogue
-    from ..datasets.imagefiles import notes_on
+    from ..datasets.notes import notes_on
     from ..loading import load
     from ..looking.looking import look, named, sample_of
     from ..looking.neighbourhood import require_layout

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..analysis.label_budget import MOST_LABELS
-from ..datasets.opening import ENDINGS, KINDS, help_on, is_table, kept_options
+from ..datasets.opening import ENDINGS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, help_on, is_table, kept_options
 from ..errors import DataError, QueryError, ResultsError, ZooError
 from ..files import irregular
 from ..results.values import IMAGENET
@@ -341,12 +341,6 @@ _OPTIONS = (
     ),
 )
 
-TABLE_OPTIONS = (
-    "label_columns", "multi_label", "split_column", "group", "image_folder", "ignore_labels", "keep_na", "uncertain",
-)  # fmt: skip
-
-FOLDER_OPTIONS = ("class_folder", "test_folder")
-
 IMAGE_OPTIONS = (
     *("dataset", "val_share", "split_seed", "image_column", "label_column", "fold_labels"),
     *(*TABLE_OPTIONS, *FOLDER_OPTIONS),
@@ -401,14 +395,16 @@ SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # part
 
 def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[ImageSet, list[str]] | None:
     """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
-    from ..datasets.folders import image_files, unlabelled_images
+    from ..datasets.folders import list_tree, unlabelled_images
     from ..datasets.imagefiles import USUAL, left_out_note
 
     paths, names = list[str](), list[str]()
     left_out: Counter[str] = Counter()
     for text in arguments:
         if os.path.isdir(text):
-            below = image_files(Path(text), left_out)
+            tree = list_tree(Path(text))
+            below = sorted(tree.paths())
+            left_out += tree.all_left_out()
             if not below:
                 also = f" ({left_out_note(left_out)})" if left_out else ""
                 raise DataError(f"The folder {text} holds no image{also}; expected files {USUAL} below it.")
@@ -446,8 +442,8 @@ def tell_first(image_sets: Sequence[ImageSet]) -> None:
 
 
 def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
-    """How the source of the images of both parts was read: what their folder was taken for, and notes."""
-    train, test = image_sets
+    """How the source of the images of its parts was read: what their folder was taken for, and notes."""
+    train, test = image_sets[0], image_sets[-1]
     known = f"{len(train):,} training and {len(test):,} test images of {len(train.classes):,} classes"
     lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
@@ -474,8 +470,8 @@ def refuse_other_images(data: ImageData, *, with_probes: bool = False) -> None:
 
 def about_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, Any], list[str]]:
     """How images are read, and copies and groups among them: as JSON (images, copies, groups) and as notes."""
-    from ..datasets.imagefiles import notes_on
     from ..datasets.images import copies_of, shared_groups
+    from ..datasets.notes import notes_on
 
     sets = {"train": data.train, "val": data.val}
     copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)

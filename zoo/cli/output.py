@@ -18,6 +18,7 @@ from unicodedata import east_asian_width
 import click
 
 from ..cards.schema import Missing
+from ..errors import listed as listed
 from ..errors import visible
 
 _LABEL_WIDTH = 36
@@ -285,16 +286,6 @@ def counted(n: int, noun: str) -> str:
     ('1 encoder', '2,048 images')
     """
     return f"{n:,} {noun}{'s' * (n != 1)}"
-
-
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Names by comma; of many the first, and how many more.
-
-    >>> listed(["a", "b", "c", "d"], most=3)
-    'a, b, c and 1 more'
-    """
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def size(n_bytes: float) -> str:

@@ -89,7 +89,7 @@ def predict_command(
     image set, the metrics of the predictions are printed too. --page shows mistakes, the least sure images and the most
     sure ones of each class.
     """
-    from ..datasets.imagefiles import notes_on
+    from ..datasets.notes import notes_on
     from ..evaluation.saved_probes import load_probe
     from ..progress import Bar
 

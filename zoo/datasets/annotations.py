@@ -20,7 +20,7 @@ from ..errors import DataError
 from .folders import entries_of
 from .images import TAG_SEPARATOR
 from .parts import part_in, part_of
-from .tables import IMAGE_NAMES, LABEL_NAMES, Table, read_table
+from .tables import IMAGE_NAMES, LABEL_NAMES, Table, read_table, read_text
 
 _LIST_ROW = re.compile(r"(.*[^\s,;])[\s,;]+([^\s,;]+)")  # a path, which may have blanks, and a label
 _USUAL_HEADER = {*IMAGE_NAMES, *LABEL_NAMES}
@@ -41,7 +41,7 @@ def read_annotations(file: Path) -> Table:
 def read_list(file: Path) -> Table:
     """A line per image, with its path and as the last word, or behind a tab, its label; a line of names is left out."""
     rows, lines = [], []
-    for number, line in enumerate(_text(file).splitlines(), 1):
+    for number, line in enumerate(read_text(file).splitlines(), 1):
         if not line.strip():
             continue
         path, tab, label = map(str.strip, line.partition("\t"))
@@ -73,20 +73,9 @@ def _with_parts(table: Table) -> Table:
     return replace(table, header=(*table.header, "split"), columns=(*table.columns, of_paths))
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise DataError(f"There is no file {file}; expected one with paths and labels of images.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} is no text in UTF-8 ({error.reason}); save it as UTF-8.") from error
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror or error}); check it.") from error
-
-
 def _read_json(file: Path) -> Table:
     """Records, one a line or in a list; paths with a label each; or what COCO and iNaturalist write."""
-    text = _text(file)
+    text = read_text(file)
     try:
         is_lines = file.suffix.lower() == ".jsonl"
         found: Any = [json.loads(line) for line in text.splitlines() if line.strip()] if is_lines else json.loads(text)
@@ -108,7 +97,7 @@ def _read_json(file: Path) -> Table:
 def read_coco(file: Path) -> Table | None:
     """The table of a file if it is the JSON of COCO or iNaturalist."""
     try:
-        found = json.loads(_text(file))
+        found = json.loads(read_text(file))
     except (ValueError, RecursionError):
         return None
     return _coco_table(file, found) if _is_coco(found) else None
@@ -172,7 +161,8 @@ def yolo_table(folder: Path, images: Iterable[str], labels: Path, names: Sequenc
     rows = []
     for image in images:
         file = labels / f"{os.path.splitext(image)[0]}.txt"
-        numbers = {line.split()[0] for line in _text(file).splitlines() if line.strip()} if file.is_file() else set()
+        text = read_text(file) if file.is_file() else ""
+        numbers = {line.split()[0] for line in text.splitlines() if line.strip()}
         if odd := next((one for one in numbers if not one.isdecimal()), None):
             raise DataError(f"{file} has {odd!r} where a line of YOLO begins with the number of a class; check it.")
         found = [names[int(one)] if int(one) < len(names) else one for one in sorted(numbers, key=int)]
@@ -182,7 +172,7 @@ def yolo_table(folder: Path, images: Iterable[str], labels: Path, names: Sequenc
 
 def yolo_names(file: Path) -> list[str]:
     """Names of classes in data.yaml, as a list or by number; none where it says them otherwise."""
-    block = re.search(r"^names:[ ]*(\[[^\]]*\]|(?:\n[ ]*(?:-|\d+:)[ ]*[^\n]+)+)", _text(file), re.MULTILINE)
+    block = re.search(r"^names:[ ]*(\[[^\]]*\]|(?:\n[ ]*(?:-|\d+:)[ ]*[^\n]+)+)", read_text(file), re.MULTILINE)
     if block is None:
         return []
     cells = block[1][1:-1].split(",") if block[1].startswith("[") else block[1].strip().splitlines()

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DataError
+from ..errors import DataError, listed
 from ..optional import requires_extra
 from .imagefiles import ARRAY_ERRORS, REMEDY, Reading, Show, Spread, Stored, prepare_arrays, reason_of, require_held
 from .images import ImageData, array_images
@@ -94,8 +94,7 @@ def _reading(where: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DataError(f"There is no file {where}; expected one with arrays {_EXPECTED}.") from error
     except ARRAY_ERRORS as error:
-        reason = "it holds Python objects, which are never unpickled" if "pickle" in str(error) else reason_of(error)
-        reason = reason.removesuffix(".")
+        reason = reason_of(error).removesuffix(".")
         raise DataError(
             f"{where} is damaged or of another kind ({reason}); expected a file with plain arrays {_EXPECTED}."
         ) from error
@@ -214,7 +213,7 @@ def _parts(
     pairs = {part: (of["x"][0], of["y"][0]) for part, of in found.items() if len(of["x"]) == len(of["y"]) == 1}
     parts = [*found] if len(found) == 1 else ["train", "val" if "val" in pairs else "test"]
     if not {*parts} <= {*pairs} or ("all" in found) > ("all" in parts):
-        sides = {part: [_some(of[kind]) or "none" for kind in "xy"] for part, of in found.items()}
+        sides = {part: [listed(of[kind]) or "none" for kind in "xy"] for part, of in found.items()}
         understood = "; ".join(f"{part} images {x} and labels {y}" for part, (x, y) in sides.items())
         raise DataError(
             f"{where} holds {_listed(arrays)} (understood: {understood or 'nothing'}); expected one array of images "
@@ -224,7 +223,7 @@ def _parts(
     if others := [name for name, (_, part) in roles.items() if part not in parts]:
         notes.append(f"arrays of other parts are left out: {', '.join(others)}")
     if unused := [one for one in arrays if one not in roles and not _CLASS_NAMES.fullmatch(one.casefold())]:
-        notes.append(f"arrays that their names do not call images or labels are not used: {_some(unused)}")
+        notes.append(f"arrays that their names do not call images or labels are not used: {listed(unused)}")
     if len(parts) == 1:
         if parts != ["all"]:
             notes.append(f"there are images of {parts[0]} alone, which are split here")
@@ -251,12 +250,7 @@ def _listed(arrays: Arrays) -> str:
     for name in [*arrays][:_MOST_LISTED]:
         with suppress(ValueError):  # Python objects
             said.append(f"{name} ({(one := arrays[name]()).dtype} of shape {one.shape})")
-    return _some(said, len(arrays)) or "no array"
-
-
-def _some(names: Sequence[str], n: int = 0) -> str:
-    more = max(n, len(names)) - _MOST_LISTED
-    return ", ".join(names[:_MOST_LISTED]) + f" and {more:,} more" * (more > 0)
+    return listed([*said, *[*arrays][_MOST_LISTED:]], _MOST_LISTED) or "no array"
 
 
 def _vector(y: np.ndarray, key: str, where: Path, notes: list[str]) -> np.ndarray:

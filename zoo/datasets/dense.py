@@ -437,8 +437,7 @@ def read_map(path: str, *, task: str, shown: str) -> tuple[np.ndarray, np.ndarra
     except DataError:
         raise
     except (*DECODING_ERRORS, *ARRAY_ERRORS) as error:
-        is_pickle = "pickle" in str(error)
-        reason = "it holds Python objects, which are never unpickled, or no array" if is_pickle else reason_of(error)
+        reason = reason_of(error)
         raise DataError(f"{shown} cannot be read ({reason}); restore it, or remove it and its image.") from error
     n, kind = CHANNELS[task], stored.dtype.kind
     fits = (stored.ndim == 3 and stored.shape[2] == n) or (n == 1 and stored.ndim == 2)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from .imagefiles import (
     skipped_as,
 )
 from .images import ImageSet, LazyImages, contents_of_files, fingerprint_of, of_groups
-from .parts import names_of_parts
+from .parts import names_of_parts, says_nothing
 from .rgb import WHITE, Scale, to_rgb
 
 with requires_extra("models", needed_for="Working with images"):
@@ -85,13 +86,48 @@ def entries_of(folder: Path, left_out: Counter[str]) -> tuple[list[os.DirEntry[s
         raise DataError(f"The folder {folder} cannot be read ({error.strerror}); check it.") from error
 
 
-def images_below(folder: Path, left_out: Counter[str]) -> list[str]:
-    """Paths of the images below a folder, at any depth: those directly in it before those of its folders."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageTree:
+    """A folder with all below it, each listed once."""
+
+    path: Path
+    folders: dict[str, ImageTree]
+    images: list[str]  # directly in it
+    files: list[str]  # that are no images
+    left_out: Counter[str]  # directly in it
+    n: int  # images at any depth
+
+    @property
+    def filled(self) -> dict[str, ImageTree]:
+        """The folders with images below them."""
+        return {name: tree for name, tree in self.folders.items() if tree.n}
+
+    @property
+    def inside(self) -> ImageTree:
+        """The only folder with images where it is called images or alike, or as this one; else this one."""
+        filled = list(self.filled.items())
+        if len(filled) == 1 and not self.images and (says_nothing(filled[0][0]) or filled[0][0] == self.path.name):
+            return filled[0][1].inside
+        return self
+
+    def paths(self) -> list[str]:
+        """Paths of the images: those directly in it before those of its folders."""
+        return [*self.images, *(f"{name}/{path}" for name, tree in self.folders.items() for path in tree.paths())]
+
+    def all_left_out(self) -> Counter[str]:
+        """Other files at any depth, by their endings."""
+        return sum((tree.all_left_out() for tree in self.folders.values()), self.left_out)
+
+
+def list_tree(folder: Path, depth: float = math.inf) -> ImageTree:
+    """The folder with all below it, down to some depth; hidden entries and those of systems are counted."""
+    left_out: Counter[str] = Counter()
     folders, files = entries_of(folder, left_out)
-    found = images_among((file.name for file in files), left_out, folder)
-    for inner in folders:
-        found += [f"{inner.name}/{path}" for path in images_below(Path(inner.path), left_out)]
-    return found
+    names = [file.name for file in files]
+    known = {*(images := images_among(names, left_out, folder))}
+    others = [name for name in names if name not in known]
+    below = {one.name: list_tree(Path(one.path), depth - 1) for one in folders if depth}
+    return ImageTree(folder, below, images, others, left_out, len(images) + sum(tree.n for tree in below.values()))
 
 
 def files_image_set(
@@ -180,14 +216,6 @@ def _read_item(items: Sequence[Any], show: Show, number: int) -> Image.Image:
     if isinstance(item, str | os.PathLike):
         return read_image(os.fspath(item), os.fspath(item), show)
     return to_rgb(item, scale=show.scale, background=show.background)
-
-
-def image_files(folder: Path, left_out: Counter[str]) -> list[str]:
-    """Paths of the images below a folder, at any depth, relative to it with / between, in the order of their names.
-
-    Other files are added to ``left_out``.
-    """
-    return sorted(images_below(folder, left_out))
 
 
 def joined(parts: Sequence[ImageSet]) -> ImageSet:

@@ -2,8 +2,8 @@
 
 Every source of images reads through :func:`read_image` or :func:`as_shown`. When a source is opened, the heads of its
 files are read: orientation, kind of values and transparency decide the pixels, so that they enter the fingerprint of
-the images, and :func:`notes_on` says them to users. What Pillow reads differs from machine to machine, so that no
-message and no page lists :data:`SUFFIXES`.
+the images, and :mod:`zoo.datasets.notes` says them to users. What Pillow reads differs from machine to machine, so that
+no message and no page lists :data:`SUFFIXES`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ with suppress(ImportError):  # the extra heif
 
 if TYPE_CHECKING:
     from .bands import Source
-    from .images import ImageSet
 
 # Odd metadata and large images do not matter to a probe: what does not decode raises, and so does a bomb of pixels.
 # Once here, for a filter around each image is not safe beside other threads; a filter of the user's comes first.
@@ -117,7 +116,6 @@ _LOSSY, _TAIL = ("JPEG", "MPO", "HEIF", "AVIF"), 1024
 _ORIENTATION_TAG = 0x112
 _N_SAMPLED, _N_VALUES = 32, 1 << 14  # images whose values are read; values of each that are counted
 _NO_DATA = (-9999, -99999, -32768, float(np.finfo(np.float32).min))  # what stands for missing values in maps
-_FEW_LEVELS = 128  # of the 256 grey levels: with fewer, a scale is advised
 _N_THREADS, _N_HEADS_A_TASK = 8, 256  # to read the heads of files, which may be far away
 _METADATA_CHUNKS = (b"eXIf", b"zTXt", b"tEXt", b"iTXt")  # of PNG, which may hold an orientation behind the pixels
 _LATE_METADATA = (b"eXIf", b"zTXtRaw profile type exif", b"tEXtRaw profile type exif", b"iTXtXML:com.adobe.xmp")
@@ -470,7 +468,7 @@ def files_reading(
         return reading
     from .dicom import dicom_head
 
-    for i in _evenly(dicoms):  # for what all of them lack, such as a library
+    for i in pick_evenly(dicoms):  # for what all of them lack, such as a library
         with suppress(CorruptImage):  # raised again when it is asked for
             read_image(paths[i], names[i], show)
     with ThreadPoolExecutor(_N_THREADS) as threads:
@@ -514,7 +512,7 @@ def reading_of(
         if sample is None:
             continue
         spread[kind] = sample
-        ends = _range_of(kind)
+        ends = find_range(kind)
         is_outside = ends is None or sample.low < ends[0] or sample.high > ends[1] or sample.no_data is not None
         if show.scale is None and is_outside:
             sample = _spread(numbers, open_one, _N_REFUSED) or sample
@@ -536,11 +534,11 @@ def _without_range(which: str, kind: str, spread: Spread) -> DataError:
     elif low < 0 and max(-low, high) <= 1:
         low, high = (-1, 1) if max(-low, high) > 0.5 else (-0.5, 0.5)
     normalised = " (of normalised images it is better to undo that, x * std + mean)" * (low < -1 and kind[0] == "f")
-    also = "" if spread.no_data is None else f", and {_number(spread.no_data)} where values seem to be missing"
+    also = "" if spread.no_data is None else f", and {say_number(spread.no_data)} where values seem to be missing"
     return DataError(
-        f"{which} hold {kind}, from {_number(spread.low)} to {_number(spread.high)} in the {spread.n_images:,} that "
-        f"were looked at{also}; expected unsigned integers of 8 or 16 bits, or floating point from 0 to 1: "
-        f"{REMEDY.format(low=_number(low), high=_number(high))}{normalised}."
+        f"{which} hold {kind}, from {say_number(spread.low)} to {say_number(spread.high)} in the {spread.n_images:,} "
+        f"that were looked at{also}; expected unsigned integers of 8 or 16 bits, or floating point from 0 to 1: "
+        f"{REMEDY.format(low=say_number(low), high=say_number(high))}{normalised}."
     )
 
 
@@ -588,7 +586,7 @@ def _heads(n: int, open_one: Opener) -> tuple[Iterable[tuple[int, Stored]], np.n
 def _spread(numbers: Sequence[int], open_one: Opener, most: int = _N_SAMPLED) -> Spread | None:
     """Where the finite values of some of the images lie; None if none can be read."""
     ends, sampled, missing, n_images = [], [], set[float](), 0
-    for i in _evenly(numbers, most):
+    for i in pick_evenly(numbers, most):
         try:
             with open_one(i) as opened:
                 opened.load()
@@ -612,12 +610,12 @@ def _spread(numbers: Sequence[int], open_one: Opener, most: int = _N_SAMPLED) ->
     return Spread(min(ends), max(ends), n_images, first=first, last=last, no_data=min(missing, default=None))
 
 
-def _evenly(numbers: Sequence[int], most: int = _N_SAMPLED) -> list[int]:
+def pick_evenly(numbers: Sequence[int], most: int = _N_SAMPLED) -> list[int]:
     places = np.linspace(0, len(numbers) - 1, min(len(numbers), most)).round().astype(int)
     return [numbers[place] for place in places.tolist()]
 
 
-def _range_of(kind: str) -> Scale | None:
+def find_range(kind: str) -> Scale | None:
     if kind == "floating point":
         return 0.0, 1.0
     bits, _, what = kind.partition("-bit ")
@@ -651,90 +649,11 @@ def reason_of(error: BaseException) -> str:
         return error.strerror
     if isinstance(error, Image.DecompressionBombError):
         return f"{error}: --max-pixels N, or max_pixels= in Python, allows an image of N pixels"
+    if "pickle" in str(error):  # what NumPy takes any other file for
+        return "it is of another kind, or holds Python objects, which are never unpickled"
     said = _OBJECT.sub("", str(error))
     return " ".join(said.split()) or type(error).__name__
 
 
-def notes_on(image_sets: Iterable[ImageSet]) -> list[str]:
-    """Sentences for users on how the images of some sets are read."""
-    readings = [images.reading for images in image_sets]
-    stored = [one for reading in readings for one in reading.stored.values()]
-    notes = []
-    if turned := Counter(one.orientation for one in stored if one.orientation > 1):
-        by = ", ".join(f"{n:,} of orientation {orientation}" for orientation, n in sorted(turned.items()))
-        notes.append(f"{turned.total():,} images were turned upright, as EXIF says ({by})")
-    scale = next((reading.scale for reading in readings if reading.scale is not None), None)
-    for kind, n in sorted(Counter(one.values for one in stored if one.values).items()):
-        spreads = {id(reading.spread): reading.spread[kind] for reading in readings if kind in reading.spread}
-        notes.append(_on_values(kind, n, list(spreads.values()), scale))
-    if framed := [name for reading in readings for name, one in reading.stored.items() if one.has_frames]:
-        notes.append(f"{len(framed):,} images have several frames, such as {framed[0]!r}; the first is shown")
-    for remark, n in Counter(one.remark for one in stored if one.remark).items():
-        notes.append(f"{n:,} image{'s' * (n > 1)} {remark}")
-    if n := sum(one.is_transparent for one in stored):
-        background = readings[0].background
-        how = "in the colours that are stored there" if background == DROP else f"over {background}"
-        option = "--background COLOUR, or drop" if background == WHITE else f"--background {background}"
-        notes.append(f"{n:,} image{'s have' if n > 1 else ' has'} transparent parts, shown {how} ({option})")
-    folders = {id(reading.left_out): reading.left_out for reading in readings}  # both parts may be of one
-    left_out = sum(map(Counter, folders.values()), Counter[str]())
-    notes += filter(None, [left_out_note(left_out)])
-    return [*notes, *dict.fromkeys(note for reading in readings for note in reading.notes)]
-
-
-def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None) -> str:
-    looked = sum(one.n_images for one in spreads)
-    if kind == DICOM and scale is None:
-        without = looked - sum(one.n_windows for one in spreads)
-        note = f"{n:,} DICOM images are shown through their windows"
-        others = (
-            f"; {without} of {looked} that were looked at have none and are shown by the range of their bits, for "
-            "which --scale LOW,HIGH may take another one"
-        )
-        return note + others * bool(without)
-    ends = scale or _range_of(kind)
-    assert ends is not None  # or they were refused
-    what = "DICOM images" if kind == DICOM else f"images of {kind}"
-    note = f"{n:,} {what} are shown with {_number(ends[0])} as black and {_number(ends[1])} as white"
-    if scale is not None:
-        return f"{note}, as --scale says"
-    if not spreads:  # of colours in DICOM
-        return note
-    low, high = min(one.low for one in spreads), max(one.high for one in spreads)
-    first = min(one.low if one.first is None else one.first for one in spreads)
-    last = max(one.high if one.last is None else one.last for one in spreads)
-    lowest, highest = (int(255.999 * (one - ends[0]) / (ends[1] - ends[0])) for one in (first, last))
-    n_levels = highest - lowest + 1
-    if n_levels >= _FEW_LEVELS or high <= low:
-        return note
-    proposed = low, high  # where they lie, or the bits that they have
-    if high <= 0.25 * ends[1]:
-        proposed = 0, 2 ** max(8, int(high).bit_length()) - 1 if ends[1] > 1 else float(f"{high:.2g}")
-    elif last - first < 0.5 * (high - low):  # a few values are far from the others
-        proposed = first, last
-    return (
-        f"{note}; {looked} that were looked at hold {_number(low)} to {_number(high)}, of which nearly all become "
-        f"{n_levels} of 256 shades: --scale {_number(proposed[0])},{_number(proposed[1])} would use all of them"
-    )
-
-
-def _number(value: float) -> str:
+def say_number(value: float) -> str:
     return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.6g}"
-
-
-def size_notes(images: ImageSet, *, encoder: str, px: int) -> list[str]:
-    """A sentence where images are much smaller than the ``px`` on a side that an encoder takes, by a sample of them."""
-    sides = []
-    for i in _evenly(range(len(images))):
-        with suppress(CorruptImage):  # raised again when its features are computed
-            sides.append(min(images.images[i].size))
-    middle = sorted(sides)[len(sides) // 2] if sides else px
-    if 2 * middle > px:
-        return []
-    pixels = "1 pixel" if middle == 1 else f"{middle:,} pixels"
-    blank = sides.count(1)
-    none = f"; {blank} of them are 1 pixel wide or high, and show next to nothing" if blank else ""
-    return [
-        f"images are enlarged to the {px} pixels a side that {encoder} takes, from {pixels} (the shorter side, in the "
-        f"middle of {len(sides)} that were looked at){none}"
-    ]

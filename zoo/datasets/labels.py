@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from ..errors import DataError
+from ..errors import DataError, listed
 from ..optional import requires_extra
 from .images import ImageData, ImageSet, digest, indicators_of, with_copies
 from .parts import part_of, plain_text, says_nothing
@@ -180,12 +180,10 @@ def class_notes(data: ImageData) -> list[str]:
     notes = label_notes(spellings(n_of), what="tags" if data.train.tags else "labels")
     absent = [name for name, n in n_train.items() if n and not n_test[name]]
     if absent:
-        shown = ", ".join(map(repr, absent[:_N_NAMED]))
-        more = f" and {len(absent) - _N_NAMED:,} more" if len(absent) > _N_NAMED else ""
         has, covers = ("has", "it") if len(absent) == 1 else ("have", "them")
         notes.append(
             f"{len(absent):,} of {len(n_of):,} {what} {has} no test image, so that no test metric covers {covers}: "
-            f"{shown}{more}"
+            f"{listed(map(repr, absent))}"
         )
     return notes
 
@@ -195,8 +193,8 @@ def find_doubts(data: ImageData) -> list[str]:
     n_of = {name: n for name, n in (Counter(_n_of_each(data.train)) + Counter(_n_of_each(data.val))).items() if n}
     doubts = []
     if odd := [name for name in n_of if part_of(name) or says_nothing(name)]:
-        shown = ", ".join(map(repr, odd[:_N_NAMED]))
-        doubts.append(f"of {len(n_of):,} classes {len(odd):,} have names of parts of a data set: {shown}")
+        names = listed(map(repr, odd))
+        doubts.append(f"of {len(n_of):,} classes {len(odd):,} have names of parts of a data set: {names}")
     if len(n_of) > _MANY and all(map(_NUMBER.fullmatch, n_of)):
         doubts.append(f"the {len(n_of):,} classes are numbers: of amounts, such as ages, classes are not the task")
     most, least = max(n_of, key=n_of.__getitem__), min(n_of, key=n_of.__getitem__)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, listed
 from ..optional import requires_extra
 from .annotations import join_tables, labels_beside, read_annotations, read_coco, yolo_names, yolo_table
-from .folders import entries_of, files_image_set, lacks_a_part, only_one, parts_among
-from .imagefiles import USUAL, Show, images_among, left_out_note
+from .folders import ImageTree, files_image_set, lacks_a_part, list_tree, only_one, parts_among
+from .imagefiles import USUAL, Show, left_out_note
 from .images import ImageData
 from .labels import add_notes, data_of
 from .parts import names_of_parts, part_in, part_of, says_nothing
@@ -37,51 +37,6 @@ _MAP_WORDS = {
 _SOLUTION, _MEANINGS = "LOC_val_solution.csv", "LOC_synset_mapping.txt"  # of ImageNet on Kaggle
 _METADATA = ("metadata.csv", "metadata.jsonl")  # of ImageFolder of the library datasets
 _TABLES = (".csv", ".tsv", ".json", ".jsonl")
-_N_NAMED = 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ImageTree:
-    """A folder with all below it, each listed once."""
-
-    path: Path
-    folders: dict[str, ImageTree]
-    images: list[str]  # directly in it
-    files: list[str]  # that are no images
-    left_out: Counter[str]  # directly in it
-    n: int  # images at any depth
-
-    @property
-    def filled(self) -> dict[str, ImageTree]:
-        """The folders with images below them."""
-        return {name: tree for name, tree in self.folders.items() if tree.n}
-
-    @property
-    def inside(self) -> ImageTree:
-        """The only folder with images where it is called images or alike, or as this one; else this one."""
-        filled = list(self.filled.items())
-        if len(filled) == 1 and not self.images and (says_nothing(filled[0][0]) or filled[0][0] == self.path.name):
-            return filled[0][1].inside
-        return self
-
-    def paths(self) -> list[str]:
-        """Paths of the images: those directly in it before those of its folders."""
-        return [*self.images, *(f"{name}/{path}" for name, tree in self.folders.items() for path in tree.paths())]
-
-    def all_left_out(self) -> Counter[str]:
-        """Other files at any depth, by their endings."""
-        return sum((tree.all_left_out() for tree in self.folders.values()), self.left_out)
-
-
-def list_tree(folder: Path) -> ImageTree:
-    """The folder with all below it; hidden entries and those of systems are counted."""
-    left_out: Counter[str] = Counter()
-    folders, files = entries_of(folder, left_out)
-    names = [file.name for file in files]
-    known = {*(images := images_among(names, left_out, folder))}
-    others = [name for name in names if name not in known]
-    below = {one.name: list_tree(Path(one.path)) for one in folders}
-    return ImageTree(folder, below, images, others, left_out, len(images) + sum(tree.n for tree in below.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -191,10 +146,7 @@ def _unwrapped(tree: ImageTree) -> list[ImageTree]:
 
 
 def _named(names: Iterable[str]) -> str:
-    """Names of folders: the first, and how many more."""
-    shown = [f"{name}/" for name in names]
-    more = f" and {len(shown) - _N_NAMED:,} more" if len(shown) > _N_NAMED else ""
-    return ", ".join(shown[:_N_NAMED]) + more
+    return listed((f"{name}/" for name in names), 3)
 
 
 def _refuse_maps(look: _Look) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .imagefiles import Show
     from .images import ImageData, ImageSet
     from .rgb import Scale
-    from .tables import Columns, Table
+    from .tables import Table
 
 T = TypeVar("T")
 _VAL_SHARE = 0.2
@@ -33,7 +33,6 @@ ENDINGS = {
     **dict.fromkeys((".npz", ".npy", ".pt", ".pth", ".pkl", ".pickle"), "FILE.npz"),
 }  # fmt: skip
 """The kinds of files, by their endings in lower case."""
-_OF_FOLDERS = {"FILE.npz", "parquet:PATH", "webdataset:PATTERN"}  # kinds of which a folder without images may be
 _OF_CIFAR = ("data_batch_1", "meta")  # files of CIFAR-10 and CIFAR-100
 _UNPACK = {".zip": "unzip -d images", ".7z": "7z x -oimages", ".rar": "unrar x"}
 _UNPACK |= dict.fromkeys((".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"), "tar -xf")
@@ -41,9 +40,10 @@ _TYPES: dict[str, type] = {  # of options in a file that are no texts
     "val_share": float, "seed": int, "max_pixels": int, "scale": tuple, "label_columns": tuple, "ignore_labels": tuple,
     **dict.fromkeys(("multi_label", "fold_labels", "keep_na"), bool),
 }  # fmt: skip
-_OF_TABLES = (
-    *("split_column", "group", "label_columns", "multi_label", "image_folder", "ignore_labels", "keep_na", "uncertain"),
-)  # options
+TABLE_OPTIONS = (
+    "split_column", "group", "label_columns", "multi_label", "image_folder", "ignore_labels", "keep_na", "uncertain",
+)  # fmt: skip
+FOLDER_OPTIONS = ("class_folder", "test_folder")
 _SHAPES_OPTIONS = ("classes", "train", "val", "size_px", "seed")
 
 
@@ -72,6 +72,8 @@ class Request:
     class_folder: str | None = None
     test_folder: str | None = None
     task: str = ""  # of maps
+    is_new: bool = False  # a table of images to predict, whatever their labels are
+    is_unlabelled: bool = False
 
     def rest(self, expected: str = "") -> str:
         """What is behind the kind and its colon; QueryError if that is nothing and something is expected."""
@@ -145,7 +147,7 @@ def _folder(asked: Request) -> ImageData:
 def _arrays(asked: Request) -> ImageData:
     from .array_files import array_data
 
-    show = asked.show(Path(asked.text).resolve().stem)
+    show = asked.show(Path(os.path.abspath(asked.text)).stem)
     return array_data(Path(asked.text), show, **asked.columns(), **asked.division())
 
 
@@ -161,24 +163,7 @@ def _of_table(table: Table, show: Show, asked: Request) -> ImageData:
 
     if not asked.multi_label and table.file.suffix.lower() not in (".csv", ".tsv"):
         require_one_label(table)
-    return table_data(table, show, _columns(asked), **asked.division())
-
-
-def _columns(asked: Request) -> Columns:
-    from .tables import Columns
-
-    return Columns(
-        image=asked.image_column,
-        label=asked.label_column,
-        labels=asked.label_columns,
-        split=asked.split_column,
-        group=asked.group,
-        multi_label=asked.multi_label,
-        image_folder=asked.image_folder,
-        ignored=asked.ignore_labels,
-        keeps_na=asked.keep_na,
-        uncertain=asked.uncertain,
-    )
+    return table_data(table, show, asked)
 
 
 def _kept(asked: Request) -> ImageData:
@@ -210,7 +195,7 @@ def _webdataset(asked: Request) -> ImageData:
 
 def _parquet(asked: Request) -> ImageData:
     pattern = asked.rest("parquet:PATH, a file, a folder or a pattern")
-    from .shards import parquet_data
+    from .parquet_shards import parquet_data
 
     return parquet_data(pattern, asked.show(_shards_name(pattern)), **asked.columns(), **asked.division())
 
@@ -364,16 +349,13 @@ def open_images(
     >>> len(data.train), len(data.val), data.train.classes[3]
     (8, 4, 'checks cube')
     """
-    asked = locals()
-    given, options = kept_options(os.fspath(asked.pop("spec")))
+    options = locals()
+    given, options = _with_kept(os.fspath(options.pop("spec")), options)
     images = _spelled_out(given)
-    defaults = option_defaults()
-    options = {**defaults, **options, **{one: value for one, value in asked.items() if value != defaults[one]}}
-    options |= {name: tuple(options[name]) for name in ("label_columns", "ignore_labels")}
     kind = _kind_of(images, KINDS, "image set")
     for what, names, is_used in (
-        ("CSV files", _OF_TABLES, is_table),
-        ("folders", ("class_folder", "test_folder"), lambda text: kind is KINDS["FOLDER"]),
+        ("CSV files", TABLE_OPTIONS, is_table),
+        ("folders", FOLDER_OPTIONS, lambda text: kind is KINDS["FOLDER"]),
     ):
         if (idle := [name for name in names if options[name]]) and not is_used(images):
             raise QueryError(f"{idle[0]} is of {what}, and {images!r} is none; leave it out.")
@@ -386,21 +368,34 @@ def open_images(
     return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
 
 
+def _with_kept(spec: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What names the images, and all options: those that were asked for before those of a file before the usual."""
+    images, kept = kept_options(spec)
+    defaults = option_defaults()
+    options = {**defaults, **kept, **{one: value for one, value in asked.items() if value != defaults[one]}}
+    return images, options | {name: tuple(options[name]) for name in ("label_columns", "ignore_labels")}
+
+
 def open_new_table(spec: str, **options: Any) -> tuple[list[ImageSet], str]:
-    """The images of a CSV file as one set, to be predicted, and why their labels are not known, "" if they are.
+    """The images of a table as one set, to be predicted, and why their labels are not known, "" if they are.
 
     ``options`` are those of :func:`open_images`. A file with a column of parts gives its two parts.
     """
+    from .annotations import read_annotations
+    from .layouts import recognise_layout
     from .tables import table_parts
 
-    asked = Request(text=spec, **options)
-    columns, show = replace(_columns(asked), is_new=True), asked.show(Path(spec).stem)
+    images, options = _with_kept(spec, options)
+    asked = Request(text=images, is_new=True, **options)
+    table = recognise_layout(Path(images)).table if os.path.isdir(images) else read_annotations(Path(images))
+    assert table is not None  # as is_table has said
+    show = asked.show(Path(images).stem)
     try:
-        return table_parts(Path(spec), show, columns, fold_labels=asked.fold_labels), ""
+        return table_parts(table, show, asked), ""
     except DataError as error:
         if asked.label_column or asked.label_columns:
             raise
-        return table_parts(Path(spec), show, replace(columns, is_unlabelled=True)), f"no metrics: {error}"
+        return table_parts(table, show, replace(asked, is_unlabelled=True)), f"no metrics: {error}"
 
 
 def open_dense(

@@ -1,4 +1,4 @@
-"""Image sets in shards: tar files as webdataset writes them, and parquet files as the Hugging Face Hub has ImageNet.
+"""Image sets in shards: what tar and parquet files have in common, and tar files as webdataset writes them.
 
 The shards of a set are named by a pattern, in a folder or at an address, and each is read once from its beginning to
 its end. What is in it (where each image lies, its label, the hash of its bytes and what its head says) is kept in the
@@ -27,12 +27,12 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ..errors import CorruptImage, DataError, QueryError
+from ..errors import CorruptImage, DataError, QueryError, listed
 from ..files import cache_folder, replaced
 from ..optional import requires_extra
 from ..storage import Place, place_at, without_password
@@ -54,7 +54,7 @@ from .imagefiles import (
 )
 from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
 from .labels import data_of
-from .parts import N_FIRST, in_parts, may_say_parts, part_of
+from .parts import in_parts, part_of
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -65,7 +65,7 @@ _N_THREADS = 8  # shards that are looked through at once
 _N_EXPANDED = 1_000_000  # shards that braces may stand for
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
-_TAR, _PARQUET = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"), (".parquet",)  # packed: to be refused
+_TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")  # packed: to be refused
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _IMAGES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES if suffix not in DICOM_SUFFIXES)
 _COMMON = ("bmp", "gif", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")  # the image of a key, if it has one
@@ -73,7 +73,6 @@ _BLOCK = 512  # bytes of a header of tar, and of the marks at the end
 _AHEAD = 16 << 20  # bytes of a shard that are read at once when it is looked through
 _WINDOW = 4 << 20  # bytes of neighbouring images that are read at once from an address
 _MOST_NAMED, _MOST_LETTERS = 8, 60  # of names in a sentence
-_LABELS = ("label", "class", "target")
 
 
 class Shard(NamedTuple):
@@ -145,53 +144,8 @@ def webdataset_data(text: str, show: Show, *, image: str | None, label: str | No
     """
     parts = found_parts(text, _TAR)
     ending = None if image is None else image.lower().removeprefix(".")
-    indexes = _indexed(parts, lambda shard: _look_in_tar(shard, ending, label), f"webdataset {image!r} {label!r}")
-    return _data(parts, indexes, _Members, "webdataset", show, {}, division)
-
-
-def parquet_data(text: str, show: Show, *, image: str | None, label: str | None, **division: Any) -> ImageData:
-    """Images of parquet files: ``text`` names them as :func:`found_parts` says.
-
-    The image column holds encoded images, as binary or as a struct with ``bytes``, or, where these are None, the
-    ``path`` of a file, absolute or below the folder of the parquet file. It is the one that the metadata of
-    the library datasets call an image, or the only one of such a type; ``image`` names another. The label column is the
-    one that they call a class label, or ``label``, ``class`` or ``target``; ``label`` names another. It holds texts, or
-    whole numbers (of any type), with the names of classes that the metadata give. Images are read by row groups.
-    """
-    with requires_extra("images", needed_for="An image set in parquet files"):
-        import pyarrow.parquet  # noqa: F401
-    parts = found_parts(text, _PARQUET)
-    indexes = _indexed(parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}")
-    columns: dict[str, list[str]] = {}
-    for number, shard in enumerate(parts.get("all", ())):
-        with _parquet(shard) as file:
-            if not number:
-                columns = {
-                    column: [] for column in _may_say_parts(file, _label_column(file.schema_arrow, label, shard))
-                }
-            for column, values in columns.items():
-                values += _texts(file, file.read(columns=[column], use_threads=False), column)
-
-    def rows(*arguments: Any) -> _Encoded:
-        return _Rows(*arguments, image_column=image)
-
-    return _data(parts, indexes, rows, "parquet", show, columns, division)
-
-
-def _may_say_parts(file: Any, label: str) -> list[str]:
-    """Columns that may say parts, by their first values."""
-    from pyarrow import types
-
-    plain = (types.is_string, types.is_large_string, types.is_integer, types.is_boolean, types.is_dictionary)
-    names = [one.name for one in file.schema_arrow if one.name != label and any(fits(one.type) for fits in plain)]
-    first = next(file.iter_batches(N_FIRST, columns=names, use_threads=False)) if names else None
-    return [one for one in names if may_say_parts(one, _texts(file, first, one))]
-
-
-def _texts(file: Any, rows: Any, column: str) -> list[str]:
-    """The values of a column as texts, those of classes by their names."""
-    names = dict(enumerate(_features(file.schema_arrow).get(column, {}).get("names") or ()))
-    return [str(names.get(value, value)) for value in rows[column].to_pylist()]
+    indexes = index_shards(parts, lambda shard: _look_in_tar(shard, ending, label), f"webdataset {image!r} {label!r}")
+    return make_image_data(parts, indexes, _Members, "webdataset", show, {}, division)
 
 
 def found_parts(text: str, suffixes: tuple[str, ...]) -> Parts:
@@ -326,7 +280,7 @@ def _is_wild(text: str) -> bool:
     return any(letter in text for letter in "*?[")
 
 
-def _indexed(parts: Parts, look: Look, what: str) -> dict[str, list[Index]]:
+def index_shards(parts: Parts, look: Look, what: str) -> dict[str, list[Index]]:
     """What is in the shards of each part, by ``look`` or from the cache; ``what`` names its options."""
 
     def one(shard: Shard) -> Index:
@@ -356,10 +310,10 @@ def _indexed(parts: Parts, look: Look, what: str) -> dict[str, list[Index]]:
         return {part: list(threads.map(one, shards)) for part, shards in parts.items()}
 
 
-def _data(
+def make_image_data(
     parts: Parts,
     indexes: dict[str, list[Index]],
-    reader: Callable[..., _Encoded],
+    reader: Callable[..., EncodedImages],
     kind: str,
     show: Show,
     columns: Mapping[str, Sequence[str]],
@@ -447,7 +401,7 @@ class _Kept(threading.local):
         return type(self), ()
 
 
-class _Encoded:
+class EncodedImages:
     """Images of shards by their numbers, each held against the hash that it had when the set was opened."""
 
     def __init__(
@@ -486,6 +440,12 @@ class _Encoded:
         return as_shown(image, self.names[number], self.show)
 
 
+def list_names(names: Iterable[Any]) -> str:
+    """The first of some names, each cut to a length, for a sentence."""
+    cut = (str(name) if len(str(name)) <= _MOST_LETTERS else f"{name!s:.{_MOST_LETTERS}}..." for name in names)
+    return listed(cut, _MOST_NAMED)
+
+
 def range_of(shard: Shard, start: int, n_bytes: int) -> bytes:
     """A part of a shard; DataError if the shard is not there or ends before."""
     found = shard.place.read(shard.file, start, n_bytes)
@@ -495,7 +455,7 @@ def range_of(shard: Shard, start: int, n_bytes: int) -> bytes:
     return found
 
 
-class _Stream(io.RawIOBase):
+class ShardStream(io.RawIOBase):
     """A shard as a file that is open for reading."""
 
     def __init__(self, shard: Shard) -> None:
@@ -519,7 +479,7 @@ class _Stream(io.RawIOBase):
         return n
 
 
-class _Members(_Encoded):
+class _Members(EncodedImages):
     """Images of tar files; from an address, those behind them come along."""
 
     def __init__(self, shards: Sequence[Shard], indexes: Sequence[Index], *rest: Any) -> None:
@@ -546,7 +506,7 @@ class _Members(_Encoded):
 
 def _look_in_tar(shard: Shard, image: str | None, label: str | None) -> Index:
     """Reads a shard from its beginning to its end."""
-    index, file = Index(), io.BufferedReader(_Stream(shard), _AHEAD)
+    index, file = Index(), io.BufferedReader(ShardStream(shard), _AHEAD)
     for key, members in _samples(shard, file, index.left_out):
         start, size = members[_image_of(key, members, image, shard)]
         file.seek(start)
@@ -570,14 +530,14 @@ def _image_of(key: str, members: Members, wanted: str | None, shard: Shard) -> s
         return images[0]
     if images:
         raise DataError(
-            f"The key {key!r} in {shard.shown} has {len(images)} images ({_some(images)}); say which with "
+            f"The key {key!r} in {shard.shown} has {len(images)} images ({list_names(images)}); say which with "
             f"--image-column {images[0]}, or image_column={images[0]!r} in Python."
         )
     remedy = next(filter(None, map(remedy_for, members)), "add it, or remove the other members of the key")
     dotted = any(ending.rpartition(".")[2] in _IMAGES for ending in members)
     remedy += " (a key ends at the first dot of the name: write another sign in place of dots in keys)" * dotted
     raise DataError(
-        f"The key {key!r} in {shard.shown} has no image (it has {_some(members)}); expected one with the ending "
+        f"The key {key!r} in {shard.shown} has no image (it has {list_names(members)}); expected one with the ending "
         f"{wanted or f'of an image, {USUAL}'}: {remedy}."
     )
 
@@ -600,27 +560,20 @@ def _label_of(key: str, members: Members, wanted: str | None, shard: Shard, file
     if "json" not in members or wanted == "cls":
         where = ", or unpack it if its folders are the classes" * ("/" in key)
         raise DataError(
-            f"The key {key!r} in {shard.shown} has no label (it has {_some(members)}); expected a member "
+            f"The key {key!r} in {shard.shown} has no label (it has {list_names(members)}); expected a member "
             f"{'.cls' if wanted in (None, 'cls') else '.json'} beside its image{where}."
         )
     try:
         facts = json.loads(read("json"))
     except ValueError as error:
         raise DataError(f"The member .json {which} cannot be read ({error}); write it again.") from error
-    entries = _some(facts) if isinstance(facts, dict) else type(facts).__name__
+    entries = list_names(facts) if isinstance(facts, dict) else type(facts).__name__
     if not isinstance(facts, dict) or (wanted or "label") not in facts:
         raise DataError(
             f"The member .json {which} has no entry {wanted or 'label'!r} (it has {entries}); say which entry is the "
             "label with --label-column, or label_column= in Python."
         )
     return facts[wanted or "label"], f"The label {which} in its .json"
-
-
-def _some(names: Iterable[Any]) -> str:
-    """The first of some names, for a sentence."""
-    first, *rest = [str(name) if len(str(name)) <= _MOST_LETTERS else f"{name!s:.{_MOST_LETTERS}}..." for name in names]
-    more = len(rest) - _MOST_NAMED + 1
-    return ", ".join([first, *rest[: _MOST_NAMED - 1]]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _samples(shard: Shard, file: Any, left_out: dict[str, int]) -> Iterator[tuple[str, Members]]:
@@ -669,149 +622,3 @@ def _samples(shard: Shard, file: Any, left_out: dict[str, int]) -> Iterator[tupl
         ) from error
     if members:
         yield key, members
-
-
-class _Rows(_Encoded):
-    """Images of parquet files; each thread keeps the row group that it read last."""
-
-    def __init__(self, shards: Sequence[Shard], indexes: Sequence[Index], *rest: Any, image_column: str | None) -> None:
-        super().__init__(shards, indexes, *rest)
-        self.image_column = image_column
-        self.blocks = [np.cumsum([0, *index.blocks]) for index in indexes]  # first row of each row group
-
-    def read(self, of: int, number: int) -> bytes:
-        row = number - int(self.firsts[of])
-        block = bisect_right(self.blocks[of], row) - 1
-        if self.kept.place != (of, block):
-            self.kept.held = None  # before the next is read, or both would be in memory
-            with _parquet(self.shards[of]) as file:
-                column = _image_column(file.schema_arrow, self.image_column, self.shards[of])
-                is_there = block < file.num_row_groups
-                held = _rows(file, block, column).column(column) if is_there else []
-            self.kept.held, self.kept.place = held, (of, block)
-        row -= int(self.blocks[of][block])
-        return _bytes_of(self.kept.held[row], self.shards[of])[0] if row < len(self.kept.held) else b""
-
-
-def _look_in_parquet(shard: Shard, wanted_image: str | None, wanted_label: str | None) -> Index:
-    """Reads a file from its beginning to its end."""
-    with _parquet(shard) as file:
-        image = _image_column(file.schema_arrow, wanted_image, shard)
-        label = _label_column(file.schema_arrow, wanted_label, shard)
-        index = Index(classes=_features(file.schema_arrow).get(label, {}).get("names"))
-        for block in range(file.num_row_groups):
-            rows = _rows(file, block, image, label)
-            index.blocks.append(len(rows))
-            for found, stored in zip(rows.column(label).to_pylist(), rows.column(image), strict=True):
-                row = len(index.names)
-                encoded, path = _bytes_of(stored, shard)
-                index.outside.extend([path] if path and not index.outside else [])
-                index.add(str(row), encoded, found, f"Row {row} of {shard.shown} in the column {label!r}")
-    if not index.names:
-        raise DataError(f"The file {shard.shown} has no row; expected images.")
-    return index
-
-
-@contextmanager
-def _parquet(shard: Shard) -> Iterator[Any]:
-    """A parquet file; what is wrong with it becomes a sentence that names it."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        stream = pa.PythonFile(io.BufferedReader(_Stream(shard), 1 << 20), mode="r")
-        with pq.ParquetFile(stream, pre_buffer=False) as file:
-            yield file
-    except (pa.ArrowException, OSError) as error:
-        what = "is cut off or damaged"
-        if shard.place.states().get(shard.file) != (shard.size, shard.state):
-            what = "has changed since the image set was opened"
-        raise DataError(
-            f"The parquet file {shard.shown} {what} ({reason_of(error)}); put it there again, or open the set again."
-        ) from error
-
-
-def _rows(file: Any, block: int, *columns: str) -> Any:
-    """Columns of a row group, by this thread alone.
-
-    Threads of Arrow may still be letting go of the file, which is an object of Python, when an error has ended it:
-    that aborts the process.
-    """
-    return file.read_row_group(block, columns=list(dict.fromkeys(columns)), use_threads=False)
-
-
-def _bytes_of(stored: Any, shard: Shard) -> tuple[bytes, str]:
-    """The encoded image of a cell, and the file that it is in if the cell has its path alone.
-
-    Nothing if there is none, which is refused when it is asked for.
-    """
-    value = stored.as_py()
-    cell = value if isinstance(value, dict) else {"bytes": value}
-    content, path = cell.get("bytes"), cell.get("path")
-    if content is not None or not path:
-        return content if isinstance(content, bytes) else b"", ""
-    try:
-        if shard.place.folder is None:
-            raise OSError(f"paths in {shard.where} are not followed")
-        path = os.path.join(shard.place.folder, path)
-        with open(path, "rb") as file:
-            return file.read(), path
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"A row of {shard.shown} has no bytes of its image, only the path {path!r}, which cannot be read "
-            f"({reason_of(error)}); expected a file there, or the encoded image in the column."
-        ) from error
-
-
-def _image_column(schema: Any, wanted: str | None, shard: Shard) -> str:
-    from pyarrow import types
-
-    def holds_images(kind: Any) -> bool:
-        if types.is_struct(kind):
-            of = {field.name: field.type for field in kind}
-            return "bytes" in of and (holds_images(of["bytes"]) or (types.is_null(of["bytes"]) and "path" in of))
-        return bool(types.is_binary(kind) or types.is_large_binary(kind))
-
-    fitting = [field.name for field in schema if holds_images(field.type)]
-    said = [name for name in fitting if _features(schema).get(name, {}).get("_type") == "Image"]
-    return _the_column(said or fitting, fitting, wanted, schema, shard, "encoded images, binary or a struct with bytes")
-
-
-def _label_column(schema: Any, wanted: str | None, shard: Shard) -> str:
-    from pyarrow import types
-
-    def holds_labels(kind: Any) -> bool:
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-        return bool(is_number or types.is_string(kind) or types.is_large_string(kind))
-
-    fitting = [field.name for field in schema if holds_labels(field.type)]
-    said = [name for name in fitting if _features(schema).get(name, {}).get("_type") == "ClassLabel"]
-    usual = said or [name for name in fitting if name.lower() in _LABELS]
-    return _the_column(usual, fitting, wanted, schema, shard, f"labels ({', '.join(_LABELS)}), whole numbers or texts")
-
-
-def _the_column(usual: list[str], fitting: list[str], wanted: str | None, schema: Any, shard: Shard, what: str) -> str:
-    """The one column that is usual for something, or the wanted one of those that fit."""
-    found = usual if wanted is None else [name for name in fitting if name == wanted]
-    if len(found) == 1:
-        return found[0]
-    columns = _some(f"{field.name} ({field.type})" for field in schema)
-    asked = "one column" if wanted is None else f"a column {wanted!r}"
-    option = "--image-column" if "images" in what else "--label-column"
-    which = f": say which with {option}, such as {option} {(found or fitting)[0]}" if fitting else ""
-    if b"zoo" in (schema.metadata or {}) and "features" in schema.names:
-        raise DataError(
-            f"{shard.shown} holds features that zoo features export wrote, and no images; give the images that they "
-            "are of, or to zoo probe the folders of features that were exported."
-        )
-    raise DataError(f"{shard.shown} has {len(found)} columns of {what}; expected {asked} among {columns}{which}.")
-
-
-def _features(schema: Any) -> dict[str, Any]:
-    """What the library datasets wrote of the columns."""
-    try:
-        said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
-        return {name: one for name, one in said.items() if isinstance(one, dict)}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return {}

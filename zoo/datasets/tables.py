@@ -8,6 +8,7 @@ wrong with a table is counted and said in one sentence, with the first line and 
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 import shlex
@@ -17,13 +18,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ..errors import DataError, QueryError
+from ..errors import DataError, QueryError, listed
 from ..files import irregular, require_regular
 from ..optional import requires_extra
-from .folders import entries_of, files_image_set
-from .imagefiles import SUFFIXES, Show, images_among
+from .folders import files_image_set, list_tree
+from .imagefiles import SUFFIXES, Show
 from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
 from .labels import are_measured, data_of, label_key, label_notes, missing_labels, spellings
 from .parts import TRUTHS, GivenSplit, Rows, find_split, rows_of_parts
@@ -31,6 +32,9 @@ from .parts import TRUTHS, GivenSplit, Rows, find_split, rows_of_parts
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
     from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .opening import Request
 
 IMAGE_NAMES = ("path", "file", "image", "filename", "file_name", "filepath", "file_path", "image_path")
 LABEL_NAMES = ("label", "class", "target")
@@ -48,24 +52,6 @@ _UNCERTAIN = frozenset(("-1", "-1.0"))  # of CheXpert
 _FOLDERS_DEEP = 2  # where images are looked for that are not below the folder of the table itself
 
 Labels = tuple[NDArray[np.int64], tuple[str, ...], tuple[str, ...], list[str]]  # of classes, classes, tags, notes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Columns:
-    """Which columns of a table are meant; None: by the usual names."""
-
-    image: str | None = None
-    label: str | None = None
-    labels: tuple[str, ...] = ()  # of 0 and 1, one a tag
-    split: str | None = None
-    group: str | None = None
-    multi_label: bool = False
-    image_folder: str | os.PathLike[str] | None = None  # None: the one of the table, or one below it
-    ignored: tuple[str, ...] = ()  # labels of images that are left out
-    keeps_na: bool = False
-    uncertain: str | None = None  # what -1 is in columns of 0 and 1: "positive" or "negative"
-    is_new: bool = False  # images to predict, whatever their labels are
-    is_unlabelled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,8 +99,7 @@ class Table:
 
     def listed(self) -> str:
         """Names of the columns, for messages."""
-        shown = ", ".join(map(repr, self.header[:12]))
-        return shown if len(self.header) <= 12 else f"{shown} and {len(self.header) - 12} more"
+        return listed(map(repr, self.header), 12)
 
     def require(self, at: int, rows: NDArray[np.int64], wrong: Collection[str], what: str, advice: str) -> None:
         """Refuses cells of a column that are among the wrong ones."""
@@ -129,49 +114,44 @@ class Table:
             )
 
 
-def table_data(
-    source: Path | Table, show: Show, columns: Columns, *, fold_labels: bool = False, **division: Any
-) -> ImageData:
-    """The images of a table, or of its file, in parts: by a column, train and the first of val and test; or split here.
+def table_data(table: Table, show: Show, asked: Request) -> ImageData:
+    """The images of a table in parts: by a column, train and the first of val and test; or split here.
 
     What is split here is stratified by class, with all images of a group on one side. Labels that are whole numbers are
-    classes in their order, others by code points; columns of 0 and 1, of which each image has one, are classes. In a
-    multi-label set (``columns.labels``, or ``multi_label``) an image may have several tags: of columns of 0 and 1, or
-    of one column with "|", ";", commas or blanks between them. With ``fold_labels`` labels, or tags, that differ only
-    in how they are written are one. A row that repeats another is left out.
+    classes in their order, others by code points; columns of 0 and 1, of which each image has one, are classes. A row
+    that repeats another is left out. Options are those of :func:`~zoo.datasets.open_images`.
 
     The fingerprint is over the paths as they are written (with the ending that was added to them), the bytes of the
     files, labels, classes, groups and tags, and over the orientations, kinds of values, scale and background of the
     images that are turned, scaled or transparent.
     """
-    return data_of(table_parts(source, show, columns, fold_labels=fold_labels), **division)
+    return data_of(table_parts(table, show, asked), **asked.division())
 
 
-def table_parts(source: Path | Table, show: Show, columns: Columns, *, fold_labels: bool = False) -> list[ImageSet]:
+def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
     """The training and the test part of a table; or all of its images, if no column says parts."""
-    table = source if isinstance(source, Table) else read_table(source)
     file = table.file
-    at_image, notes = _image_column(table, columns)
-    at_group = None if columns.group is None else table.column(columns.group)
-    at_label, of_label = _label_column(table, columns, [at_image, at_group])
-    split = _split(table, columns, [at_image, at_label, at_group])
+    at_image, notes = _image_column(table, asked)
+    at_group = None if asked.group is None else table.column(asked.group)
+    at_label, of_label = _label_column(table, asked, [at_image, at_group])
+    split = _split(table, asked, [at_image, at_label, at_group])
     taken = {at_image, at_group, *map(table.column, split.like)}
     if at_label in taken and at_label is not None:
         raise QueryError(f"The column {table.header[at_label]!r} of {file} was named for two things; name another one.")
     parts = _parts(table, split)
-    if at_label is None and not (columns.multi_label or columns.labels or columns.is_unlabelled):
+    if at_label is None and not (asked.multi_label or asked.label_columns or asked.is_unlabelled):
         table, at_label, of_label = _one_hot(table, taken, np.concatenate(list(parts.values())))
     n_of = {part: len(rows) for part, rows in parts.items()}
-    parts, ignored = _without_ignored(table, columns, at_label, parts)
+    parts, ignored = _without_ignored(table, asked, at_label, parts)
     rows, n_train = np.concatenate(list(parts.values())), len(next(iter(parts.values())))
-    root, paths, of_files = _paths(table, at_image, rows, columns.image_folder)
+    root, paths, of_files = _paths(table, at_image, rows, asked.image_folder)
     files = [os.path.normpath(os.path.join(root, path)) for path in paths]
-    labels, classes, tags, joined = _labels(table, columns, at_label, taken, parts, fold_labels)
+    labels, classes, tags, joined = _labels(table, asked, at_label, taken, parts)
     groups = None if at_group is None else _groups(table, at_group, rows)
     notes += [*of_label, *split.notes, *ignored, *of_files, *joined]
     if n := len(table) - sum(n_of.values()):
         notes.append(f"{n:,} images of the part 'test' are left out, for there are some of 'val'")
-    notes += _notes(table, columns, at_label, taken)
+    notes += _notes(table, asked, at_label, taken)
     kept = _distinct(table, rows, files, n_train, labels, groups)
     if n := len(rows) - len(kept):
         repeat = "row repeats an earlier one and is" if n == 1 else "rows repeat an earlier one and are"
@@ -191,27 +171,20 @@ def table_parts(source: Path | Table, show: Show, columns: Columns, *, fold_labe
 
 def read_table(file: Path) -> Table:
     """The cells of a CSV or TSV file in UTF-8: quoted as RFC 4180 has it, with commas, semicolons or tabs between."""
+    opened = io.StringIO(read_text(file), newline="")
+    first = next((line for line in opened if line.strip()), "")
+    opened.seek(0)
+    reader = csv.reader(opened, delimiter=_delimiter(first, file), strict=True)
+    filled = ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
     try:
-        require_regular(file)
-        with open(file, encoding="utf-8-sig", newline="") as opened:
-            first = next((line for line in opened if line.strip()), "")
-            opened.seek(0)
-            reader = csv.reader(opened, delimiter=_delimiter(first, file), strict=True)
-            filled = ((reader.line_num, row) for row in reader if any(map(str.strip, row)))
-            header = tuple(cell.strip() for cell in next(filled, (0, []))[1])
-            cells: tuple[list[str], ...] = tuple([] for _ in header)
-            lines, uneven = [], []
-            for line, row in filled:
-                lines.append(line)
-                uneven += [(line, len(row))] * (len(row) != len(header))
-                for column, value in zip(cells, row, strict=False):
-                    column.append(sys.intern(value.strip()))
-    except FileNotFoundError as error:
-        raise DataError(f"There is no file {file}; expected a table of paths and labels.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file} is no text in UTF-8 ({error.reason}); save it as CSV in UTF-8.") from error
-    except OSError as error:
-        raise DataError(f"{file} cannot be read ({error.strerror or error}); check it.") from error
+        header = tuple(cell.strip() for cell in next(filled, (0, []))[1])
+        cells: tuple[list[str], ...] = tuple([] for _ in header)
+        lines, uneven = [], []
+        for line, row in filled:
+            lines.append(line)
+            uneven += [(line, len(row))] * (len(row) != len(header))
+            for column, value in zip(cells, row, strict=False):
+                column.append(sys.intern(value.strip()))
     except csv.Error as error:
         raise DataError(
             f"Line {reader.line_num} of {file} is no row of a table ({error}); check its quotes."
@@ -227,6 +200,20 @@ def read_table(file: Path) -> Table:
     return Table(file=file, header=header, columns=cells, lines=lines)
 
 
+def read_text(file: Path) -> str:
+    """The text of a file in UTF-8, its ends of lines as they are."""
+    try:
+        require_regular(file)
+        with open(file, encoding="utf-8-sig", newline="") as opened:
+            return opened.read()
+    except FileNotFoundError as error:
+        raise DataError(f"There is no file {file}; expected one with paths and labels of images.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is no text in UTF-8 ({error.reason}); save it in UTF-8.") from error
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error}); check it.") from error
+
+
 def _delimiter(first: str, file: Path) -> str:
     """What stands most often between the names of the columns, outside of quotes."""
     counts = Counter(re.sub(r'"[^"]*"', "", first))
@@ -234,13 +221,13 @@ def _delimiter(first: str, file: Path) -> str:
     return max((usual, ",", ";", "\t"), key=lambda sign: counts[sign])
 
 
-def _image_column(table: Table, wanted: Columns) -> tuple[int, list[str]]:
+def _image_column(table: Table, asked: Request) -> tuple[int, list[str]]:
     """The column of paths, and a note if its name was not sure to be one."""
-    at = table.usual(IMAGE_NAMES) if wanted.image is None else table.column(wanted.image)
+    at = table.usual(IMAGE_NAMES) if asked.image_column is None else table.column(asked.image_column)
     if at is not None:
         return at, []
-    named = [one for one in (wanted.label, wanted.split, wanted.group, *wanted.labels) if one is not None]
-    at = table.less_sure(_LESS_SURE_IMAGES, [table.column(one) for one in named], "image")
+    named = (asked.label_column, asked.split_column, asked.group, *asked.label_columns)
+    at = table.less_sure(_LESS_SURE_IMAGES, [table.column(one) for one in named if one is not None], "image")
     if at is None:
         ending = [at for at, cells in enumerate(table.columns) if all(one.lower().endswith(SUFFIXES) for one in cells)]
         at = ending[0] if len(ending) == 1 else None
@@ -252,33 +239,33 @@ def _image_column(table: Table, wanted: Columns) -> tuple[int, list[str]]:
     return at, [f"images are those of the column {table.header[at]!r}"]
 
 
-def _label_column(table: Table, wanted: Columns, taken: Sequence[int | None]) -> tuple[int | None, list[str]]:
+def _label_column(table: Table, asked: Request, taken: Sequence[int | None]) -> tuple[int | None, list[str]]:
     """The column of labels, None if there is none, and a note if its name was not sure to be one."""
-    if wanted.labels and wanted.label is not None:
+    if asked.label_columns and asked.label_column is not None:
         raise QueryError("Got a column of labels and columns of 0 and 1; expected one of them.")
-    if wanted.labels or wanted.is_unlabelled:
+    if asked.label_columns or asked.is_unlabelled:
         return None, []
-    at = table.usual(LABEL_NAMES) if wanted.label is None else table.column(wanted.label)
-    if at is not None or (wanted.multi_label and len(_of_truths(table, taken)) > 1):
+    at = table.usual(LABEL_NAMES) if asked.label_column is None else table.column(asked.label_column)
+    if at is not None or (asked.multi_label and len(_of_truths(table, taken)) > 1):
         return at, []
-    split = None if wanted.split is None else table.column(wanted.split)
+    split = None if asked.split_column is None else table.column(asked.split_column)
     at = table.less_sure(_LESS_SURE_LABELS, [*taken, split], "label")
     return at, [] if at is None else [f"labels are those of the column {table.header[at]!r}"]
 
 
-def _split(table: Table, wanted: Columns, taken: Sequence[int | None]) -> GivenSplit:
+def _split(table: Table, asked: Request, taken: Sequence[int | None]) -> GivenSplit:
     """What the columns that are not taken say of parts."""
-    others = {*taken, *map(table.column, wanted.labels)}
-    asked = None if wanted.split is None else table.column(wanted.split)
-    free = {name: table.columns[at] for at, name in enumerate(table.header) if at not in others or at == asked}
+    others = {*taken, *map(table.column, asked.label_columns)}
+    named = None if asked.split_column is None else table.column(asked.split_column)
+    free = {name: table.columns[at] for at, name in enumerate(table.header) if at not in others or at == named}
     usual = next((name for name in free if name.casefold() == "split"), "")
     found = find_split(
         free,
-        sure=usual if asked is None else table.header[asked],
+        sure=usual if named is None else table.header[named],
         has_labels=taken[1] is not None,
         advice="; --split-column names a column of train, val or test",
     )
-    return found if asked is None else replace(found, notes=())
+    return found if named is None else replace(found, notes=())
 
 
 def _parts(table: Table, split: GivenSplit) -> Rows:
@@ -298,17 +285,18 @@ def _parts(table: Table, split: GivenSplit) -> Rows:
     return parts
 
 
-def _without_ignored(table: Table, wanted: Columns, at: int | None, parts: Rows) -> tuple[Rows, list[str]]:
+def _without_ignored(table: Table, asked: Request, at: int | None, parts: Rows) -> tuple[Rows, list[str]]:
     """The parts without images of labels that are to be left out, and a note; without its test part one is all."""
-    if not wanted.ignored or wanted.is_unlabelled:
+    if not asked.ignore_labels or asked.is_unlabelled:
         return parts, []
     if at is None:
         raise QueryError(f"Tags of {table.file} are columns of 0 and 1, of which --ignore-label leaves none out.")
-    cells, keys = table.columns[at], set(map(label_key, wanted.ignored))
-    tags_of = _tags_of(cells, is_asked=True)[1] if wanted.multi_label else {}
+    cells, keys = table.columns[at], set(map(label_key, asked.ignore_labels))
+    tags_of = _tags_of(cells, is_asked=True)[1] if asked.multi_label else {}
     out = {cell for cell in set(cells) if not keys.isdisjoint(map(label_key, (cell, *tags_of.get(cell, ()))))}
     kept = {part: rows[[cells[row] not in out for row in rows.tolist()]] for part, rows in parts.items()}
-    n_out, shown = sum(map(len, parts.values())) - sum(map(len, kept.values())), " or ".join(map(repr, wanted.ignored))
+    n_out = sum(map(len, parts.values())) - sum(map(len, kept.values()))
+    shown = " or ".join(map(repr, asked.ignore_labels))
     if not n_out or not len(next(iter(kept.values()))):
         some = "All training images" if n_out else "No images"
         raise QueryError(
@@ -373,7 +361,7 @@ def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list
     """
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     levels = {name.count("/") + 1 for name in names}
-    for path in _images_in(root, depth + max(levels) - 1):
+    for path in list_tree(root, depth + max(levels) - 1).paths():
         pieces = path.split("/")
         for n in levels:
             below, tail = "".join(f"{piece}/" for piece in pieces[:-n]), "/".join(pieces[-n:])
@@ -384,15 +372,6 @@ def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list
     whole = [place for place, n in Counter(chain(*found.values())).items() if n == len(names)]
     whole = [place for place in whole if not place[0]] or whole
     return dict.fromkeys(names, whole) if len(whole) == 1 else found
-
-
-def _images_in(folder: Path, depth: int) -> list[str]:
-    """Paths of the images of a folder and of those in it, down to some depth."""
-    folders, files = entries_of(folder, Counter())
-    found = images_among((file.name for file in files), Counter(), folder)
-    for inner in folders if depth else ():
-        found += [f"{inner.name}/{path}" for path in _images_in(Path(inner.path), depth - 1)]
-    return found
 
 
 def _distinct(
@@ -420,24 +399,22 @@ def _distinct(
     return np.fromiter(first.values(), np.int64)
 
 
-def _labels(
-    table: Table, wanted: Columns, at: int | None, taken: set[int | None], parts: Rows, fold_labels: bool
-) -> Labels:
+def _labels(table: Table, asked: Request, at: int | None, taken: set[int | None], parts: Rows) -> Labels:
     rows = np.concatenate(list(parts.values()))
-    if wanted.is_unlabelled:
+    if asked.is_unlabelled:
         return np.zeros(len(rows), np.int64), ("not known",), (), []
-    if wanted.labels:
-        return _indicated(table, wanted, [table.column(name) for name in wanted.labels], rows, fold_labels)
+    if asked.label_columns:
+        return _indicated(table, asked, [table.column(name) for name in asked.label_columns], rows)
     if at is not None:
-        return (_written if wanted.multi_label else _classes)(table, wanted, at, parts, fold_labels)
+        return (_written if asked.multi_label else _classes)(table, asked, at, parts)
     binary = _of_truths(table, taken)
-    if wanted.multi_label and len(binary) > 1:
-        return _indicated(table, wanted, binary, rows, fold_labels)
+    if asked.multi_label and len(binary) > 1:
+        return _indicated(table, asked, binary, rows)
     several = ", ".join(table.header[number] for number in binary[:5])
     hint = f", or --multi-label for the columns of 0 and 1 ({several})" if len(binary) > 1 else ""
     raise DataError(
         f"{table.file} has no column of labels under a usual name ({', '.join(LABEL_NAMES)})"
-        f"{f' and {len(binary)} columns of 0 and 1' * wanted.multi_label}; its columns are {table.listed()}: say which "
+        f"{f' and {len(binary)} columns of 0 and 1' * asked.multi_label}; its columns are {table.listed()}: say which "
         f"with --label-column, or label_column= in Python{hint}."
     )
 
@@ -466,25 +443,25 @@ def _one_hot(table: Table, taken: set[int | None], rows: NDArray[np.int64]) -> t
     return named, len(table.header), [f"classes are the {len(names)} columns {shown}, of which each image has one"]
 
 
-def _refuse_missing(table: Table, wanted: Columns, at: int, parts: Rows, labels: Mapping[str, Collection[str]]) -> None:
+def _refuse_missing(table: Table, asked: Request, at: int, parts: Rows, labels: Mapping[str, Collection[str]]) -> None:
     """Refuses cells with labels that may stand for none, unless they are to be kept."""
-    every = {""} if wanted.keeps_na else set(chain(*labels.values()))
+    every = {""} if asked.keep_na else set(chain(*labels.values()))
     missing = missing_labels(set(chain(*labels.values()))) & every
     wrong = {cell for cell, some in labels.items() if not missing.isdisjoint(some)}
     if not wrong:
         return
     found = [[row for row in rows.tolist() if table.columns[at][row] in wrong] for rows in parts.values()]
     options = " ".join(f"--ignore-label {shlex.quote(one)}" for one in sorted(missing)[:5])
-    advice = f"{options} leaves them out" + ", --keep-na takes them as they are" * (not wanted.keeps_na)
+    advice = f"{options} leaves them out" + ", --keep-na takes them as they are" * (not asked.keep_na)
     (*_, last), n = parts, sum(map(len, parts.values()))
     if len(parts) > 1 and len(found[-1]) == len(parts[last]):
         advice = f"all of the part {last!r} are such, whose labels are withheld: {options} tests on some of the others"
     table.refuse(at, sorted(chain(*found)), n, "no label, or one that may stand for none,", advice)
 
 
-def _classes(table: Table, wanted: Columns, at: int, parts: Rows, fold_labels: bool) -> Labels:
+def _classes(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
     name, given = table.header[at], table.cells(at, np.concatenate(list(parts.values())))
-    _refuse_missing(table, wanted, at, parts, {cell: [cell] for cell in set(given)})
+    _refuse_missing(table, asked, at, parts, {cell: [cell] for cell in set(given)})
     counts = Counter(given)
     if are_measured(counts):
         raise DataError(
@@ -492,8 +469,8 @@ def _classes(table: Table, wanted: Columns, at: int, parts: Rows, fold_labels: b
             f"{len(given):,} images, such as {given[0]!r}), and there is no probe of numbers; expected classes: name "
             "another column, or write ranges into one of their own."
         )
-    classes, number, notes = _in_order(counts, "labels", fold_labels)
-    if len(classes) in (1, len(given)) and not wanted.is_new:
+    classes, number, notes = _in_order(counts, "labels", asked.fold_labels)
+    if len(classes) in (1, len(given)) and not asked.is_new:
         alike = f"the label {classes[0]!r}" if len(classes) == 1 else f"different labels, such as {given[0]!r},"
         raise DataError(
             f"All {len(given):,} images of {table.file} have {alike} in the column {name!r}; expected two classes or "
@@ -520,21 +497,19 @@ def _in_order(
     return ordered, {label: at for at, label in enumerate(ordered)}, []
 
 
-def _indicated(
-    table: Table, wanted: Columns, numbers: Sequence[int], rows: NDArray[np.int64], fold_labels: bool
-) -> Labels:
+def _indicated(table: Table, asked: Request, numbers: Sequence[int], rows: NDArray[np.int64]) -> Labels:
     """Tags of columns of 0 and 1; blank cells count as 0."""
     tags = tuple(table.header[at] for at in numbers)
     if len(set(numbers)) < len(numbers) or len(tags) < 2:
         raise QueryError(f"Got the label columns {', '.join(tags)}; expected two or more, each once.")
-    advice, is_positive = "say for each image whether it has the label, or leave it out", wanted.uncertain == "positive"
+    advice, is_positive = "say for each image whether it has the label, or leave it out", asked.uncertain == "positive"
     has, n_blank, n_uncertain = np.zeros((len(rows), len(tags)), bool), 0, 0
     for place, at in enumerate(numbers):
         cells = table.cells(at, rows)
         blank = missing_labels(set(cells)) - _UNCERTAIN
         wrong = {cell for cell in set(cells) - blank - _UNCERTAIN if cell.casefold() not in TRUTHS}
         table.require(at, rows, wrong, "neither 0 nor 1", advice)
-        if wanted.uncertain is None:
+        if asked.uncertain is None:
             both = "--uncertain positive takes it for 1, --uncertain negative for 0"
             table.require(at, rows, _UNCERTAIN, "-1, which is uncertain,", both)
         has[:, place] = [TRUTHS.get(cell.casefold(), is_positive and cell in _UNCERTAIN) for cell in cells]
@@ -542,13 +517,13 @@ def _indicated(
         n_uncertain += sum(cell in _UNCERTAIN for cell in cells)
     notes = [f"{n_blank:,} blank cells of {len(tags)} columns of tags count as 0"] * bool(n_blank)
     notes += [f"{n_uncertain:,} cells with -1 count as {is_positive:d}"] * bool(n_uncertain)
-    alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if fold_labels else []
+    alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if asked.fold_labels else []
     for first, *others in alike:
         places = [tags.index(tag) for tag in (first, *others)]
         has[:, places[0]] = has[:, places].any(axis=1)
         kept = [tag not in others for tag in tags]
         has, tags = has[:, kept], tuple(tag for tag in tags if tag not in others)
-    return _combined(table, wanted, has, tags, [*notes, *label_notes(alike, what="tags", joined=True)])
+    return _combined(table, asked, has, tags, [*notes, *label_notes(alike, what="tags", joined=True)])
 
 
 def _tags_of(cells: Collection[str], *, is_asked: bool) -> tuple[str, dict[str, list[str]]]:
@@ -572,13 +547,13 @@ def _tags_of(cells: Collection[str], *, is_asked: bool) -> tuple[str, dict[str, 
     return "", {cell: [cell] * bool(cell) for cell in distinct}
 
 
-def _written(table: Table, wanted: Columns, at: int, parts: Rows, fold_labels: bool) -> Labels:
+def _written(table: Table, asked: Request, at: int, parts: Rows) -> Labels:
     """Tags of one column, with a sign between them; an empty cell has none."""
     cells = table.cells(at, np.concatenate(list(parts.values())))
     sign, of_cell = _tags_of(cells, is_asked=True)
-    _refuse_missing(table, wanted, at, parts, of_cell)
-    tags, place, notes = _in_order(Counter(tag for cell in cells for tag in of_cell[cell]), "tags", fold_labels)
-    if len(tags) < 2 and not wanted.is_new:
+    _refuse_missing(table, asked, at, parts, of_cell)
+    tags, place, notes = _in_order(Counter(tag for cell in cells for tag in of_cell[cell]), "tags", asked.fold_labels)
+    if len(tags) < 2 and not asked.is_new:
         raise DataError(
             f"The images of {table.file} have {len(tags)} tags in the column {table.header[at]!r}; expected two or "
             "more, with | or ; between those of an image."
@@ -588,15 +563,15 @@ def _written(table: Table, wanted: Columns, at: int, parts: Rows, fold_labels: b
         has[number, [place[tag] for tag in of_cell[cell]]] = True
     what = "a comma" if sign == "," else "blanks"
     notes += [f"{len(tags)} tags are told apart by {what} in the column {table.header[at]!r}"] * (sign in (",", " "))
-    return _combined(table, wanted, has, tags, notes)
+    return _combined(table, asked, has, tags, notes)
 
 
-def _combined(table: Table, wanted: Columns, has: NDArray[np.bool_], tags: tuple[str, ...], notes: list[str]) -> Labels:
+def _combined(table: Table, asked: Request, has: NDArray[np.bool_], tags: tuple[str, ...], notes: list[str]) -> Labels:
     """The combinations of tags that occur, as classes."""
     if odd := [tag for tag in tags if TAG_SEPARATOR in tag or not tag]:
         raise DataError(f"{table.file} has the tag {odd[0]!r}; expected a name without {TAG_SEPARATOR!r}.")
     everywhere = np.flatnonzero(has.all(axis=0) | ~has.any(axis=0))
-    if everywhere.size and not wanted.is_new:
+    if everywhere.size and not asked.is_new:
         first = int(everywhere[0])
         who = "every image has" if has[0, first] else "no image has"
         raise DataError(
@@ -620,14 +595,14 @@ def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64
     return groups_of_names(cells)
 
 
-def _notes(table: Table, wanted: Columns, at: int | None, taken: Collection[int | None]) -> list[str]:
+def _notes(table: Table, asked: Request, at: int | None, taken: Collection[int | None]) -> list[str]:
     """What a user may want to know of columns that were not used."""
     notes = []
-    grouping = None if wanted.group is not None else table.usual(_LIKE_GROUPS)
+    grouping = None if asked.group is not None else table.usual(_LIKE_GROUPS)
     if grouping is not None and grouping not in taken and len(set(table.columns[grouping])) < len(table):
         name = table.header[grouping]
         notes.append(f"images with the same {name!r} may be on both sides; --group {name} keeps them together")
-    sign = "" if at is None or wanted.multi_label else _tags_of(table.columns[at], is_asked=False)[0]
+    sign = "" if at is None or asked.multi_label else _tags_of(table.columns[at], is_asked=False)[0]
     if sign:
         first = next(cell for cell in table.columns[at or 0] if sign in cell)
         are = f"labels with {sign!r}, such as {first!r}, are classes of their own"

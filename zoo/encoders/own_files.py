@@ -1,4 +1,4 @@
-"""What a user's file says beside names and shapes: of which other card it may be, and what contradicts a card.
+"""Encoders from users' files, and what these say beside names and shapes: of which other card, what contradicts one.
 
 Positions tell for which size of image they are, a norm behind the pooling that patches are averaged. Heads, activation
 and epsilon leave no trace in shapes: what a script has saved of them (``args``, ``config``, ...) is held against the
@@ -11,33 +11,31 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from ..cards.schema import NOT_APPLICABLE, EncoderCard
-from ..errors import WeightsRefused
+from ..errors import BuildError, WeightsRefused
 from ..weights.pickle_names import is_skipped
 from ..weights.pickles import Inert, clipped
+from ..weights.store import Reading
+from .build import build_empty_encoder, build_encoder
 from .encoder import Encoder
+from .layouts import Converted, convert_own, fingerprints
+from .layouts.lora import merge_lora, require_no_lora
 from .layouts.wrappers import clean_names, find_state_dicts
 from .sizes import preprocess_at
 
+if TYPE_CHECKING:
+    from ..loading import UserFile
+
 _POSITIONS = ("pos_embed", "position_embedding", "position_embeddings", "positional_embedding", "pos_embedding")
 _STATED_AT = ("args", "hyper_parameters", "hparams", "config", "cfg", "opt", "options", "model_args", "model_config")
-_INNER = (
-    "model",
-    "backbone",
-    "encoder",
-    "vit",
-    "vision_config",
-    "network",
-    "net",
-    "student",
-    "teacher",
-    "arch",
-    "data",
+_INNER = frozenset(
+    ("model", "backbone", "encoder", "vit", "vision_config", "network", "net", "student", "teacher", "arch", "data")
 )
 _MODELS = ("arch", "model", "model_name", "architecture")
 _ABOUT = {  # name of a statement -> what it is about
@@ -57,6 +55,63 @@ _HEADS_OF_VIT_S = (  # words among keys and modules, method, heads, from the cod
     ({"student", "teacher", "dino_loss"}, "DINO", 6),  # facebookresearch/dino, vision_transformer.py
     ({"student", "teacher", "ibot_loss"}, "iBOT", 6),  # bytedance/ibot, models/vision_transformer.py
 )
+
+
+def hash_untrained(card: EncoderCard) -> Mapping[str, bytes]:
+    """Of the parameters before training."""
+    return fingerprints(build_encoder(card, device="cpu"))
+
+
+def convert_own_file(
+    contents: list[Any],
+    card: EncoderCard,
+    encoder: Encoder,
+    search: UserFile,
+    *,
+    layout: str,
+    what: str,
+    untrained: Any,
+) -> tuple[Converted, Reading, EncoderCard]:
+    """The state dict from a user's files, how they were read, and the card that they are of."""
+    notes: list[str] = []
+    if search.lora is not None:
+        contents[0], said = merge_lora(contents[0], search.lora, what=what)
+        notes.append(said)
+    elif not search.checkpoint_key:
+        require_no_lora(contents[0], what=what)
+    convert_to = partial(
+        convert_own,
+        contents,
+        layout=layout,
+        is_only=search.is_layout_given,
+        checkpoint_key=search.checkpoint_key,
+        role=search.role,
+        what=what,
+    )
+    try:
+        tensors, reading = convert_to(encoder, untrained=untrained)
+    except WeightsRefused as refusal:
+        for other, said in suggest_cards(card, encoder, contents[0]):
+            if other is None:
+                raise WeightsRefused(f"The file of {what} {said}; nothing was loaded.") from refusal
+            try:
+                network = build_empty_encoder(other)
+                tensors, reading = convert_to(network, untrained=partial(hash_untrained, other))
+            except (BuildError, WeightsRefused):
+                continue
+            if not search.like:
+                raise WeightsRefused(
+                    f"The file of {what} does not fit the card of {card.id!r}, for {said}; 'zoo register' makes it an "
+                    "encoder of its own with such a card."
+                ) from refusal
+            card, encoder = other, network
+            notes.append(said)
+            break
+        else:
+            raise
+    is_given, like = search.is_network_given, search.like or card.id
+    notes += require_agreement(contents[0], card, encoder, what=what, like=like, is_given=is_given)
+    return tensors, replace(reading, notes=tuple(notes)), card
 
 
 def suggest_cards(card: EncoderCard, encoder: Encoder, content: Any) -> Iterator[tuple[EncoderCard | None, str]]:

@@ -34,6 +34,7 @@ from ..choosing.expectations import (
     scale_sd,
 )
 from ..choosing.ranking import DEVIATES, Beside, Ranked, fits, is_tied, is_worse, ranking
+from ..errors import listed
 from ..results.evidence import datasets
 from ..results.facts import points, short_number
 from ..results.values import IMAGENET, SETTINGS
@@ -347,8 +348,7 @@ def _beside_words(beside: Sequence[Beside]) -> list[str]:
     lines = []
     for why in sorted({one.why for one in beside}):
         some = [f"{one.card.id} ({points(one.expected.error)} %)" for one in beside if one.why == why]
-        more = f" and {len(some) - _N_BESIDE} more" if len(some) > _N_BESIDE else ""
-        lines.append(f"Without a rank, {why}: {', '.join(some[:_N_BESIDE])}{more}.")
+        lines.append(f"Without a rank, {why}: {listed(some, _N_BESIDE)}.")
     return lines
 
 

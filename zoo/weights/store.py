@@ -18,7 +18,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..errors import StoreError, WeightsRefused
+from ..errors import StoreError, WeightsRefused, listed
 from ..files import replaced
 from .places import shown
 
@@ -69,9 +69,7 @@ class Reading:
         if self.unwrapped:
             clauses.append(f"taken off: {', '.join(map(repr, self.unwrapped))}")
         if self.left_out:
-            listed = ", ".join(self.left_out[:_N_LEFT_OUT_SHOWN])
-            more = len(self.left_out) - _N_LEFT_OUT_SHOWN
-            clauses.append(f"left out: {listed}{f' and {more} more' if more > 0 else ''}")
+            clauses.append(f"left out: {listed(self.left_out, _N_LEFT_OUT_SHOWN)}")
         if self.widened_from:
             how = "rounded" if "float64" in self.widened_from else "widened"
             clauses.append(f"{how} to float32 from {' and '.join(self.widened_from)}")

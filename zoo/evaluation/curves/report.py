@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...cards.catalogue import catalogue
-from ...datasets.imagefiles import notes_on
+from ...datasets.notes import notes_on
 from ...encoders.preprocess import build_preprocess
 from ...errors import DataError, QueryError
 from ...features import code_version

@@ -18,7 +18,8 @@ from typing import Any
 from ...cards.catalogue import catalogue
 from ...cards.schema import EncoderCard, Preprocess
 from ...datasets import ImageData, ImageSet
-from ...datasets.imagefiles import ARRAY_ERRORS, notes_on, reason_of, require_held
+from ...datasets.imagefiles import ARRAY_ERRORS, reason_of, require_held
+from ...datasets.notes import notes_on
 from ...datasets.recipes import Recipe, recipe_of
 from ...datasets.views import ANGLES, drawn_images, rotations_of, view_preprocess, views_of
 from ...encoders.preprocess import geometry
@@ -409,15 +410,9 @@ def _read(path: Path) -> dict[str, Any]:
             "followed by images."
         ) from error
     except ARRAY_ERRORS as error:
-        is_other = "pickle" in str(error) or "Python objects" in str(error)
-        reason = (
-            "it is of another kind, or holds Python objects, which are never unpickled"
-            if is_other
-            else reason_of(error)
-        )
         raise DataError(
-            f"{path} cannot be read as features ({reason}); expected a folder of features (of an exported Parquet file "
-            "the one that it was made of), an .npy or an .npz file."
+            f"{path} cannot be read as features ({reason_of(error)}); expected a folder of features (of an exported "
+            "Parquet file the one that it was made of), an .npy or an .npz file."
         ) from error
     if "z" not in arrays:
         raise DataError(f"{path} holds {', '.join(arrays) or 'nothing'}, expected features under the name z.")

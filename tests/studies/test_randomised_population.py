@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.what_randomised_choices_change.measured import label_free_values, randomised_law_rows
 from zoo.analysis.randomised import (
     DATASET,
     OUTCOMES,
     UNITS,
-    label_free_values,
-    randomised_law_rows,
     randomised_population,
 )
 from zoo.files import content_folder

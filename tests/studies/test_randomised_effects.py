@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import nct
 from scipy.stats import t as student
 
-from zoo.analysis.randomised import (
+from analysis.what_randomised_choices_change.effects import (
     detectable,
     permutation_p,
     randomised_effects,
