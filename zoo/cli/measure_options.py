@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..analysis.label_budget import MOST_LABELS
-from ..datasets.opening import ENDINGS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, help_on, is_table, kept_options
+from ..datasets.opening import ENDINGS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, has_columns, help_on, is_table, kept_options
 from ..errors import DataError, QueryError, ResultsError, ZooError
 from ..files import irregular
 from ..results.values import IMAGENET
 from .options import given_options, refuse_idle, seed_option
 from .options import with_options as with_options
-from .output import say
+from .output import TOLD, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
@@ -371,8 +371,8 @@ def refuse_idle_columns(images: str) -> None:
         refuse_idle(FOLDER_OPTIONS, f"{images!r} is no folder")
     if not {*COLUMN_OPTIONS, *TABLE_OPTIONS} & given_options().keys() or is_table(images):
         return
-    if not images.startswith(("huggingface:", "webdataset:", "parquet:")):
-        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no Hugging Face data set, shards or CSV file, and has no columns")
+    if not has_columns(images):
+        refuse_idle(COLUMN_OPTIONS, f"{images!r} is no CSV file, shards or arrays, and has no columns")
     refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
 
 
@@ -437,7 +437,9 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
 
 def tell_first(image_sets: Sequence[ImageSet]) -> None:
     """Says on stderr, before anything takes long, how the source of the images was read."""
-    for line in first_lines(image_sets):
+    lines = first_lines(image_sets)
+    click.get_current_context().meta[TOLD] = lines
+    for line in lines:
         click.echo(line, err=True)
 
 

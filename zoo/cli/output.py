@@ -25,6 +25,8 @@ _LABEL_WIDTH = 36
 _PIPE_WIDTH = 10_000  # characters a line where there is no terminal to fit
 _MOST_NOTES = 5  # lines below an answer; --verbose prints all
 _VERBOSE = "zoo.verbose"
+TOLD = "zoo.told"
+"""Name of the lines that were said before the answer, among what the context of click carries along."""
 
 
 # How the codes of our own colours begin until they are printed; what a file or a class is called cannot know it.
@@ -230,10 +232,12 @@ def width() -> int:
 def print_notes(lines: Iterable[str], more: Iterable[str] = ()) -> None:
     """Prints notes on the answer above, those first that change what the reader does.
 
-    At most five lines; ``--verbose`` prints all, and ``more`` too. They go to stderr if stdout is a pipe, where they
+    At most five lines; ``--verbose`` prints all, and ``more`` too. Those that were told first are left out. They go to stderr if stdout is a pipe, where they
     would be taken for rows.
     """
-    lines, more = list(lines), list(more)
+    context = click.get_current_context(silent=True)
+    told = {} if context is None else context.meta
+    lines, more = ([one for one in some if f"Note: {one}" not in told.get(TOLD, ())] for some in (lines, more))
     if is_verbose():
         lines += more
     elif more or len(lines) > _MOST_NOTES:

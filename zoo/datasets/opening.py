@@ -501,6 +501,15 @@ def is_table(text: str) -> bool:
     return recognise_layout(Path(text)).table is not None
 
 
+def has_columns(text: str) -> bool:
+    """Whether images and labels are found by names: of columns, entries or arrays."""
+    named = (_table, _arrays, _huggingface, _webdataset, _parquet)
+    try:
+        return _kind_of(_spelled_out(kept_options(text)[0]), KINDS, "").open in named or is_table(text)
+    except (UnknownName, QueryError):
+        return False
+
+
 def option_defaults() -> dict[str, Any]:
     """The options of :func:`open_images`, with what they are by default."""
     return dict(open_images.__kwdefaults__ or {})

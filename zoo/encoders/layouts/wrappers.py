@@ -56,6 +56,7 @@ _PUBLISHED: dict[str, Role] = {
 }
 _TEACHERS = frozenset(("teacher", "momentum", "target", "key", "ema", "k"))
 _STUDENTS = frozenset(("student", "online", "anchor", "query", "q"))
+_OF_MOCO = (("encoder_q", "encoder_k"), ("base_encoder", "momentum_encoder"))  # which publishes the first
 _BESIDE = (
     _TEACHERS
     | _STUDENTS
@@ -204,6 +205,9 @@ def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str
         elif _NOT_AVERAGED in last and "state_dict" in last:
             left = [candidate for candidate, key in zip(left, last, strict=True) if key != _NOT_AVERAGED]
             reason = "the average that Lightning's WeightAveraging keeps"
+    steps = {step for candidate in left for step in (*candidate.path, *candidate.prefix.split("."))}
+    is_of_moco = any(steps.issuperset(names) for names in _OF_MOCO)
+    role = "student" if is_of_moco else role  # whatever the method of the card
     if len(left) > 1 and role:
         roles = [candidate.role for candidate in left]
         for silent, spoken in (("teacher", "student"), ("student", "teacher")):
@@ -212,7 +216,8 @@ def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str
                 break
         chosen = [candidate for candidate, its in zip(left, roles, strict=True) if its == role]
         if chosen:
-            left, reason = chosen, f"the {role}, which the method publishes"
+            of = "MoCo, by its names, publishes" if is_of_moco else "the method publishes"
+            left, reason = chosen, f"the {role}, which {of}"
     whole = [candidate for candidate in left if candidate.is_whole]
     if len(left) > 1 and len(whole) == 1 and all(candidate.path == whole[0].path for candidate in left):
         left, reason = whole, f"what the layout {whole[0].layout!r} takes"
