@@ -182,6 +182,11 @@ class TestShards:
                 registered(given)
             assert str(refused.value).count("\n") == 0
 
+    def test_flat_parameters_of_fsdp_are_refused_with_the_line_that_saves_the_whole(self, tmp_path: Path) -> None:
+        flat = {"_fsdp_wrapped_module._flat_param": torch.ones(9), "_fsdp_wrapped_module.x._flat_param": torch.ones(9)}
+        with pytest.raises(WeightsRefused, match="full_state_dict=True"):
+            registered({"model": flat})
+
     def test_an_index_that_is_a_pipe_is_not_waited_for(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "model.safetensors.index.json")
         with pytest.raises(WeightsUnavailable, match="is not a file"):

@@ -293,6 +293,12 @@ def test_a_layout_that_was_not_tried_is_named_if_it_fits() -> None:
         loaded(moco, layout="mocov2")
 
 
+def test_of_the_encoders_of_moco_the_query_is_taken_whatever_the_method_of_the_card() -> None:
+    for query, key in (("encoder_q", "encoder_k"), ("base_encoder", "momentum_encoder")):
+        content = {"state_dict": under(f"module.{query}.", net(1)) | under(f"module.{key}.", net(2))}
+        assert holds(loaded(content)[0], net(1))
+
+
 def dinov2_teacher(state: State, prefix: str = "") -> dict[str, Any]:
     """``teacher_checkpoint.pth`` of DINOv2's training, whose blocks are in chunks."""
     backbone = under("backbone.", as_dinov2(state, chunk=1, is_gated=False))

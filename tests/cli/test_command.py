@@ -167,7 +167,7 @@ def test_a_situation_has_its_code(
 def test_a_path_that_is_not_there_is_said_in_one_sentence() -> None:
     for verb in (["choose"], ["evaluate", "pocket_init_rn"], ["features", "pocket_init_rn"]):
         result = run(*verb, "/no/such/folder", code=2)
-        assert result.stderr.count("\n") == 1 and "There is no folder '/no/such/folder'" in result.stderr
+        assert result.stderr.count("\n") == 1 and "There is no folder or file '/no/such/folder'" in result.stderr
 
 
 def test_an_interrupted_verb_says_what_is_kept_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.cli_runner import document
 from tests.each import for_each
 from tests.shard_files import png, samples, tar
 from zoo.datasets import ImageData, open_images, pixels_of
@@ -259,3 +260,10 @@ def test_files_of_other_kinds_are_refused_with_what_to_do(tmp_path: Path) -> Non
     pq.write_table(table, tmp_path / "features.parquet")
     with pytest.raises(DataError, match=r"features that zoo features export wrote, and no images; .*zoo probe"):
         open_images(tmp_path / "features.parquet")
+
+
+def test_an_array_of_labels_is_named_on_the_command_line_too(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (24, 8, 8), np.uint8)
+    np.savez(tmp_path / "two.npz", x=pixels, fine_labels=np.arange(24) % 4, coarse_labels=np.arange(24) % 2)
+    data = document("data", str(tmp_path / "two.npz"), "--label-column", "fine_labels")
+    assert len(data["classes"]) == 4

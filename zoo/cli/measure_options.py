@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..analysis.label_budget import MOST_LABELS
-from ..datasets.opening import ENDINGS, FOLDER_OPTIONS, KINDS, TABLE_OPTIONS, has_columns, help_on, is_table, kept_options
+from ..datasets.opening import (
+    ENDINGS,
+    FOLDER_OPTIONS,
+    KINDS,
+    TABLE_OPTIONS,
+    has_columns,
+    help_on,
+    is_table,
+    kept_options,
+)
 from ..errors import DataError, QueryError, ResultsError, ZooError
 from ..files import irregular
 from ..results.values import IMAGENET

@@ -232,8 +232,8 @@ def width() -> int:
 def print_notes(lines: Iterable[str], more: Iterable[str] = ()) -> None:
     """Prints notes on the answer above, those first that change what the reader does.
 
-    At most five lines; ``--verbose`` prints all, and ``more`` too. Those that were told first are left out. They go to stderr if stdout is a pipe, where they
-    would be taken for rows.
+    At most five lines; ``--verbose`` prints all, and ``more`` too; those that were told first are left out. They go to
+    stderr if stdout is a pipe, where they would be taken for rows.
     """
     context = click.get_current_context(silent=True)
     told = {} if context is None else context.meta

@@ -26,7 +26,7 @@ _MOST_KEY_ITEMS = 16
 _MOST_KEY_DEPTH = 3
 _SMALL_INTEGER = 2**63
 
-_GATHER = (
+GATHER_FSDP = (
     "save the whole where it was trained: torch.distributed.checkpoint.state_dict.get_model_state_dict(model, "
     "options=StateDictOptions(full_state_dict=True, cpu_offload=True))"
 )
@@ -126,7 +126,7 @@ def named(name: str, lookup: Lookup) -> Name:
     """What stands for a name; a name that has no place in a checkpoint is refused."""
     found = lookup(name) if len(name) <= _MOST_NAME_CHARACTERS else None
     if found is None and name.startswith("torch.distributed."):
-        raise Refusal(f"it holds {clipped(name)}, the part that one process has of a network", remedy=_GATHER)
+        raise Refusal(f"it holds {clipped(name)}, the part that one process has of a network", remedy=GATHER_FSDP)
     if found is None:
         raise Refusal(f"it asks for {clipped(name)}, which no known kind of checkpoint needs")
     return found

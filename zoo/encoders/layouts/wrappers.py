@@ -32,7 +32,7 @@ from typing import Any, Literal, TypeAlias
 from torch import Tensor
 
 from ...weights.parts import JOIN_ZERO
-from ...weights.pickles import Inert
+from ...weights.pickles import GATHER_FSDP, Inert
 from ...weights.store import Reading
 from ..encoder import ERRORS
 from .steps import Layout, Misfit, State, fingerprint, state_dict
@@ -139,6 +139,8 @@ def find_encoder(
             n_empty = sum(not tensor.numel() for tensor in state.values())
             if 2 * n_empty > len(state):
                 raise Undecided(f"has {n_empty} empty tensors {_where(path)}as ZeRO-3 of DeepSpeed leaves: {JOIN_ZERO}")
+            if any(name.rpartition(".")[2] in ("_flat_param", "flat_param") for name in state):
+                raise Undecided(f"has flat parameters {_where(path)}as FSDP keeps of one process: {GATHER_FSDP}")
         raise Misfit(file.closest(layouts, wanted))
     if checkpoint_key:
         meant = [candidate for candidate in fitting if candidate.is_meant_by(checkpoint_key)]
@@ -147,6 +149,9 @@ def find_encoder(
             raise Undecided(f"has nothing that fits at {checkpoint_key!r}, expected {known} (checkpoint_key)")
     else:
         meant = fitting
+    steps = {step for candidate in meant for step in (*candidate.path, *candidate.prefix.split("."))}
+    if any(steps.issuperset(names) for names in _OF_MOCO):
+        role = "student"  # whatever the method of the card
     taken, reason = _chosen(meant, role)
     if role and taken.role not in ("", role) and not checkpoint_key:
         raise Undecided(
@@ -205,9 +210,6 @@ def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str
         elif _NOT_AVERAGED in last and "state_dict" in last:
             left = [candidate for candidate, key in zip(left, last, strict=True) if key != _NOT_AVERAGED]
             reason = "the average that Lightning's WeightAveraging keeps"
-    steps = {step for candidate in left for step in (*candidate.path, *candidate.prefix.split("."))}
-    is_of_moco = any(steps.issuperset(names) for names in _OF_MOCO)
-    role = "student" if is_of_moco else role  # whatever the method of the card
     if len(left) > 1 and role:
         roles = [candidate.role for candidate in left]
         for silent, spoken in (("teacher", "student"), ("student", "teacher")):
@@ -216,8 +218,7 @@ def _chosen(candidates: Sequence[Candidate], role: Role) -> tuple[Candidate, str
                 break
         chosen = [candidate for candidate, its in zip(left, roles, strict=True) if its == role]
         if chosen:
-            of = "MoCo, by its names, publishes" if is_of_moco else "the method publishes"
-            left, reason = chosen, f"the {role}, which {of}"
+            left, reason = chosen, f"the {role}, which the method publishes"
     whole = [candidate for candidate in left if candidate.is_whole]
     if len(left) > 1 and len(whole) == 1 and all(candidate.path == whole[0].path for candidate in left):
         left, reason = whole, f"what the layout {whole[0].layout!r} takes"
