@@ -198,6 +198,16 @@ def test_a_parquet_folder_of_the_hub_has_its_splits_classes_and_images(tmp_path:
         open_images(f"parquet:{tmp_path / 'cut.parquet'}")
 
 
+def test_folders_of_shards_that_say_no_part_are_refused_and_may_be_joined(tmp_path: Path) -> None:
+    for i, folder in enumerate(("digits", "letters")):
+        for name, n in (("train-0", 12), ("test-0", 6)):
+            put(tmp_path / folder / f"{name}.tar", tar(samples(range(100 * i + 20 * n, 100 * i + 21 * n))))
+    with pytest.raises(DataError, match=r"shards in 2 folders .* digits, letters: .* give one of them"):
+        open_images(f"webdataset:{tmp_path}")
+    joined = open_images(f"webdataset:{tmp_path}/{{digits,letters}}")
+    assert (len(joined.train), len(joined.val)) == (24, 12)
+
+
 def test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image(tmp_path: Path) -> None:
     labels, file = ["dog", "cat"] * 4, tmp_path / "all.parquet"
     columns = {"jpeg": [png(i) if i != 2 else None for i in range(8)], "animal": labels, "label": [7] * 8}

@@ -54,7 +54,7 @@ from .imagefiles import (
 )
 from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
 from .labels import data_of
-from .parts import in_parts, part_of
+from .parts import in_parts, part_in, part_of
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -242,6 +242,14 @@ def _files(pattern: str, suffixes: tuple[str, ...]) -> list[Found]:
         is_folder = not file or (not is_address and os.path.isdir(path))
         if is_folder or not (file.lower().endswith(suffixes) or _is_wild(file)):
             inside = list(_in_folder(path.rstrip("/") or "/", suffixes))
+            folders = dict.fromkeys(where.rpartition("/")[2] for where, *_ in inside)
+            sets = [one for one in folders if not part_in(one)]
+            if len(sets) > 1:  # as configurations of a repository of the Hub
+                raise DataError(
+                    f"{without_password(path)} has shards in {len(sets)} folders whose names say no part, such as "
+                    f"{list_names(sets)}: they may be data sets of their own; give one of them, "
+                    "or those that are one set as {a,b}."
+                )
             found += inside
             missing += [] if inside else [f"a file {' or '.join(suffixes)} in {without_password(path)}"]
             continue
