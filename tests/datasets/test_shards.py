@@ -22,6 +22,7 @@ from datasets import Image as ImageFeature
 from tests.each import for_each
 from tests.shard_files import Members, pixels, png, put, samples, tar
 from zoo.datasets import ImageData, open_images, pixels_of, shards
+from zoo.datasets.notes import notes_on
 from zoo.errors import CorruptImage, DataError, QueryError
 
 N_TRAIN, N_VAL = 12, 6
@@ -206,6 +207,15 @@ def test_folders_of_shards_that_say_no_part_are_refused_and_may_be_joined(tmp_pa
         open_images(f"webdataset:{tmp_path}")
     joined = open_images(f"webdataset:{tmp_path}/{{digits,letters}}")
     assert (len(joined.train), len(joined.val)) == (24, 12)
+
+
+def test_a_parquet_column_that_may_say_groups_is_named(tmp_path: Path) -> None:
+    columns = {"image": [png(i) for i in range(20)], "label": ["a", "b"] * 10}
+    for patients, is_said in (({"Patient ID": [i // 4 for i in range(20)]}, True), ({}, False)):
+        pq.write_table(pa.table(columns | patients), tmp_path / "one.parquet")
+        data = open_images(f"parquet:{tmp_path / 'one.parquet'}")
+        said = "images with the same 'Patient ID' may be on both sides; a table with --group keeps them together"
+        assert (said in notes_on([data.train])) == is_said
 
 
 def test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image(tmp_path: Path) -> None:

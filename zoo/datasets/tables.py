@@ -16,7 +16,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +45,9 @@ _LESS_SURE_LABELS = (
     "diagnosis dx category species breed finding findinglabels disease tags level grade",
 )
 _LIKE_GROUPS = (
-    "patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "lesion_id", "group", "slide_id",
-)  # fmt: skip
+    *("patient", "subject", "participant", "person", "individual", "case", "lesion", "slide", "group"),
+    *("studyinstanceuid", "study", "seriesinstanceuid", "series", "scene", "video", "site"),
+)
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _UNCERTAIN = frozenset(("-1", "-1.0"))  # of CheXpert
 _FOLDERS_DEEP = 2  # where images are looked for that are not below the folder of the table itself
@@ -62,6 +63,7 @@ class Table:
     header: tuple[str, ...]
     columns: tuple[list[str], ...]
     lines: Sequence[int]  # of each row, in the file, from 1
+    notes: tuple[str, ...] = ()  # on how its cells were understood
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -148,7 +150,7 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
     files = [os.path.normpath(os.path.join(root, path)) for path in paths]
     labels, classes, tags, joined = _labels(table, asked, at_label, taken, parts)
     groups = None if at_group is None else _groups(table, at_group, rows)
-    notes += [*of_label, *split.notes, *ignored, *of_files, *joined]
+    notes += [*of_label, *([] if asked.split_column else table.notes), *split.notes, *ignored, *of_files, *joined]
     if n := len(table) - sum(n_of.values()):
         notes.append(f"{n:,} images of the part 'test' are left out, for there are some of 'val'")
     notes += _notes(table, asked, at_label, taken)
@@ -314,18 +316,16 @@ def _paths(
 ) -> tuple[Path, list[str], list[str]]:
     """The folder that the paths of some rows are below, the paths, and notes; refuses empty ones, and those of no file.
 
-    A backslash is taken for a slash, as Windows writes it, where there is no file with a backslash in its name. Names
-    that no file has may lack an ending, or, if none of them has one, the folder of their images in that of the table.
+    A backslash is taken for a slash, as Windows writes it, and what begins with a slash for a path below the folder, as
+    Places365 writes it, where no file has the path as it is written. Names that no file has may lack an ending, or, if
+    none of them has one, the folder of their images in that of the table.
     """
     root = table.file.parent if folder is None else Path(folder)
     if not root.is_dir():
         raise DataError(f"There is no folder {root}; expected that of the images of {table.file}.")
     given = table.cells(at, rows)
     table.require(at, rows, [""], "no path", "name an image in each")
-    paths = [
-        path.replace("\\", "/") if "\\" in path and not os.path.isfile(os.path.join(root, path)) else path
-        for path in given
-    ]
+    paths = [_below(root, path) if "\\" in path or path.startswith("/") else path for path in given]
     absent = [place for place, path in enumerate(paths) if not os.path.isfile(os.path.join(root, path))]
     if not absent:
         return root, paths, []
@@ -352,6 +352,15 @@ def _paths(
     if len(folders) == 1 and len({below for below, _ in found.values()}) == 1:  # as with --image-folder
         return root / folders[0], [path.removeprefix(folders[0]) for path in paths], notes
     return root, paths, notes
+
+
+def _below(root: Path, path: str) -> str:
+    """A path with the slashes that it needs where there is no file as it is written."""
+    if os.path.isfile(os.path.join(root, path)):
+        return path
+    path = path.replace("\\", "/")
+    inside = path.lstrip("/")
+    return inside if os.path.isfile(os.path.join(root, inside)) else path
 
 
 def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list[tuple[str, str]]]:
@@ -595,13 +604,21 @@ def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64
     return groups_of_names(cells)
 
 
+def like_group(names: Sequence[str]) -> str | None:
+    """The first column whose name says what several images may be of, whatever its case, blanks and signs."""
+    key_of = {name: re.sub(r"[\W_]+", "", name.casefold()) for name in names}
+    fitting = ((name, word) for word in _LIKE_GROUPS for name in names if key_of[name] in (word, f"{word}id"))
+    return next((name for name, _ in fitting), None)
+
+
 def _notes(table: Table, asked: Request, at: int | None, taken: Collection[int | None]) -> list[str]:
     """What a user may want to know of columns that were not used."""
     notes = []
-    grouping = None if asked.group is not None else table.usual(_LIKE_GROUPS)
-    if grouping is not None and grouping not in taken and len(set(table.columns[grouping])) < len(table):
-        name = table.header[grouping]
-        notes.append(f"images with the same {name!r} may be on both sides; --group {name} keeps them together")
+    recurs = (at not in taken and 1 < len(set(cells)) < len(table) for at, cells in enumerate(table.columns))
+    name = None if asked.group is not None else like_group(list(compress(table.header, recurs)))
+    if name is not None:
+        how = f"--group {shlex.quote(name)} keeps them together"
+        notes.append(f"images with the same {name!r} may be on both sides; {how}")
     sign = "" if at is None or asked.multi_label else _tags_of(table.columns[at], is_asked=False)[0]
     if sign:
         first = next(cell for cell in table.columns[at or 0] if sign in cell)
