@@ -218,6 +218,36 @@ def test_a_parquet_column_that_may_say_groups_is_named(tmp_path: Path) -> None:
         assert (said in notes_on([data.train])) == is_said
 
 
+@for_each(
+    [
+        ("train train_aug test", (6, 6), "shards of train aug beside those of 'train' are left out"),
+        ("train noisy-train val", (6, 6), "shards of noisy train beside"),
+        ("train train_aug", (3, 3), "shards of train aug beside"),
+        ("train train_10k val", (6, 6), "shards of train 10k beside"),
+        ("train validation test", (6, 6), "shards of the part 'test' are left out, for there are some of 'val'"),
+        ("train/a train/b val/c", (12, 6), ""),
+        ("mini-train-0 mini-train-1-of-2 mini-val-0", (12, 6), ""),
+        ("train-00-a9eb5ddd8e0e4d1b train-01-b7eb5ddd8e0e4d1c test_images-0", (12, 6), ""),
+        ("train val_matched val_mismatched", DataError, "several names, val matched, val mismatched"),
+        ("train_a train_b test", DataError, "The shards of train have several names, train a, train b"),
+        ("fold0 fold1 fold2", DataError, "have several names, fold0, fold1, fold2.* name those to train on"),
+    ],
+    arguments=3,
+)
+def test_names_of_shards_say_the_parts_and_which_of_several(names: str, sizes: Any, said: str, tmp_path: Path) -> None:
+    root = tmp_path / names.replace(" ", "+").replace("/", "_")
+    for i, name in enumerate(names.split()):
+        put(root / f"{name}.tar", tar(samples(range(100 * i, 100 * i + 6))))
+    if sizes is DataError:
+        with pytest.raises(DataError, match=said):
+            open_images(f"webdataset:{root}")
+        return
+    data = open_images(f"webdataset:{root}")
+    assert (len(data.train), len(data.val)) == sizes
+    assert [note for note in notes_on([data.train]) if "shards" in note and said not in note] == []
+    assert said in " ".join(notes_on([data.train]))
+
+
 def test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image(tmp_path: Path) -> None:
     labels, file = ["dog", "cat"] * 4, tmp_path / "all.parquet"
     columns = {"jpeg": [png(i) if i != 2 else None for i in range(8)], "animal": labels, "label": [7] * 8}

@@ -437,3 +437,20 @@ def test_a_column_that_may_say_groups_is_named_however_it_is_written(name: str, 
     assert f"images with the same {name!r} may be on both sides; --group {quoted} keeps them together" in notes
     for values in (range(40), ["one"] * 40):
         assert not any("both sides" in note for note in notes_of(table(images, rows(**{name: values}))))
+
+
+def test_columns_of_1_and_minus_1_alone_are_tags_that_an_image_has_or_has_not(images: Path) -> None:
+    columns = {"Smiling": ["1", "-1"] * 20, "Young": ["-1", "-1", "1", "1"] * 10}
+    data = open_images(table(images, without(rows(**columns), "label")), multi_label=True)
+    assert sum(indicators_of(part).sum(axis=0) for part in (data.train, data.val)).tolist() == [20, 20]
+    assert "40 cells with -1 count as 0, for the others have 1" in notes_on([data.train])
+    for other in ("0", ""):
+        columns["Young"][1] = other
+        with pytest.raises(DataError, match="-1, which is uncertain"):
+            open_images(table(images, without(rows(**columns), "label")), multi_label=True)
+
+
+def test_a_second_column_that_is_called_like_labels_is_said(images: Path) -> None:
+    file = table(images, rows(target=[i % 4 for i in range(40)]))
+    assert "labels are those of the column 'label', not of 'target'" in notes_of(file)
+    assert notes_of(file, label_column="label") == ()

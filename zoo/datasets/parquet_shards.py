@@ -34,12 +34,13 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
     """
     with requires_extra("images", needed_for="An image set in parquet files"):
         import pyarrow.parquet  # noqa: F401
-    parts = found_parts(text, (".parquet",))
+    parts, notes = found_parts(text, (".parquet",))
     indexes = index_shards(parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}")
     columns: dict[str, list[str]] = {}
     with _parquet(next(iter(parts.values()))[0]) as file:
         group = like_group(file.schema_arrow.names)
-    notes = [f"images with the same {group!r} may be on both sides; a table with --group keeps them together"]
+    said = f"images with the same {group!r} may be on both sides; a table with --group keeps them together"
+    notes += [said] * (group is not None)
     for number, shard in enumerate(parts.get("all", ())):
         with _parquet(shard) as file:
             if not number:
@@ -53,7 +54,7 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
         return _Rows(*arguments, image_column=image)
 
     data = make_image_data(parts, indexes, rows, "parquet", show, columns, division)
-    return add_notes(data, notes * (group is not None))
+    return add_notes(data, notes)
 
 
 def _may_say_parts(file: Any, label: str) -> list[str]:

@@ -249,7 +249,11 @@ def _label_column(table: Table, asked: Request, taken: Sequence[int | None]) -> 
         return None, []
     at = table.usual(LABEL_NAMES) if asked.label_column is None else table.column(asked.label_column)
     if at is not None or (asked.multi_label and len(_of_truths(table, taken)) > 1):
-        return at, []
+        others = [name for name in table.header if name.casefold() in LABEL_NAMES and table.column(name) != at]
+        is_said = at is not None and asked.label_column is None and others
+        return at, [
+            f"labels are those of the column {table.header[at or 0]!r}, not of {others[0]!r}"
+        ] if is_said else []
     split = None if asked.split_column is None else table.column(asked.split_column)
     at = table.less_sure(_LESS_SURE_LABELS, [*taken, split], "label")
     return at, [] if at is None else [f"labels are those of the column {table.header[at]!r}"]
@@ -512,20 +516,23 @@ def _indicated(table: Table, asked: Request, numbers: Sequence[int], rows: NDArr
     if len(set(numbers)) < len(numbers) or len(tags) < 2:
         raise QueryError(f"Got the label columns {', '.join(tags)}; expected two or more, each once.")
     advice, is_positive = "say for each image whether it has the label, or leave it out", asked.uncertain == "positive"
+    written = set(chain(*(table.cells(at, rows) for at in numbers)))
+    is_signed = asked.uncertain is None and all(one in _UNCERTAIN or TRUTHS.get(one.casefold()) for one in written)
     has, n_blank, n_uncertain = np.zeros((len(rows), len(tags)), bool), 0, 0
     for place, at in enumerate(numbers):
         cells = table.cells(at, rows)
         blank = missing_labels(set(cells)) - _UNCERTAIN
         wrong = {cell for cell in set(cells) - blank - _UNCERTAIN if cell.casefold() not in TRUTHS}
         table.require(at, rows, wrong, "neither 0 nor 1", advice)
-        if asked.uncertain is None:
+        if asked.uncertain is None and not is_signed:  # as CelebA, of 1 and -1 alone, is
             both = "--uncertain positive takes it for 1, --uncertain negative for 0"
             table.require(at, rows, _UNCERTAIN, "-1, which is uncertain,", both)
         has[:, place] = [TRUTHS.get(cell.casefold(), is_positive and cell in _UNCERTAIN) for cell in cells]
         n_blank += sum(cell in blank for cell in cells)
         n_uncertain += sum(cell in _UNCERTAIN for cell in cells)
     notes = [f"{n_blank:,} blank cells of {len(tags)} columns of tags count as 0"] * bool(n_blank)
-    notes += [f"{n_uncertain:,} cells with -1 count as {is_positive:d}"] * bool(n_uncertain)
+    why = ", for the others have 1" * is_signed
+    notes += [f"{n_uncertain:,} cells with -1 count as {is_positive:d}{why}"] * bool(n_uncertain)
     alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if asked.fold_labels else []
     for first, *others in alike:
         places = [tags.index(tag) for tag in (first, *others)]
