@@ -47,6 +47,14 @@ def test_labels_written_in_two_ways_are_said_and_joined_where_that_is_asked_for(
     assert apart.train.fingerprint != joined.train.fingerprint
 
 
+@for_each(["folder", "folders", "npz", "parquet", "huggingface"])
+def test_classes_that_may_stand_for_no_label_are_said(source: str, tmp_path: Path) -> None:
+    for name in ("unlabeled", "no_label"):
+        data = open_images(made(tmp_path / f"{source}-{name}", source, ["cat", "dog", name] * 20))
+        said = f"20 images have classes that may stand for no label, {name!r}; leave them out if they do"
+        assert said in data.train.reading.notes, data.train.reading.notes
+
+
 def test_tags_and_numbers_written_in_two_ways_are_joined(tmp_path: Path) -> None:
     tags = [f"{label}|far" if number % 2 else label for number, label in enumerate(WRITTEN)]
     spec = made(tmp_path / "images", "table", tags)

@@ -95,6 +95,16 @@ def test_what_looks_like_a_split_and_is_none_is_said_or_refused(source: str, tmp
         opened(tmp_path / "contrary", source, **two_marks)
 
 
+@for_each(SOURCES)
+def test_a_column_of_0_and_1_that_may_say_parts_is_named_and_used_where_asked_for(source: str, tmp_path: Path) -> None:
+    marks = {"service_test": ["True" if i < 10 else "False" for i in range(40)]}
+    data = opened(tmp_path / "not sure", source, **marks)
+    (note,) = data.train.reading.notes
+    assert data.is_split_here and note.startswith("the column 'service_test' of 0 and 1 was not taken for parts")
+    if source == "table":
+        assert sizes(opened(tmp_path / "sure", source, {"split_column": "service_test"}, **marks)) == (30, 10, False)
+
+
 def test_labels_groups_and_tags_say_no_parts(tmp_path: Path) -> None:
     spec = made(tmp_path / "labels", "table", PARTS, patient=[f"p{i // 2}" for i in range(40)])
     assert open_images(spec).train.classes == ("test", "train", "val")

@@ -22,6 +22,7 @@ from datasets import Image as ImageFeature
 from tests.each import for_each
 from tests.shard_files import Members, pixels, png, put, samples, tar
 from zoo.datasets import ImageData, open_images, pixels_of, shards
+from zoo.datasets.notes import notes_on
 from zoo.errors import CorruptImage, DataError, QueryError
 
 N_TRAIN, N_VAL = 12, 6
@@ -196,6 +197,55 @@ def test_a_parquet_folder_of_the_hub_has_its_splits_classes_and_images(tmp_path:
     (tmp_path / "cut.parquet").write_bytes(whole[:-20])
     with pytest.raises(DataError, match=r"cut.parquet is cut off or damaged"):
         open_images(f"parquet:{tmp_path / 'cut.parquet'}")
+
+
+def test_folders_of_shards_that_say_no_part_are_refused_and_may_be_joined(tmp_path: Path) -> None:
+    for i, folder in enumerate(("digits", "letters")):
+        for name, n in (("train-0", 12), ("test-0", 6)):
+            put(tmp_path / folder / f"{name}.tar", tar(samples(range(100 * i + 20 * n, 100 * i + 21 * n))))
+    with pytest.raises(DataError, match=r"shards in 2 folders .* digits, letters: .* give one of them"):
+        open_images(f"webdataset:{tmp_path}")
+    joined = open_images(f"webdataset:{tmp_path}/{{digits,letters}}")
+    assert (len(joined.train), len(joined.val)) == (24, 12)
+
+
+def test_a_parquet_column_that_may_say_groups_is_named(tmp_path: Path) -> None:
+    columns = {"image": [png(i) for i in range(20)], "label": ["a", "b"] * 10}
+    for patients, is_said in (({"Patient ID": [i // 4 for i in range(20)]}, True), ({}, False)):
+        pq.write_table(pa.table(columns | patients), tmp_path / "one.parquet")
+        data = open_images(f"parquet:{tmp_path / 'one.parquet'}")
+        said = "images with the same 'Patient ID' may be on both sides; a table with --group keeps them together"
+        assert (said in notes_on([data.train])) == is_said
+
+
+@for_each(
+    [
+        ("train train_aug test", (6, 6), "shards of train aug beside those of 'train' are left out"),
+        ("train noisy-train val", (6, 6), "shards of noisy train beside"),
+        ("train train_aug", (3, 3), "shards of train aug beside"),
+        ("train train_10k val", (6, 6), "shards of train 10k beside"),
+        ("train validation test", (6, 6), "shards of the part 'test' are left out, for there are some of 'val'"),
+        ("train/a train/b val/c", (12, 6), ""),
+        ("mini-train-0 mini-train-1-of-2 mini-val-0", (12, 6), ""),
+        ("train-00-a9eb5ddd8e0e4d1b train-01-b7eb5ddd8e0e4d1c test_images-0", (12, 6), ""),
+        ("train val_matched val_mismatched", DataError, "several names, val matched, val mismatched"),
+        ("train_a train_b test", DataError, "The shards of train have several names, train a, train b"),
+        ("fold0 fold1 fold2", DataError, "have several names, fold0, fold1, fold2.* name those to train on"),
+    ],
+    arguments=3,
+)
+def test_names_of_shards_say_the_parts_and_which_of_several(names: str, sizes: Any, said: str, tmp_path: Path) -> None:
+    root = tmp_path / names.replace(" ", "+").replace("/", "_")
+    for i, name in enumerate(names.split()):
+        put(root / f"{name}.tar", tar(samples(range(100 * i, 100 * i + 6))))
+    if sizes is DataError:
+        with pytest.raises(DataError, match=said):
+            open_images(f"webdataset:{root}")
+        return
+    data = open_images(f"webdataset:{root}")
+    assert (len(data.train), len(data.val)) == sizes
+    assert [note for note in notes_on([data.train]) if "shards" in note and said not in note] == []
+    assert said in " ".join(notes_on([data.train]))
 
 
 def test_plain_columns_labels_that_are_texts_and_a_cell_without_an_image(tmp_path: Path) -> None:

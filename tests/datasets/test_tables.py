@@ -397,3 +397,60 @@ def test_measured_numbers_are_no_classes_but_few_of_them_are(images: Path) -> No
     halves = [f"{(i % 5) / 2 + 1}" for i in range(40)]
     assert len(open_images(table(images, rows(label=halves))).train.classes) == 5
     assert len(open_images(table(images, rows(label=[i % 19 + 40 for i in range(40)]))).train.classes) == 19
+
+
+@for_each(["images.csv", "images.tsv", "metadata.csv"])
+def test_folders_in_the_paths_say_the_parts_where_no_column_does(name: str, images: Path) -> None:
+    given = rows(path=[f"{name}s/{'train' if i < 28 else 'val'}/{i:02}.png" for i in range(40)])
+    for i, row in enumerate(given):
+        (images / row["path"]).parent.mkdir(parents=True, exist_ok=True)
+        (images / row["path"]).write_bytes((images / "pictures" / f"{i:02}.png").read_bytes())
+    how = {"delimiter": "\t"} if name.endswith("tsv") else {}
+    data = open_images(table(images, given, name=name, **how))
+    assert (len(data.train), len(data.val), data.is_split_here) == (28, 12, False)
+    assert "training and test images are those of the folders in the paths" in notes_on([data.train])
+    windows = [row | {"path": row["path"].replace("/", "\\")} for row in given]
+    assert len(open_images(table(images, windows, name=name, **how)).val) == 12
+    said = [row | {"Usage": "test" if i < 10 else "train"} for i, row in enumerate(given)]
+    by_column = open_images(table(images, said, name=name, **how))
+    assert len(by_column.val) == 10
+    given[0]["path"] = "pictures/00.png"
+    part = open_images(table(images, given, name=name, **how))
+    assert part.is_split_here
+    assert "parts that folders in paths say were not used, for 1 of 40 paths have none" in notes_on([part.train])
+
+
+def test_paths_that_begin_with_a_slash_may_be_below_the_folder_of_images(images: Path) -> None:
+    (images / "places.txt").write_text("".join(f"/{i:02}.png {i % 2}\n" for i in range(40)))
+    data = open_images(images / "places.txt", image_folder=images / "pictures")
+    assert len(data.train) + len(data.val) == 40 and sorted(data.train.names)[0] == "00.png"
+    with pytest.raises(DataError, match=r"40 of 40 images .* are not there"):
+        open_images(images / "places.txt", image_folder=images)
+
+
+@for_each(
+    ["Patient ID", "SubjectID", "StudyInstanceUID", "slide", "Scene-ID", "video", "participant", "person", "site"]
+)
+def test_a_column_that_may_say_groups_is_named_however_it_is_written(name: str, images: Path) -> None:
+    notes = notes_of(table(images, rows(**{name: [f"g{i // 2}" for i in range(40)]})))
+    quoted = f"'{name}'" if " " in name else name
+    assert f"images with the same {name!r} may be on both sides; --group {quoted} keeps them together" in notes
+    for values in (range(40), ["one"] * 40):
+        assert not any("both sides" in note for note in notes_of(table(images, rows(**{name: values}))))
+
+
+def test_columns_of_1_and_minus_1_alone_are_tags_that_an_image_has_or_has_not(images: Path) -> None:
+    columns = {"Smiling": ["1", "-1"] * 20, "Young": ["-1", "-1", "1", "1"] * 10}
+    data = open_images(table(images, without(rows(**columns), "label")), multi_label=True)
+    assert sum(indicators_of(part).sum(axis=0) for part in (data.train, data.val)).tolist() == [20, 20]
+    assert "40 cells with -1 count as 0, for the others have 1" in notes_on([data.train])
+    for other in ("0", ""):
+        columns["Young"][1] = other
+        with pytest.raises(DataError, match="-1, which is uncertain"):
+            open_images(table(images, without(rows(**columns), "label")), multi_label=True)
+
+
+def test_a_second_column_that_is_called_like_labels_is_said(images: Path) -> None:
+    file = table(images, rows(target=[i % 4 for i in range(40)]))
+    assert "labels are those of the column 'label', not of 'target'" in notes_of(file)
+    assert notes_of(file, label_column="label") == ()

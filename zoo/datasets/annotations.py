@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import DataError
 from .folders import entries_of
 from .images import TAG_SEPARATOR
-from .parts import part_in, part_of
+from .parts import find_split, part_in, part_of
 from .tables import IMAGE_NAMES, LABEL_NAMES, Table, read_table, read_text
 
 _LIST_ROW = re.compile(r"(.*[^\s,;])[\s,;]+([^\s,;]+)")  # a path, which may have blanks, and a label
@@ -34,7 +34,7 @@ def read_annotations(file: Path) -> Table:
         return read_list(file)
     if ending in (".json", ".jsonl"):
         return _read_json(file)
-    table = _with_parts(read_table(file)) if file.stem == "metadata" else read_table(file)
+    table = _with_parts(read_table(file))
     return read_list(file) if len(table.header) == 1 and len(table.header[0].split()) > 1 else table
 
 
@@ -63,14 +63,23 @@ def _table(file: Path, header: tuple[str, ...], rows: Sequence[tuple[str, ...]],
 
 
 def _with_parts(table: Table) -> Table:
-    """With a column of the parts that folders in the paths say, where they say it of every image."""
+    """With a column of the parts that folders in the paths say, where they say it of every image and no column does."""
     at = table.usual(IMAGE_NAMES)
-    if at is None or "split" in table.header:
+    if at is None or "split" in map(str.casefold, table.header):
         return table
-    of_paths = [next(filter(None, map(part_of, path.split("/")[:-1])), "") for path in table.columns[at]]
-    if "" in of_paths or "train" not in of_paths or len(set(of_paths)) < 2:
+    folders = {path: os.path.dirname(path.replace("\\", "/")) for path in table.columns[at]}
+    part_in_folder = {one: next(filter(None, map(part_of, one.split("/"))), "") for one in set(folders.values())}
+    of_paths = [part_in_folder[folders[path]] for path in table.columns[at]]
+    if "train" not in of_paths or len(set(of_paths) - {""}) < 2:
         return table
-    return replace(table, header=(*table.header, "split"), columns=(*table.columns, of_paths))
+    others = {name: cells for name, cells in zip(table.header, table.columns, strict=True) if name != table.header[at]}
+    if find_split(others).columns:
+        return table
+    if n := of_paths.count(""):
+        note = f"parts that folders in paths say were not used, for {n:,} of {len(table):,} paths have none"
+        return replace(table, notes=(note,))
+    notes = ("training and test images are those of the folders in the paths",)
+    return replace(table, header=(*table.header, "split"), columns=(*table.columns, of_paths), notes=notes)
 
 
 def _read_json(file: Path) -> Table:

@@ -21,7 +21,10 @@ with requires_extra("models", needed_for="Working with images"):
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
 _TRUTHS = {"true": "1", "false": "0"}
 _MISSING = frozenset(
-    ("", "?", "-", "--", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "unknown", "unlabeled", "unlabelled")
+    (
+        *("", "?", "-", "--", "nan", "na", "n/a", "#n/a", "<na>", "null", "none", "unknown", "unlabeled", "unlabelled"),
+        *("no_label", "no label", "nolabel"),
+    )
 )
 _MOST_FRACTIONS = 30  # different labels with fractions that may be classes, such as ratings by half stars
 _N_NAMED, _MANY = 5, 20
@@ -173,11 +176,14 @@ def add_notes(data: ImageData, notes: Sequence[str], *, layout: str = "") -> Ima
 
 
 def class_notes(data: ImageData) -> list[str]:
-    """Sentences on labels that differ only in how they are written, and on classes or tags without a test image."""
+    """Sentences on labels that differ only in how they are written or may stand for none, and on those without test."""
     what = "tags" if data.train.tags else "classes"
     n_train, n_test = _n_of_each(data.train), _n_of_each(data.val)
     n_of = Counter(n_train) + Counter(n_test)  # without those that no image has
     notes = label_notes(spellings(n_of), what="tags" if data.train.tags else "labels")
+    if missing := sorted(missing_labels(n_of)):
+        n, those = sum(n_of[name] for name in missing), listed(map(repr, missing))
+        notes.append(f"{n:,} images have {what} that may stand for no label, {those}; leave them out if they do")
     absent = [name for name, n in n_train.items() if n and not n_test[name]]
     if absent:
         has, covers = ("has", "it") if len(absent) == 1 else ("have", "them")

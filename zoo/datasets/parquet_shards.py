@@ -14,9 +14,10 @@ from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import Show, reason_of
 from .images import ImageData
+from .labels import add_notes
 from .parts import N_FIRST, may_say_parts
 from .shards import EncodedImages, Index, Shard, ShardStream, found_parts, index_shards, list_names, make_image_data
-from .tables import LABEL_NAMES
+from .tables import LABEL_NAMES, like_group
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -33,9 +34,13 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
     """
     with requires_extra("images", needed_for="An image set in parquet files"):
         import pyarrow.parquet  # noqa: F401
-    parts = found_parts(text, (".parquet",))
+    parts, notes = found_parts(text, (".parquet",))
     indexes = index_shards(parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}")
     columns: dict[str, list[str]] = {}
+    with _parquet(next(iter(parts.values()))[0]) as file:
+        group = like_group(file.schema_arrow.names)
+    said = f"images with the same {group!r} may be on both sides; a table with --group keeps them together"
+    notes += [said] * (group is not None)
     for number, shard in enumerate(parts.get("all", ())):
         with _parquet(shard) as file:
             if not number:
@@ -48,7 +53,8 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
     def rows(*arguments: Any) -> EncodedImages:
         return _Rows(*arguments, image_column=image)
 
-    return make_image_data(parts, indexes, rows, "parquet", show, columns, division)
+    data = make_image_data(parts, indexes, rows, "parquet", show, columns, division)
+    return add_notes(data, notes)
 
 
 def _may_say_parts(file: Any, label: str) -> list[str]:

@@ -113,7 +113,7 @@ def names_of_parts(names: Iterable[str]) -> dict[str, list[str]]:
 
 def may_say_parts(name: str, values: Sequence[str]) -> bool:
     """Whether a column may say parts, by its name and its first values."""
-    return is_like_split(name) or _marked(name) is not None or any(map(part_of, set(values)))
+    return is_like_split(name) or bool(_marked(name) or part_in(name)) or any(map(part_of, set(values)))
 
 
 def _marked(name: str) -> str | None:
@@ -154,8 +154,8 @@ def find_split(
             continue
         said[name] = {value: part_of(value) or "" for value in values}
         truths = {TRUTHS.get(value.casefold()) for value in values}
-        if truths == {False, True} and (part := _marked(name)):
-            is_tag = name.casefold() in _PART_OF and not has_labels
+        if truths == {False, True} and (part := _marked(name) or (part_in(name) if has_labels else None)):
+            is_tag = not _marked(name) or (name.casefold() in _PART_OF and not has_labels)  # or not surely a part
             n_set = sum(TRUTHS[value.casefold()] for value in columns[name])
             means_usable = part == "val" and 2 * n_set > len(columns[name])
             (others if (is_tag or means_usable) and name != sure else marks)[name] = part

@@ -53,8 +53,8 @@ from .imagefiles import (
     skipped_as,
 )
 from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
-from .labels import data_of
-from .parts import in_parts, part_of
+from .labels import add_notes, data_of
+from .parts import in_parts, part_in, part_of, says_nothing
 
 with requires_extra("models", needed_for="Working with images"):
     import numpy as np
@@ -64,6 +64,9 @@ _INDEX_FORMAT = "zoo-shard-3"
 _N_THREADS = 8  # shards that are looked through at once
 _N_EXPANDED = 1_000_000  # shards that braces may stand for
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_ENDING = re.compile(r"\.(?:tar\.\w+|\w+)$")
+_FOLD = re.compile(r"(?:k?fold|cv)[\W_]?\d+")
+_NUMBERING = re.compile(r"^(?:of|[0-9a-f]{8,})$|\d+(?:of\d+)?$")  # train-00000-of-00004-a9eb5ddd8e0e4d1b
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 _TAR = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")  # packed: to be refused
 _PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -142,19 +145,19 @@ def webdataset_data(text: str, show: Show, *, image: str | None, label: str | No
     ``label`` names another entry of json, whose values are whole numbers or texts. Members with other endings are
     ignored, and members that systems put there are left out. The same key may be in several shards.
     """
-    parts = found_parts(text, _TAR)
+    parts, notes = found_parts(text, _TAR)
     ending = None if image is None else image.lower().removeprefix(".")
     indexes = index_shards(parts, lambda shard: _look_in_tar(shard, ending, label), f"webdataset {image!r} {label!r}")
-    return make_image_data(parts, indexes, _Members, "webdataset", show, {}, division)
+    return add_notes(make_image_data(parts, indexes, _Members, "webdataset", show, {}, division), notes)
 
 
-def found_parts(text: str, suffixes: tuple[str, ...]) -> Parts:
-    """The shards of each part of a set: "train" and "val", or "all" if they are not split.
+def found_parts(text: str, suffixes: tuple[str, ...]) -> tuple[Parts, list[str]]:
+    """The shards of each part of a set, "train" and "val", or "all" if they are not split; and notes on the others.
 
     ``text`` is a file, a folder, a pattern of files with ``{000..127}``, ``{a,b}``, ``*``, ``?`` and ``[]``, or two of
     them with a comma between: of training and of validation. The names of the shards of one pattern say their part:
     train-*, val-* or validation-*, test-*, in the name of the file or of its folder; of validation and test the first
-    is taken.
+    is taken. Of several names of a part, train-* and train_aug-*, the plain one is, or all are refused.
     """
     patterns = [piece.strip() for piece in re.split(r",(?![^{]*\})", text)]  # at commas outside of braces
     if len(patterns) > 2 or not all(patterns):
@@ -178,30 +181,52 @@ def found_parts(text: str, suffixes: tuple[str, ...]) -> Parts:
                 f"The shard {min(twice).file} is in both patterns of {text!r}; expected other shards for training than "
                 "for validation."
             )
-        return {"train": shards[0], "val": shards[1]}
-    parts: dict[str | None, list[Shard]] = {}
+        return {"train": shards[0], "val": shards[1]}, []
+    parts: dict[str | None, dict[str, list[Shard]]] = {}
     for shard in shards[0]:
-        parts.setdefault(_part_of(shard), []).append(shard)
+        part, name = _said_by(shard)
+        parts.setdefault(part, {}).setdefault(name, []).append(shard)
     if len(parts) == 1:
-        return {"all": shards[0]}
-    second = parts.get("val") or parts.get("test")
-    if None in parts or "train" not in parts or second is None:
-        counts = ", ".join(f"{len(some):,} {part or 'of no part'}" for part, some in parts.items())
-        odd = parts.get(None, shards[0])[0]
+        whole, notes = _of_one_name(*parts.popitem())
+        return {"all": whole}, notes
+    if None in parts or "train" not in parts:
+        counts = ", ".join(f"{sum(map(len, some.values())):,} {part or 'of no part'}" for part, some in parts.items())
+        odd = next(iter(parts.get(None, {"": shards[0]}).values()))[0]
         raise DataError(
             f"The names of the shards {text!r} do not tell training from validation images ({counts}; such as "
             f"{odd.name}); expected train-* beside val-*, validation-* or test-*, or name the two with a comma between."
         )
-    return {"train": parts["train"], "val": second}
+    second = "val" if "val" in parts else "test"
+    (train, notes), (val, more) = (_of_one_name(part, parts[part]) for part in ("train", second))
+    more += ["shards of the part 'test' are left out, for there are some of 'val'"] * (len(parts) > 2)
+    return {"train": train, "val": val}, [*notes, *more]
 
 
-def _part_of(shard: Shard) -> str | None:
-    """The part that the name of a shard says, or that of its folder."""
-    for name in (shard.file, shard.where.rpartition("/")[2]):
-        said = {part_of(word) for word in re.split(r"[^a-z]+", name.lower())}
-        if found := [part for part in ("train", "val", "test") if part in said]:
-            return found[0]
-    return None
+def _said_by(shard: Shard) -> tuple[str | None, str]:
+    """The part that the name of a shard, or else that of its folder, says, and what else: train_aug-0 is not train-0.
+
+    Endings, numbers and hashes say nothing, but those of folds.
+    """
+    for name in (shard.file.casefold(), shard.where.rpartition("/")[2].casefold()):
+        words = [_NUMBERING.sub("", word) for word in re.split(r"[\W_]+", _ENDING.sub("", name))]
+        if part := next((one for one in ("train", "val", "test") if one in map(part_of, words)), None):
+            is_plain = all(part_of(word) == part or says_nothing(word) for word in words)
+            return part, "" if is_plain else " ".join(filter(None, words))
+        if fold := _FOLD.match(name):
+            return None, fold[0]
+    return None, ""
+
+
+def _of_one_name(part: str | None, by_name: dict[str, list[Shard]]) -> tuple[list[Shard], list[str]]:
+    """The shards of a part that have its plain name, or the only other one; and a note on those left out."""
+    kept = next(iter(by_name.values())) if len(by_name) == 1 else by_name.get("") if part else None
+    if kept is None:
+        raise DataError(
+            f"The shards of {part or 'no part'} have several names, {list_names(filter(None, by_name))}; name those to "
+            "train on and those to test on with a comma between."
+        )
+    others = list_names(name for name, some in by_name.items() if some is not kept)
+    return kept, [f"shards of {others} beside those of {part!r} are left out"] * (len(by_name) > 1)
 
 
 def expanded(pattern: str) -> list[str]:
@@ -242,6 +267,14 @@ def _files(pattern: str, suffixes: tuple[str, ...]) -> list[Found]:
         is_folder = not file or (not is_address and os.path.isdir(path))
         if is_folder or not (file.lower().endswith(suffixes) or _is_wild(file)):
             inside = list(_in_folder(path.rstrip("/") or "/", suffixes))
+            folders = dict.fromkeys(where.rpartition("/")[2] for where, *_ in inside)
+            sets = [one for one in folders if not part_in(one)]
+            if len(sets) > 1:  # as configurations of a repository of the Hub
+                raise DataError(
+                    f"{without_password(path)} has shards in {len(sets)} folders whose names say no part, such as "
+                    f"{list_names(sets)}: they may be data sets of their own; give one of them, "
+                    "or those that are one set as {a,b}."
+                )
             found += inside
             missing += [] if inside else [f"a file {' or '.join(suffixes)} in {without_password(path)}"]
             continue

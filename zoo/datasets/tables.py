@@ -16,7 +16,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +45,9 @@ _LESS_SURE_LABELS = (
     "diagnosis dx category species breed finding findinglabels disease tags level grade",
 )
 _LIKE_GROUPS = (
-    "patient", "patient_id", "patientid", "subject", "subject_id", "case_id", "lesion_id", "group", "slide_id",
-)  # fmt: skip
+    *("patient", "subject", "participant", "person", "individual", "case", "lesion", "slide", "group"),
+    *("studyinstanceuid", "study", "seriesinstanceuid", "series", "scene", "video", "site"),
+)
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.0+)?")
 _UNCERTAIN = frozenset(("-1", "-1.0"))  # of CheXpert
 _FOLDERS_DEEP = 2  # where images are looked for that are not below the folder of the table itself
@@ -62,6 +63,7 @@ class Table:
     header: tuple[str, ...]
     columns: tuple[list[str], ...]
     lines: Sequence[int]  # of each row, in the file, from 1
+    notes: tuple[str, ...] = ()  # on how its cells were understood
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -148,7 +150,7 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
     files = [os.path.normpath(os.path.join(root, path)) for path in paths]
     labels, classes, tags, joined = _labels(table, asked, at_label, taken, parts)
     groups = None if at_group is None else _groups(table, at_group, rows)
-    notes += [*of_label, *split.notes, *ignored, *of_files, *joined]
+    notes += [*of_label, *([] if asked.split_column else table.notes), *split.notes, *ignored, *of_files, *joined]
     if n := len(table) - sum(n_of.values()):
         notes.append(f"{n:,} images of the part 'test' are left out, for there are some of 'val'")
     notes += _notes(table, asked, at_label, taken)
@@ -247,7 +249,11 @@ def _label_column(table: Table, asked: Request, taken: Sequence[int | None]) -> 
         return None, []
     at = table.usual(LABEL_NAMES) if asked.label_column is None else table.column(asked.label_column)
     if at is not None or (asked.multi_label and len(_of_truths(table, taken)) > 1):
-        return at, []
+        others = [name for name in table.header if name.casefold() in LABEL_NAMES and table.column(name) != at]
+        is_said = at is not None and asked.label_column is None and others
+        return at, [
+            f"labels are those of the column {table.header[at or 0]!r}, not of {others[0]!r}"
+        ] if is_said else []
     split = None if asked.split_column is None else table.column(asked.split_column)
     at = table.less_sure(_LESS_SURE_LABELS, [*taken, split], "label")
     return at, [] if at is None else [f"labels are those of the column {table.header[at]!r}"]
@@ -314,18 +320,16 @@ def _paths(
 ) -> tuple[Path, list[str], list[str]]:
     """The folder that the paths of some rows are below, the paths, and notes; refuses empty ones, and those of no file.
 
-    A backslash is taken for a slash, as Windows writes it, where there is no file with a backslash in its name. Names
-    that no file has may lack an ending, or, if none of them has one, the folder of their images in that of the table.
+    A backslash is taken for a slash, as Windows writes it, and what begins with a slash for a path below the folder, as
+    Places365 writes it, where no file has the path as it is written. Names that no file has may lack an ending, or, if
+    none of them has one, the folder of their images in that of the table.
     """
     root = table.file.parent if folder is None else Path(folder)
     if not root.is_dir():
         raise DataError(f"There is no folder {root}; expected that of the images of {table.file}.")
     given = table.cells(at, rows)
     table.require(at, rows, [""], "no path", "name an image in each")
-    paths = [
-        path.replace("\\", "/") if "\\" in path and not os.path.isfile(os.path.join(root, path)) else path
-        for path in given
-    ]
+    paths = [_below(root, path) if "\\" in path or path.startswith("/") else path for path in given]
     absent = [place for place, path in enumerate(paths) if not os.path.isfile(os.path.join(root, path))]
     if not absent:
         return root, paths, []
@@ -352,6 +356,15 @@ def _paths(
     if len(folders) == 1 and len({below for below, _ in found.values()}) == 1:  # as with --image-folder
         return root / folders[0], [path.removeprefix(folders[0]) for path in paths], notes
     return root, paths, notes
+
+
+def _below(root: Path, path: str) -> str:
+    """A path with the slashes that it needs where there is no file as it is written."""
+    if os.path.isfile(os.path.join(root, path)):
+        return path
+    path = path.replace("\\", "/")
+    inside = path.lstrip("/")
+    return inside if os.path.isfile(os.path.join(root, inside)) else path
 
 
 def _places(root: Path, names: Collection[str], depth: int) -> Mapping[str, list[tuple[str, str]]]:
@@ -503,20 +516,23 @@ def _indicated(table: Table, asked: Request, numbers: Sequence[int], rows: NDArr
     if len(set(numbers)) < len(numbers) or len(tags) < 2:
         raise QueryError(f"Got the label columns {', '.join(tags)}; expected two or more, each once.")
     advice, is_positive = "say for each image whether it has the label, or leave it out", asked.uncertain == "positive"
+    written = set(chain(*(table.cells(at, rows) for at in numbers)))
+    is_signed = asked.uncertain is None and all(one in _UNCERTAIN or TRUTHS.get(one.casefold()) for one in written)
     has, n_blank, n_uncertain = np.zeros((len(rows), len(tags)), bool), 0, 0
     for place, at in enumerate(numbers):
         cells = table.cells(at, rows)
         blank = missing_labels(set(cells)) - _UNCERTAIN
         wrong = {cell for cell in set(cells) - blank - _UNCERTAIN if cell.casefold() not in TRUTHS}
         table.require(at, rows, wrong, "neither 0 nor 1", advice)
-        if asked.uncertain is None:
+        if asked.uncertain is None and not is_signed:  # as CelebA, of 1 and -1 alone, is
             both = "--uncertain positive takes it for 1, --uncertain negative for 0"
             table.require(at, rows, _UNCERTAIN, "-1, which is uncertain,", both)
         has[:, place] = [TRUTHS.get(cell.casefold(), is_positive and cell in _UNCERTAIN) for cell in cells]
         n_blank += sum(cell in blank for cell in cells)
         n_uncertain += sum(cell in _UNCERTAIN for cell in cells)
     notes = [f"{n_blank:,} blank cells of {len(tags)} columns of tags count as 0"] * bool(n_blank)
-    notes += [f"{n_uncertain:,} cells with -1 count as {is_positive:d}"] * bool(n_uncertain)
+    why = ", for the others have 1" * is_signed
+    notes += [f"{n_uncertain:,} cells with -1 count as {is_positive:d}{why}"] * bool(n_uncertain)
     alike = spellings(dict(zip(tags, has.sum(axis=0).tolist(), strict=True))) if asked.fold_labels else []
     for first, *others in alike:
         places = [tags.index(tag) for tag in (first, *others)]
@@ -595,13 +611,21 @@ def _groups(table: Table, at: int, rows: NDArray[np.int64]) -> NDArray[np.uint64
     return groups_of_names(cells)
 
 
+def like_group(names: Sequence[str]) -> str | None:
+    """The first column whose name says what several images may be of, whatever its case, blanks and signs."""
+    key_of = {name: re.sub(r"[\W_]+", "", name.casefold()) for name in names}
+    fitting = ((name, word) for word in _LIKE_GROUPS for name in names if key_of[name] in (word, f"{word}id"))
+    return next((name for name, _ in fitting), None)
+
+
 def _notes(table: Table, asked: Request, at: int | None, taken: Collection[int | None]) -> list[str]:
     """What a user may want to know of columns that were not used."""
     notes = []
-    grouping = None if asked.group is not None else table.usual(_LIKE_GROUPS)
-    if grouping is not None and grouping not in taken and len(set(table.columns[grouping])) < len(table):
-        name = table.header[grouping]
-        notes.append(f"images with the same {name!r} may be on both sides; --group {name} keeps them together")
+    recurs = (at not in taken and 1 < len(set(cells)) < len(table) for at, cells in enumerate(table.columns))
+    name = None if asked.group is not None else like_group(list(compress(table.header, recurs)))
+    if name is not None:
+        how = f"--group {shlex.quote(name)} keeps them together"
+        notes.append(f"images with the same {name!r} may be on both sides; {how}")
     sign = "" if at is None or asked.multi_label else _tags_of(table.columns[at], is_asked=False)[0]
     if sign:
         first = next(cell for cell in table.columns[at or 0] if sign in cell)
