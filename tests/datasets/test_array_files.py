@@ -267,3 +267,11 @@ def test_an_array_of_labels_is_named_on_the_command_line_too(tmp_path: Path) -> 
     np.savez(tmp_path / "two.npz", x=pixels, fine_labels=np.arange(24) % 4, coarse_labels=np.arange(24) % 2)
     data = document("data", str(tmp_path / "two.npz"), "--label-column", "fine_labels")
     assert len(data["classes"]) == 4
+
+
+def test_nearly_black_pixels_are_said(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 2, (24, 8, 8), np.uint8)
+    np.savez(tmp_path / "masks.npz", x=pixels, y=np.arange(24) % 2)
+    assert any(
+        "nearly black; multiply them by 255" in note for note in notes_on([open_images(tmp_path / "masks.npz").train])
+    )

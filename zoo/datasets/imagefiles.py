@@ -565,6 +565,9 @@ def prepare_arrays(arrays: Sequence[np.ndarray], which: str, show: Show) -> tupl
             arrays = [one.astype(np.uint8) if one.dtype.kind in "iu" else one for one in arrays]
         elif (odd := [one.kind for one in values if one.range is None]) or (kinds == "f" and not 0 <= low <= high <= 1):
             raise _without_range(which, (odd or [values[0].kind])[0], Spread(low, high, sum(map(len, some))))
+    plain = [one for one in arrays if one.size and one.dtype == np.uint8]
+    if plain and not deep and 0 < (high := max(int(one.max()) for one in plain)) < 16:
+        notes.append(f"images of uint8 hold 0 to {high} of 0 to 255, nearly black; multiply them by {255 // high}")
     return list(arrays), notes
 
 
