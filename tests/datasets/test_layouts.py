@@ -478,3 +478,32 @@ def test_the_verb_data_asks_about_what_is_likely_to_be_misunderstood(tmp_path: P
     put(tmp_path / "ages" / "1", 200)
     numbers, rare = document("data", str(tmp_path / "ages"))["doubts"]
     assert "the 30 classes are numbers" in numbers and rare.startswith("'1' has 202 images")
+
+
+def masks_beside_images(root: Path) -> None:
+    for colour in COLOURS:
+        for name in put(root / colour, 9):
+            for ending in ("_mask.png", "_mask_1.png", "-Segmentation.png"):
+                shutil.copy(root / colour / name, root / colour / name.replace(".png", ending))
+        (root / colour / "a_mask.png").write_bytes((root / colour / name).read_bytes())  # of no image here
+
+
+def masks_in_folders(root: Path) -> None:
+    for colour in COLOURS:
+        masks(root / colour)
+        put(root / colour / "images")
+
+
+@for_each(
+    [
+        (masks_beside_images, "81 files were left out: 54 *_mask (maps), 27 *_segmentation (maps)"),
+        (masks_in_folders, "3 folders were left out: 3 masks/"),
+    ],
+    arguments=2,
+)
+def test_maps_beside_the_images_of_a_class_are_left_out_and_said(make: Make, said: str, tmp_path: Path) -> None:
+    root = new(tmp_path)
+    make(root)
+    for option in (None, "first"):
+        data = open_images(root, class_folder=option)
+        assert (len(data.train) + len(data.val), data.train.classes) == (30, COLOURS) and said in notes(data)

@@ -11,7 +11,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,9 @@ with requires_extra("models", needed_for="Working with images"):
 _FOLD = re.compile(r"(?:k?fold|cv|split)[\W_]*\d+", re.IGNORECASE)
 _MAP_WORDS = {
     *("mask", "masks", "gt", "groundtruth", "segmentation", "segmentations", "segmentationclass"),
-    *("annotations", "labels", "depth", "normals"),
+    *("annotations", "labels", "depth", "normals", "superpixels"),
 }
+_MAP_OF = re.compile(rf"(.+)[\W_]({'|'.join(_MAP_WORDS)}|ground[\W_]truth|seg)(?:[\W_]*\d+)?", re.IGNORECASE)
 _SOLUTION, _MEANINGS = "LOC_val_solution.csv", "LOC_synset_mapping.txt"  # of ImageNet on Kaggle
 _METADATA = ("metadata.csv", "metadata.jsonl")  # of ImageFolder of the library datasets
 _TABLES = (".csv", ".tsv", ".json", ".jsonl")
@@ -98,6 +99,7 @@ def recognise_layout(folder: Path, *, class_folder: str | None = None, test_fold
     look = _Look(chain=_unwrapped(list_tree(folder)), level=_level_of(class_folder), test=test_folder)
     notes = [f"images are those of {look.top.path.relative_to(folder)}/"] if len(look.chain) > 1 else []
     _refuse_maps(look)
+    look.chain[-1] = _without_maps(look.top, is_class=False)
     rules = (_with_tested_folder, _with_parts, _with_parts_in_classes, _with_labels_in_files)
     found = next(filter(None, (rule(look) for rule in rules)), None) or _classes_alone(look)
     if found.table is not None and (class_folder or test_folder):
@@ -153,13 +155,38 @@ def _refuse_maps(look: _Look) -> None:
     """Refuses images beside masks, or other maps, which would be two classes."""
     for tree in (look.top, *(tree for name, tree in look.top.filled.items() if part_of(name))):
         flat = {name: not inner.inside.filled for name, inner in tree.filled.items()}
-        maps = [name for name in flat if {*re.split(r"[\W_]+", name.casefold())} & _MAP_WORDS]
+        maps = [*filter(_is_of_maps, flat)]
         images = [name for name in flat if name not in maps and (says_nothing(name) or (part_of(name) and flat[name]))]
         if maps and images and look.level is None:
             raise DataError(
                 f"{tree.path} holds {_named(images)} and {_named(maps)}, pictures and what seem to be maps of them, "
                 f"such as masks, which are no classes; expected a folder per class{look.hint()}."
             )
+
+
+def _is_of_maps(folder: str) -> bool:
+    words = re.split(r"[\W_]+", folder.casefold())
+    return not _MAP_WORDS.isdisjoint([*words, "".join(words)])
+
+
+def _without_maps(tree: ImageTree, *, is_class: bool = True) -> ImageTree:
+    """The folder without maps, such as masks, beside the images of a class, which are counted as left out."""
+    stems = {os.path.splitext(name)[0] for name in tree.images}
+    is_map = {name: found for name in tree.images if (found := _MAP_OF.fullmatch(os.path.splitext(name)[0]))}
+    left_out = Counter(f"*_{found[2].lower()} (maps)" for found in is_map.values() if found[1] in stems)
+    images = [name for name in tree.images if not (name in is_map and is_map[name][1] in stems)]
+    maps = [*filter(_is_of_maps, tree.filled)] if is_class else []
+    others = [name for name in tree.filled if name not in maps]
+    if not (tree.images or others) or not all(map(says_nothing, others)):
+        maps = []
+    left_out.update(f"{name}/" for name in maps)
+    folders = {
+        name: _without_maps(inner, is_class=is_class or not part_of(name))
+        for name, inner in tree.folders.items()
+        if name not in maps
+    }
+    n = len(images) + sum(inner.n for inner in folders.values())
+    return replace(tree, folders=folders, images=images, left_out=tree.left_out + left_out, n=n)
 
 
 def _with_tested_folder(look: _Look) -> FolderLayout | None:
