@@ -84,6 +84,8 @@ OF_PARTS = dict.fromkeys(COLOURS, (5, 3))
         ("images/train", "images/val"),
         ("seg_train/seg_train", "seg_test/seg_test"),
         ("asl alphabet train", "asl alphabet test"),
+        ("trainA", "testA"),
+        ("train", "test1"),
     ]
 )
 def test_folders_of_parts_are_known_by_every_usual_name(folders: tuple[str, str], tmp_path: Path) -> None:
@@ -270,7 +272,7 @@ def test_species_below_genera_are_of_the_genus_unless_the_innermost_folder_is_as
     assert open_images(tmp_path, class_folder="last").train.classes == ("canina", "palmatum", "rubrum", "rugosa")
 
 
-@for_each([("bus", "car", "train"), ("car", "test", "train"), ("fail", "pass", "val")])
+@for_each([("bus", "car", "train"), ("bus", "test1", "train"), ("car", "test", "train"), ("fail", "pass", "val")])
 def test_a_class_may_be_called_like_a_part_where_all_folders_hold_images_themselves(
     names: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -348,6 +350,15 @@ def flat_parts_with_table(root: Path) -> None:
         (masks_of_parts, "train holds images/ and masks/, .*no classes"),
         (carvana, "holds train/ and train_masks/, .*no classes"),
         (mvtec, "bottle/, cable/ in .* data sets of their own do; give one of them, such as .*bottle"),
+        (
+            lambda root: classes(root, 5, ("testA", "testB", "trainA", "trainB")),
+            "trainA/ and trainB/, which say the same",
+        ),
+        (
+            lambda root: classes(root, 5, ("fold1_test", "fold1_train", "fold2_test", "fold2_train")),
+            "say the same part",
+        ),
+        (lambda root: classes(root, 5, ("train", "test1")), r"train holds 5 images outside .*expected train/CLASS"),
         (some_classes_with_parts, "hold train/ and test/, but yellow/ do not"),
         (flat_val, r"val holds 3 images outside a folder of a class, .*or give \S*train to have it split"),
         (flat_with_table, r"holds 9 images outside a folder .*or give \S*labels\.csv"),

@@ -215,6 +215,8 @@ def _with_parts(look: _Look) -> FolderLayout | None:
     if not found:
         return None
     of_parts = [name for names in found.values() for name in names]
+    if look.level is None and not any(map(part_of, of_parts)):
+        only_one(found["train"], look.top.path)  # trainA/ and trainB/
     others = [name for name in filled if name not in of_parts]
     deep = [name for name in of_parts if filled[name].inside.filled]
     solution = _above(look, _SOLUTION) if "val" in found and not {*found["val"]} & {*deep} else None
