@@ -337,6 +337,25 @@ def flat_parts_with_table(root: Path) -> None:
     (root / "train.csv").write_text("id,breed\n1,a\n")
 
 
+def kaggle(root: Path) -> None:
+    flat_parts_with_table(root)
+    for name in ("sample_submission.csv", "test.csv"):
+        (root / name).write_text("id,breed\n1,a\n")
+
+
+def labels_within(root: Path, part: str, name: str) -> None:
+    (classes if part == "val" else put)(root / "train", 9)
+    put(root / "val", 3)
+    (root / part / name).write_text("1.png a\n")
+
+
+def patients(root: Path) -> None:
+    classes(root / "train", 3, ("patient1", "patient2"))
+    classes(root / "valid", 3, ("patient3",))
+    (root / "valid.csv").write_text("Path,Edema\n1,1\n")
+    (root / "train.csv").write_text("Path,Edema\n1,1\n")
+
+
 @for_each(
     [
         (domains, "two readings, .*hold folders of the same names, blue/, green/, red/.*--class-folder last.*first.*"),
@@ -359,6 +378,15 @@ def flat_parts_with_table(root: Path) -> None:
             "say the same part",
         ),
         (lambda root: classes(root, 5, ("train", "test1")), r"train holds 5 images outside .*expected train/CLASS"),
+        (kaggle, r"train holds 9 images outside .*or give \S*/train\.csv, if"),
+        (lambda root: labels_within(root, "train", "_classes.csv"), r"or give \S*train/_classes\.csv, if"),
+        (lambda root: labels_within(root, "val", "val_annotations.txt"), r"or give \S*val/val_annotations\.txt, if"),
+        (patients, r"have no class in common, the first are 'patient1' and .*or give \S*train\.csv, if"),
+        (
+            lambda root: parts("art", "Real World")(root),
+            "--test-folder art tests on|--test-folder 'Real World' tests on",
+        ),
+        (lambda root: put(root / "blue"), "Splitting the 1 image of 'set"),
         (some_classes_with_parts, "hold train/ and test/, but yellow/ do not"),
         (flat_val, r"val holds 3 images outside a folder of a class, .*or give \S*train to have it split"),
         (flat_with_table, r"holds 9 images outside a folder .*or give \S*labels\.csv"),
@@ -518,3 +546,16 @@ def test_maps_beside_the_images_of_a_class_are_left_out_and_said(make: Make, sai
     for option in (None, "first"):
         data = open_images(root, class_folder=option)
         assert (len(data.train) + len(data.val), data.train.classes) == (30, COLOURS) and said in notes(data)
+
+
+@for_each(["train.csv", "meta/test.txt", "labels/train1.txt", "train_test_split.txt", "splits/split_zhou.json"])
+def test_files_that_may_say_a_split_beside_the_classes_are_named(file: str, tmp_path: Path) -> None:
+    root = new(tmp_path)
+    classes(root / "images", 9)
+    plain = open_images(root)
+    (root / file).parent.mkdir(exist_ok=True)
+    (root / file).write_text("")
+    (root / "classes.txt").write_text("")
+    data = open_images(root)
+    assert f"; {file} beside the classes may say a split, which is not used" in notes(data)
+    assert "may say a split" not in notes(plain) and data.train.fingerprint == plain.train.fingerprint

@@ -107,7 +107,7 @@ def names_of_parts(names: Iterable[str]) -> dict[str, list[str]]:
     alike: dict[tuple[str, ...], dict[str, list[str]]] = {}  # by the other words
     numbered: dict[str, list[str]] = {}
     for name in names:
-        words = _words_of(name)
+        words = split_words(name)
         if part := part_of(name):
             found.setdefault(part, []).append(name)
         elif part := next(filter(None, map(part_of, words)), None):
@@ -116,13 +116,12 @@ def names_of_parts(names: Iterable[str]) -> dict[str, list[str]]:
             if all(map(str.isdecimal, others)):
                 numbered.setdefault(part, []).append(name)
     if found:
-        both = {**numbered, **found}
-        return both if len(found) == 1 and "train" in both else found
+        return {**numbered, **found} if len(found) == 1 and "train" in {**numbered, **found} else found
     pairs = [parts for parts in alike.values() if "train" in parts and len(parts) > 1]
     return {part: [name for pair in pairs for name in pair.get(part, ())] for parts in pairs for part in parts}
 
 
-def _words_of(name: str) -> list[str]:
+def split_words(name: str) -> list[str]:
     """The words of a name, also between small and capital letters and at digits, but for those that say a part."""
     words = re.split(r"[\W_]+", name)
     return [piece for word in words for piece in ([word] if part_of(word) else _BORDERS.split(word)) if piece]
