@@ -38,7 +38,8 @@ _MAP_WORDS = {
 _MAP_OF = re.compile(rf"(.+)[\W_]({'|'.join(_MAP_WORDS)}|ground[\W_]truth|seg)(?:[\W_]*\d+)?", re.IGNORECASE)
 _SOLUTION, _MEANINGS = "LOC_val_solution.csv", "LOC_synset_mapping.txt"  # of ImageNet on Kaggle
 _METADATA = ("metadata.csv", "metadata.jsonl")  # of ImageFolder of the library datasets
-_TABLES, _LISTS = (".csv", ".tsv", ".json", ".jsonl"), (".txt", ".lst", ".mat", ".xlsx", ".parquet")
+_TABLES = (".csv", ".tsv", ".json", ".jsonl")
+_LISTS = (*_TABLES, ".txt", ".lst", ".mat", ".xlsx", ".parquet")
 _LIKELY = re.compile("^train|label|annotation|^_classes|metadata", re.IGNORECASE)  # names of files with labels
 
 
@@ -96,8 +97,7 @@ class _Look:
     def may_say_split(self) -> list[str]:
         """Files beside the classes, and in folders there without images, whose names have words of parts."""
         trees = [*self.chain, *(inner for tree in self.chain for inner in tree.folders.values() if not inner.n)]
-        files = [tree.path / name for tree in trees for name in tree.files]
-        files = [file for file in files if file.suffix.lower() in (*_TABLES, *_LISTS)]
+        files = [tree.path / name for tree in trees for name in tree.files if name.lower().endswith(_LISTS)]
         words = {file: [word.lower().removesuffix("list") for word in split_words(file.stem)] for file in files}
         found = [file for file in files if any(part_of(word) or word in ("split", "splits") for word in words[file])]
         return [os.path.relpath(file, self.chain[0].path) for file in found]

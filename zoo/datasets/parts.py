@@ -92,9 +92,7 @@ def part_in(name: str) -> str | None:
 
 
 def names_of_parts(names: Iterable[str]) -> dict[str, list[str]]:
-    """Those names that say a part, by part; or those with a word that does where they differ in that word alone.
-
-    "test1" says a part where "train" lacks another one.
+    """Those names that say a part, by part, also with a number; or with a word that does if they differ in it alone.
 
     >>> names_of_parts(["Testing", "Training", "docs", "test"])
     {'test': ['Testing', 'test'], 'train': ['Training']}
