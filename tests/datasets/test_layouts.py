@@ -84,6 +84,8 @@ OF_PARTS = dict.fromkeys(COLOURS, (5, 3))
         ("images/train", "images/val"),
         ("seg_train/seg_train", "seg_test/seg_test"),
         ("asl alphabet train", "asl alphabet test"),
+        ("trainA", "testA"),
+        ("train", "test1"),
     ]
 )
 def test_folders_of_parts_are_known_by_every_usual_name(folders: tuple[str, str], tmp_path: Path) -> None:
@@ -270,7 +272,7 @@ def test_species_below_genera_are_of_the_genus_unless_the_innermost_folder_is_as
     assert open_images(tmp_path, class_folder="last").train.classes == ("canina", "palmatum", "rubrum", "rugosa")
 
 
-@for_each([("bus", "car", "train"), ("car", "test", "train"), ("fail", "pass", "val")])
+@for_each([("bus", "car", "train"), ("bus", "test1", "train"), ("car", "test", "train"), ("fail", "pass", "val")])
 def test_a_class_may_be_called_like_a_part_where_all_folders_hold_images_themselves(
     names: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -335,6 +337,25 @@ def flat_parts_with_table(root: Path) -> None:
     (root / "train.csv").write_text("id,breed\n1,a\n")
 
 
+def kaggle(root: Path) -> None:
+    flat_parts_with_table(root)
+    for name in ("sample_submission.csv", "test.csv"):
+        (root / name).write_text("id,breed\n1,a\n")
+
+
+def labels_within(root: Path, part: str, name: str) -> None:
+    (classes if part == "val" else put)(root / "train", 9)
+    put(root / "val", 3)
+    (root / part / name).write_text("1.png a\n")
+
+
+def patients(root: Path) -> None:
+    classes(root / "train", 3, ("patient1", "patient2"))
+    classes(root / "valid", 3, ("patient3",))
+    (root / "valid.csv").write_text("Path,Edema\n1,1\n")
+    (root / "train.csv").write_text("Path,Edema\n1,1\n")
+
+
 @for_each(
     [
         (domains, "two readings, .*hold folders of the same names, blue/, green/, red/.*--class-folder last.*first.*"),
@@ -348,6 +369,24 @@ def flat_parts_with_table(root: Path) -> None:
         (masks_of_parts, "train holds images/ and masks/, .*no classes"),
         (carvana, "holds train/ and train_masks/, .*no classes"),
         (mvtec, "bottle/, cable/ in .* data sets of their own do; give one of them, such as .*bottle"),
+        (
+            lambda root: classes(root, 5, ("testA", "testB", "trainA", "trainB")),
+            "trainA/ and trainB/, which say the same",
+        ),
+        (
+            lambda root: classes(root, 5, ("fold1_test", "fold1_train", "fold2_test", "fold2_train")),
+            "say the same part",
+        ),
+        (lambda root: classes(root, 5, ("train", "test1")), r"train holds 5 images outside .*expected train/CLASS"),
+        (kaggle, r"train holds 9 images outside .*or give \S*/train\.csv, if"),
+        (lambda root: labels_within(root, "train", "_classes.csv"), r"or give \S*train/_classes\.csv, if"),
+        (lambda root: labels_within(root, "val", "val_annotations.txt"), r"or give \S*val/val_annotations\.txt, if"),
+        (patients, r"have no class in common, the first are 'patient1' and .*or give \S*train\.csv, if"),
+        (
+            lambda root: parts("art", "Real World")(root),
+            "--test-folder art tests on|--test-folder 'Real World' tests on",
+        ),
+        (lambda root: put(root / "blue"), "Splitting the 1 image of 'set"),
         (some_classes_with_parts, "hold train/ and test/, but yellow/ do not"),
         (flat_val, r"val holds 3 images outside a folder of a class, .*or give \S*train to have it split"),
         (flat_with_table, r"holds 9 images outside a folder .*or give \S*labels\.csv"),
@@ -478,3 +517,45 @@ def test_the_verb_data_asks_about_what_is_likely_to_be_misunderstood(tmp_path: P
     put(tmp_path / "ages" / "1", 200)
     numbers, rare = document("data", str(tmp_path / "ages"))["doubts"]
     assert "the 30 classes are numbers" in numbers and rare.startswith("'1' has 202 images")
+
+
+def masks_beside_images(root: Path) -> None:
+    for colour in COLOURS:
+        for name in put(root / colour, 9):
+            for ending in ("_mask.png", "_mask_1.png", "-Segmentation.png"):
+                shutil.copy(root / colour / name, root / colour / name.replace(".png", ending))
+        (root / colour / "a_mask.png").write_bytes((root / colour / name).read_bytes())  # of no image here
+
+
+def masks_in_folders(root: Path) -> None:
+    for colour in COLOURS:
+        masks(root / colour)
+        put(root / colour / "images")
+
+
+@for_each(
+    [
+        (masks_beside_images, "81 files were left out: 54 *_mask (maps), 27 *_segmentation (maps)"),
+        (masks_in_folders, "3 folders were left out: 3 masks/"),
+    ],
+    arguments=2,
+)
+def test_maps_beside_the_images_of_a_class_are_left_out_and_said(make: Make, said: str, tmp_path: Path) -> None:
+    root = new(tmp_path)
+    make(root)
+    for option in (None, "first"):
+        data = open_images(root, class_folder=option)
+        assert (len(data.train) + len(data.val), data.train.classes) == (30, COLOURS) and said in notes(data)
+
+
+@for_each(["train.csv", "meta/test.txt", "labels/train1.txt", "train_test_split.txt", "splits/split_zhou.json"])
+def test_files_that_may_say_a_split_beside_the_classes_are_named(file: str, tmp_path: Path) -> None:
+    root = new(tmp_path)
+    classes(root / "images", 9)
+    plain = open_images(root)
+    (root / file).parent.mkdir(exist_ok=True)
+    (root / file).write_text("")
+    (root / "classes.txt").write_text("")
+    data = open_images(root)
+    assert f"; {file} beside the classes may say a split, which is not used" in notes(data)
+    assert "may say a split" not in notes(plain) and data.train.fingerprint == plain.train.fingerprint

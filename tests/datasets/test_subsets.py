@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.each import for_each
-from zoo.datasets import Subset, balanced, digits_data, fraction, held_out
+from zoo.datasets import Subset, balanced, digits_data, fraction, held_out, open_images
 from zoo.datasets.images import digest
 from zoo.datasets.subsets import normal_noise, raw_draws, uniform_draws
 from zoo.errors import DataError
@@ -86,3 +87,10 @@ def test_a_subset_of_an_image_set_picks_its_images_and_refuses_those_of_another(
     np.testing.assert_array_equal(np.asarray(few[3][0]), np.asarray(data.train[int(subset.indices[3])][0]))
     with pytest.raises(DataError, match="was made of 1,346 images"):
         subset.of(data.val)
+
+
+@for_each([(1, "the 1 image of"), (12, "the 12 images, 1 without copies, of")], arguments=2)
+def test_what_cannot_be_split_says_how_many_images_are_no_copies(n: int, words: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "set.npz", images=np.full((n, 4, 4, 3), 7, np.uint8), labels=np.arange(n) % 3)
+    with pytest.raises(DataError, match=f"Splitting {words} 'set' leaves"):
+        open_images(tmp_path / "set.npz")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from .folders import ImageTree, files_image_set, lacks_a_part, list_tree, only_o
 from .imagefiles import USUAL, Show, left_out_note
 from .images import ImageData
 from .labels import add_notes, data_of
-from .parts import names_of_parts, part_in, part_of, says_nothing
+from .parts import names_of_parts, part_in, part_of, plain_text, says_nothing, split_words
 from .subsets import hash_split
 from .tables import IMAGE_NAMES, Table
 
@@ -32,11 +33,14 @@ with requires_extra("models", needed_for="Working with images"):
 _FOLD = re.compile(r"(?:k?fold|cv|split)[\W_]*\d+", re.IGNORECASE)
 _MAP_WORDS = {
     *("mask", "masks", "gt", "groundtruth", "segmentation", "segmentations", "segmentationclass"),
-    *("annotations", "labels", "depth", "normals"),
+    *("annotations", "labels", "depth", "normals", "superpixels"),
 }
+_MAP_OF = re.compile(rf"(.+)[\W_]({'|'.join(_MAP_WORDS)}|ground[\W_]truth|seg)(?:[\W_]*\d+)?", re.IGNORECASE)
 _SOLUTION, _MEANINGS = "LOC_val_solution.csv", "LOC_synset_mapping.txt"  # of ImageNet on Kaggle
 _METADATA = ("metadata.csv", "metadata.jsonl")  # of ImageFolder of the library datasets
 _TABLES = (".csv", ".tsv", ".json", ".jsonl")
+_LISTS = (*_TABLES, ".txt", ".lst", ".mat", ".xlsx", ".parquet")
+_LIKELY = re.compile("^train|label|annotation|^_classes|metadata", re.IGNORECASE)  # names of files with labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,10 +84,23 @@ class _Look:
     def files(self, *endings: str) -> list[Path]:
         return [tree.path / name for tree in self.chain for name in tree.files if name.lower().endswith(endings)]
 
-    def hint(self) -> str:
-        """What to do where a table lies in the folder."""
-        tables = [file for file in self.files(*_TABLES) if file.name != _SOLUTION]
-        return f", or give {tables[0]}, if it has their labels" if tables else ""
+    def hint(self, part: str = "train") -> str:
+        """What to do where a file lies in the folder, or in those of parts, that may have labels of a part."""
+        below = [tree.path / name for part, tree in self.top.filled.items() if part_of(part) for name in tree.files]
+        found = [file for file in (*self.files(*_TABLES, ".txt"), *below) if file.name != _SOLUTION]
+        found = [file for file in found if file.suffix.lower() in _TABLES or _LIKELY.search(file.stem)]
+        found = [file for file in found if not {"sample", "submission"} & {*split_words(file.stem.lower())}]
+        is_of = {file: (part_in(file.stem) or part_in(file.parent.name)) == part for file in found}
+        found.sort(key=lambda file: (not (is_of[file] or _LIKELY.search(file.stem)), not is_of[file]))
+        return f", or give {found[0]}, if it has their labels" if found else ""
+
+    def may_say_split(self) -> list[str]:
+        """Files beside the classes, and in folders there without images, whose names have words of parts."""
+        trees = [*self.chain, *(inner for tree in self.chain for inner in tree.folders.values() if not inner.n)]
+        files = [tree.path / name for tree in trees for name in tree.files if name.lower().endswith(_LISTS)]
+        words = {file: [word.lower().removesuffix("list") for word in split_words(file.stem)] for file in files}
+        found = [file for file in files if any(part_of(word) or word in ("split", "splits") for word in words[file])]
+        return [os.path.relpath(file, self.chain[0].path) for file in found]
 
 
 def recognise_layout(folder: Path, *, class_folder: str | None = None, test_folder: str | None = None) -> FolderLayout:
@@ -98,6 +115,7 @@ def recognise_layout(folder: Path, *, class_folder: str | None = None, test_fold
     look = _Look(chain=_unwrapped(list_tree(folder)), level=_level_of(class_folder), test=test_folder)
     notes = [f"images are those of {look.top.path.relative_to(folder)}/"] if len(look.chain) > 1 else []
     _refuse_maps(look)
+    look.chain[-1] = _without_maps(look.top, is_class=False)
     rules = (_with_tested_folder, _with_parts, _with_parts_in_classes, _with_labels_in_files)
     found = next(filter(None, (rule(look) for rule in rules)), None) or _classes_alone(look)
     if found.table is not None and (class_folder or test_folder):
@@ -153,13 +171,36 @@ def _refuse_maps(look: _Look) -> None:
     """Refuses images beside masks, or other maps, which would be two classes."""
     for tree in (look.top, *(tree for name, tree in look.top.filled.items() if part_of(name))):
         flat = {name: not inner.inside.filled for name, inner in tree.filled.items()}
-        maps = [name for name in flat if {*re.split(r"[\W_]+", name.casefold())} & _MAP_WORDS]
+        maps = [*filter(_is_of_maps, flat)]
         images = [name for name in flat if name not in maps and (says_nothing(name) or (part_of(name) and flat[name]))]
         if maps and images and look.level is None:
             raise DataError(
                 f"{tree.path} holds {_named(images)} and {_named(maps)}, pictures and what seem to be maps of them, "
                 f"such as masks, which are no classes; expected a folder per class{look.hint()}."
             )
+
+
+def _is_of_maps(folder: str) -> bool:
+    words = re.split(r"[\W_]+", folder.casefold())
+    return not _MAP_WORDS.isdisjoint([*words, "".join(words)])
+
+
+def _without_maps(tree: ImageTree, *, is_class: bool = True) -> ImageTree:
+    """The folder without maps, such as masks, beside the images of a class, which are counted as left out."""
+    stems = {name: os.path.splitext(name)[0] for name in tree.images}
+    known = {*stems.values()}
+    of_image = {name: found for name in stems if (found := _MAP_OF.fullmatch(stems[name])) and found[1] in known}
+    maps = [*filter(_is_of_maps, tree.filled)]
+    others = [name for name in tree.filled if name not in maps]
+    maps *= is_class and bool(tree.images or others) and all(map(says_nothing, others))
+    left_out = Counter(
+        [*(f"*_{found[2].lower()} (maps)" for found in of_image.values()), *(f"{name}/" for name in maps)]
+    )
+    images = [name for name in tree.images if name not in of_image]
+    kept = {name: inner for name, inner in tree.folders.items() if name not in maps}
+    folders = {name: _without_maps(inner, is_class=is_class or not part_of(name)) for name, inner in kept.items()}
+    n = len(images) + sum(inner.n for inner in folders.values())
+    return replace(tree, folders=folders, images=images, left_out=tree.left_out + left_out, n=n)
 
 
 def _with_tested_folder(look: _Look) -> FolderLayout | None:
@@ -188,6 +229,8 @@ def _with_parts(look: _Look) -> FolderLayout | None:
     if not found:
         return None
     of_parts = [name for names in found.values() for name in names]
+    if look.level is None and not any(map(part_of, of_parts)):
+        only_one(found["train"], look.top.path)  # trainA/ and trainB/
     others = [name for name in filled if name not in of_parts]
     deep = [name for name in of_parts if filled[name].inside.filled]
     solution = _above(look, _SOLUTION) if "val" in found and not {*found["val"]} & {*deep} else None
@@ -199,18 +242,19 @@ def _with_parts(look: _Look) -> FolderLayout | None:
     if len(found) > 1 or not others or "train" in parts:
         table = _labels_in_files(look, {part: filled[names[0]].inside for part, names in found.items()})
         if table is not None:
-            parts_among(found, look.top.path)
+            if len(found) > 1:
+                parts_among(found, look.top.path)
             return table
     is_flat = not any(tree.inside.filled for tree in filled.values())
-    if others and (look.level == 0 or (is_flat and not (len(found) > 1 and look.hint()))):
+    if others and (look.level == 0 or (is_flat and not (len(found) > 1 and look.files(*_TABLES)))):
         return None  # classes that are called like parts
-    flat = [name for name in of_parts if name not in deep]
+    flat = [name for part in ("train", "val", "test") for name in found.get(part, ()) if name not in deep]
     if [*found] == ["train"] and not others and not parts:
         raise DataError(lacks_a_part(look.top.path, found["train"][0]))
     if flat:
-        first = filled[flat[0]].inside
+        first, of_flat = filled[flat[0]].inside, next(part for part, names in found.items() if flat[0] in names)
         also = f", or give {look.top.path / parts['train'][0]} to have it split" if "train" in parts else ""
-        raise _loose(first, f"; expected {flat[0]}/CLASS/IMAGE{look.hint()}{also}")
+        raise _loose(first, f"; expected {flat[0]}/CLASS/IMAGE{look.hint(of_flat)}{also}")
     both = f"; --class-folder first takes {_named(filled)} for classes" * bool(others)
     if "train" in parts:
         raise DataError(f"{lacks_a_part(look.top.path, parts['train'][0]).removesuffix('.')}{look.hint()}{both}.")
@@ -229,6 +273,12 @@ def _two_parts(look: _Look, train: str, val: str, solution: Path | None) -> Fold
         second, n = _solved(top.filled[val], solution, first.by_class)
         meaning = f"{train}/ with a folder per class, and {val}/ with labels of {solution.name}"
         notes += [f"{n:,} images of {val}/ that {solution.name} does not name are left out"] * bool(n)
+    known = {plain_text(name).casefold() for name in first.by_class}
+    if (hint := look.hint()) and known.isdisjoint(plain_text(name).casefold() for name in second.by_class):
+        raise DataError(
+            f"{train}/ and {val}/ in {top.path} have no class in common, the first are {next(iter(first.by_class))!r} "
+            f"and {next(iter(second.by_class))!r}; expected the same folders of classes in both{hint}."
+        )
     beside = {name: tree.n for name, tree in top.filled.items() if name not in (train, val)}
     if n := sum(beside.values()) + len(top.images):
         of = f"{_named(beside)} beside {train}/ and {val}/" if beside else f"{top.path.name}/ itself"
@@ -356,6 +406,9 @@ def _classes_alone(look: _Look) -> FolderLayout:
     if level:
         above = _named(look.top.filled)
         notes.append(f"images of {above} may be on both sides of the split; a table with --group keeps each on one")
+    if files := look.may_say_split():
+        which = f"{listed(files, 3)} beside the classes may say a split, which is not used"
+        notes.append(f"{which}; make a table with a column split")
     unused = look.files(*_METADATA)
     notes += [f"{file} is not used, for folders say the labels; give it for those in it" for file in unused]
     part = _part(look, [look.top], None, "all", level, look.all_left_out())
@@ -370,7 +423,7 @@ def _class_level(look: _Look, top: ImageTree) -> tuple[int, list[str]]:
         return look.level, []
     inner = {name: [*tree.inside.filled] for name, tree in top.filled.items()}
     counts = Counter(name for names in inner.values() for name in names)
-    last = [*inner][-1] if inner else ""
+    last = shlex.quote([*inner][-1]) if inner else ""
     if len(inner) > 1 and all(map(_FOLD.fullmatch, inner)):
         raise DataError(
             f"{top.path} holds folders of folds, {_named(inner)}; say what they are for: --test-folder {last} tests on "

@@ -92,23 +92,37 @@ def part_in(name: str) -> str | None:
 
 
 def names_of_parts(names: Iterable[str]) -> dict[str, list[str]]:
-    """Those names that say a part, by part; or those with a word that does where they differ in that word alone.
+    """Those names that say a part, by part, also with a number; or with a word that does if they differ in it alone.
 
     >>> names_of_parts(["Testing", "Training", "docs", "test"])
     {'test': ['Testing', 'test'], 'train': ['Training']}
     >>> names_of_parts(["seg_pred", "seg_test", "seg_train"]), names_of_parts(["steam train", "test bench"])
     ({'test': ['seg_test'], 'train': ['seg_train']}, {})
+    >>> names_of_parts(["test1", "train"]), names_of_parts(["testA", "testB", "trainA", "trainB"])
+    ({'test': ['test1'], 'train': ['train']}, {'test': ['testA', 'testB'], 'train': ['trainA', 'trainB']})
     """
     found: dict[str, list[str]] = {}
     alike: dict[tuple[str, ...], dict[str, list[str]]] = {}  # by the other words
+    numbered: dict[str, list[str]] = {}
     for name in names:
+        words = split_words(name)
         if part := part_of(name):
             found.setdefault(part, []).append(name)
-        elif part := part_in(name):
-            others = tuple(word for word in re.split(r"[\W_]+", name) if not part_of(word))
+        elif part := next(filter(None, map(part_of, words)), None):
+            others = tuple(word for word in words if not part_of(word) and not _YEAR.fullmatch(word))
             alike.setdefault(others, {}).setdefault(part, []).append(name)
+            if all(map(str.isdecimal, others)):
+                numbered.setdefault(part, []).append(name)
+    if found:
+        return {**numbered, **found} if len(found) == 1 and "train" in {**numbered, **found} else found
     pairs = [parts for parts in alike.values() if "train" in parts and len(parts) > 1]
-    return pairs[0] if len(pairs) == 1 and not found else found
+    return {part: [name for pair in pairs for name in pair.get(part, ())] for parts in pairs for part in parts}
+
+
+def split_words(name: str) -> list[str]:
+    """The words of a name, also between small and capital letters and at digits, but for those that say a part."""
+    words = re.split(r"[\W_]+", name)
+    return [piece for word in words for piece in ([word] if part_of(word) else _BORDERS.split(word)) if piece]
 
 
 def may_say_parts(name: str, values: Sequence[str]) -> bool:

@@ -386,8 +386,11 @@ def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarra
     if alone.size or not in_val.any():
         whom = f"the {what} {names[alone[0]]!r} without" if alone.size else "the validation part without"
         groups = "" if images.groups is None else f" in {len(np.unique(images.groups)):,} groups"
+        n, n_unlike = len(images), len(images) if images.contents is None else len(np.unique(images.contents))
+        copies = f", {n_unlike:,} without copies," * (n_unlike < n)
+        what_is = f"{n:,} image{'s' * (n > 1)}{copies}{groups}"
         raise DataError(
-            f"Splitting the {len(images):,} images{groups} of {images.name!r} leaves {whom} an image; take another "
+            f"Splitting the {what_is} of {images.name!r} leaves {whom} an image; take another "
             "share or seed, add images or groups, or split them yourself into train/ and val/."
         )
     return np.flatnonzero(~in_val), np.flatnonzero(in_val)
