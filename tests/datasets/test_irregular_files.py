@@ -108,7 +108,7 @@ def test_images_and_sources_that_are_no_regular_files_are_one_sentence(kind: str
     def refused(function: Callable[[], Any]) -> None:
         assert "no regular file" in (said := found_by(function)) and "\n" not in said, said
 
-    for ending in ("csv", "tsv", "npz", "png"):
+    for ending in ("csv", "tsv", "npz", "json", "txt", "toml", "pt", "png"):
         KINDS[kind](tmp_path / f"odd.{ending}")
         if ending != "png":
             refused(lambda ending=ending: open_images(tmp_path / f"odd.{ending}"))

@@ -244,7 +244,7 @@ def test_one_of_several_folders_is_tested_on(make: Make, tested: str, n: tuple[i
     data = open_images(root, test_folder=tested)
     assert counts(data) == dict.fromkeys(COLOURS, n) and not data.is_split_here
     assert all(name.startswith(f"{tested}/") for name in data.val.names)
-    with pytest.raises(QueryError, match="of which one is 'nowhere'"):
+    with pytest.raises(QueryError, match=r"'nowhere'; expected one of two or more folders .*, which has .*\.$"):
         open_images(root, test_folder="nowhere")
 
 
@@ -505,6 +505,12 @@ def test_the_verb_data_says_first_what_evaluate_says_first_and_keeps_it(
     with pytest.raises(QueryError, match="has size = 3; expected images, name"):
         open_images(kept)
     kept.write_text('images = "office"\ntest_folder = "webcam"\n')  # below the folder of the file
+    names = put(tmp_path / "there", 8)
+    (tmp_path / "office.csv").write_text("path,label\n" + "".join(f"{one},{i % 2}\n" for i, one in enumerate(names)))
+    monkeypatch.chdir(tmp_path)
+    run("data", "office.csv", "--image-folder", "there", "--write", "other.toml")
+    monkeypatch.chdir("/")
+    assert len(open_images(tmp_path / "other.toml").train) == 6
     assert open_images(kept).name == "office" and open_images(kept, test_folder="dslr").val.names[0][:4] == "dslr"
 
 

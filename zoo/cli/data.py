@@ -96,7 +96,10 @@ def _write(file: Path, images: str, options: dict[str, Any]) -> None:
     images, kept = kept_options(images)
     defaults = option_defaults()
     kept |= {name: value for name, value in options.items() if value != defaults[name]}
-    lines = {"images": os.path.abspath(images) if os.path.exists(images) else images} | kept
+    lines = {"images": images} | kept
+    lines |= {
+        one: os.path.abspath(lines[one]) for one in ("images", "image_folder") if os.path.exists(lines.get(one, ""))
+    }
     try:
         with replaced(file) as written:
             written.write("".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items()).encode())

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DataError, listed
+from ..files import require_regular
 from ..optional import requires_extra
 from .imagefiles import ARRAY_ERRORS, REMEDY, Reading, Show, Spread, Stored, prepare_arrays, reason_of, require_held
 from .images import ImageData, array_images
@@ -129,6 +130,7 @@ def _joined(folder: Path, files: Iterable[Path]) -> Arrays:
 def _held(file: Path) -> Arrays:
     """The arrays of a file; one without a name has the name ""."""
     if file.suffix.lower() in _PICKLED:
+        require_regular(file)
         return _leaves(file)
     require_held(file)
     opened = np.load(file, allow_pickle=False)

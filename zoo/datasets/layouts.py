@@ -210,8 +210,8 @@ def _with_tested_folder(look: _Look) -> FolderLayout | None:
     filled = look.top.filled
     if look.test not in filled or len(filled) < 2:
         raise QueryError(
-            f"{look.top.path} has no images in two folders or more of which one is {look.test!r}; it has "
-            f"{_named(filled) or 'none'}"
+            f"Got the test folder {look.test!r}; expected one of two or more folders with images in {look.top.path}, "
+            f"which has {_named(filled) or 'none'}."
         )
     others = [tree.inside for name, tree in filled.items() if name != look.test]
     level, notes = _class_level(look, others[0])

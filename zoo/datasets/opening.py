@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import DataError, QueryError, UnknownName
+from ..files import require_regular
 
 if TYPE_CHECKING:
     from .dense import DenseData
@@ -518,11 +519,12 @@ def option_defaults() -> dict[str, Any]:
 def kept_options(text: str) -> tuple[str, dict[str, Any]]:
     """What a TOML file names as images, and its options by their names in :func:`open_images`; the text if it is none.
 
-    A path is absolute, or below the folder of the file.
+    A path, also that of ``image_folder``, is absolute, or below the folder of the file.
     """
     if not text.lower().endswith(".toml") or os.path.isdir(text):
         return text, {}
     try:
+        require_regular(text)
         with open(text, "rb") as file:
             held: dict[str, Any] = tomllib.load(file)
     except (OSError, ValueError) as error:
@@ -533,6 +535,7 @@ def kept_options(text: str) -> tuple[str, dict[str, Any]]:
     if wrong or "images" not in options:
         what = f"{wrong[0]} = {options[wrong[0]]!r}" if wrong else "no images"
         raise QueryError(f"{text!r} has {what}; expected {', '.join(known)}, with values as open_images takes them.")
-    images = options.pop("images")
-    below = os.path.join(os.path.dirname(text), str(images))
-    return below if os.path.exists(below) else str(images), options
+    paths = {name: str(options.pop(name)) for name in ("images", "image_folder") if name in options}
+    below = {name: os.path.join(os.path.dirname(text), path) for name, path in paths.items()}
+    paths |= {name: path for name, path in below.items() if os.path.exists(path)}
+    return paths.pop("images"), options | paths
