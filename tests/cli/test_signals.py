@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 ENCODER = "pocket_simclr_rn_shapes"
-BOUND_S = 60  # a hang, and no measure of speed: reading the file would take hours
+BOUND_S = 200  # a hang, and no measure of speed: reading the file would take hours
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="sees what is open")]
 
 
@@ -58,6 +58,37 @@ def test_a_signal_ends_a_verb_whose_threads_read_without_end(
             while not opens(process, images / "cat" / "0.png") and time.monotonic() < patience:
                 assert process.poll() is None, process.communicate()
                 time.sleep(0.02)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=BOUND_S)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + number
+    assert "Stopped" in said and "Traceback" not in said
+
+
+_SLEEPS = """
+import signal, threading
+import click
+import zoo.cli
+
+def run():
+    threading.Thread(target=threading.Event().wait, daemon=True).start()  # to which the signal is delivered
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    print("waits", flush=True)
+    threading.Event().wait()
+
+zoo.cli.command_of = lambda verb, name: click.Command("list", callback=run)
+zoo.cli.main("list")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_verb_whose_main_thread_it_does_not_wake(number: int) -> None:
+    command = [sys.executable, "-c", _SLEEPS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "waits\n"
             process.send_signal(number)
             _, said = process.communicate(timeout=BOUND_S)
         finally:

@@ -204,20 +204,38 @@ def _stopped_by_signals() -> Iterator[None]:
         if os.getpid() != here and number == signal.SIGTERM:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
-        if os.getpid() == here:
-            _end_soon(128 + number, has_ended)
         raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     numbers = [signal.SIGTERM]
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored, as nohup has it
         numbers.append(signal.SIGINT)
+    came, comes = os.pipe()
+    os.set_blocking(comes, False)
+
+    def watch() -> None:
+        while (number := os.read(came, 1)) and number[0] not in numbers:
+            pass
+        os.close(came)
+        if number:
+            _end_soon(128 + number[0], has_ended)
+
+    # A handler runs in the main thread, which a signal does not wake that comes just before it waits for a lock.
+    _thread.start_new_thread(watch, ())  # a Thread takes locks, which the interrupted code may have
     before = {number: signal.signal(number, stop) for number in numbers}
+    wakes = signal.set_wakeup_fd(comes, warn_on_full_buffer=False)
     try:
         yield
     finally:
         has_ended.set()
+        if os.getpid() == here:
+            signal.set_wakeup_fd(wakes)
+        os.close(comes)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+# A signal for a child is not one for the process that forked it.
+os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
 
 
 def _end_soon(code: int, has_ended: threading.Event) -> None:
