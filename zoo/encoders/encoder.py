@@ -7,8 +7,10 @@ block's final norm, class token first.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
@@ -60,6 +62,8 @@ class Encoder(nn.Module):
         For which side of images its position embeddings were learned, and for which they were interpolated.
     px : int or None
         Side of the images that its preprocessing makes; None for a network of your own.
+    card : EncoderCard or None
+        What it was built by, with the preprocessing for images of its size; None for a network of your own.
     """
 
     def __init__(self, backbone: nn.Module, pooling: Pooling, *, dim: int) -> None:
@@ -70,6 +74,7 @@ class Encoder(nn.Module):
         self.reading: Reading | None = None
         self.interpolated_px: tuple[int, int] | None = None
         self.px: int | None = None
+        self.card: EncoderCard | None = None
 
     def forward(self, images: Tensor) -> Tensor:
         """Features, float32 (n, dim), of normalised images, float32 (n, 3, px, px)."""
@@ -88,6 +93,30 @@ class Encoder(nn.Module):
         for features; QueryError if the encoder has no maps, or no such block.
         """
         return self._answered(partial(map_of, layer=layer), images, call="encoder.maps")
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the network as an ONNX model, which maps normalised images to features without the zoo.
+
+        The input ``images`` is float32 (n, 3, px, px) for any n, as the preprocessing makes it; the output ``features``
+        is float32 (n, dim). The metadata has ``encoder``, ``weights_hash`` and ``pooling`` as text and, as JSON,
+        ``dim``, ``px`` and ``preprocess``: how RGB pixels are resized and cropped, and ``mean`` and ``std`` a channel,
+        of pixels divided by 255. The encoder stays where it is; weights of other types are written as float32, those
+        of 2 GB or more to ``NAME.data`` beside the model.
+
+        What is written was compared with the network: no number differs by more than 1e-4 of the largest one.
+
+        Raises
+        ------
+        QueryError
+            If the network cannot be exported, gives other numbers as an ONNX model, or no card describes it.
+        StoreError
+            If the file cannot be written; then none is there.
+        MissingExtra
+            Without the libraries of the extra ``onnx``.
+        """
+        from .exporting import write_encoder
+
+        return write_encoder(self, Path(path))
 
     def _answered(self, read: Pooling, images: Tensor, *, call: str) -> Tensor:
         if self.px is None:
