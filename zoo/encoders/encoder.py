@@ -95,24 +95,14 @@ class Encoder(nn.Module):
         return self._answered(partial(map_of, layer=layer), images, call="encoder.maps")
 
     def to_onnx(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the network as an ONNX model, which maps normalised images to features without the zoo.
+        """Writes the network as an ONNX model, from ``images`` float32 (n, 3, px, px) to ``features`` float32 (n, dim).
 
-        The input ``images`` is float32 (n, 3, px, px) for any n, as the preprocessing makes it; the output ``features``
-        is float32 (n, dim). The metadata has ``encoder``, ``weights_hash`` and ``pooling`` as text and, as JSON,
-        ``dim``, ``px`` and ``preprocess``: how RGB pixels are resized and cropped, and ``mean`` and ``std`` a channel,
-        of pixels divided by 255. The encoder stays where it is; weights of other types are written as float32, those
-        of 2 GB or more to ``NAME.data`` beside the model.
-
-        What is written was compared with the network: no number differs by more than 1e-4 of the largest one.
-
-        Raises
-        ------
-        QueryError
-            If the network cannot be exported, gives other numbers as an ONNX model, or no card describes it.
-        StoreError
-            If the file cannot be written; then none is there.
-        MissingExtra
-            Without the libraries of the extra ``onnx``.
+        n is any number, ``images`` are as the preprocessing makes them. The metadata has ``encoder``, ``weights_hash``
+        and ``pooling`` as text and, as JSON, ``dim``, ``px`` and ``preprocess``: size, crop and interpolation, and
+        ``mean`` and ``std`` of pixels from 0 to 1. Weights are float32, beside the model where they have 2 GB or more
+        (``NAME.data``). QueryError if the network cannot be exported, no card describes it, or the model differs from
+        it by more than 1e-4 of the largest feature; StoreError if the file cannot be written; MissingExtra without the
+        libraries of the extra ``onnx``. Then nothing is written.
         """
         from .exporting import write_encoder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from ..cards.catalogue import catalogue
@@ -29,19 +30,17 @@ _CHANNELS = (1, 3, 4)
 
 
 class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Features of images by a frozen encoder, as a step of scikit-learn.
+    """Features of images by a frozen encoder, as a step of scikit-learn; those of ``zoo features``, to the last bit.
 
-    They are those of :func:`zoo.features.featurise` and ``zoo features``, to the last bit where batches are the same.
-    ``fit`` learns nothing. The first ``transform`` loads the network, which clones share; pickles are without it.
-
-    A search computes the features again for every candidate and fold: search on features that were computed once, or
-    give the pipeline ``memory=``, which keeps those of training folds (files are recognised by their paths there).
+    ``fit`` learns nothing. ``transform`` loads the network; the last two stay in memory, also for clones, and are in no
+    pickle. A search computes features for every candidate and fold: search on features that were computed once, or give
+    the pipeline ``memory=``, which keeps those of training folds (and knows files by their paths alone).
 
     Parameters
     ----------
     encoder : str or Encoder
-        What :func:`zoo.load` takes, such as ``"dino_vitS16@cls:9"``; or what it returns, also changed: that is shared
-        by clones, in eval mode, and is in pickles.
+        What :func:`zoo.load` takes, such as ``"dino_vitS16@cls:9"``; or what it returns, also trained further: that is
+        copied by clones and pickles, and left in eval mode.
     px : int, optional
         As for :func:`zoo.load`, with a name.
     batch_size, n_workers, device, precision
@@ -57,13 +56,8 @@ class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     none of these or their values have no range; CorruptImage if a file is missing or cannot be read; QueryError if an
     option makes no sense; and what :func:`zoo.load` raises.
 
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> pixels = np.zeros((4, 8, 8), np.uint8)
-    >>> pixels[2:] = 255
-    >>> classifier = make_pipeline(ImageTransformer("pocket_init_rn", device="cpu"), LogisticRegression())
-    >>> classifier.fit(pixels, ["black", "black", "white", "white"]).predict(pixels[1:3]).tolist()
-    ['black', 'white']
+    >>> ImageTransformer("pocket_init_rn", device="cpu").transform(np.zeros((2, 8, 8), np.uint8)).shape
+    (2, 48)
     """
 
     def __init__(
@@ -109,34 +103,16 @@ class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _card(self) -> EncoderCard:
         if isinstance(self.encoder, str):
             return catalogue()[self.encoder]
-        card = getattr(self.encoder, "card", None)
+        card: EncoderCard | None = getattr(self.encoder, "card", None)
         if card is None or self.px is not None:
-            found = type(self.encoder).__name__ + " and px" * (self.px is not None)
-            raise QueryError(f"Got {found} as the encoder, expected its name, or what zoo.load returns alone.")
+            found = f"{type(self.encoder).__name__} and px {self.px}"
+            raise QueryError(f"Got {found} as the encoder, expected its name, or what zoo.load returns, without px.")
         return card
 
     def _network(self) -> tuple[torch.nn.Module, Any]:
-        """Encoder and preprocessing, loaded once for this transformer and its clones."""
-        if not isinstance(self.encoder, str):
-            return self.encoder, build_preprocess(self._card.preprocess)
-        shared, key = self._shared(), (self.encoder, self.px)
-        if key not in shared:
-            shared.clear()  # a search over encoders holds one of them
-            shared[key] = load(self.encoder, px=self.px)
-        return shared[key]
-
-    def _shared(self) -> dict[Any, tuple[torch.nn.Module, Any]]:
-        found: dict[Any, tuple[torch.nn.Module, Any]] = self.__dict__.setdefault("_loaded", {})
-        return found
-
-    def __sklearn_clone__(self) -> ImageTransformer:
-        other = type(self)(**self.get_params(deep=False))
-        kept = {name: value for name, value in vars(self).items() if name == "_sklearn_output_config"}
-        vars(other).update(kept, _loaded=self._shared())
-        return other
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
+        if isinstance(self.encoder, str):
+            return _loaded(self.encoder, self.px, repr(self._card))
+        return self.encoder, build_preprocess(self._card.preprocess)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -148,13 +124,17 @@ class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+@lru_cache(maxsize=2)
+def _loaded(name: str, px: int | None, card: str) -> tuple[torch.nn.Module, Any]:
+    """The card is part of the key, for an encoder may be registered anew under its name."""
+    return load(name, px=px)
+
+
 def _listed(x: Any) -> list[Any]:
     """One item per image; DataError if the value is no images."""
-    if isinstance(x, str | bytes | os.PathLike | Image.Image):
-        raise DataError(f"Got one {type(x).__name__}, expected {_EXPECTED}; put it into a list.")
     if isinstance(x, torch.Tensor) or not hasattr(x, "__array__"):
-        if isinstance(x, dict | set | frozenset) or not isinstance(x, Iterable):
-            raise DataError(f"Got a {type(x).__name__}, expected {_EXPECTED}; give a list, an array or a column.")
+        if isinstance(x, str | bytes | os.PathLike | Image.Image | dict | set) or not isinstance(x, Iterable):
+            raise DataError(f"Got one {type(x).__name__}, expected {_EXPECTED}: in a list, an array or a column.")
         return list(x)
     array = np.asarray(x)
     found, shape = f"Got values of type {array.dtype} and shape {array.shape}, expected", array.shape
