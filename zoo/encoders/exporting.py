@@ -41,13 +41,13 @@ _N_TRACED = 2  # images that the network is traced with: with one, its number wo
 
 def write_encoder(encoder: Encoder, path: Path) -> Path:
     """An encoder as an ONNX model, which gives ``features``, (n, dim); QueryError if no card says how to use it."""
-    facts, first = facts_of(encoder), next(encoder.parameters())
-    if not facts or first.is_meta:
-        found = "no weights, on 'meta'," if facts else "no card"
-        raise QueryError(f"Got an encoder with {found}, expected one of zoo.load; 'zoo register' makes one of a file.")
+    first = next(encoder.parameters())
+    if encoder.card is None or first.is_meta:
+        found = "no weights, on 'meta'" if first.is_meta else "no card"
+        raise QueryError(f"Got an encoder with {found}; expected one of zoo.load: 'zoo register' makes one of a file.")
     if encoder.training or (first.device.type, first.dtype) != ("cpu", torch.float32):
         encoder = deepcopy(encoder).to("cpu", torch.float32).eval()
-    return write_onnx(encoder, facts, path, output="features")
+    return write_onnx(encoder, facts_of(encoder), path, output="features")
 
 
 def facts_of(encoder: torch.nn.Module) -> dict[str, Any]:
