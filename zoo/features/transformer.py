@@ -95,7 +95,7 @@ class ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(featurise(network, preprocess, images, name=self._card.id, **how).x)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features, objects (dim,): ``dino_vitS16_0`` and so on."""
+        """Names of the features, objects (dim,): the id of the encoder, ``_`` and a number from 0."""
         card = self._card
         return np.array([f"{card.id}_{number}" for number in range(card.representation.dim)], dtype=object)
 
