@@ -29,6 +29,7 @@ FILES = (
     "encoders/unlisted",
     "encoders/image_processors",
     "demo",
+    "elsewhere",
     "published_file",
     "cli/runs",
     "cli/compare_published",

@@ -29,8 +29,8 @@ class Absent:
 """
 LIBRARIES = (
     "PIL", "datasets", "fsspec", "huggingface_hub", "itables", "jinja2", "lightly", "matplotlib", "numpy", "onnx",
-    "onnxscript", "optuna", "pandas", "pillow_heif", "pydicom", "safetensors", "scipy", "sklearn", "statsmodels",
-    "threadpoolctl", "timm", "torch", "torchvision", "tqdm", "xgboost",
+    "onnxruntime", "onnxscript", "optuna", "pandas", "pillow_heif", "pydicom", "safetensors", "scipy", "sklearn",
+    "statsmodels", "threadpoolctl", "timm", "torch", "torchvision", "tqdm", "xgboost",
 )  # fmt: skip
 
 

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from . import results as results
     from .choosing.choosing import choose as choose
     from .choosing.ranking import recommend as recommend
+    from .features.transformer import ImageTransformer as ImageTransformer
     from .loading import load as load
     from .registration import register as register
     from .results.tables import metadata_df as metadata_df
@@ -62,6 +63,7 @@ else:
         {
             "choosing.choosing": ["choose"],
             "choosing.ranking": ["recommend"],
+            "features.transformer": ["ImageTransformer"],
             "loading": ["load"],
             "registration": ["register"],
             "results.tables": ["metadata_df", "metadata_dict", "results_df"],

@@ -235,7 +235,7 @@ def test_an_onnx_model_above_the_limit_of_protobuf_has_its_weights_beside_it(
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
     _, saved, pixels = exported
-    monkeypatch.setattr("zoo.evaluation.exporting.MOST_ONNX_BYTES", 1000)
+    monkeypatch.setattr("zoo.encoders.exporting.MOST_ONNX_BYTES", 1000)
     folder = save_probe(saved, tmp_path / "large", export=("onnx",))
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     assert sizes.keys() == {DESCRIPTION, NUMBERS, "model.onnx", "model.onnx.data"}
@@ -287,7 +287,7 @@ def test_a_full_disk_at_the_export_leaves_the_probe_and_no_half_of_a_model(
         replace_file(source, target)
 
     monkeypatch.setattr("os.replace", full)
-    monkeypatch.setattr("zoo.evaluation.exporting.MOST_ONNX_BYTES", 1000)
+    monkeypatch.setattr("zoo.encoders.exporting.MOST_ONNX_BYTES", 1000)
     with pytest.raises(StoreError, match=r"The probe is saved in .*No space left on device"):
         save_probe(saved, tmp_path / "probe", export=("onnx",))
     assert {path.name for path in (tmp_path / "probe").iterdir()} == {DESCRIPTION, NUMBERS}

@@ -151,6 +151,7 @@ def with_features(encoder: Encoder, card: EncoderCard) -> Encoder:
         quantised.instead, pooling = pooling, quantised
     other = Encoder(encoder.backbone, pooling, dim=card.representation.dim).eval()
     other.reading, other.interpolated_px, other.px = encoder.reading, encoder.interpolated_px, encoder.px
+    other.card = replace(card, preprocess=card.preprocess if encoder.card is None else encoder.card.preprocess)
     return other
 
 
@@ -161,7 +162,7 @@ def _built(card: EncoderCard) -> Encoder:
     backbone, width = build_backbone(whole)
     encoder = Encoder(backbone, build_pooling(whole, width=width), dim=whole.representation.dim)
     encoder = encoder.eval().requires_grad_(False)
-    encoder.px = whole.preprocess.crop_px
+    encoder.px, encoder.card = whole.preprocess.crop_px, whole
     return encoder if whole is card else with_features(encoder, card)
 
 

@@ -7,8 +7,10 @@ block's final norm, class token first.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
@@ -60,6 +62,8 @@ class Encoder(nn.Module):
         For which side of images its position embeddings were learned, and for which they were interpolated.
     px : int or None
         Side of the images that its preprocessing makes; None for a network of your own.
+    card : EncoderCard or None
+        What it was built by, with the preprocessing for images of its size; None for a network of your own.
     """
 
     def __init__(self, backbone: nn.Module, pooling: Pooling, *, dim: int) -> None:
@@ -70,6 +74,7 @@ class Encoder(nn.Module):
         self.reading: Reading | None = None
         self.interpolated_px: tuple[int, int] | None = None
         self.px: int | None = None
+        self.card: EncoderCard | None = None
 
     def forward(self, images: Tensor) -> Tensor:
         """Features, float32 (n, dim), of normalised images, float32 (n, 3, px, px)."""
@@ -88,6 +93,20 @@ class Encoder(nn.Module):
         for features; QueryError if the encoder has no maps, or no such block.
         """
         return self._answered(partial(map_of, layer=layer), images, call="encoder.maps")
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the network as an ONNX model, from ``images`` float32 (n, 3, px, px) to ``features`` float32 (n, dim).
+
+        n is any number, ``images`` are as the preprocessing makes them. The metadata has ``encoder``, ``weights_hash``
+        and ``pooling`` as text and, as JSON, ``dim``, ``px`` and ``preprocess``: size, crop and interpolation, and
+        ``mean`` and ``std`` of pixels from 0 to 1. Weights are float32, beside the model where they have 2 GB or more
+        (``NAME.data``). QueryError if the network cannot be exported, no card describes it, or the model differs from
+        it by more than 1e-4 of the largest feature; StoreError if the file cannot be written; MissingExtra without the
+        libraries of the extra ``onnx``. Then nothing is written.
+        """
+        from .exporting import write_encoder
+
+        return write_encoder(self, Path(path))
 
     def _answered(self, read: Pooling, images: Tensor, *, call: str) -> Tensor:
         if self.px is None:

@@ -89,7 +89,7 @@ def at_size(encoder: Encoder, card: EncoderCard, sized: EncoderCard) -> Encoder:
         other.reading = encoder.reading
         before, after = encoder.state_dict(), other.state_dict()
         is_changed = any(before[name].shape != tensor.shape for name, tensor in after.items() if name in before)
-    other.px = px
+    other.px, other.card = px, replace(card, preprocess=sized.preprocess)
     native = card.architecture.native_px
     learned = native if isinstance(native, int) else card.preprocess.crop_px
     if is_changed and learned != px:

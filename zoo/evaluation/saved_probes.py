@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ..datasets.folders import unlabelled_images
 from ..datasets.images import TAG_SEPARATOR, ImageSet
 from ..datasets.rgb import DROP, WHITE
+from ..encoders.exporting import facts_of, require_onnx, write_onnx, write_torch
 from ..encoders.processor import memory_told
 from ..errors import DataError, QueryError, StoreError, ZooError
 from ..features import Features
@@ -43,6 +44,7 @@ with requires_extra("evaluate", needed_for="A saved probe"):
     import safetensors
     import safetensors.numpy
     import torch
+    from PIL import Image
     from scipy.special import expit, softmax
 
 if TYPE_CHECKING:
@@ -275,19 +277,23 @@ class SavedProbe:
         StoreError
             If the file cannot be written.
         """
-        from .exporting import write_torch
-
-        return write_torch(self, Path(path))
+        return write_torch(self.module().to("cpu").eval(), self._facts(), Path(path))
 
     def export_onnx(self, path: str | Path) -> Path:
         """Writes encoder and probe as an ONNX model, with the input ``images`` and the output ``probabilities``.
 
         Shapes and errors are those of :meth:`export_torch`; the names of the classes are in its metadata, as JSON under
-        ``classes``. MissingExtra without the libraries of the extra ``onnx``.
+        ``classes``, and what :meth:`zoo.encoders.encoder.Encoder.to_onnx` says of the encoder. QueryError also if the
+        model gives other probabilities; MissingExtra without the libraries of the extra ``onnx``.
         """
-        from .exporting import write_onnx
+        return write_onnx(self.module().to("cpu").eval(), self._facts(), Path(path), output="probabilities")
 
-        return write_onnx(self, Path(path))
+    def _facts(self) -> dict[str, Any]:
+        """What whoever runs an exported network needs to know."""
+        encoder, preprocess = self.network
+        px = int(preprocess(Image.new("RGB", (256, 256))).shape[-1])
+        own = {"encoder": self.encoder, "kind": self.kind, "classes": list(self.classes), "px": px}
+        return facts_of(encoder) | own | {"preprocessing": repr(preprocess)}
 
     def _require_same(self, origin: Origin) -> None:
         there = {name: getattr(origin, name) for name in self.origin} | {"code_version": _number(origin.code_version)}
@@ -477,8 +483,6 @@ def require_exporters(kinds: Sequence[str]) -> None:
     if unknown := sorted(set(kinds) - EXPORTS.keys()):
         raise QueryError(f"There is no export to {unknown[0]!r}; expected one of {', '.join(EXPORTS)}.")
     if "onnx" in kinds:
-        from .exporting import require_onnx
-
         require_onnx()
 
 

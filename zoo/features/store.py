@@ -29,6 +29,7 @@ from ..datasets.images import together
 from ..errors import DataError, PlaceError
 from ..optional import requires_extra
 from ..storage import Place, place_at
+from ..weights.tensors import weights_hash as weights_hash
 from .origin import Origin, differences, origin_from, run_hash, stored_type
 from .shards import (
     FORMAT,
@@ -563,16 +564,6 @@ def _why_none(place: Place) -> str:
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+")
 _LIBRARIES = ("builtins", "timm", "torch", "torchvision", "zoo")  # the name of a class determines its code
 _PLAIN = (bool, int, float, str, bytes, type(None), tuple, list, dict)
-
-
-def weights_hash(encoder: torch.nn.Module) -> str:
-    """Of names, types, shapes and bytes of every tensor in the state dict; the device does not matter."""
-    digest = blake2b(digest_size=16)
-    for name, tensor in sorted(encoder.state_dict().items()):
-        plain = tensor.detach().cpu().contiguous()
-        digest.update(f"{name}\0{plain.dtype}\0{tuple(plain.shape)}\0".encode())
-        digest.update(plain.reshape(-1).view(torch.uint8).numpy())  # as bytes, for numpy has no bfloat16
-    return digest.hexdigest()
 
 
 def code_hash(network: torch.nn.Module) -> str:

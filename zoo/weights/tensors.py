@@ -29,6 +29,16 @@ BLOCK = 1024**2  # bytes a sum
 _ROWS, _COLUMNS = 256, 512  # words of 8 bytes in a block
 
 
+def weights_hash(network: torch.nn.Module) -> str:
+    """Of names, types, shapes and bytes of every tensor in the state dict; the device does not matter."""
+    digest = blake2b(digest_size=16)
+    for name, tensor in sorted(network.state_dict().items()):
+        plain = tensor.detach().cpu().contiguous()
+        digest.update(f"{name}\0{plain.dtype}\0{tuple(plain.shape)}\0".encode())
+        digest.update(plain.reshape(-1).view(torch.uint8).numpy())  # as bytes, for numpy has no bfloat16
+    return digest.hexdigest()
+
+
 class Summing:
     """The sums of bytes that come in pieces of any length."""
 
