@@ -134,7 +134,7 @@ def test_all_rows_of_a_new_table_are_predicted_with_labels_or_without(
     assert part["n_images"] == 8 and document(*arguments, "--val-share", "0.5")["n_images"] == 20
     found = document("predict", str(saved[0]), str(tmp_path / "unlabelled.csv"), "--device", "cpu")
     assert found["n_images"] == 40 and found["metrics"] is None
-    assert "no metrics: " in found["note"] and "has no column of labels" in found["note"]
+    assert found["note"].startswith("without labels: ") and "has no column of labels" in found["note"]
     with open(tmp_path / "parts.csv", "w", newline="") as file:
         cells = [[path, Path(path).parent.name, "train" if i % 4 else "test"] for i, path in enumerate(paths)]
         csv.writer(file).writerows([["path", "label", "split"], *cells])
