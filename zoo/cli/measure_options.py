@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..analysis.label_budget import MOST_LABELS
+from ..cards.catalogue import catalogue
 from ..datasets.opening import (
     FOLDER_OPTIONS,
     KINDS,
@@ -29,7 +30,7 @@ from ..files import irregular
 from ..results.values import IMAGENET
 from .options import given_options, refuse_idle, seed_option
 from .options import with_options as with_options
-from .output import TOLD, say
+from .output import TOLD, counted, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
@@ -399,7 +400,13 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> Image
     return data
 
 
-def opened_any(images: Sequence[str], options: dict[str, Any]) -> ImageData:
+def split_words(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Names of encoders, and what names images behind them: the last word, and before it files that are there."""
+    first = next((at for at, word in enumerate(words) if at and os.path.exists(word) and word not in catalogue()), -1)
+    return tuple(words[:first]), list(words[first:])
+
+
+def opened_any(images: Sequence[str], options: dict[str, Any], *, is_new: bool) -> ImageData:
     """Opens images with or without labels, as :func:`opened`."""
     from ..datasets.opening import open_any_images
 
@@ -408,7 +415,7 @@ def opened_any(images: Sequence[str], options: dict[str, Any]) -> ImageData:
     else:
         refuse_idle((*COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS), "files have no columns")
     say(f"looking at {listed(images, 3)}")
-    data = open_any_images(images, **source_options(options))
+    data = open_any_images(images, is_new=is_new, **source_options(options))
     if data.is_whole:
         refuse_idle(("parts", *SPLIT_OPTIONS), "images without labels are not split")
     elif not data.is_split_here:
@@ -567,7 +574,8 @@ def skipped_notes(images: Sequence[str], *, n_named: int = 5) -> list[str]:
     """A note on images that could not be read, with the names of the first."""
     if not images:
         return []
-    return [f"{len(images):,} images could not be read and were left out: {', '.join(images[:n_named])}"]
+    were = "was" if len(images) == 1 else "were"
+    return [f"{counted(len(images), 'image')} could not be read and {were} left out: {', '.join(images[:n_named])}"]
 
 
 def as_number(text: str | None) -> float | None:

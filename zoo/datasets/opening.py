@@ -434,11 +434,10 @@ def is_image_file(text: str) -> bool:
     return os.path.isfile(text) and not text.lower().endswith((*ENDINGS, *_UNPACK))
 
 
-def find_image_files(arguments: Sequence[str]) -> tuple[Path, list[str], list[str], Counter[str]]:
-    """Images of files and of folders at any depth: what paths are below, paths, names, and the number of other files.
+def find_image_files(arguments: Sequence[str]) -> tuple[Path, list[str], Counter[str]]:
+    """Images of files and of folders at any depth: what their paths are below, the paths, and what was left out.
 
-    Names are the paths, and of one folder those below it. QueryError if there is no such file or one is named twice,
-    DataError if a folder has no image.
+    QueryError if there is no such file or one is named twice, DataError if a folder has no image.
     """
     from .folders import list_tree
     from .imagefiles import USUAL, left_out_note
@@ -557,7 +556,8 @@ def _kind_of_folder(folder: Path) -> str:
             return "FOLDER"
         kinds.add("FILE.npz" if name in _OF_CIFAR else ENDINGS.get(path.suffix.lower(), ""))
     found = kinds - {"", "FILE.csv"}
-    return found.pop() if len(found) == 1 else "FOLDER"
+    is_of_folders = not found & {"FILE.txt", "FILE.json", "FILE.toml"}
+    return found.pop() if len(found) == 1 and is_of_folders else "FOLDER"
 
 
 def _spelled_out(text: str) -> str:
