@@ -85,8 +85,11 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
 
     names, given = split_words((*names, images))
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    outs = {f"export_{kind}": out for kind in ("parquet", "npy") if (out := options.pop(kind)) is not None}
-    _require_outs(outs, len(ids))
+    outs = {kind: out for kind in ("parquet", "npy") if (out := options.pop(kind)) is not None}
+    for kind, out in outs.items():
+        from ..features.exporting import require_target
+
+        require_target(out, kind, n_encoders=len(ids))
     is_asked, engine = options["skip_corrupt"] is not None, engine_of(options)
     data = opened_any(given, options, is_new=bool(outs) and not {"parts", *SPLIT_OPTIONS} & given_options().keys())
     options["skip_corrupt"] |= not (is_asked or data.train.classes)
@@ -94,7 +97,7 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
     done = _by_run if len(ids) > 1 or engine.is_used or engine.stored != "float32" else _by_this_process
     found, report = done(ids, data, wanted, engine, given, options)
     is_complete = all(index is not None for *_, index in found)
-    exported = _exported(outs, [where for _, _, where, _ in found]) if is_complete else []
+    exported = _exported(outs, [where for _, _, where, _ in found]) if outs and is_complete else []
     of_images, notes = about_images(data, has_intervals=False)
     is_alone = len(ids) == 1
     if as_json:
@@ -124,7 +127,8 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
             rows.append([*[name] * (not is_alone), part, *counts, where])
         headers = [*["encoder"] * (not is_alone), "part", "images", "dimensions", "folder"]
         print_table(headers, rows, right=[len(headers) - 3, len(headers) - 2])
-        skipped = [f"{part}: " * (not data.is_whole) + one.image for _, part, _, index in found if index is not None for one in index.skipped]
+        of = {part: "" if data.is_whole else f"{part}: " for part in wanted}
+        skipped = [f"{of[part]}{one.image}" for _, part, _, index in found if index for one in index.skipped]
         of_run = [] if report is None else report_notes(report, engine)
         waiting = ["no file was written, for not all features are complete"] * bool(outs and not exported)
         print_notes([*of_run, *waiting, *skipped_notes(list(dict.fromkeys(skipped)), n_named=10), *notes])
@@ -202,29 +206,21 @@ def features_export_command(places: tuple[str, ...], parquet: Path | None, npy: 
     of a data set may become one together, with features, label and image; its origin is in the metadata, under the key
     zoo. An existing file of features is replaced.
     """
-    outs = {"export_parquet": parquet, "export_npy": npy}
-    if not (asked := {kind: out for kind, out in outs.items() if out is not None}):
+    outs = {kind: out for kind, out in (("parquet", parquet), ("npy", npy)) if out is not None}
+    if not outs:
         raise click.UsageError("Missing option '--parquet' or '--npy'.")
-    exported = _exported(asked, places)
+    exported = _exported(outs, places)
     if as_json:
         print_json(_files_document(exported))
     else:
         _print_files(exported)
 
 
-def _require_outs(outs: Mapping[str, Path], n_encoders: int) -> None:
-    """Refuses files that cannot be written, before any work."""
-    for kind, out in outs.items():
-        from ..features.exporting import NPY, SUFFIX, require_target
-
-        require_target(out, NPY if kind == "export_npy" else SUFFIX, n_encoders=n_encoders)
-
-
 def _exported(outs: Mapping[str, Path], places: Sequence[str]) -> list[Exported]:
-    from ..features import exporting
+    from ..features.exporting import export_features
     from ..progress import Bar
 
-    return [one for kind, out in outs.items() for one in getattr(exporting, kind)(places, out, progress=Bar("images"))]
+    return [one for kind, out in outs.items() for one in export_features(places, out, kind, progress=Bar("images"))]
 
 
 def _files_document(exported: Sequence[Exported]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from ..files import irregular
 from ..results.values import IMAGENET
 from .options import given_options, refuse_idle, seed_option
 from .options import with_options as with_options
-from .output import TOLD, counted, say
+from .output import TOLD, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageData, ImageSet
@@ -457,8 +457,10 @@ def tell_first(image_sets: Sequence[ImageSet]) -> None:
 def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
     """How the source of the images of its parts was read: what their folder was taken for, and notes."""
     train, test = image_sets[0], image_sets[-1]
-    known = f"{len(train):,} training and {len(test):,} test images of {len(train.classes):,} classes"
-    lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout and train.classes)
+    is_split = train.fingerprint != test.fingerprint
+    n = f"{len(train):,} training and {len(test):,} test images" if is_split else f"{len(train):,} images"
+    known = f"{n} of {len(train.classes):,} classes"
+    lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
 
 
@@ -574,8 +576,7 @@ def skipped_notes(images: Sequence[str], *, n_named: int = 5) -> list[str]:
     """A note on images that could not be read, with the names of the first."""
     if not images:
         return []
-    were = "was" if len(images) == 1 else "were"
-    return [f"{counted(len(images), 'image')} could not be read and {were} left out: {', '.join(images[:n_named])}"]
+    return [f"{len(images):,} images could not be read and were left out: {', '.join(images[:n_named])}"]
 
 
 def as_number(text: str | None) -> float | None:

@@ -232,9 +232,9 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any],
         labels = dict(zip(labels, _as_known(labels.values(), probe.classes), strict=True))
     if probe.kind == "classes" and set(labels.values()) <= set(probe.classes):
         why, seen = "labels are the names of the images' folders", False
-        with suppress(DataError):  # of what has no labels as a whole, nothing was trained on
+        if len(images) >= probe.about.get("n_train", 0):  # or not all that it was trained on are there
             data = open_any_images(arguments, **source_options({"dataset": None, **options, "scale": scale}))
-            whole = {data.train.fingerprint} | ({data.all.fingerprint} if data.all else set())
+            whole = [part.fingerprint for part in (data.train, data.all) if part is not None]
             seen = probe.about.get("images_hash", {}).get("train") in whole
         return _Asked(images=images, sides=[images], labels=labels, groups=None, why=why, is_trained_on=seen)
     return _Asked(images=images, sides=[images], labels=None, groups=None, why="")

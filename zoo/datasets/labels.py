@@ -115,9 +115,9 @@ def data_of(
     their files. ``fold_labels`` joins labels that differ only in how they are written, into the one that most images
     have. Images without labels, and new ones that no source splits, are all in both parts.
     """
-    if not parts[0].classes or (is_new and len(parts) == 1):
-        whole = joined(parts)
-        return ImageData(name=whole.name, train=whole, val=whole, all=whole)
+    if not parts[0].classes:
+        parts = [joined(parts)]
+        return ImageData(name=parts[0].name, train=parts[0], val=parts[0], all=parts[0])
     n_of = sum((Counter(_n_of_each(part)) for part in parts), Counter[str]())
     alike = spellings(n_of)
     if fold_labels and alike and not parts[0].tags:
@@ -125,6 +125,8 @@ def data_of(
         notes = label_notes(alike, joined=True)
         parts = [_renamed(part, [name_of.get(name, name) for name in part.classes], notes) for part in parts]
     parts = with_copies(parts)
+    if is_new and len(parts) == 1:
+        return ImageData(name=parts[0].name, train=parts[0], val=parts[0], all=parts[0])
     if len(parts) == 1:
         return split(parts[0], val_share=val_share, seed=seed)
     train, val = parts

@@ -388,28 +388,12 @@ def _with_kept(spec: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]
 def open_any_images(
     specs: str | os.PathLike[str] | Sequence[str], *, is_new: bool = False, **options: Any
 ) -> ImageData:
-    """Images with their labels, or without where there are none that a probe could use.
+    """Images with labels as :func:`open_images` gives them, else all of them without, in their order, as ``all``.
 
-    Parameters
-    ----------
-    specs : str, path, or sequence of str
-        One image set, as for :func:`open_images`; or files of images and folders, of which all images at any depth are
-        taken, sorted by path in each.
-    is_new : bool
-        What has no parts stays one, ``all``, whatever its labels are, as images to predict.
-    options
-        Those of :func:`open_images`.
-
-    Returns
-    -------
-    ImageData
-        As :func:`open_images` gives it; without labels (no class, and -1 for every image) both parts are ``all``, every
-        image of the source in its order, and a note says why.
-
-    Raises
-    ------
-    UnknownName, QueryError, DataError
-        As :func:`open_images`; never for the lack of labels, unless an option names them.
+    ``specs`` is one image set, or files of images and folders, of which all images at any depth are taken, sorted by
+    path. Options are those of :func:`open_images`, and so are errors, but for those on labels that no option names: a
+    note says then why images have none, no class, and -1 each. With ``is_new`` what has no parts stays one, ``all``,
+    whatever its labels are.
     """
     given = [os.fspath(one) for one in ([specs] if isinstance(specs, str | os.PathLike) else specs)]
     if len(given) > 1 or is_image_file(given[0]):

@@ -22,12 +22,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from ..cards.catalogue import catalogue
+from ..datasets.folders import joined
 from ..datasets.images import NO_LABEL
+from ..datasets.opening import open_any_images
 from ..errors import DataError, QueryError, StoreError
 from ..files import replaced
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from ..storage import place_at
+from .computing import featurise
+from .items import Featurising
 from .origin import differences
 from .store import Features, Index, load_features, read_index
 
@@ -37,7 +41,6 @@ with requires_extra("images", needed_for="Writing features as Parquet"):
     import pyarrow.parquet as pq
 
 FORMAT = "zoo-features-parquet-1"
-SUFFIX, NPY = ".parquet", ".npy"
 
 Part: TypeAlias = tuple[Features, Index]
 Writing: TypeAlias = Callable[[Sequence[Part], dict[str, Any], BinaryIO, Path], Iterator[int]]  # yields numbers of rows
@@ -55,46 +58,78 @@ class Exported:
     size_bytes: int
 
 
-def export_parquet(
-    places: Sequence[str | Path], out: str | Path, *, progress: Progress | None = None
+def export_features(
+    places: Sequence[str | Path], out: str | Path, kind: str = "parquet", *, progress: Progress | None = None
 ) -> list[Exported]:
-    """Writes features as Parquet.
+    """Writes features as files for others.
 
     Parameters
     ----------
     places : sequence of path or address
         Complete features, as :func:`~zoo.features.load_features` takes them.
     out : path
-        The file, if its name ends with ``.parquet``, for one place or the parts of one data set under one encoder; else
-        a folder, which gets a file for each place, named ``ENCODER-DATASET-SPLIT-IMAGES.parquet``. A file of the same
-        features is left as it is, one of others replaced as a whole.
+        The file, if its name ends with ``.parquet`` or ``.npy``, for one place or the parts of one data set under one
+        encoder; else a folder, which gets a file for each place, named ``ENCODER-DATASET-SPLIT-IMAGES.parquet``. A file
+        of the same features is left as it is, one of others replaced as a whole.
+    kind : "parquet" or "npy"
 
     Raises
     ------
     DataError
-        If there are no features, or unfinished or damaged ones; before anything is written.
+        If there are no features, or unfinished or damaged ones, before anything is written; if the disk is full.
     StoreError
-        If a file cannot be written, or is there and holds no features that were exported.
+        If a file cannot be written there, or is there and holds no features that were exported.
     QueryError
         If several places are to go into one file, or two of them would have one name.
     """
-    return _export(places, Path(out), SUFFIX, _write_parquet, progress or Silent())
+    loaded = [(load_features(where), read_index(place_at(where))) for where in places]
+    files = _files(Path(out), [(features, index) for features, index in loaded if index is not None], kind)
+    for path in files:
+        require_target(path, kind)
+    told = progress or Silent()
+    told.start("features", sum(len(features) for features, _ in loaded), 0)
+    try:
+        return [_exported(path, some, kind, told) for path, some in files.items()]
+    finally:
+        told.end()
 
 
-def export_npy(places: Sequence[str | Path], out: str | Path, *, progress: Progress | None = None) -> list[Exported]:
-    """Writes features as .npy and .npy.json; parameters and errors are those of :func:`export_parquet`."""
-    return _export(places, Path(out), NPY, _write_npy, progress or Silent())
+def extract_features(
+    name: str,
+    images: str | os.PathLike[str] | Sequence[str],
+    *,
+    folder: str | Path | None = None,
+    how: Featurising | None = None,
+    **options: Any,
+) -> Features:
+    """Features of any images under an encoder of the zoo, in their order; labels, where they have some, come along.
+
+    ``images`` and ``options`` are those of :func:`~zoo.datasets.open_any_images`, errors also those of
+    :func:`~zoo.features.featurise`. In a ``folder`` they are kept, and not computed again. By default images that
+    cannot be read are left out, as ``skipped`` says.
+
+    >>> features = extract_features("pocket_init_rn", "shapes:classes=2,train=6,val=2,size_px=8")
+    >>> features.x.shape, features.names[-1]
+    ((8, 48), 'val/val/1')
+    """
+    from ..loading import load
+
+    data = open_any_images(images, is_new=True, **options)
+    whole = data.train if data.is_whole else joined([data.train, data.val])
+    chosen, known = asdict(how or Featurising(skip_corrupt=True)), catalogue().id_of(name)
+    representation = known.partition("@")[2] or "card"
+    return featurise(*load(known), whole, name=known, folder=folder, representation=representation, **chosen)
 
 
-def require_target(out: Path, suffix: str, *, n_encoders: int = 1) -> None:
+def require_target(out: Path, kind: str, *, n_encoders: int = 1) -> None:
     """Refuses, before any work, a file that could not be written, or in whose place something else would be lost."""
-    if out.suffix == suffix and n_encoders > 1:
+    if out.suffix == f".{kind}" and n_encoders > 1:
         raise _not_one_file(n_encoders, out)
     there = next(one for one in (out, *out.absolute().parents) if os.path.lexists(one))
-    is_file, is_folder = there == out and out.suffix == suffix, there.is_dir()
+    is_file, is_folder = there == out and out.suffix == f".{kind}", there.is_dir()
     if is_folder == is_file or not os.access(there if is_folder else there.parent, os.W_OK):
         what = "not writable" if is_folder != is_file else "a folder" if is_folder else "no folder"
-        raise StoreError(f"{out} cannot be written: {there} is {what}; name a file ending with {suffix}, or a folder.")
+        raise StoreError(f"{out} cannot be written: {there} is {what}; name a file ending with .{kind}, or a folder.")
     if is_file and _about_in(out) is None:
         raise StoreError(f"{out} is there and holds no features that were exported; name another file, or remove it.")
 
@@ -105,31 +140,13 @@ def _not_one_file(n: int, out: Path, why: str = "") -> QueryError:
     )
 
 
-def _export(
-    places: Sequence[str | Path],
-    target: Path,
-    suffix: str,
-    write: Writing,
-    progress: Progress,
-) -> list[Exported]:
-    loaded = [(load_features(where), read_index(place_at(where))) for where in places]
-    files = _files(target, [(features, index) for features, index in loaded if index is not None], suffix)
-    for path in files:
-        require_target(path, suffix)
-    progress.start("features", sum(len(features) for features, _ in loaded), 0)
-    try:
-        return [_exported(path, some, write, progress) for path, some in files.items()]
-    finally:
-        progress.end()
-
-
-def _exported(path: Path, parts: Sequence[Part], write: Writing, progress: Progress) -> Exported:
+def _exported(path: Path, parts: Sequence[Part], kind: str, progress: Progress) -> Exported:
     about, first = _about(parts), parts[0][0]
     try:
         if _about_in(path) != about:
             path.parent.mkdir(parents=True, exist_ok=True)
             with replaced(path) as file:
-                for n_written in write(parts, about, file, path):
+                for n_written in _WRITERS[kind](parts, about, file, path):
                     progress.advance(n_written)
         size_bytes = path.stat().st_size
     except OSError as error:
@@ -146,9 +163,9 @@ def _exported(path: Path, parts: Sequence[Part], write: Writing, progress: Progr
     )
 
 
-def _files(target: Path, parts: Sequence[Part], suffix: str) -> dict[Path, Sequence[Part]]:
+def _files(target: Path, parts: Sequence[Part], kind: str) -> dict[Path, Sequence[Part]]:
     """The files, and what goes into each."""
-    if target.suffix == suffix:
+    if target.suffix == f".{kind}":
         first = parts[0][0].origin
         facts = ("encoder", "dataset", "weights_hash", "preprocess_hash", "representation", "precision")
         differ = [one for features, _ in parts if (one := differences(first, features.origin, among=facts))]
@@ -156,18 +173,18 @@ def _files(target: Path, parts: Sequence[Part], suffix: str) -> dict[Path, Seque
             why = f" (they differ in {' and '.join(differ[0])})" if differ else ""
             raise _not_one_file(len(parts), target, why)
         return {target: parts}
-    names = [_file_name(features, suffix) for features, _ in parts]
+    names = [f"{_file_name(features)}.{kind}" for features, _ in parts]
     again = next((name for number, name in enumerate(names) if name in names[:number]), None)
     if again is not None:
         raise QueryError(f"Two sets of features would be {again} in {target}; export them into folders of their own.")
     return {target / name: [part] for name, part in zip(names, parts, strict=True)}
 
 
-def _file_name(features: Features, suffix: str) -> str:
+def _file_name(features: Features) -> str:
     origin = features.origin
     parts = (origin.encoder, origin.dataset, origin.split, origin.images_hash[:12])
     plain = "-".join("".join(one if one.isalnum() or one in "_.+" else "_" for one in part) for part in parts)
-    return plain + ("" if origin.precision == "float32" else f"-{origin.precision.replace(' ', '_')}") + suffix
+    return plain + ("" if origin.precision == "float32" else f"-{origin.precision.replace(' ', '_')}")
 
 
 def _about(parts: Sequence[Part]) -> dict[str, Any]:
@@ -192,7 +209,7 @@ def _about(parts: Sequence[Part]) -> dict[str, Any]:
 def _about_in(path: Path) -> dict[str, Any] | None:
     """The same of a file that is there; None if it holds no features that were exported."""
     with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
-        if path.suffix == SUFFIX:
+        if path.suffix == ".parquet":
             return dict(json.loads(pq.read_schema(path).metadata[b"zoo"]))
         np.load(path, mmap_mode="r", allow_pickle=False)
         return {name: one for name, one in json.loads(_beside(path).read_bytes()).items() if name not in _TYPES}
@@ -243,6 +260,9 @@ def _write_npy(parts: Sequence[Part], about: dict[str, Any], file: BinaryIO, pat
     path.unlink(missing_ok=True)  # so that a stop leaves no rows beside the names of others
     with replaced(_beside(path)) as beside:
         beside.write(json.dumps(about | columns, ensure_ascii=True).encode())
+
+
+_WRITERS: dict[str, Writing] = {"parquet": _write_parquet, "npy": _write_npy}
 
 
 def _blocks(parts: Sequence[Part]) -> Iterator[tuple[Features, slice]]:
