@@ -39,21 +39,16 @@ Examples:
   zoo features dino_vitS16 mae_vitB16 ./birds --to /shared/features --part 7/64
 """
 
-_OUT_HELP = "the file, if it ends with {0}, for one encoder; else a folder that gets a file for each."
-_OUT_OPTIONS = (
+_HOW = {"parquet": "As Parquet, a row per image", "npy": "As NumPy's array, with names and origin in OUT.json"}
+_OUT_OPTIONS = [
     click.option(
-        "--parquet",
+        f"--{kind}",
         metavar="OUT",
         type=click.Path(path_type=Path),
-        help=f"As Parquet, a row per image: {_OUT_HELP.format('.parquet')}",
-    ),
-    click.option(
-        "--npy",
-        metavar="OUT",
-        type=click.Path(path_type=Path),
-        help=f"As an array of NumPy, with names and origin in OUT.json: {_OUT_HELP.format('.npy')}",
-    ),
-)
+        help=f"{how}: the file, if it ends with .{kind}, for one encoder; else a folder that gets a file for each.",
+    )
+    for kind, how in _HOW.items()
+]
 
 VERBS = {"export": Verb("features", "Write features as Parquet or NumPy's arrays, for others.")}
 
@@ -224,19 +219,13 @@ def _exported(outs: Mapping[str, Path], places: Sequence[str]) -> list[Exported]
 
 
 def _files_document(exported: Sequence[Exported]) -> dict[str, Any]:
-    files = [
-        {"features": one.where, "file": str(one.path), "n_images": one.n_rows, "dim": one.dim}
-        | {"row_groups": one.n_groups, "bytes": one.size_bytes}
-        for one in exported
-    ]
-    return {"files": files}
+    sizes = [{"n_images": one.n_rows, "dim": one.dim, "row_groups": one.n_groups} for one in exported]
+    files = [{"features": one.where, "file": str(one.path), "bytes": one.size_bytes} for one in exported]
+    return {"files": [file | size for file, size in zip(files, sizes, strict=True)]}
 
 
 def _print_files(exported: Sequence[Exported]) -> None:
     rows = [[str(one.path), f"{one.n_rows:,}", f"{one.dim:,}", f"{one.size_bytes / 1e6:,.1f}"] for one in exported]
     print_table(["file", "images", "dimensions", "MB"], rows, right=[1, 2, 3])
-    how = {
-        ".parquet": "pandas.read_parquet or pyarrow",
-        ".npy": "numpy.load, and the names with json.load of .npy.json",
-    }
+    how = {".parquet": "pandas.read_parquet", ".npy": "numpy.load, and the names of OUT.npy.json with json.load"}
     print_notes(f"read {kind} with {how[kind]}" for kind in dict.fromkeys(one.path.suffix for one in exported))

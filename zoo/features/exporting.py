@@ -61,17 +61,16 @@ class Exported:
 def export_features(
     places: Sequence[str | Path], out: str | Path, kind: str = "parquet", *, progress: Progress | None = None
 ) -> list[Exported]:
-    """Writes features as files for others.
+    """Writes features as files for others, of kind "parquet" or "npy".
 
     Parameters
     ----------
     places : sequence of path or address
         Complete features, as :func:`~zoo.features.load_features` takes them.
     out : path
-        The file, if its name ends with ``.parquet`` or ``.npy``, for one place or the parts of one data set under one
-        encoder; else a folder, which gets a file for each place, named ``ENCODER-DATASET-SPLIT-IMAGES.parquet``. A file
-        of the same features is left as it is, one of others replaced as a whole.
-    kind : "parquet" or "npy"
+        The file, if its name ends with the kind, for one place or the parts of one data set under one encoder; else a
+        folder, which gets a file for each place, named ``ENCODER-DATASET-SPLIT-IMAGES.parquet``. A file of the same
+        features is left as it is, one of others replaced as a whole.
 
     Raises
     ------
@@ -135,9 +134,8 @@ def require_target(out: Path, kind: str, *, n_encoders: int = 1) -> None:
 
 
 def _not_one_file(n: int, out: Path, why: str = "") -> QueryError:
-    return QueryError(
-        f"{n} sets of features cannot go into the one file {out}{why}; name a folder, which gets a file for each."
-    )
+    what = f"{n} sets of features cannot go into the one file {out}{why}"
+    return QueryError(f"{what}; name a folder, which gets a file for each.")
 
 
 def _exported(path: Path, parts: Sequence[Part], kind: str, progress: Progress) -> Exported:
@@ -153,14 +151,9 @@ def _exported(path: Path, parts: Sequence[Part], kind: str, progress: Progress) 
         raise DataError(
             f"{path} cannot be written ({error.strerror or error}); make room, and export again."
         ) from error
-    return Exported(
-        where=first.where,
-        path=path,
-        n_rows=sum(len(features) for features, _ in parts),
-        dim=first.dim,
-        n_groups=sum(1 for _ in _blocks(parts)),
-        size_bytes=size_bytes,
-    )
+    n_rows, n_groups = sum(len(features) for features, _ in parts), sum(1 for _ in _blocks(parts))
+    sizes: dict[str, int] = {"n_rows": n_rows, "dim": first.dim, "n_groups": n_groups, "size_bytes": size_bytes}
+    return Exported(where=first.where, path=path, **sizes)
 
 
 def _files(target: Path, parts: Sequence[Part], kind: str) -> dict[Path, Sequence[Part]]:
@@ -191,9 +184,8 @@ def _about(parts: Sequence[Part]) -> dict[str, Any]:
     """What the metadata say."""
     first = parts[0][0]
     card = catalogue().get(first.origin.encoder)
-    several = {
-        name: ", ".join(getattr(features.origin, name) for features, _ in parts) for name in ("split", "images_hash")
-    }
+    origins = [features.origin for features, _ in parts]
+    several = {name: ", ".join(getattr(one, name) for one in origins) for name in ("split", "images_hash")}
     return {
         "format": FORMAT,
         "origin": asdict(first.origin) | several,
@@ -212,12 +204,8 @@ def _about_in(path: Path) -> dict[str, Any] | None:
         if path.suffix == ".parquet":
             return dict(json.loads(pq.read_schema(path).metadata[b"zoo"]))
         np.load(path, mmap_mode="r", allow_pickle=False)
-        return {name: one for name, one in json.loads(_beside(path).read_bytes()).items() if name not in _TYPES}
+        return {name: one for name, one in json.loads(Path(f"{path}.json").read_bytes()).items() if name not in _TYPES}
     return None
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.name}.json")
 
 
 _TYPES = {"label": pa.int64(), "image": pa.string(), "split": pa.string(), "content": pa.uint64(), "group": pa.uint64()}
@@ -258,7 +246,7 @@ def _write_npy(parts: Sequence[Part], about: dict[str, Any], file: BinaryIO, pat
             columns.setdefault(name, []).extend(np.asarray(values).tolist())
         yield rows.stop - rows.start
     path.unlink(missing_ok=True)  # so that a stop leaves no rows beside the names of others
-    with replaced(_beside(path)) as beside:
+    with replaced(Path(f"{path}.json")) as beside:
         beside.write(json.dumps(about | columns, ensure_ascii=True).encode())
 
 
