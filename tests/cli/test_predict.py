@@ -134,7 +134,7 @@ def test_all_rows_of_a_new_table_are_predicted_with_labels_or_without(
     assert part["n_images"] == 8 and document(*arguments, "--val-share", "0.5")["n_images"] == 20
     found = document("predict", str(saved[0]), str(tmp_path / "unlabelled.csv"), "--device", "cpu")
     assert found["n_images"] == 40 and found["metrics"] is None
-    assert "no metrics: " in found["note"] and "has no column of labels" in found["note"]
+    assert found["note"].startswith("without labels: ") and "has no column of labels" in found["note"]
     with open(tmp_path / "parts.csv", "w", newline="") as file:
         cells = [[path, Path(path).parent.name, "train" if i % 4 else "test"] for i, path in enumerate(paths)]
         csv.writer(file).writerows([["path", "label", "split"], *cells])
@@ -205,3 +205,21 @@ def test_images_with_tags_have_one_probe_a_tag_whose_mean_precision_is_recorded(
         assert one["predicted"] == "|".join(named)
     text = run("predict", str(folder), str(table), "--device", "cpu").output  # tags of the probe, so tags of the table
     assert "mean average precision" in text and "Each tag" in text
+
+
+def test_lists_and_arrays_without_labels_are_predicted_whole_and_a_folder_that_was_trained_on_is_said(
+    saved: tuple[Path, dict[str, Any]], photos: Path, tmp_path: Path
+) -> None:
+    paths = sorted(str(path) for path in (photos / "new").rglob("*.png"))
+    (tmp_path / "list.txt").write_text("\n".join(paths))
+    pixels = np.stack([np.asarray(Image.open(path)) for path in paths])
+    np.savez(tmp_path / "new.npz", x=pixels)
+    np.savez(tmp_path / "labelled.npz", x=pixels, y=[Path(path).parent.name for path in paths])
+    for name in ("list.txt", "new.npz"):
+        found = document("predict", str(saved[0]), str(tmp_path / name), "--device", "cpu")
+        assert (found["n_images"], found["metrics"]) == (40, None) and found["note"].startswith("without labels: ")
+    found = document("predict", str(saved[0]), str(tmp_path / "labelled.npz"), "--device", "cpu")
+    assert found["n_images"] == found["metrics"]["n_images"] == 40 and not found["trained_on_these"]
+    run("evaluate", ENCODER, str(photos / "new"), *QUICK, "--save", str(tmp_path / "probe"))
+    assert document("predict", str(tmp_path / "probe"), str(photos / "new"), "--device", "cpu")["trained_on_these"]
+    assert not document("predict", str(saved[0]), str(photos / "new"), "--device", "cpu")["trained_on_these"]

@@ -16,7 +16,7 @@ from PIL import Image
 from tests.conftest import REPOSITORY, Run
 from tests.each import for_each
 from zoo.datasets import ImageData, ImageSet, array_images, digits, open_images, pixels_of
-from zoo.datasets.opening import KINDS, open_new_table
+from zoo.datasets.opening import KINDS, open_any_images
 from zoo.errors import DataError, QueryError, UnknownName
 
 PIXELS = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)
@@ -258,5 +258,6 @@ def test_images_to_predict_may_be_named_by_a_list_of_records_by_a_file_in_their_
     (tmp_path / "list.json").write_text(json.dumps(records))
     (tmp_path / "set.toml").write_text('images = "list.json"\nimage_column = "file_name"\n')
     for text in (folder, tmp_path / "list.json", tmp_path / "set.toml"):
-        (images,), why = open_new_table(str(text))
-        assert (len(images), images.classes, why) == (6, ("cat", "dog"), "")
+        images = open_any_images(text, is_new=True).all
+        assert images is not None
+        assert (len(images), images.classes, images.reading.notes) == (6, ("cat", "dog"), ())

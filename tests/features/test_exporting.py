@@ -14,7 +14,7 @@ from tests.cli_runner import document, run
 from tests.feature_runs import DIM, image_set
 from zoo.errors import DataError, QueryError
 from zoo.features import Features
-from zoo.features.exporting import export_parquet
+from zoo.features.exporting import export_features
 from zoo.features.origin import Origin, code_version
 from zoo.features.store import RUN, read_index
 from zoo.storage import place_at
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_file_has_every_number_with_its_label_name_and_origin(folder: Path, tmp_path: Path) -> None:
-    (done,) = export_parquet([folder], tmp_path / "out.parquet")
+    (done,) = export_features([folder], tmp_path / "out.parquet")
     file, whole = pq.ParquetFile(tmp_path / "out.parquet"), features()
     assert [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)] == [16, 16, 16, 2]
     table = file.read()
@@ -63,7 +63,7 @@ def test_a_file_has_every_number_with_its_label_name_and_origin(folder: Path, tm
     assert (about["classes"], about["shards"]) == (["a", "b", "c"], [shard.digest for shard in index.shards])
     assert (done.n_rows, done.dim, done.n_groups) == (50, DIM, 4)
     before = (tmp_path / "out.parquet").read_bytes()
-    export_parquet([folder], tmp_path / "out.parquet")
+    export_features([folder], tmp_path / "out.parquet")
     assert (tmp_path / "out.parquet").read_bytes() == before
 
 
@@ -82,13 +82,13 @@ def test_several_features_and_an_address_become_files_of_a_folder(folder: Path, 
 def test_what_cannot_be_exported_is_refused_before_anything_is_written(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     with pytest.raises(QueryError, match="2 sets of features cannot go into the one file"):
-        export_parquet([folder, folder], out)
+        export_features([folder, folder], out)
     with pytest.raises(QueryError, match="Two sets of features would be pocket_init_rn-noise-train-"):
-        export_parquet([folder, folder], tmp_path / "out")
+        export_features([folder, folder], tmp_path / "out")
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / RUN).write_text("{}")
     with pytest.raises(DataError, match="unfinished"):
-        export_parquet([folder, tmp_path / "begun"], tmp_path / "out")
+        export_features([folder, tmp_path / "begun"], tmp_path / "out")
     assert not out.exists()
     assert not (tmp_path / "out").exists()
     (tmp_path / "file").write_text("")

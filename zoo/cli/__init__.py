@@ -88,7 +88,7 @@ VERBS = {
     "evaluate": Verb("evaluate", "Measure encoders on your labelled images."),
     "predict": Verb("predict", "Classify images by a saved probe."),
     "look": Verb("look", "See what encoders see in images."),
-    "features": Verb("features", "Compute features of labelled images, once."),
+    "features": Verb("features", "Compute features of images, once."),
     "layers": Verb("layers", "Find the block, pooling and image size that suit yours."),
     "runs": Verb("runs", "Show what is done, running or failed of work on many workers."),
     "probe": Verb("evaluate", "Train tuned linear probes on features."),

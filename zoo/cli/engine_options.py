@@ -188,21 +188,22 @@ def engine_of(options: dict[str, Any]) -> Engine:
     return engine
 
 
-def setting_of(images: str, data: ImageData, options: Mapping[str, Any], engine: Engine) -> Setting:
+def setting_of(images: str | list[str], data: ImageData, options: Mapping[str, Any], engine: Engine) -> Setting:
     """What all items of a run have in common, from the arguments of a verb that has them all."""
-    from ..datasets import open_images
+    from ..datasets.opening import open_any_images
     from ..features.items import Setting
 
+    parts = ("all",) if data.is_whole else ("train", "val")
     return Setting(
-        source=partial(open_images, images, **source_options(dict(options))),
+        source=partial(open_any_images, images, is_new=data.is_whole, **source_options(dict(options))),
         place=str(engine.where),
-        fingerprints={"train": data.train.fingerprint, "val": data.val.fingerprint},
+        fingerprints={part: getattr(data, part).fingerprint for part in parts},
         how=featurising(dict(options)),
         stored=engine.stored,
     )
 
 
-def command_again(images: str) -> tuple[str, ...]:
+def command_again(*images: str) -> tuple[str, ...]:
     """The verb and arguments of the running command without place and engine; a path to the images is absolute."""
     context = click.get_current_context()
     found, given = [str(context.info_name)], iter(context.meta.get(ARGUMENTS, ())[1:])
@@ -212,8 +213,8 @@ def command_again(images: str) -> tuple[str, ...]:
             if not equals:
                 next(given, None)
         elif argument not in _FLAGS_OF_PROCESS:
-            is_path = argument == images and os.path.exists(images)
-            found.append(os.path.abspath(images) if is_path else argument)
+            is_path = argument in images and os.path.exists(argument)
+            found.append(os.path.abspath(argument) if is_path else argument)
     return tuple(found)
 
 

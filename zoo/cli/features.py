@@ -1,7 +1,8 @@
-"""``zoo features`` and ``zoo features export``: features of labelled images, computed once, and as Parquet."""
+"""``zoo features`` and ``zoo features export``: features of images, computed once, and as files for others."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,29 +11,51 @@ import click
 from ..cards.catalogue import catalogue
 from . import CommandWithVerbs, Verb
 from .engine_options import Engine, command_again, engine_of, engine_options, recorded_run, report_notes, setting_of
-from .measure_options import IMAGES_HELP, about_images, featurising, image_options, opened, skipped_notes
-from .options import encoder_names
+from .measure_options import (
+    IMAGES_HELP,
+    SPLIT_OPTIONS,
+    about_images,
+    featurising,
+    image_options,
+    opened_any,
+    skipped_notes,
+    split_words,
+)
+from .options import encoder_names, given_options, with_options
 from .output import json_option, print_json, print_notes, print_table
 
 if TYPE_CHECKING:
     from ..datasets import ImageData
+    from ..features.exporting import Exported
     from ..features.running import RunReport
     from ..features.store import Index
 
 _EXAMPLES = """\b
 Examples:
-  zoo features pocket_simclr_rn_shapes shapes
+  zoo features dino_vitS16 ./photos --npy photos.npy           # any images, with classes or without
+  zoo features dino_vitS16 one.jpg two.jpg --parquet both.parquet
   zoo features dino_vitS16@cls+avg /data/imagenet --dataset imagenet-1k --to features --workers 8
   zoo features dino_vitS16 mae_vitB16 ./birds --to s3://bucket/features --on local:4
   zoo features dino_vitS16 mae_vitB16 ./birds --to /shared/features --part 7/64
 """
 
-VERBS = {"export": Verb("features", "Write features as Parquet, for others.")}
+_HOW = {"parquet": "As Parquet, a row per image", "npy": "As NumPy's array, with names and origin in OUT.json"}
+_OUT_OPTIONS = [
+    click.option(
+        f"--{kind}",
+        metavar="OUT",
+        type=click.Path(path_type=Path),
+        help=f"{how}: the file, if it ends with .{kind}, for one encoder; else a folder that gets a file for each.",
+    )
+    for kind, how in _HOW.items()
+]
+
+VERBS = {"export": Verb("features", "Write features as Parquet or NumPy's arrays, for others.")}
 
 
 @click.command("features", cls=CommandWithVerbs, verbs=VERBS, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES")
+@click.argument("images", metavar="IMAGES...")
 @image_options
 @click.option(
     "--split",
@@ -43,21 +66,33 @@ VERBS = {"export": Verb("features", "Write features as Parquet, for others.")}
     help="Which images.",
 )
 @engine_options
+@(lambda command: with_options(command, _OUT_OPTIONS))
 @json_option
 def features_command(names: tuple[str, ...], images: str, parts: str, as_json: bool, **options: Any) -> None:
-    """Compute features of labelled images, once.
+    """Compute features of images, once.
 
-    The features of an encoder are written shard by shard; the same command goes on where it stopped, and does nothing
-    if all is there. `zoo probe` and `zoo decompose` take the folders.
+    IMAGES are image files; folders, of which all images at any depth are taken where they show no classes; or one image
+    set, with labels or without. The features of an encoder are written shard by shard; the same command goes on where
+    it stopped, and does nothing if all is there. `zoo probe` and `zoo decompose` take the folders. --parquet and --npy
+    also write them for others, with the names of the images: of a set without parts in its order, and not split.
     """
     from ..evaluation.evaluating import PARTS
 
+    names, given = split_words((*names, images))
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
-    engine = engine_of(options)
-    data = opened(images, options)
-    wanted = PARTS if parts == "both" else (parts,)
+    outs = {kind: out for kind in ("parquet", "npy") if (out := options.pop(kind)) is not None}
+    for kind, out in outs.items():
+        from ..features.exporting import require_target
+
+        require_target(out, kind, n_encoders=len(ids))
+    is_asked, engine = options["skip_corrupt"] is not None, engine_of(options)
+    data = opened_any(given, options, is_new=bool(outs) and not {"parts", *SPLIT_OPTIONS} & given_options().keys())
+    options["skip_corrupt"] |= not (is_asked or data.train.classes)
+    wanted = ("all",) if data.is_whole else PARTS if parts == "both" else (parts,)
     done = _by_run if len(ids) > 1 or engine.is_used or engine.stored != "float32" else _by_this_process
-    found, report = done(ids, data, wanted, engine, images, options)
+    found, report = done(ids, data, wanted, engine, given, options)
+    is_complete = all(index is not None for *_, index in found)
+    exported = _exported(outs, [where for _, _, where, _ in found]) if outs and is_complete else []
     of_images, notes = about_images(data, has_intervals=False)
     is_alone = len(ids) == 1
     if as_json:
@@ -76,6 +111,7 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
             ]
             documents.append({"encoder": name, "dataset": data.name, "features": records} | of_images)
         document = documents[0] if is_alone else {"encoders": documents}
+        document |= _files_document(exported) if outs else {}
         if report is not None:
             document["run"] = {**report.as_dict(), "place": str(engine.where), "engine": engine.shown}
         print_json(document)
@@ -86,9 +122,13 @@ def features_command(names: tuple[str, ...], images: str, parts: str, as_json: b
             rows.append([*[name] * (not is_alone), part, *counts, where])
         headers = [*["encoder"] * (not is_alone), "part", "images", "dimensions", "folder"]
         print_table(headers, rows, right=[len(headers) - 3, len(headers) - 2])
-        skipped = [f"{part}: {one.image}" for _, part, _, index in found if index is not None for one in index.skipped]
+        of = {part: "" if data.is_whole else f"{part}: " for part in wanted}
+        skipped = [f"{of[part]}{one.image}" for _, part, _, index in found if index for one in index.skipped]
         of_run = [] if report is None else report_notes(report, engine)
-        print_notes([*of_run, *skipped_notes(list(dict.fromkeys(skipped)), n_named=10), *notes])
+        waiting = ["no file was written, for not all features are complete"] * bool(outs and not exported)
+        print_notes([*of_run, *waiting, *skipped_notes(list(dict.fromkeys(skipped)), n_named=10), *notes])
+        if exported:
+            _print_files(exported)
     if report is not None and report.failures:
         first = report.failures[0]
         raise click.ClickException(
@@ -102,7 +142,7 @@ Found: TypeAlias = tuple[str, str, str, "Index | None"]
 
 
 def _by_this_process(
-    ids: list[str], data: ImageData, parts: tuple[str, ...], engine: Engine, images: str, options: dict[str, Any]
+    ids: list[str], data: ImageData, parts: tuple[str, ...], engine: Engine, images: list[str], options: dict[str, Any]
 ) -> tuple[list[Found], None]:
     """Features of one encoder, as the library's function computes them."""
     from ..evaluation.evaluating import featurise_data
@@ -118,7 +158,7 @@ def _by_this_process(
 
 
 def _by_run(
-    ids: list[str], data: ImageData, parts: tuple[str, ...], engine: Engine, images: str, options: dict[str, Any]
+    ids: list[str], data: ImageData, parts: tuple[str, ...], engine: Engine, images: list[str], options: dict[str, Any]
 ) -> tuple[list[Found], RunReport]:
     """Features of several encoders, or by an engine: item by item, with a record."""
     from ..features.items import place_of
@@ -127,13 +167,13 @@ def _by_run(
     from ..progress import Bar
 
     setting, resources = setting_of(images, data, options, engine), engine.resources(options["device"])
-    asked = asked_for(setting, ids, data, parts, resources=resources, command=command_again(images))
+    asked = asked_for(setting, ids, data, parts, resources=resources, command=command_again(*images))
     with recorded_run(engine, asked, options["device"]) as (workers, journal):
         report = run_features(setting, ids, data, parts, workers, journal, Bar("images"), resources=resources)
     found: list[Found] = []
     for name in ids:
         for part in parts:
-            place = place_of(setting, name, data.train if part == "train" else data.val)
+            place = place_of(setting, name, getattr(data, part))
             index = read_index(place) if (name, part) in report.complete else None
             found.append((name, part, place.shown, index))
     return found, report
@@ -152,33 +192,40 @@ Examples:
 
 @click.command("export", epilog=_EXPORT_EXAMPLES)
 @click.argument("places", metavar="FOLDER...", nargs=-1, required=True)
-@click.option(
-    "--parquet",
-    "out",
-    metavar="OUT",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The file, if it ends with .parquet, for one FOLDER; else a folder that gets a file for each.",
-)
+@(lambda command: with_options(command, _OUT_OPTIONS))
 @json_option
-def features_export_command(places: tuple[str, ...], out: Path, as_json: bool) -> None:
-    """Write features as Parquet, for others.
+def features_export_command(places: tuple[str, ...], parquet: Path | None, npy: Path | None, as_json: bool) -> None:
+    """Write features as Parquet, or as NumPy's arrays with JSON, for others.
 
-    FOLDER has complete features, as 'zoo features' prints it, and may be an address. Each becomes one file with the
-    columns features, label and image; its origin is in the metadata, under the key zoo. An existing file is replaced.
+    FOLDER has complete features, as 'zoo features' prints it, and may be an address. Each becomes one file, the parts
+    of a data set may become one together, with features, label and image; its origin is in the metadata, under the key
+    zoo. An existing file of features is replaced.
     """
-    from ..features.exporting import export_parquet
+    outs = {kind: out for kind, out in (("parquet", parquet), ("npy", npy)) if out is not None}
+    if not outs:
+        raise click.UsageError("Missing option '--parquet' or '--npy'.")
+    exported = _exported(outs, places)
+    if as_json:
+        print_json(_files_document(exported))
+    else:
+        _print_files(exported)
+
+
+def _exported(outs: Mapping[str, Path], places: Sequence[str]) -> list[Exported]:
+    from ..features.exporting import export_features
     from ..progress import Bar
 
-    done = export_parquet(places, out, progress=Bar("images"))
-    if as_json:
-        files = [
-            {"features": one.where, "file": str(one.path), "n_images": one.n_rows, "dim": one.dim}
-            | {"row_groups": one.n_groups, "bytes": one.size_bytes}
-            for one in done
-        ]
-        print_json({"files": files})
-        return
-    rows = [[str(one.path), f"{one.n_rows:,}", f"{one.dim:,}", f"{one.size_bytes / 1e6:,.1f}"] for one in done]
+    return [one for kind, out in outs.items() for one in export_features(places, out, kind, progress=Bar("images"))]
+
+
+def _files_document(exported: Sequence[Exported]) -> dict[str, Any]:
+    sizes = [{"n_images": one.n_rows, "dim": one.dim, "row_groups": one.n_groups} for one in exported]
+    files = [{"features": one.where, "file": str(one.path), "bytes": one.size_bytes} for one in exported]
+    return {"files": [file | size for file, size in zip(files, sizes, strict=True)]}
+
+
+def _print_files(exported: Sequence[Exported]) -> None:
+    rows = [[str(one.path), f"{one.n_rows:,}", f"{one.dim:,}", f"{one.size_bytes / 1e6:,.1f}"] for one in exported]
     print_table(["file", "images", "dimensions", "MB"], rows, right=[1, 2, 3])
-    print_notes(["read one with: pandas.read_parquet, datasets.load_dataset('parquet', data_files=...), or pyarrow"])
+    how = {".parquet": "pandas.read_parquet", ".npy": "numpy.load, and the names of OUT.npy.json with json.load"}
+    print_notes(f"read {kind} with {how[kind]}" for kind in dict.fromkeys(one.path.suffix for one in exported))

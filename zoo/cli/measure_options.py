@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..analysis.label_budget import MOST_LABELS
+from ..cards.catalogue import catalogue
 from ..datasets.opening import (
-    ENDINGS,
     FOLDER_OPTIONS,
     KINDS,
     TABLE_OPTIONS,
+    find_image_files,
     has_columns,
     help_on,
+    is_image_file,
     is_table,
     kept_options,
 )
-from ..errors import DataError, QueryError, ResultsError, ZooError
+from ..errors import QueryError, ResultsError, ZooError, listed
 from ..files import irregular
 from ..results.values import IMAGENET
 from .options import given_options, refuse_idle, seed_option
@@ -399,45 +400,46 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> Image
     return data
 
 
+def split_words(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Names of encoders, and what names images behind them: the last word, and before it files that are there."""
+    first = next((at for at, word in enumerate(words) if at and os.path.exists(word) and word not in catalogue()), -1)
+    return tuple(words[:first]), list(words[first:])
+
+
+def opened_any(images: Sequence[str], options: dict[str, Any], *, is_new: bool) -> ImageData:
+    """Opens images with or without labels, as :func:`opened`."""
+    from ..datasets.opening import open_any_images
+
+    if len(images) == 1 and not is_image_file(images[0]):
+        refuse_idle_columns(images[0])
+    else:
+        refuse_idle((*COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS), "files have no columns")
+    say(f"looking at {listed(images, 3)}")
+    data = open_any_images(images, is_new=is_new, **source_options(options))
+    if data.is_whole:
+        refuse_idle(("parts", *SPLIT_OPTIONS), "images without labels are not split")
+    elif not data.is_split_here:
+        refuse_idle(SPLIT_OPTIONS, f"{images[0]!r} says itself which images are to be tested on")
+    tell_first([data.train, data.val])
+    return data
+
+
 SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # parts by what --split says
 
 
 def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[ImageSet, list[str]] | None:
     """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
-    from ..datasets.folders import list_tree, unlabelled_images
-    from ..datasets.imagefiles import USUAL, left_out_note
+    from ..datasets.folders import unlabelled_images
 
-    paths, names = list[str](), list[str]()
-    left_out: Counter[str] = Counter()
-    for text in arguments:
-        if os.path.isdir(text):
-            tree = list_tree(Path(text))
-            below = sorted(tree.paths())
-            left_out += tree.all_left_out()
-            if not below:
-                also = f" ({left_out_note(left_out)})" if left_out else ""
-                raise DataError(f"The folder {text} holds no image{also}; expected files {USUAL} below it.")
-            paths += [os.path.join(text, *one.split("/")) for one in below]
-            names += below if len(arguments) == 1 else [f"{text.rstrip('/')}/{one}" for one in below]
-        elif os.path.isfile(text) and not text.lower().endswith(tuple(ENDINGS)):
-            paths.append(text)
-            names.append(text)
-        elif odd := irregular(text):
-            raise QueryError(f"{text!r} is a {odd}; expected image files and folders, or one image set of the zoo.")
-        elif len(arguments) == 1:
-            return None
-        else:
-            raise QueryError(
-                f"There is no file or folder {text!r}; expected image files and folders, or one image set of the zoo "
-                "by itself."
-            )
+    first = arguments[0]
+    if len(arguments) == 1 and not (os.path.isdir(first) or is_image_file(first) or irregular(first)):
+        return None
+    root, names, left_out = find_image_files(arguments)
+    paths = [os.path.join(root, name) for name in names]
     refuse_idle(
         ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS),
         "files and folders have neither parts nor columns",
     )
-    repeated = [name for name, n in Counter(names).items() if n > 1]
-    if repeated:
-        raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")
     shown = {name: options[name] for name in SHOWN_OPTIONS}
     called = Path(arguments[0]).resolve().name or "images"
     images = unlabelled_images(paths, names=names, name=called, **shown)
@@ -455,7 +457,9 @@ def tell_first(image_sets: Sequence[ImageSet]) -> None:
 def first_lines(image_sets: Sequence[ImageSet]) -> list[str]:
     """How the source of the images of its parts was read: what their folder was taken for, and notes."""
     train, test = image_sets[0], image_sets[-1]
-    known = f"{len(train):,} training and {len(test):,} test images of {len(train.classes):,} classes"
+    is_split = train.fingerprint != test.fingerprint
+    n = f"{len(train):,} training and {len(test):,} test images" if is_split else f"{len(train):,} images"
+    known = f"{n} of {len(train.classes):,} classes"
     lines = [f"Images: {train.reading.layout}: {known}"] * bool(train.reading.layout)
     return lines + [f"Note: {note}" for note in dict.fromkeys((*train.reading.notes, *test.reading.notes))]
 
@@ -484,9 +488,11 @@ def about_images(data: ImageData, *, has_intervals: bool) -> tuple[dict[str, Any
     from ..datasets.images import copies_of, shared_groups
     from ..datasets.notes import notes_on
 
-    sets = {"train": data.train, "val": data.val}
-    copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
-    groups = shared_groups(data.train.groups, data.val.groups)
+    sets = {"all": data.train} if data.is_whole else {"train": data.train, "val": data.val}
+    copies, groups = None, None
+    if not data.is_whole:
+        copies = copies_of(data.train.contents, data.train.labels, data.val.contents, data.val.labels)
+        groups = shared_groups(data.train.groups, data.val.groups)
     on_images = notes_on(sets.values())
     document = {
         "images": {part: images.reading.as_dict() for part, images in sets.items()} | {"notes": on_images},

@@ -25,6 +25,7 @@ from .measure_options import (
     SPLIT_OPTIONS,
     images_of_files,
     opened,
+    refuse_idle_columns,
     require_page_at,
     skipped_notes,
     source_options,
@@ -67,7 +68,7 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
     type=click.Choice(list(SIDES)),
     default="val",
     show_default=True,
-    help="Of an image set of the zoo; of a new table without parts, all images unless this is given.",
+    help="Of an image set of the zoo; of a new one without parts, all images unless this is given.",
 )
 @(lambda command: with_options(command, [*PAGE_OPTIONS, *DATA_OPTIONS[1:], *RUN_OPTIONS]))  # without --dataset
 @click.option("--skip-corrupt", is_flag=True, help="Go on without images that cannot be read, and name them.")
@@ -216,6 +217,8 @@ class _Asked:
 
 
 def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
+    from ..datasets.opening import open_any_images
+
     scale = probe.scale if options["scale"] is None else options["scale"]
     found = images_of_files(arguments, options | {"scale": scale})
     if found is None:
@@ -228,13 +231,17 @@ def _asked(arguments: Sequence[str], probe: SavedProbe, options: dict[str, Any],
     if options["fold_labels"]:
         labels = dict(zip(labels, _as_known(labels.values(), probe.classes), strict=True))
     if probe.kind == "classes" and set(labels.values()) <= set(probe.classes):
-        why = "labels are the names of the images' folders"
-        return _Asked(images=images, sides=[images], labels=labels, groups=None, why=why)
+        why, seen = "labels are the names of the images' folders", False
+        if len(images) >= probe.about.get("n_train", 0):  # or not all that it was trained on are there
+            data = open_any_images(arguments, **source_options({"dataset": None, **options, "scale": scale}))
+            whole = [part.fingerprint for part in (data.train, data.all) if part is not None]
+            seen = probe.about.get("images_hash", {}).get("train") in whole
+        return _Asked(images=images, sides=[images], labels=labels, groups=None, why=why, is_trained_on=seen)
     return _Asked(images=images, sides=[images], labels=None, groups=None, why="")
 
 
 def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str) -> _Asked:
-    """Images of an image set of the zoo: their part to test on, or all of a table that the probe has not seen."""
+    """Images of an image set of the zoo: their part to test on, or all of a set without parts that are new."""
     from ..datasets.folders import joined
     from ..datasets.opening import is_table
 
@@ -243,16 +250,12 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
         asked["multi_label"] = True
     hashes = probe.about.get("images_hash", {})
 
-    def found(asked: dict[str, Any]) -> tuple[Sequence[ImageSet], ImageData | None, str]:
-        whole, why = _new_table(text, asked, set(hashes.values())) if is_table(text) else (None, "")
-        data = None if whole else opened(text, asked)
-        return whole or [getattr(data, one) for one in SIDES[part]], data, why
-
     try:
-        sides, data, why = found(asked)
+        sides, data, why = _sides(text, asked, part, known=set(hashes.values()))
         has_values = any(one.values for side in sides for one in side.reading.stored.values())
         if asked["scale"] is None and probe.scale is not None and has_values:
-            sides, data, why = found(asked | {"scale": probe.scale})
+            asked |= {"scale": probe.scale}
+            sides, data, why = _sides(text, asked, part, known=set(hashes.values()))
     except UnknownName as error:
         raise QueryError(
             f"There is no file, folder or image set {text!r}; expected image files and folders, or one image set of "
@@ -260,12 +263,16 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
         ) from error
     images = joined(sides)
     known = sides[0].classes if not asked["fold_labels"] else _as_known(sides[0].classes, probe.classes)
-    is_labelled = bool(sides[0].tags) == (probe.kind == "tags") and (
-        set(probe.classes) <= set(sides[0].tags) if sides[0].tags else set(known) <= set(probe.classes)
+    is_labelled = (
+        bool(known)
+        and bool(sides[0].tags) == (probe.kind == "tags")
+        and (set(probe.classes) <= set(sides[0].tags) if sides[0].tags else set(known) <= set(probe.classes))
     )
     if not is_labelled:
         what = "tags" if probe.kind == "tags" else "classes"
-        if data is not None or not why:
+        if not known:
+            why = next((note for note in sides[0].reading.notes if note.startswith("without labels")), "")
+        else:
             why += "; " * bool(why) + f"no metrics, for the labels of {images.name} are no {what} of the probe"
         return _Asked(images=images, sides=sides, labels=None, groups=None, why=why)
     labels = dict(zip(images.names, (known[int(one)] for one in images.labels), strict=True))
@@ -278,27 +285,28 @@ def _of_zoo(text: str, probe: SavedProbe, options: dict[str, Any], *, part: str)
         why=why,
         is_trained_on=any(side.fingerprint == hashes.get("train") for side in sides),
         is_split_otherwise=images.name == probe.about.get("dataset")
-        and (data is None or not {data.train.fingerprint, data.val.fingerprint} & set(hashes.values())),
+        and not {data.train.fingerprint, data.val.fingerprint} & set(hashes.values()),
     )
 
 
-def _new_table(text: str, asked: dict[str, Any], known: set[str]) -> tuple[list[ImageSet] | None, str]:
-    """All images of a table, and why their labels are not known; None where a split says which of them are meant."""
-    from ..datasets.labels import data_of
-    from ..datasets.opening import open_new_table
+def _sides(text: str, asked: dict[str, Any], part: str, *, known: set[str]) -> tuple[list[ImageSet], ImageData, str]:
+    """The images that are meant, the set that they are of, and a note on which they are."""
+    from ..datasets.opening import open_any_images, open_images
 
     if {"part", *SPLIT_OPTIONS} & given_options().keys():
-        return None, ""
-    images, why = open_new_table(text, **source_options(asked))
-    to_test_on = f"these are the images of {text} to test on; --split both takes all"
-    if len(images) > 1:
-        return None, to_test_on
-    with suppress(DataError):  # what cannot be split was not trained on
-        data = data_of(images)
-        if known & {data.train.fingerprint, data.val.fingerprint}:
-            return None, to_test_on
-    tell_first(images)
-    return images, why
+        data = opened(text, asked)
+        return [getattr(data, one) for one in SIDES[part]], data, ""
+    refuse_idle_columns(text)
+    data = open_any_images(text, is_new=True, **source_options(asked))
+    if data.is_whole and data.train.classes:
+        with suppress(DataError):  # what cannot be split was not trained on
+            split = open_images(text, **source_options(asked))
+            data = split if known & {split.train.fingerprint, split.val.fingerprint} else data
+    tell_first([data.train, data.val])
+    if data.is_whole:
+        return [data.train], data, ""
+    sides = [getattr(data, one) for one in SIDES[part]]
+    return sides, data, f"these are the images of {text} to test on; --split both takes all"
 
 
 def _as_known(labels: Iterable[str], classes: Sequence[str]) -> tuple[str, ...]:

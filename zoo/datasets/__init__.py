@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .images import pixels_of as pixels_of
     from .libraries import digits as digits
     from .libraries import digits_data as digits_data
+    from .opening import open_any_images as open_any_images
     from .opening import open_dense as open_dense
     from .opening import open_images as open_images
     from .rendering import Geometry as Geometry
@@ -42,7 +43,7 @@ else:
             "dense": ["DenseData", "MapSet", "Maps"],
             "images": ["ImageData", "ImageSet", "LazyImages", "array_images", "indicators_of", "pixels_of"],
             "libraries": ["digits", "digits_data"],
-            "opening": ["open_dense", "open_images"],
+            "opening": ["open_any_images", "open_dense", "open_images"],
             "rendering": ["Geometry", "geometry", "shapes"],
             "subsets": ["Subset", "balanced", "fraction", "held_out"],
         },

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..errors import DataError
 from .folders import entries_of
+from .imagefiles import SUFFIXES
 from .images import TAG_SEPARATOR
 from .parts import find_split, part_in, part_of
 from .tables import IMAGE_NAMES, LABEL_NAMES, Table, read_table, read_text
@@ -27,14 +28,16 @@ _USUAL_HEADER = {*IMAGE_NAMES, *LABEL_NAMES}
 _IMAGES, _LABELS = "images", "labels"  # folders of YOLO
 
 
-def read_annotations(file: Path) -> Table:
-    """The paths and labels of a file, by its ending; DataError says what is wrong with it."""
+def read_annotations(file: Path, *, is_unlabelled: bool = False) -> Table:
+    """The paths and labels of a file, or its paths alone, by its ending; DataError says what is wrong with it."""
     ending = file.suffix.lower()
     if ending == ".txt":
-        return read_list(file)
+        return _read_paths(file) if is_unlabelled else read_list(file)
     if ending in (".json", ".jsonl"):
-        return _read_json(file)
+        return _read_json(file, is_unlabelled=is_unlabelled)
     table = _with_parts(read_table(file))
+    if is_unlabelled and len(table.header) == 1 and table.header[0].lower().endswith(SUFFIXES):
+        return _read_paths(file)  # without a line of names
     return read_list(file) if len(table.header) == 1 and len(table.header[0].split()) > 1 else table
 
 
@@ -53,6 +56,16 @@ def read_list(file: Path) -> Table:
     if rows and {cell.casefold() for cell in rows[0]} <= _USUAL_HEADER:
         rows, lines = rows[1:], lines[1:]
     return _table(file, ("path", "label"), rows, lines)
+
+
+def _read_paths(file: Path) -> Table:
+    """A line per image with its path, behind which a label may stand where no image is called like the line."""
+    lines = [(line.strip(), number) for number, line in enumerate(read_text(file).splitlines(), 1) if line.strip()]
+    names = {line for line, _ in lines if not (file.parent / line).is_file()}
+    labelled = {line: match[1] for line in names if (match := _LIST_ROW.fullmatch(line))}
+    if lines and {*lines[0][0].casefold().split()} <= _USUAL_HEADER:
+        del lines[0]
+    return _table(file, ("path",), [(labelled.get(line, line),) for line, _ in lines], [number for _, number in lines])
 
 
 def _table(file: Path, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], lines: Sequence[int] = ()) -> Table:
@@ -82,7 +95,7 @@ def _with_parts(table: Table) -> Table:
     return replace(table, header=(*table.header, "split"), columns=(*table.columns, of_paths), notes=notes)
 
 
-def _read_json(file: Path) -> Table:
+def _read_json(file: Path, *, is_unlabelled: bool = False) -> Table:
     """Records, one a line or in a list; paths with a label each; or what COCO and iNaturalist write."""
     text = read_text(file)
     try:
@@ -94,6 +107,8 @@ def _read_json(file: Path) -> Table:
         return _coco_table(file, found)
     if isinstance(found, dict) and all(isinstance(one, str | int) for one in found.values()):
         return _table(file, ("path", "label"), [(path, str(label)) for path, label in found.items()])
+    if is_unlabelled and isinstance(found, list) and all(isinstance(one, str) for one in found):
+        return _table(file, ("path",), [(one,) for one in found])
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise DataError(
             f"{file} holds something else than paths and labels; expected records with file_name and label, or "

@@ -28,7 +28,7 @@ from ..errors import DataError, listed
 from ..files import require_regular
 from ..optional import requires_extra
 from .imagefiles import ARRAY_ERRORS, REMEDY, Reading, Show, Spread, Stored, prepare_arrays, reason_of, require_held
-from .images import ImageData, array_images
+from .images import NO_LABEL, ImageData, array_images
 from .labels import data_of
 from .parts import part_of
 from .rgb import array_alpha, array_values, to_8_bits
@@ -59,8 +59,8 @@ def array_data(where: Path, show: Show, *, image: str | None, label: str | None,
     ``where`` is a file of ``numpy.savez``, or of ``torch.save`` with tensors in a dict or a tuple; a .npy file with the
     other ones beside it; or a folder of such files, or of CIFAR's. A name has a word for images (x, images, data, ...)
     or for labels (y, labels, targets, ...), and maybe one for its part, in any order and case; ``image`` and ``label``
-    are names without the part. Of validation and test images the first are tested on; a set without parts is split
-    stratified by class.
+    are names without the part, ``label`` "" says that there are none. Of validation and test images the first are
+    tested on; a set without parts is split stratified by class.
 
     Images are (n, height, width), or have 1, 3 or 4 channels, at the end or before the height, the last of 4 alpha.
     They are uint8, whole numbers from 0 to 255 in all parts, or what :func:`zoo.datasets.rgb.to_rgb` makes uint8.
@@ -71,17 +71,18 @@ def array_data(where: Path, show: Show, *, image: str | None, label: str | None,
     with _reading(where):
         arrays = _arrays(where, image, label)
         pairs, notes = _parts(arrays, where, image, label)
-        x, y = ({part: arrays[pair[i]]() for part, pair in pairs.items()} for i in (0, 1))
+        x, y = ({part: arrays[pair[i]]() for part, pair in pairs.items() if pair[i]} for i in (0, 1))
         named = next((arrays[name]() for name in arrays if _CLASS_NAMES.fullmatch(name.casefold())), None)
     y = {pairs[part][1]: _vector(labels, pairs[part][1], where, notes) for part, labels in y.items()}
-    classes, codes = _classes(y, named, where)
+    classes, codes = _classes(y, named, where) if y else ((), {})
     is_first = where.suffix.lower() in _PICKLED
     at_end = [_channels_last(of, pairs[part][0], where, notes, is_first=is_first) for part, of in x.items()]
     ready, said = prepare_arrays(at_end, f"Images of {where}", show)
     sets = []
     for (part, (key, of)), images in zip(pairs.items(), ready, strict=True):
         pixels, reading = _pixels(images, key, where, show)
-        made = array_images(pixels, codes[of], name=show.image_set, split=part, classes=classes)
+        labels = codes[of] if of else np.full(len(pixels), NO_LABEL, np.int64)
+        made = array_images(pixels, labels, name=show.image_set, split=part, classes=classes)
         sets.append(replace(made, reading=reading.with_notes(dict.fromkeys([*notes, *said]))))
     return data_of(sets, **division)
 
@@ -204,6 +205,8 @@ def _parts(
     """By part, "all" or "train" and "val", the names of images and labels; and notes on that."""
     notes: list[str] = []
     roles = {name: role for name in arrays if (role := _role_of(name, image, label))}
+    if label == "" and not roles:
+        roles = {name: ("x", "all") for name in arrays if arrays[name]().ndim > 2}
     if not roles and (roles := _roles_by_shape(arrays)):
         said = ", ".join(
             f"{name} {'images' if kind == 'x' else 'labels'} ({part})" for name, (kind, part) in roles.items()
@@ -212,7 +215,11 @@ def _parts(
     found: dict[str, dict[str, list[str]]] = {}
     for name, (kind, part) in roles.items():
         found.setdefault(part, {"x": [], "y": []})[kind].append(name)
+    if label == "":
+        found = {part: {**of, "y": [""]} for part, of in found.items() if of["x"]}
     pairs = {part: (of["x"][0], of["y"][0]) for part, of in found.items() if len(of["x"]) == len(of["y"]) == 1}
+    if label == "" and pairs.keys() == found.keys():
+        return pairs, notes
     parts = [*found] if len(found) == 1 else ["train", "val" if "val" in pairs else "test"]
     if not {*parts} <= {*pairs} or ("all" in found) > ("all" in parts):
         sides = {part: [listed(of[kind]) or "none" for kind in "xy"] for part, of in found.items()}

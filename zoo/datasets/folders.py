@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import (
+    Reading,
     Show,
     files_reading,
     images_among,
@@ -23,7 +25,7 @@ from .imagefiles import (
     shown_as,
     skipped_as,
 )
-from .images import ImageSet, LazyImages, contents_of_files, fingerprint_of, of_groups
+from .images import NO_LABEL, ImageSet, LazyImages, contents_of_files, digest, fingerprint_of, of_groups
 from .parts import names_of_parts, says_nothing
 from .rgb import WHITE, Scale, to_rgb
 
@@ -177,7 +179,7 @@ def unlabelled_images(
     background: str = WHITE,
     max_pixels: int | None = None,
 ) -> ImageSet:
-    """Images without labels, such as those that a probe is to classify, as an image set; its labels are all 0.
+    """Images without labels, such as those that a probe is to classify, as an image set; its labels are all -1.
 
     ``images`` are PIL images, arrays (height, width[, 3]) or paths; ``names``, one an image, are by default the paths,
     and numbers of images in memory. ``scale``, ``background`` and ``max_pixels`` are as for
@@ -202,8 +204,8 @@ def unlabelled_images(
         name=name,
         split="all",
         images=LazyImages(partial(_read_item, items, show), np.arange(len(items))),
-        labels=np.zeros(len(items), np.int64),
-        classes=("not known",),
+        labels=np.full(len(items), NO_LABEL, np.int64),
+        classes=(),
         names=given,
         fingerprint="",
     )
@@ -232,7 +234,8 @@ def joined(parts: Sequence[ImageSet]) -> ImageSet:
         labels=np.concatenate([part.labels for part in parts]),
         classes=parts[0].classes,
         names=[f"{part.split}/{name}" for part in parts for name in part.names],
-        fingerprint="",
+        fingerprint=digest(["joined", *chain(*((part.split, part.fingerprint) for part in parts))]),
+        reading=Reading(notes=tuple(dict.fromkeys(chain(*(part.reading.notes for part in parts))))),
         contents=contents,
         groups=groups,
         tags=parts[0].tags,

@@ -36,6 +36,7 @@ Contents = NDArray[np.uint64]
 Hashes = NDArray[np.uint64]
 T = TypeVar("T")
 
+NO_LABEL = -1  # of every image of a set without labels, which has no classes
 NO_TAG = ""
 TAG_SEPARATOR = "|"  # between the tags in the name of a class
 _CACHED_FROM_BYTES = 1 << 28  # below, reading everything again takes no second
@@ -335,9 +336,9 @@ class ImageSet:
     images : sequence of PIL images
         n images of any mode and size; may decode when asked, and then raises :class:`~zoo.errors.CorruptImage`.
     labels : int64 array, shape (n,)
-        Numbers of classes.
+        Numbers of classes; -1 of all images where there are no labels.
     classes : tuple of str
-        Names of the classes, in the order of their numbers.
+        Names of the classes, in the order of their numbers; empty where there are no labels.
     names : sequence of str
         One an image, unique: its path below the folder of the set, or its number.
     fingerprint : str
@@ -381,7 +382,8 @@ class ImageSet:
                 f"The image set {self.name!r} has labels as {self.labels.dtype} of shape {self.labels.shape}; "
                 f"expected int64 of shape ({n},)."
             )
-        wrong = np.flatnonzero((self.labels < 0) | (self.labels >= len(self.classes)))
+        least = 0 if self.classes else NO_LABEL
+        wrong = np.flatnonzero((self.labels < least) | (self.labels >= len(self.classes)))
         if wrong.size:
             raise DataError(
                 f"{wrong.size:,} of {n:,} images of {self.name!r} have no label of its {len(self.classes)} classes, "
@@ -439,14 +441,20 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class ImageData:
-    """A data set for probing: train on ``train``, test on ``val``. Both have the same classes, in the same order."""
+    """A data set for probing: train on ``train``, test on ``val``. Both have the same classes, in the same order.
+
+    Where there are no labels, or nothing is to be trained on, both are ``all``.
+    """
 
     name: str
     train: ImageSet
     val: ImageSet
     is_split_here: bool = False  # by the zoo, not by the source of the images
+    all: ImageSet | None = None  # the images in the order of a source that says no parts
 
     def __post_init__(self) -> None:
+        if self.is_whole:
+            return
         if self.train.tags != self.val.tags or (self.train.groups is None) != (self.val.groups is None):
             raise DataError(
                 f"The two parts of {self.name!r} do not have the same tags, or only one of them has groups; expected "
@@ -464,6 +472,11 @@ class ImageData:
                 f"All {len(self.train):,} training images of {self.name!r} have the same label, "
                 f"{self.train.classes[self.train.labels[0]]!r}; expected two classes or more."
             )
+
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing was split."""
+        return self.all is not None and self.val.fingerprint == self.all.fingerprint
 
 
 def with_copies(parts: Sequence[ImageSet]) -> Sequence[ImageSet]:

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from ..errors import DataError, listed
 from ..optional import requires_extra
+from .folders import joined
 from .images import ImageData, ImageSet, digest, indicators_of, with_copies
 from .parts import part_of, plain_text, says_nothing
 from .subsets import stratified_split
@@ -104,6 +105,7 @@ def data_of(
     val_share: float = 0.2,
     seed: int = 0,
     fold_labels: bool = False,
+    is_new: bool = False,
     split: Callable[..., ImageData] = stratified_split,
 ) -> ImageData:
     """A data set of its training and its test part, or of all images, which are split here.
@@ -111,8 +113,11 @@ def data_of(
     The parts may name different classes, as folders do where a class has no test image: the classes are then those of
     the training part. A class that test images alone have is refused. Images that show the same are copies, whatever
     their files. ``fold_labels`` joins labels that differ only in how they are written, into the one that most images
-    have.
+    have. Images without labels, and new ones that no source splits, are all in both parts.
     """
+    if not parts[0].classes:
+        parts = [joined(parts)]
+        return ImageData(name=parts[0].name, train=parts[0], val=parts[0], all=parts[0])
     n_of = sum((Counter(_n_of_each(part)) for part in parts), Counter[str]())
     alike = spellings(n_of)
     if fold_labels and alike and not parts[0].tags:
@@ -120,6 +125,8 @@ def data_of(
         notes = label_notes(alike, joined=True)
         parts = [_renamed(part, [name_of.get(name, name) for name in part.classes], notes) for part in parts]
     parts = with_copies(parts)
+    if is_new and len(parts) == 1:
+        return ImageData(name=parts[0].name, train=parts[0], val=parts[0], all=parts[0])
     if len(parts) == 1:
         return split(parts[0], val_share=val_share, seed=seed)
     train, val = parts
@@ -172,11 +179,14 @@ def add_notes(data: ImageData, notes: Sequence[str], *, layout: str = "") -> Ima
     def noted(part: ImageSet) -> ImageSet:
         return replace(part, reading=replace(part.reading.with_notes(notes), layout=layout or part.reading.layout))
 
-    return replace(data, train=noted(data.train), val=noted(data.val))
+    whole = data.all if data.all is None else noted(data.all)
+    return replace(data, train=noted(data.train), val=noted(data.val), all=whole)
 
 
 def class_notes(data: ImageData) -> list[str]:
     """Sentences on labels that differ only in how they are written or may stand for none, and on those without test."""
+    if data.is_whole:
+        return []
     what = "tags" if data.train.tags else "classes"
     n_train, n_test = _n_of_each(data.train), _n_of_each(data.val)
     n_of = Counter(n_train) + Counter(n_test)  # without those that no image has

@@ -15,6 +15,7 @@ from ..optional import requires_extra
 from .bands import open_image
 from .imagefiles import DECODING_ERRORS, Reading, Show, as_shown, files_reading, read_image, reading_of, reason_of
 from .images import (
+    NO_LABEL,
     ImageData,
     ImageSet,
     LazyImages,
@@ -203,9 +204,10 @@ def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str 
     """What ``save_to_disk`` wrote: train and one of val, valid, validation and test, or one set, which is split.
 
     One set is split by its column of parts, such as ``split``, or stratified by class. The image column is the one of
-    type ``Image``, the label column the one of type ``ClassLabel``; of several, ``image`` and ``label`` name one. The
-    library turns images by their EXIF orientation. The fingerprint is over labels, classes, the bytes of the images,
-    and the kinds of values, scale and background of the images that are scaled or transparent.
+    type ``Image``, the label column the one of type ``ClassLabel``; of several, ``image`` and ``label`` name one, and
+    ``label`` "" says that there are none, in all splits. The library turns images by their EXIF orientation. The
+    fingerprint is over labels, classes, the bytes of the images, and the kinds of values, scale and background of the
+    images that are scaled or transparent.
     """
     with requires_extra("images", needed_for="A data set of the Hugging Face library datasets"):
         import datasets as library
@@ -219,6 +221,9 @@ def huggingface_data(folder: Path, show: Show, *, image: str | None, label: str 
             f"{folder} holds no data set of the library datasets ({reason_of(error)}); expected what save_to_disk "
             "wrote."
         ) from error
+    if label == "":
+        parts = {"all": opened} if isinstance(opened, library.Dataset) else dict(opened)
+        return data_of([_saved_image_set(rows, folder, part, show, image, label) for part, rows in parts.items()])
     if isinstance(opened, library.Dataset):
         whole = _saved_image_set(opened, folder, "all", show, image, label)
         of_label = _column(opened, library.ClassLabel, label, "label_column", folder)
@@ -252,10 +257,11 @@ def _saved_image_set(
     import datasets as library
 
     image_key = _column(opened, library.Image, image, "image_column", folder)
-    label_key = _column(opened, library.ClassLabel, label, "label_column", folder)
-    classes = tuple(opened.features[label_key].names)
-    given = opened.with_format(None)[label_key][:]
-    missing = [i for i, number in enumerate(given) if number is None or number < 0]
+    classes, given = tuple[str, ...](), [NO_LABEL] * len(opened)
+    if label != "":
+        label_key = _column(opened, library.ClassLabel, label, "label_column", folder)
+        classes, given = tuple(opened.features[label_key].names), opened.with_format(None)[label_key][:]
+    missing = [i for i, number in enumerate(given) if number is None or number < 0] if classes else []
     if missing:
         raise DataError(
             f"{len(missing):,} of {len(given):,} images in the split {split!r} of {folder} have no label in "

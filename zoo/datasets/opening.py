@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..errors import DataError, QueryError, UnknownName
-from ..files import require_regular
+from ..files import irregular, require_regular
 
 if TYPE_CHECKING:
     from .dense import DenseData
     from .imagefiles import Show
-    from .images import ImageData, ImageSet
+    from .images import ImageData
     from .rgb import Scale
     from .tables import Table
 
@@ -34,6 +35,7 @@ ENDINGS = {
     **dict.fromkeys((".npz", ".npy", ".pt", ".pth", ".pkl", ".pickle"), "FILE.npz"),
 }  # fmt: skip
 """The kinds of files, by their endings in lower case."""
+_LABEL_OPTIONS = ("label_column", "label_columns", "class_folder", "test_folder")
 _OF_CIFAR = ("data_batch_1", "meta")  # files of CIFAR-10 and CIFAR-100
 _UNPACK = {".zip": "unzip -d images", ".7z": "7z x -oimages", ".rar": "unrar x"}
 _UNPACK |= dict.fromkeys((".tar.gz", ".tgz", ".tar.bz2", ".tar.xz"), "tar -xf")
@@ -73,7 +75,7 @@ class Request:
     class_folder: str | None = None
     test_folder: str | None = None
     task: str = ""  # of maps
-    is_new: bool = False  # a table of images to predict, whatever their labels are
+    is_new: bool = False  # images to predict, which are not split here, whatever their labels are
     is_unlabelled: bool = False
 
     def rest(self, expected: str = "") -> str:
@@ -91,12 +93,12 @@ class Request:
 
     def columns(self) -> dict[str, Any]:
         """The columns of images and of labels."""
-        return {"image": self.image_column, "label": self.label_column}
+        return {"image": self.image_column, "label": "" if self.is_unlabelled else self.label_column}
 
     def division(self) -> dict[str, Any]:
         """How what has no parts is split, and whether labels are joined."""
         share = _VAL_SHARE if self.val_share is None else self.val_share
-        return {"val_share": share, "seed": self.seed, "fold_labels": self.fold_labels}
+        return {"val_share": share, "seed": self.seed, "fold_labels": self.fold_labels, "is_new": self.is_new}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +157,15 @@ def _arrays(asked: Request) -> ImageData:
 def _table(asked: Request) -> ImageData:
     from .annotations import read_annotations
 
-    return _of_table(read_annotations(Path(asked.text)), asked.show(Path(asked.text).stem), asked)
+    table = read_annotations(Path(asked.text), is_unlabelled=asked.is_unlabelled)
+    return _of_table(table, asked.show(Path(asked.text).stem), asked)
 
 
 def _of_table(table: Table, show: Show, asked: Request) -> ImageData:
     from .annotations import require_one_label
     from .tables import table_data
 
-    if not asked.multi_label and table.file.suffix.lower() not in (".csv", ".tsv"):
+    if not (asked.multi_label or asked.is_unlabelled) and table.file.suffix.lower() not in (".csv", ".tsv"):
         require_one_label(table)
     return table_data(table, show, asked)
 
@@ -351,7 +354,11 @@ def open_images(
     (8, 4, 'checks cube')
     """
     options = locals()
-    given, options = _with_kept(os.fspath(options.pop("spec")), options)
+    return _opened(os.fspath(options.pop("spec")), options)
+
+
+def _opened(spec: str, options: Mapping[str, Any], *, is_new: bool = False) -> ImageData:
+    given, options = _with_kept(spec, options)
     images = _spelled_out(given)
     kind = _kind_of(images, KINDS, "image set")
     for what, names, is_used in (
@@ -363,10 +370,11 @@ def open_images(
     from .labels import with_notes
 
     said = [f"{given!r} was read as {images!r}, by what it holds"] if images != given else []
-    data = with_notes(kind.open(Request(text=images, **options)), said)
+    data = with_notes(kind.open(Request(text=images, is_new=is_new, **options)), said)
     if (name := options["name"]) is None:
         return data
-    return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name))
+    whole = None if data.all is None else replace(data.all, name=name)
+    return replace(data, name=name, train=replace(data.train, name=name), val=replace(data.val, name=name), all=whole)
 
 
 def _with_kept(spec: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -377,26 +385,80 @@ def _with_kept(spec: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]
     return images, options | {name: tuple(options[name]) for name in ("label_columns", "ignore_labels")}
 
 
-def open_new_table(spec: str, **options: Any) -> tuple[list[ImageSet], str]:
-    """The images of a table as one set, to be predicted, and why their labels are not known, "" if they are.
+def open_any_images(
+    specs: str | os.PathLike[str] | Sequence[str], *, is_new: bool = False, **options: Any
+) -> ImageData:
+    """Images with labels as :func:`open_images` gives them, else all of them without, in their order, as ``all``.
 
-    ``options`` are those of :func:`open_images`. A file with a column of parts gives its two parts.
+    ``specs`` is one image set, or files of images and folders, of which all images at any depth are taken, sorted by
+    path. Options are those of :func:`open_images`, and so are errors, but for those on labels that no option names: a
+    note says then why images have none, no class, and -1 each. With ``is_new`` what has no parts stays one, ``all``,
+    whatever its labels are.
     """
-    from .annotations import read_annotations
-    from .layouts import recognise_layout
-    from .tables import table_parts
-
-    images, options = _with_kept(spec, options)
-    asked = Request(text=images, is_new=True, **options)
-    table = recognise_layout(Path(images)).table if os.path.isdir(images) else read_annotations(Path(images))
-    assert table is not None  # as is_table has said
-    show = asked.show(Path(images).stem)
+    given = [os.fspath(one) for one in ([specs] if isinstance(specs, str | os.PathLike) else specs)]
+    if len(given) > 1 or is_image_file(given[0]):
+        return _unlabelled_files(given, options)
     try:
-        return table_parts(table, show, asked), ""
+        return _opened(given[0], option_defaults() | options, is_new=is_new)
     except DataError as error:
-        if asked.label_column or asked.label_columns:
+        if any(options.get(name) for name in _LABEL_OPTIONS):
             raise
-        return table_parts(table, show, replace(asked, is_unlabelled=True)), f"no metrics: {error}"
+        why = f"without labels: {str(error).partition(';')[0].rstrip('.')}"
+    text, options = _with_kept(given[0], option_defaults() | options)
+    kind = _kind_of(text := _spelled_out(text), KINDS, "image set")
+    if kind is KINDS["FOLDER"]:
+        return _unlabelled_files([text], options, why)
+    from .labels import add_notes
+
+    return add_notes(kind.open(Request(text=text, is_unlabelled=True, **options)), [why])
+
+
+def is_image_file(text: str) -> bool:
+    """Whether a text names a file by itself, which is no image set."""
+    return os.path.isfile(text) and not text.lower().endswith((*ENDINGS, *_UNPACK))
+
+
+def find_image_files(arguments: Sequence[str]) -> tuple[Path, list[str], Counter[str]]:
+    """Images of files and of folders at any depth: what their paths are below, the paths, and what was left out.
+
+    QueryError if there is no such file or one is named twice, DataError if a folder has no image.
+    """
+    from .folders import list_tree
+    from .imagefiles import USUAL, left_out_note
+
+    paths, left_out = list[str](), Counter[str]()
+    for text in arguments:
+        if os.path.isdir(text):
+            tree = list_tree(Path(text))
+            left_out += tree.all_left_out()
+            if not (below := sorted(tree.paths())):
+                also = f" ({left_out_note(left_out)})" if left_out else ""
+                raise DataError(f"The folder {text} holds no image{also}; expected files {USUAL} below it.")
+            paths += below if len(arguments) == 1 else [f"{text.rstrip('/')}/{one}" for one in below]
+        elif is_image_file(text):
+            paths.append(text)
+        else:
+            what = f"{text!r} is a {odd}" if (odd := irregular(text)) else f"There is no file or folder {text!r}"
+            raise QueryError(f"{what}; expected image files and folders, or one image set of the zoo by itself.")
+    if repeated := [path for path, n in Counter(paths).items() if n > 1]:
+        raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")
+    is_one_folder = len(arguments) == 1 and os.path.isdir(arguments[0])
+    return Path(arguments[0] if is_one_folder else ""), paths, left_out
+
+
+def _unlabelled_files(arguments: Sequence[str], options: Mapping[str, Any], why: str = "") -> ImageData:
+    import numpy as np
+
+    from .folders import files_image_set
+    from .images import NO_LABEL
+    from .labels import add_notes, data_of
+
+    root, paths, left_out = find_image_files(arguments)
+    shown = {name: options.get(name, default) for name, default in option_defaults().items()}
+    show = Request(text=arguments[0], **shown).show(_folder_name(arguments[0]))
+    labels = np.full(len(paths), NO_LABEL, np.int64)
+    images = files_image_set(root, paths, labels, (), show, split="all", left_out=left_out)
+    return add_notes(data_of([images]), [why] * bool(why))
 
 
 def open_dense(
@@ -478,7 +540,8 @@ def _kind_of_folder(folder: Path) -> str:
             return "FOLDER"
         kinds.add("FILE.npz" if name in _OF_CIFAR else ENDINGS.get(path.suffix.lower(), ""))
     found = kinds - {"", "FILE.csv"}
-    return found.pop() if len(found) == 1 else "FOLDER"
+    is_of_folders = not found & {"FILE.txt", "FILE.json", "FILE.toml"}
+    return found.pop() if len(found) == 1 and is_of_folders else "FOLDER"
 
 
 def _spelled_out(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import DataError
 from ..optional import requires_extra
 from .imagefiles import Show, reason_of
-from .images import ImageData
+from .images import NO_LABEL, ImageData
 from .labels import add_notes
 from .parts import N_FIRST, may_say_parts
 from .shards import EncodedImages, Index, Shard, ShardStream, found_parts, index_shards, list_names, make_image_data
@@ -30,18 +30,19 @@ def parquet_data(text: str, show: Show, *, image: str | None, label: str | None,
     ``path`` of a file, absolute or below the folder of the parquet file. It is the one that the metadata of
     the library datasets call an image, or the only one of such a type; ``image`` names another. The label column is the
     one that they call a class label, or ``label``, ``class`` or ``target``; ``label`` names another. It holds texts, or
-    whole numbers (of any type), with the names of classes that the metadata give. Images are read by row groups.
+    whole numbers (of any type), with the names of classes that the metadata give; with ``label`` "" all images are
+    read without one. Images are read by row groups.
     """
     with requires_extra("images", needed_for="An image set in parquet files"):
         import pyarrow.parquet  # noqa: F401
-    parts, notes = found_parts(text, (".parquet",))
+    parts, notes = found_parts(text, (".parquet",), is_whole=label == "")
     indexes = index_shards(parts, lambda shard: _look_in_parquet(shard, image, label), f"parquet {image!r} {label!r}")
     columns: dict[str, list[str]] = {}
     with _parquet(next(iter(parts.values()))[0]) as file:
         group = like_group(file.schema_arrow.names)
     said = f"images with the same {group!r} may be on both sides; a table with --group keeps them together"
-    notes += [said] * (group is not None)
-    for number, shard in enumerate(parts.get("all", ())):
+    notes += [said] * (group is not None and label != "")
+    for number, shard in enumerate(parts.get("all", ()) if label != "" else ()):
         with _parquet(shard) as file:
             if not number:
                 columns = {
@@ -99,16 +100,18 @@ def _look_in_parquet(shard: Shard, wanted_image: str | None, wanted_label: str |
     """Reads a file from its beginning to its end."""
     with _parquet(shard) as file:
         image = _image_column(file.schema_arrow, wanted_image, shard)
-        label = _label_column(file.schema_arrow, wanted_label, shard)
+        label = "" if wanted_label == "" else _label_column(file.schema_arrow, wanted_label, shard)
         index = Index(classes=_features(file.schema_arrow).get(label, {}).get("names"))
         for block in range(file.num_row_groups):
-            rows = _rows(file, block, image, label)
+            rows = _rows(file, block, *filter(None, (image, label)))
             index.blocks.append(len(rows))
-            for found, stored in zip(rows.column(label).to_pylist(), rows.column(image), strict=True):
+            labels = rows.column(label).to_pylist() if label else [NO_LABEL] * len(rows)
+            for found, stored in zip(labels, rows.column(image), strict=True):
                 row = len(index.names)
                 encoded, path = _bytes_of(stored, shard)
                 index.outside.extend([path] if path and not index.outside else [])
-                index.add(str(row), encoded, found, f"Row {row} of {shard.shown} in the column {label!r}")
+                told = f"Row {row} of {shard.shown} in the column {label!r}" if label else ""
+                index.add(str(row), encoded, found, told)
     if not index.names:
         raise DataError(f"The file {shard.shown} has no row; expected images.")
     return index

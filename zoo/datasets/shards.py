@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
 from ..errors import CorruptImage, DataError, QueryError, listed
@@ -52,7 +52,7 @@ from .imagefiles import (
     remedy_for,
     skipped_as,
 )
-from .images import ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
+from .images import NO_LABEL, ImageData, ImageSet, LazyImages, contents_of_bytes, fingerprint_of
 from .labels import add_notes, data_of
 from .parts import in_parts, part_in, part_of, says_nothing
 
@@ -114,11 +114,11 @@ class Index:
     left_out: dict[str, int] = field(default_factory=dict)  # files of systems
 
     def add(self, name: str, encoded: bytes, label: Any, told: str) -> None:
-        """Adds an image; ``told`` names its label in messages."""
+        """Adds an image; ``told`` names its label in messages, and is empty of one that is right."""
         if isinstance(label, float | bool):
             label = str(label) if isinstance(label, bool) else int(label) if label.is_integer() else label
         is_label = isinstance(label, int) and label >= 0
-        if not is_label and not (isinstance(label, str) and label):
+        if told and not is_label and not (isinstance(label, str) and label):
             raise DataError(
                 f"{told} is {label!r}; expected a whole number from 0, or a text: label it or leave it out."
             )
@@ -142,22 +142,23 @@ def webdataset_data(text: str, show: Show, *, image: str | None, label: str | No
     Neighbouring members with the same key are an image and what is known of it; the key is the path up to the first dot
     of the last name, and what is behind that dot says what the member is: an image by its ending (of several,
     ``image`` names one, such as "jpg"), and the label: ``cls``, a whole number, or else the entry "label" of ``json``.
-    ``label`` names another entry of json, whose values are whole numbers or texts. Members with other endings are
-    ignored, and members that systems put there are left out. The same key may be in several shards.
+    ``label`` names another entry of json, whose values are whole numbers or texts, or "" no label. Members with other
+    endings are ignored, and members that systems put there are left out. The same key may be in several shards.
     """
-    parts, notes = found_parts(text, _TAR)
+    parts, notes = found_parts(text, _TAR, is_whole=label == "")
     ending = None if image is None else image.lower().removeprefix(".")
     indexes = index_shards(parts, lambda shard: _look_in_tar(shard, ending, label), f"webdataset {image!r} {label!r}")
     return add_notes(make_image_data(parts, indexes, _Members, "webdataset", show, {}, division), notes)
 
 
-def found_parts(text: str, suffixes: tuple[str, ...]) -> tuple[Parts, list[str]]:
+def found_parts(text: str, suffixes: tuple[str, ...], *, is_whole: bool = False) -> tuple[Parts, list[str]]:
     """The shards of each part of a set, "train" and "val", or "all" if they are not split; and notes on the others.
 
     ``text`` is a file, a folder, a pattern of files with ``{000..127}``, ``{a,b}``, ``*``, ``?`` and ``[]``, or two of
     them with a comma between: of training and of validation. The names of the shards of one pattern say their part:
     train-*, val-* or validation-*, test-*, in the name of the file or of its folder; of validation and test the first
-    is taken. Of several names of a part, train-* and train_aug-*, the plain one is, or all are refused.
+    is taken. Of several names of a part, train-* and train_aug-*, the plain one is, or all are refused. ``is_whole``
+    takes all shards, whatever their names say.
     """
     patterns = [piece.strip() for piece in re.split(r",(?![^{]*\})", text)]  # at commas outside of braces
     if len(patterns) > 2 or not all(patterns):
@@ -175,6 +176,8 @@ def found_parts(text: str, suffixes: tuple[str, ...]) -> tuple[Parts, list[str]]
         ]
         for found in files
     ]
+    if is_whole:
+        return {"all": list(dict.fromkeys(chain(*shards)))}, []
     if len(shards) == 2:
         if twice := set(shards[0]) & set(shards[1]):
             raise DataError(
@@ -402,6 +405,8 @@ def _classes(parts: Parts, indexes: Mapping[str, list[Index]]) -> tuple[tuple[st
         )
     labels = {part: [label for index in held for label in index.labels] for part, held in indexes.items()}
     values = {label for found in labels.values() for label in found}
+    if values == {NO_LABEL}:
+        return (), {part: np.array(found, np.int64) for part, found in labels.items()}
     if len({type(value) for value in values}) > 1:
         raise DataError(
             f"Some labels of {first.shown} and the shards beside it are whole numbers, and others texts; expected one "
@@ -544,7 +549,7 @@ def _look_in_tar(shard: Shard, image: str | None, label: str | None) -> Index:
         start, size = members[_image_of(key, members, image, shard)]
         file.seek(start)
         encoded = file.read(size)
-        index.add(key, encoded, *_label_of(key, members, label, shard, file))
+        index.add(key, encoded, *((NO_LABEL, "") if label == "" else _label_of(key, members, label, shard, file)))
         index.starts.append(start)
         index.sizes.append(size)
     if not index.names:

@@ -370,7 +370,7 @@ def stratified_split(images: ImageSet, *, val_share: float, seed: int) -> ImageD
 def _as_split(images: ImageSet, halves: tuple[np.ndarray, np.ndarray]) -> ImageData:
     """A data set of one set of images, from the positions of its two parts."""
     train, val = (images.subset(half, split=split) for half, split in zip(halves, ("train", "val"), strict=True))
-    return ImageData(name=images.name, train=train, val=val, is_split_here=True)
+    return ImageData(name=images.name, train=train, val=val, is_split_here=True, all=images)
 
 
 def _halves(images: ImageSet, in_val: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ from ..files import irregular, require_regular
 from ..optional import requires_extra
 from .folders import files_image_set, list_tree
 from .imagefiles import SUFFIXES, Show
-from .images import NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
+from .images import NO_LABEL, NO_TAG, TAG_SEPARATOR, ImageData, ImageSet, groups_of_names
 from .labels import are_measured, data_of, label_key, label_notes, missing_labels, spellings
 from .parts import TRUTHS, GivenSplit, Rows, find_split, rows_of_parts
 
@@ -150,10 +150,17 @@ def table_parts(table: Table, show: Show, asked: Request) -> list[ImageSet]:
     files = [os.path.normpath(os.path.join(root, path)) for path in paths]
     labels, classes, tags, joined = _labels(table, asked, at_label, taken, parts)
     groups = None if at_group is None else _groups(table, at_group, rows)
-    notes += [*of_label, *([] if asked.split_column else table.notes), *split.notes, *ignored, *of_files, *joined]
+    notes += [
+        *of_label,
+        *([] if asked.split_column or asked.is_unlabelled else table.notes),
+        *split.notes,
+        *ignored,
+        *of_files,
+        *joined,
+    ]
     if n := len(table) - sum(n_of.values()):
         notes.append(f"{n:,} images of the part 'test' are left out, for there are some of 'val'")
-    notes += _notes(table, asked, at_label, taken)
+    notes += [] if asked.is_unlabelled else _notes(table, asked, at_label, taken)
     kept = _distinct(table, rows, files, n_train, labels, groups)
     if n := len(rows) - len(kept):
         repeat = "row repeats an earlier one and is" if n == 1 else "rows repeat an earlier one and are"
@@ -261,6 +268,8 @@ def _label_column(table: Table, asked: Request, taken: Sequence[int | None]) -> 
 
 def _split(table: Table, asked: Request, taken: Sequence[int | None]) -> GivenSplit:
     """What the columns that are not taken say of parts."""
+    if asked.is_unlabelled:
+        return GivenSplit(columns=(), parts=(), like=(), notes=())
     others = {*taken, *map(table.column, asked.label_columns)}
     named = None if asked.split_column is None else table.column(asked.split_column)
     free = {name: table.columns[at] for at, name in enumerate(table.header) if at not in others or at == named}
@@ -415,7 +424,7 @@ def _distinct(
 def _labels(table: Table, asked: Request, at: int | None, taken: set[int | None], parts: Rows) -> Labels:
     rows = np.concatenate(list(parts.values()))
     if asked.is_unlabelled:
-        return np.zeros(len(rows), np.int64), ("not known",), (), []
+        return np.full(len(rows), NO_LABEL, np.int64), (), (), []
     if asked.label_columns:
         return _indicated(table, asked, [table.column(name) for name in asked.label_columns], rows)
     if at is not None:

@@ -13,6 +13,8 @@ from ..optional import lazy
 
 if TYPE_CHECKING:
     from .computing import featurise as featurise
+    from .exporting import export_features as export_features
+    from .exporting import extract_features as extract_features
     from .origin import Origin as Origin
     from .origin import code_version as code_version
     from .origin import require_comparable as require_comparable
@@ -26,6 +28,7 @@ else:
         __name__,
         {
             "computing": ["featurise"],
+            "exporting": ["export_features", "extract_features"],
             "origin": ["Origin", "code_version", "require_comparable"],
             "shards": ["Rows", "Skipped"],
             "store": ["Features", "load_features", "verify"],

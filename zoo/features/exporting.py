@@ -1,26 +1,38 @@
-"""Features as Parquet files, for others: one file for each image set under one encoder, a row group for each shard.
+"""Features as files for others: Parquet, or NumPy's .npy with a JSON file beside it; written whole, a shard at a time.
 
-The columns are ``features``, a list of as many float32 as the encoder has dimensions; ``label``, int64; ``image``, its
-name, if names are known (bytes in it that are no UTF-8 are written as ``\\xNN``); ``content`` and ``group``, uint64
-hashes of what is in the image and of its group, if they are known. The metadata of the file have under ``zoo`` a JSON
-object with the origin of the features, the names of the classes by their label, the tags of a multi-label set, the
-images that were skipped, and the hash of each shard. Shards are read, and row groups written, one after the other.
+The columns of Parquet are ``features``, a list of as many float32 as the encoder has dimensions; ``label``, int64, if
+there are labels; ``image``, its name, if names are known (bytes in it that are no UTF-8 are written as ``\\xNN``);
+``split``, if several parts of a data set are in one file; ``content`` and ``group``, uint64 hashes of what is in the
+image and of its group, if they are known. The metadata of the file have under ``zoo`` a JSON object with the origin of
+the features, pooling and size in pixels of the encoder's input, the names of the classes by their label, the tags of a
+multi-label set, the images that were skipped, and the hash of each shard.
+
+A file OUT.npy is float32 (n, dim); OUT.npy.json has the same object, and lists of the other columns, a value a row.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from itertools import accumulate, islice
+from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
-from ..errors import DataError, QueryError
+from ..cards.catalogue import catalogue
+from ..datasets.folders import joined
+from ..datasets.images import NO_LABEL
+from ..datasets.opening import open_any_images
+from ..errors import DataError, QueryError, StoreError
 from ..files import replaced
 from ..optional import requires_extra
 from ..progress import Progress, Silent
 from ..storage import place_at
+from .computing import featurise
+from .items import Featurising
+from .origin import differences
 from .store import Features, Index, load_features, read_index
 
 with requires_extra("images", needed_for="Writing features as Parquet"):
@@ -29,12 +41,14 @@ with requires_extra("images", needed_for="Writing features as Parquet"):
     import pyarrow.parquet as pq
 
 FORMAT = "zoo-features-parquet-1"
-SUFFIX = ".parquet"
+
+Part: TypeAlias = tuple[Features, Index]
+Writing: TypeAlias = Callable[[Sequence[Part], dict[str, Any], BinaryIO, Path], Iterator[int]]  # yields numbers of rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A Parquet file that was written."""
+    """A file that was written, or was there."""
 
     where: str  # the features
     path: Path
@@ -44,124 +58,206 @@ class Exported:
     size_bytes: int
 
 
-def export_parquet(
-    places: Sequence[str | Path], out: str | Path, *, progress: Progress | None = None
+def export_features(
+    places: Sequence[str | Path], out: str | Path, kind: str = "parquet", *, progress: Progress | None = None
 ) -> list[Exported]:
-    """Writes features as Parquet.
+    """Writes features as files for others, of kind "parquet" or "npy".
 
     Parameters
     ----------
     places : sequence of path or address
         Complete features, as :func:`~zoo.features.load_features` takes them.
     out : path
-        The file, if its name ends with ``.parquet``, for one place; else a folder, which gets a file for each place,
-        named ``ENCODER-DATASET-SPLIT-IMAGES.parquet``. A file that is there is replaced as a whole.
+        The file, if its name ends with the kind, for one place or the parts of one data set under one encoder; else a
+        folder, which gets a file for each place, named ``ENCODER-DATASET-SPLIT-IMAGES.parquet``. A file of the same
+        features is left as it is, one of others replaced as a whole.
 
     Raises
     ------
     DataError
-        If there are no features, or unfinished or damaged ones; before anything is written.
+        If there are no features, or unfinished or damaged ones, before anything is written; if the disk is full.
+    StoreError
+        If a file cannot be written there, or is there and holds no features that were exported.
     QueryError
         If several places are to go into one file, or two of them would have one name.
     """
-    target = Path(out)
     loaded = [(load_features(where), read_index(place_at(where))) for where in places]
-    paths = _paths(target, [features for features, _ in loaded])
+    files = _files(Path(out), [(features, index) for features, index in loaded if index is not None], kind)
+    for path in files:
+        require_target(path, kind)
     told = progress or Silent()
     told.start("features", sum(len(features) for features, _ in loaded), 0)
     try:
-        return [_exported(features, index, path, told) for (features, index), path in zip(loaded, paths, strict=True)]
+        return [_exported(path, some, kind, told) for path, some in files.items()]
     finally:
         told.end()
 
 
-def _exported(features: Features, index: Index | None, path: Path, progress: Progress) -> Exported:
-    assert index is not None  # or there were no features
+def extract_features(
+    name: str,
+    images: str | os.PathLike[str] | Sequence[str],
+    *,
+    folder: str | Path | None = None,
+    how: Featurising | None = None,
+    **options: Any,
+) -> Features:
+    """Features of any images under an encoder of the zoo, in their order; labels, where they have some, come along.
+
+    ``images`` and ``options`` are those of :func:`~zoo.datasets.open_any_images`, errors also those of
+    :func:`~zoo.features.featurise`. In a ``folder`` they are kept, and not computed again. By default images that
+    cannot be read are left out, as ``skipped`` says.
+
+    >>> features = extract_features("pocket_init_rn", "shapes:classes=2,train=6,val=2,size_px=8")
+    >>> features.x.shape, features.names[-1]
+    ((8, 48), 'val/val/1')
+    """
+    from ..loading import load
+
+    data = open_any_images(images, is_new=True, **options)
+    whole = data.train if data.is_whole else joined([data.train, data.val])
+    chosen, known = asdict(how or Featurising(skip_corrupt=True)), catalogue().id_of(name)
+    representation = known.partition("@")[2] or "card"
+    return featurise(*load(known), whole, name=known, folder=folder, representation=representation, **chosen)
+
+
+def require_target(out: Path, kind: str, *, n_encoders: int = 1) -> None:
+    """Refuses, before any work, a file that could not be written, or in whose place something else would be lost."""
+    if out.suffix == f".{kind}" and n_encoders > 1:
+        raise _not_one_file(n_encoders, out)
+    there = next(one for one in (out, *out.absolute().parents) if os.path.lexists(one))
+    is_file, is_folder = there == out and out.suffix == f".{kind}", there.is_dir()
+    if is_folder == is_file or not os.access(there if is_folder else there.parent, os.W_OK):
+        what = "not writable" if is_folder != is_file else "a folder" if is_folder else "no folder"
+        raise StoreError(f"{out} cannot be written: {there} is {what}; name a file ending with .{kind}, or a folder.")
+    if is_file and _about_in(out) is None:
+        raise StoreError(f"{out} is there and holds no features that were exported; name another file, or remove it.")
+
+
+def _not_one_file(n: int, out: Path, why: str = "") -> QueryError:
+    what = f"{n} sets of features cannot go into the one file {out}{why}"
+    return QueryError(f"{what}; name a folder, which gets a file for each.")
+
+
+def _exported(path: Path, parts: Sequence[Part], kind: str, progress: Progress) -> Exported:
+    about, first = _about(parts), parts[0][0]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replaced(path) as file:
-            n_groups = _write(features, index, file, progress)
+        if _about_in(path) != about:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replaced(path) as file:
+                for n_written in _WRITERS[kind](parts, about, file, path):
+                    progress.advance(n_written)
         size_bytes = path.stat().st_size
     except OSError as error:
         raise DataError(
             f"{path} cannot be written ({error.strerror or error}); make room, and export again."
         ) from error
-    return Exported(
-        where=features.where,
-        path=path,
-        n_rows=len(features),
-        dim=features.dim,
-        n_groups=n_groups,
-        size_bytes=size_bytes,
-    )
+    n_rows, n_groups = sum(len(features) for features, _ in parts), sum(1 for _ in _blocks(parts))
+    sizes: dict[str, int] = {"n_rows": n_rows, "dim": first.dim, "n_groups": n_groups, "size_bytes": size_bytes}
+    return Exported(where=first.where, path=path, **sizes)
 
 
-def _paths(target: Path, loaded: Sequence[Features]) -> list[Path]:
-    """The files that features go to."""
-    if target.suffix == SUFFIX:
-        if len(loaded) > 1:
-            raise QueryError(
-                f"{len(loaded)} sets of features cannot go into the one file {target}; name a folder, which gets a "
-                "file for each."
-            )
-        return [target]
-    names = [_file_name(features) for features in loaded]
+def _files(target: Path, parts: Sequence[Part], kind: str) -> dict[Path, Sequence[Part]]:
+    """The files, and what goes into each."""
+    if target.suffix == f".{kind}":
+        first = parts[0][0].origin
+        facts = ("encoder", "dataset", "weights_hash", "preprocess_hash", "representation", "precision")
+        differ = [one for features, _ in parts if (one := differences(first, features.origin, among=facts))]
+        if differ or len({features.origin.split for features, _ in parts}) < len(parts):
+            why = f" (they differ in {' and '.join(differ[0])})" if differ else ""
+            raise _not_one_file(len(parts), target, why)
+        return {target: parts}
+    names = [f"{_file_name(features)}.{kind}" for features, _ in parts]
     again = next((name for number, name in enumerate(names) if name in names[:number]), None)
     if again is not None:
         raise QueryError(f"Two sets of features would be {again} in {target}; export them into folders of their own.")
-    return [target / name for name in names]
+    return {target / name: [part] for name, part in zip(names, parts, strict=True)}
 
 
 def _file_name(features: Features) -> str:
     origin = features.origin
     parts = (origin.encoder, origin.dataset, origin.split, origin.images_hash[:12])
     plain = "-".join("".join(one if one.isalnum() or one in "_.+" else "_" for one in part) for part in parts)
-    return plain + ("" if origin.precision == "float32" else f"-{origin.precision.replace(' ', '_')}") + SUFFIX
+    return plain + ("" if origin.precision == "float32" else f"-{origin.precision.replace(' ', '_')}")
 
 
-def schema_of(features: Features, index: Index) -> pa.Schema:
-    """The columns, and the metadata about them."""
-    columns = [("features", pa.list_(pa.float32(), features.dim)), ("label", pa.int64())]
-    columns += [("image", pa.string())] if len(features.names) else []
-    columns += [("content", pa.uint64())] if features.contents is not None else []
-    columns += [("group", pa.uint64())] if features.groups is not None else []
-    about = {
+def _about(parts: Sequence[Part]) -> dict[str, Any]:
+    """What the metadata say."""
+    first = parts[0][0]
+    card = catalogue().get(first.origin.encoder)
+    origins = [features.origin for features, _ in parts]
+    several = {name: ", ".join(getattr(one, name) for one in origins) for name in ("split", "images_hash")}
+    return {
         "format": FORMAT,
-        "origin": asdict(features.origin),
-        "classes": list(features.classes),
-        "tags": list(features.tags),
-        "skipped": [asdict(image) for image in features.skipped],
-        "shards": [shard.digest for shard in index.shards],
+        "origin": asdict(first.origin) | several,
+        "pooling": None if card is None else str(card.representation.layer),
+        "image_size_px": None if card is None else card.preprocess.crop_px,
+        "classes": list(first.classes),
+        "tags": list(first.tags),
+        "skipped": [asdict(image) for features, _ in parts for image in features.skipped],
+        "shards": [shard.digest for _, index in parts for shard in index.shards],
     }
-    return pa.schema(columns, metadata={"zoo": json.dumps(about, ensure_ascii=True)})
 
 
-def _write(features: Features, index: Index, file: BinaryIO, progress: Progress) -> int:
-    schema, n_groups, names = schema_of(features, index), 0, iter(features.names)
+def _about_in(path: Path) -> dict[str, Any] | None:
+    """The same of a file that is there; None if it holds no features that were exported."""
+    with suppress(OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        if path.suffix == ".parquet":
+            return dict(json.loads(pq.read_schema(path).metadata[b"zoo"]))
+        np.load(path, mmap_mode="r", allow_pickle=False)
+        return {name: one for name, one in json.loads(Path(f"{path}.json").read_bytes()).items() if name not in _TYPES}
+    return None
+
+
+_TYPES = {"label": pa.int64(), "image": pa.string(), "split": pa.string(), "content": pa.uint64(), "group": pa.uint64()}
+
+
+def _columns(parts: Sequence[Part], features: Features, rows: slice) -> dict[str, Any]:
+    """What is known of some images, by the name of the column."""
+    found = {
+        "label": features.y[rows] if features.classes or (features.y != NO_LABEL).any() else None,
+        "image": list(map(_plain, features.names[rows])) or None,
+        "split": [features.origin.split] * (rows.stop - rows.start) if len(parts) > 1 else None,
+        "content": None if features.contents is None else features.contents[rows],
+        "group": None if features.groups is None else features.groups[rows],
+    }
+    return {name: values for name, values in found.items() if values is not None}
+
+
+def _write_parquet(parts: Sequence[Part], about: dict[str, Any], file: BinaryIO, path: Path) -> Iterator[int]:
+    first = parts[0][0]
+    known = _columns(parts, first, slice(0, 1))
+    types = [("features", pa.list_(pa.float32(), first.dim)), *((name, _TYPES[name]) for name in known)]
+    schema = pa.schema(types, metadata={"zoo": json.dumps(about, ensure_ascii=True)})
     with pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=False) as writer:
-        for start, stop in _ranges(index):
-            x = np.ascontiguousarray(features.x[start:stop], np.float32)
-            columns = {
-                "features": pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), features.dim),
-                "label": pa.array(features.y[start:stop]),
-            }
-            if "image" in schema.names:
-                columns["image"] = pa.array([_plain(name) for name in islice(names, stop - start)])
-            for name, hashes in (("content", features.contents), ("group", features.groups)):
-                if hashes is not None:
-                    columns[name] = pa.array(hashes[start:stop])
-            writer.write_table(pa.table(columns, schema=schema), row_group_size=stop - start)
-            n_groups += 1
-            progress.advance(stop - start)
-    return n_groups
+        for features, rows in _blocks(parts):
+            x = pa.array(np.ascontiguousarray(features.x[rows], np.float32).reshape(-1))
+            columns = {"features": pa.FixedSizeListArray.from_arrays(x, first.dim)} | _columns(parts, features, rows)
+            writer.write_table(pa.table(columns, schema=schema), row_group_size=rows.stop - rows.start)
+            yield rows.stop - rows.start
 
 
-def _ranges(index: Index) -> Iterator[tuple[int, int]]:
-    """First row and end of each shard that has rows."""
-    ends = list(accumulate(shard.n_rows for shard in index.shards))
-    for start, stop in zip([0, *ends], ends, strict=False):
-        if stop > start:
-            yield start, stop
+def _write_npy(parts: Sequence[Part], about: dict[str, Any], file: BinaryIO, path: Path) -> Iterator[int]:
+    shape = (sum(len(features) for features, _ in parts), parts[0][0].dim)
+    np.lib.format.write_array_header_2_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    columns: dict[str, list[Any]] = {}
+    for features, rows in _blocks(parts):
+        file.write(np.ascontiguousarray(features.x[rows], "<f4").tobytes())
+        for name, values in _columns(parts, features, rows).items():
+            columns.setdefault(name, []).extend(np.asarray(values).tolist())
+        yield rows.stop - rows.start
+    path.unlink(missing_ok=True)  # so that a stop leaves no rows beside the names of others
+    with replaced(Path(f"{path}.json")) as beside:
+        beside.write(json.dumps(about | columns, ensure_ascii=True).encode())
+
+
+_WRITERS: dict[str, Writing] = {"parquet": _write_parquet, "npy": _write_npy}
+
+
+def _blocks(parts: Sequence[Part]) -> Iterator[tuple[Features, slice]]:
+    """The rows of each shard that has some."""
+    for features, index in parts:
+        ends = list(accumulate(shard.n_rows for shard in index.shards))
+        yield from ((features, slice(*ends)) for ends in zip([0, *ends], ends, strict=False) if ends[0] < ends[1])
 
 
 def _plain(name: str) -> str:

@@ -398,7 +398,8 @@ def _read(path: Path) -> dict[str, Any]:
         if features.origin.split.endswith(_VIEWS):
             return {"z": features.x, "ids": features.y}
         groups = {} if features.together is None else {"groups": features.together}
-        return {"z": features.x, "y": features.y} | groups
+        labels = {} if (features.y < 0).all() else {"y": features.y}  # of images without labels there are none
+        return {"z": features.x} | labels | groups
     try:
         require_held(path)
         found = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
