@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..optional import lazy
 
 if TYPE_CHECKING:
+    from ..evaluation.retrieval import nearest as nearest
     from .computing import featurise as featurise
     from .origin import Origin as Origin
     from .origin import code_version as code_version
@@ -25,6 +26,7 @@ else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
+            ".evaluation.retrieval": ["nearest"],  # on first use: this package needs nothing of what uses it
             "computing": ["featurise"],
             "origin": ["Origin", "code_version", "require_comparable"],
             "shards": ["Rows", "Skipped"],

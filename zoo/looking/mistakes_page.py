@@ -95,7 +95,7 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
             for one in wrong.found[:N_LABELS]
         ]
         sections.append(_section("Labels to check", text, ("", tiles)))
-    if (near := found.near_duplicates) is not None and near.pairs:
+    if (near := found.near_duplicates) is not None and near.pairs and near.usual is not None:
         text = (
             f"{len(near.pairs):,} of {n} are nearer to a training image than chance explains, and no exact copies of "
             "one: errors on them may be too low. Distance: 1 - cosine of the features; usually the nearest training "
