@@ -402,8 +402,13 @@ def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> Image
 SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # parts by what --split says
 
 
-def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[ImageSet, list[str]] | None:
-    """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
+def images_of_files(
+    arguments: Sequence[str], options: dict[str, Any], *, refuses: bool = True
+) -> tuple[ImageSet, list[str]] | None:
+    """Images of files and of folders, at any depth, without labels, and their paths; None of another image set.
+
+    Options that would do nothing to them are refused, unless others that they are for are read beside them.
+    """
     from ..datasets.folders import list_tree, unlabelled_images
     from ..datasets.imagefiles import USUAL, left_out_note
 
@@ -431,10 +436,8 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
                 f"There is no file or folder {text!r}; expected image files and folders, or one image set of the zoo "
                 "by itself."
             )
-    refuse_idle(
-        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS),
-        "files and folders have neither parts nor columns",
-    )
+    idle = ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS)
+    refuse_idle(idle if refuses else (), "files and folders have neither parts nor columns")
     repeated = [name for name, n in Counter(names).items() if n > 1]
     if repeated:
         raise QueryError(f"The image {repeated[0]!r} is asked for twice; name each once.")

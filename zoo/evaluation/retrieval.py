@@ -2,18 +2,17 @@
 
 Were images as dense around one as far as its k-th neighbour, at the distances d_1 <= ... <= d_k in D dimensions, the
 shares of that volume (d_j / d_k)^D, j < k, would be k - 1 uniform numbers in order. So each is a p-value of a pair, and
-Benjamini and Hochberg (1995) estimate from all pairs of the set which share of those that are as near is there by
-chance. Pairs are named up to the share :data:`FALSE_SHARE`, and up to :data:`OF_FEW` where they are fewer than
-:data:`FEW`: about 5 % of many pairs are false, and 1 % of the sets without near duplicates have any that is named.
-Pairs never make groups: that a is near b and b near c names no pair a, c.
+Benjamini and Hochberg (1995) estimate from all pairs which share of those that are as near is there by chance. Pairs
+are named up to the share :data:`FALSE_SHARE`, and up to :data:`OF_FEW` where they are fewer than :data:`FEW`: about 5 %
+of many pairs are false, and 1 % of the sets without near duplicates have any that is named. Pairs never make groups.
 
 D is estimated from medians over the set, of d_2 / d_k and of that in the middle, which near duplicates leave as it is
-where most images have fewer than k / 2; the larger counts. Around images where the distances of the farther half grow
-slower than is usual, by the mean over images with a common neighbour, D is smaller in proportion (Renyi's spacings).
+where most images have fewer than k / 2; the larger counts. Where the distances of the farther half grow more than is
+usual, in the mean over images with a common neighbour, D is smaller in proportion (Renyi's spacings).
 
-It cannot tell anything of fewer than :data:`FEWEST_NEAR` neighbours, nor of an image with k near duplicates or more,
-or of a set most of whose images have more than half as many; and what is altered so much that the copy is no nearer
-than others are stays unseen. Where dimensions differ much within a set, few test images may have false pairs.
+It cannot tell anything of fewer than :data:`FEWEST_NEAR` neighbours, of an image with k near duplicates or more, or of
+a set most of whose images have k / 2; a copy that is altered so much that others are as near is not seen. Where
+dimensions differ much within a set, few test images may have false pairs.
 """
 
 from __future__ import annotations
@@ -44,26 +43,20 @@ _FARTHEST = -60.0  # logarithm of a distance over that of the k-th neighbour, in
 def nearest(query: Any, gallery: Any, k: int, *, device: str | None = None) -> tuple[Array, Array]:
     """The k images of a gallery nearest to each query, by cosine distance: exact, of equally near ones the first.
 
-    Parameters
-    ----------
-    query, gallery : Features, or float arrays (m, dim) and (n, dim)
-        Of one encoder. Where both are the same object, no image is its own neighbour.
-    k : int
-        From 1 to n, or n - 1 where both are the same.
-    device : str, optional
-        By default a GPU if there is one.
+    ``query`` and ``gallery`` are :class:`~zoo.features.Features` of one encoder, or float arrays (m, dim) and (n, dim).
+    Where they are the same object, no image is its own neighbour. By default a GPU computes if there is one.
 
     Returns
     -------
     indices : int64 (m, k)
         Rows of the gallery, the nearest first.
     distances : float64 (m, k)
-        1 - cosine, from 0 to 2, ascending; 1 for features that are all 0.
+        1 - cosine, from 0 to 2; 1 for features that are all 0.
 
     Raises
     ------
     QueryError
-        If k is out of its range.
+        If k is no number from 1 to that of the images.
     DataError
         If the features are not of one encoder or width, or not finite.
 
@@ -76,39 +69,31 @@ def nearest(query: Any, gallery: Any, k: int, *, device: str | None = None) -> t
     is_same = query is gallery
     if isinstance(query, Features) and isinstance(gallery, Features):
         require_comparable(replace(query, classes=()), gallery)  # labels may mean anything
-    among, asked = (
-        rows_of(one.x if isinstance(one, Features) else one, name)
-        for one, name in ((gallery, "gallery"), (query, "query"))
-    )
-    n = among.shape[0] - is_same
+    sides = []
+    for one, name in ((gallery, "gallery"), (query, "query")):
+        x = rows_of(one.x if isinstance(one, Features) else one, name)
+        sides.append(Labelled(x, np.zeros(x.shape[0], np.int64), name=name, is_wide=True))
+    among, asked = sides
+    width_checked(asked.x, among.dim, "query", "the gallery")
+    n = len(among) - is_same
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
-        raise QueryError(f"k is {k!r}, expected a number of neighbours from 1 to {n:,}, the images that there are.")
-    width_checked(asked, among.shape[1], "query", "the gallery")
-    sides = [
-        Labelled(x, np.zeros(x.shape[0], np.int64), name=name, is_wide=True)
-        for x, name in ((among, "gallery"), (asked, "query"))
-    ]
-    sides[1].require_finite()
+        raise QueryError(f"Got {k!r} neighbours, expected a number from 1 to {n:,}, that of the images in the gallery.")
+    asked.require_finite()
     on = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    reference = Reference.of(sides[0], device=on, block_bytes=_BLOCK_BYTES)
-    similarities, rows = zip(*reference.nearest(sides[1], int(k), left_out=is_same), strict=True)
+    reference = Reference.of(among, device=on, block_bytes=_BLOCK_BYTES)
+    similarities, rows = zip(*reference.nearest(asked, int(k), left_out=is_same), strict=True)
     return np.concatenate(rows), np.maximum(1 - np.concatenate(similarities), 0.0)
 
 
-def false_shares(distances: Array, rows: Array) -> Array:
-    """The share of false pairs among those at least as near as each pair of an image and a neighbour, float64 (n, k).
-
-    ``distances`` (n, k), ascending, are Euclidean ones to the neighbours ``rows`` (n, k); see the module. It is 1
-    for the last neighbour, and where nothing can be told.
-    """
+def _false_shares(distances: Array, rows: Array) -> Array:
+    """Shares of false pairs (n, k) among those at least as near as each; 1 for the last, and where it cannot tell."""
     shares = np.ones(distances.shape)
     known = np.flatnonzero(distances[:, -1] > 0)
-    if distances.shape[1] < FEWEST_NEAR or not len(known):
-        return shares
-    with np.errstate(divide="ignore"):
-        logs = np.log(distances[known] / distances[known, -1:])
-    volumes = np.exp(logs[:, :-1] * _dimensions(np.maximum(logs, _FARTHEST), rows[known])[:, None])
-    shares[known, :-1] = false_discovery_control(volumes, axis=None).reshape(volumes.shape)
+    if distances.shape[1] >= FEWEST_NEAR and len(known):
+        with np.errstate(divide="ignore"):
+            logs = np.log(distances[known] / distances[known, -1:])
+        volumes = np.exp(logs[:, :-1] * _dimensions(np.maximum(logs, _FARTHEST), rows[known])[:, None])
+        shares[known, :-1] = false_discovery_control(volumes, axis=None).reshape(volumes.shape)
     return shares
 
 
@@ -116,7 +101,8 @@ def _dimensions(logs: Array, rows: Array) -> Array:
     """The dimension around each image, (n,), from logarithms of distances over that of the last neighbour (n, k)."""
     k = logs.shape[1]
     half = k // 2
-    of_set = max(math.log(betaincinv(j, k - j, 0.5)) / min(float(np.median(logs[:, j - 1])), -1e-6) for j in (2, half))
+    medians = [(j, min(float(np.median(logs[:, j - 1])), -1e-6)) for j in (2, half)]
+    of_set = max(math.log(betaincinv(j, k - j, 0.5)) / median for j, median in medians)
     spacings = np.diff(logs[:, half - 1 :]) @ np.arange(half, k)  # (n,): of the mean (k - half) / dimension
     totals, n = np.bincount(rows.ravel(), np.repeat(spacings, k)), np.bincount(rows.ravel())
     around = np.maximum(totals[rows].sum(axis=1) / n[rows].sum(axis=1), 1e-9)
@@ -124,21 +110,22 @@ def _dimensions(logs: Array, rows: Array) -> Array:
     return found
 
 
-def pairs_among(distances: Array, rows: Array, itself: Array | None = None) -> tuple[Array, Array, Array]:
-    """Near duplicates: pairs (m, 2) of an image and a neighbour, their places in ``rows``, and shares of false ones.
+def near_pairs(distances: Array, rows: Array, itself: Array | None = None) -> tuple[Array, Array, Array]:
+    """Near duplicates, the nearest first: pairs (m, 2) of an image and a neighbour, distances, shares of false ones.
 
-    Images are positions in ``distances`` (n, k), or the numbers ``itself`` (n,) that ``rows`` name them by: then a pair
-    is the smaller number and the larger one, each once, whichever of the two it was found from.
+    ``distances`` (n, k), ascending, are Euclidean ones to the neighbours ``rows`` (n, k). Images are positions among
+    the n, or the numbers ``itself`` (n,) that ``rows`` name them by: then a pair is the smaller number and the larger
+    one, each once, whichever of the two it was found from.
     """
-    shares = false_shares(distances, rows)
+    every = _false_shares(distances, rows)
     for most in (FALSE_SHARE, OF_FEW):
-        at, place = np.nonzero(shares <= most)
-        order = np.argsort(shares[at, place], kind="stable")
-        at, place = at[order], place[order]
+        at, place = np.nonzero(every <= most)
         pairs = np.stack([at if itself is None else itself[at], rows[at, place]], axis=1)
         if itself is not None:
             pairs.sort(axis=1)
+        order = np.lexsort((every[at, place], distances[at, place]))
+        pairs, apart, shares = pairs[order], distances[at, place][order], every[at, place][order]
         first = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
         if len(first) >= FEW:
             break
-    return pairs[first], at[first] * rows.shape[1] + place[first], shares[at, place][first]
+    return pairs[first], apart[first], shares[first]

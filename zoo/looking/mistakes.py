@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import indicators_of
@@ -16,7 +17,7 @@ from ..evaluation.evaluating import LINEAR_PROTOCOLS, probe_maker
 from ..evaluation.measuring import divide_own, retrained
 from ..evaluation.preparing import folds_of
 from ..evaluation.protocols import Protocol, protocol_named
-from ..evaluation.retrieval import FEWEST_NEAR, N_NEAR, nearest, pairs_among
+from ..evaluation.retrieval import FEWEST_NEAR, N_NEAR, near_pairs, nearest
 from ..features import Features, require_comparable
 from ..optional import requires_extra
 
@@ -73,14 +74,15 @@ class WrongLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearPair:
-    """A test image and a training image near it; within one set the later image of a pair and the earlier one."""
+    """A test image and a training image near it; of one set a later image and an earlier one."""
 
     train: str
     test: str
     train_label: str
     test_label: str
     distance: float  # 1 - cosine of the features
-    false_share: float | None = None  # of the pairs that are found up to this one, by chance
+    false_share: float | None = None  # of the near duplicates up to this one, by chance
+    is_copy: bool = False  # an exact one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class NearDuplicates:
 
     usual: float | None  # median distance of an image to its nearest one; None without others
     pairs: tuple[NearPair, ...]  # without exact copies
-    copies: tuple[tuple[str, str], ...] = ()  # within a set: an image and an exact copy of it further on
+    copies: tuple[NearPair, ...] = ()  # within a set, with the first of them
     notes: tuple[str, ...] = ()
 
 
@@ -273,62 +275,62 @@ def find_wrong_labels(
 
 
 def find_near_duplicates(train: Features, test: Features | None = None, *, device: str | None = None) -> NearDuplicates:
-    """Pairs of images that are nearer than chance explains, beyond exact copies: within a set, or across two parts.
+    """Pairs of images that are nearer than chance explains, beyond exact copies: across two parts, or within a set.
 
-    The rule, and what it cannot tell, is that of :mod:`zoo.evaluation.retrieval`: of the pairs that are named about 5 %
-    are false, and of a set that has none any is named with that probability. Neighbours are exact. Pairs never make
-    groups. An image with ten near duplicates or more is not found.
-
-    Parameters
-    ----------
-    train : Features
-        Without ``test``, or where that is the same, all its images are compared with each other.
-    test : Features, optional
-        Of the same encoder: then pairs have one image of each. Where contents are known, test images with an exact copy
-        in ``train`` are left out; within a set all copies but the first are, and ``copies`` names them.
-    device : str, optional
-        By default a GPU if there is one.
-
-    Returns
-    -------
-    NearDuplicates
-        Distances are 1 - cosine; every pair has the share of false ones among those that are named up to it.
-
-    Raises
-    ------
-    DataError
-        If features are not of one encoder, or not finite.
+    The rule, and what it cannot tell, is that of :mod:`zoo.evaluation.retrieval`: about 5 % of many pairs are false,
+    1 % of the sets without near duplicates have any, and an image with ten or more is not found. Neighbours are exact.
+    Without ``test``, or where that is ``train``, all images are compared with each other. Where contents are known,
+    copies count once, and test images with a copy in ``train`` are left out. DataError if the features are not of one
+    encoder, or not finite.
     """
     is_within = test is None or test.x is train.x
     other = train if test is None or is_within else test
-    x, asked, copies = train.x, np.arange(len(other)), list[tuple[str, str]]()
-    names, of_other = names_of(train), names_of(other)
-    if is_within and train.contents is not None:
-        first, content = np.unique(train.contents, return_index=True, return_inverse=True)[1:]
-        asked = np.sort(first)
-        copies = [(names[first[content[at]]], names[at]) for at in np.setdiff1d(np.arange(len(train)), first)]
-    elif not is_within:
+    asked, copies = np.arange(len(other)), np.empty((0, 2), np.int64)
+    if not is_within:
         require_comparable(replace(other, classes=()), train)
         if train.contents is not None and other.contents is not None:
             asked = np.flatnonzero(~np.isin(other.contents, train.contents))
+    elif train.contents is not None:
+        first, content = np.unique(train.contents, return_index=True, return_inverse=True)[1:]
+        asked, later = np.sort(first), np.setdiff1d(np.arange(len(train)), first)
+        copies = np.stack([first[content[later]], later], axis=1)
     query = other.x if len(asked) == len(other) else other.x[asked]
-    k = min(N_NEAR, len(query) - 1 if is_within else len(train))
-    told: dict[str, Any] = {"copies": tuple(copies)}
+    gallery = query if is_within else train.x
+    k = min(N_NEAR, len(gallery) - is_within)
+    told: dict[str, Any] = {"copies": pairs_of(train, other, copies, np.zeros(len(copies)))}
     if k < FEWEST_NEAR:
-        told["notes"] = (f"An image with fewer than {FEWEST_NEAR} others has no near duplicates that could be told.",)
-    if not k or not len(query):
+        told["notes"] = (f"Of images with fewer than {FEWEST_NEAR} others near duplicates cannot be told.",)
+    if not k or not len(asked):
         return NearDuplicates(usual=None, pairs=(), **told)
-    rows, distances = nearest(query, query if is_within else x, k, device=device)
-    itself = np.arange(len(rows)) if is_within else None
-    found, at, shares = pairs_among(np.sqrt(distances), rows, itself)
-    apart, pairs = distances.ravel()[at], list[NearPair]()
-    for i in np.argsort(apart, kind="stable").tolist():
-        ends = found[i] if itself is None else found[i, ::-1]
-        row, near = int(asked[ends[0]]), int(ends[1] if itself is None else asked[ends[1]])
-        (one,), (two,) = classes_of(train, train.y[[near]]), classes_of(other, other.y[[row]])
-        pair = {"train": names[near], "test": of_other[row], "train_label": one, "test_label": two}
-        pairs.append(NearPair(**pair, distance=float(apart[i]), false_share=float(shares[i])))
-    return NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=tuple(pairs), **told)
+    rows, distances = nearest(query, gallery, k, device=device)
+    found, apart, shares = near_pairs(np.sqrt(distances), rows, np.arange(len(rows)) if is_within else None)
+    ends = asked[found] if is_within else np.stack([found[:, 1], asked[found[:, 0]]], axis=1)
+    pairs = pairs_of(train, other, ends, apart**2, shares.tolist())
+    return NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=pairs, **told)
+
+
+def pairs_of(
+    train: Features, test: Features, rows: Rows, distances: Floats, shares: Iterable[float | None] = repeat(None)
+) -> tuple[NearPair, ...]:
+    """Records of pairs, whose ``rows`` (m, 2) are those of a training and of a test image."""
+    names, of_test = names_of(train), names_of(test)
+    labels = zip(classes_of(train, train.y[rows[:, 0]]), classes_of(test, test.y[rows[:, 1]]), strict=True)
+    copies = np.zeros(len(rows), bool)
+    if train.contents is not None and test.contents is not None:
+        copies = train.contents[rows[:, 0]] == test.contents[rows[:, 1]]
+    told = zip(rows.tolist(), labels, distances.tolist(), shares, copies.tolist(), strict=False)
+    return tuple(
+        NearPair(
+            train=names[a],
+            test=of_test[b],
+            train_label=one,
+            test_label=two,
+            distance=apart,
+            false_share=share,
+            is_copy=is_copy,
+        )
+        for (a, b), (one, two), apart, share, is_copy in told
+    )
 
 
 def names_of(features: Features) -> Sequence[str]:

@@ -18,7 +18,7 @@ from ...optional import requires_extra
 from ..arrays import Array, labels_of, width_checked
 from ..eigen import log_det_of_one_plus
 from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product
-from ..retrieval import N_NEAR, pairs_among
+from ..retrieval import N_NEAR, near_pairs
 from ..threads import threads_for
 from .arrays import features_of, require_number, require_varied
 from .dimension import is_notable
@@ -316,7 +316,7 @@ def cluster_learnability(
     clusters = kmeans_points(points, n_clusters, seed=seed, marks=marks)
     distances, neighbours = nearest_points(points, max(k, min(N_NEAR, len(train))), queries=val, among=train)
     right = voted(clusters.labels[neighbours[:, :k]]) == clusters.labels[val]
-    near = np.isin(np.arange(len(val)), pairs_among(distances[:, :N_NEAR], neighbours[:, :N_NEAR])[0][:, 0])
+    near = np.isin(np.arange(len(val)), near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR])[0][:, 0])
     n_duplicates, n_near = len(rows) - len(np.unique(firsts)), int(near.sum())
     without, notes = None, []
     if is_notable(n_duplicates, n := len(train) + len(val)):

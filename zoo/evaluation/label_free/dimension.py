@@ -12,7 +12,7 @@ from ...errors import DataError
 from ...optional import requires_extra
 from ..arrays import Array
 from ..nearest import Points, first_equals, nearest_points, points_of
-from ..retrieval import N_NEAR, pairs_among
+from ..retrieval import N_NEAR, near_pairs
 from .arrays import features_of, require_choice, require_number, require_varied
 
 with requires_extra("evaluate", needed_for="The intrinsic dimension"):
@@ -142,7 +142,7 @@ def _estimates(
     points = points_of(rows, metric)
     everything = np.arange(len(points))
     distances, neighbours, distinct = _distinct_neighbours(points, everything, max(k, N_NEAR), least, needed_for)
-    pairs, *_ = pairs_among(distances[:, :N_NEAR], neighbours[:, :N_NEAR], distinct)
+    pairs, *_ = near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR], distinct)
     n_near, without = len(np.unique(pairs)), None
     if is_notable(n_near, len(distinct)):
         with suppress(DataError):

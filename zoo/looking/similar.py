@@ -1,0 +1,97 @@
+"""Images near others to encoders: the nearest ones of queries in a gallery, or near duplicates, and their page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from ..errors import QueryError
+from ..evaluation.retrieval import nearest
+from ..features import featurise
+from ..loading import load as load_encoder
+from ..optional import requires_extra
+from ..progress import Progress
+from .mistakes import NearDuplicates, find_near_duplicates, pairs_of
+from .mistakes_page import add_images, make_section, page, pair_tile
+
+with requires_extra("models", needed_for="Looking at features"):
+    import numpy as np
+
+if TYPE_CHECKING:
+    from ..datasets import ImageSet
+    from ..features import Features
+
+_MOST_PAIRS = 72  # on a page, which stays below 3 MB with 152 pictures
+
+
+def find_similar(
+    names: Sequence[str],
+    gallery: ImageSet,
+    queries: ImageSet | None = None,
+    *,
+    k: int = 6,
+    load: Callable[[str], tuple[Any, Any]] | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+    progress: Callable[[], Progress | None] = lambda: None,
+    **how: Any,
+) -> tuple[dict[str, NearDuplicates], list[str]]:
+    """By encoder the k images of a gallery nearest to each query, or its near duplicates; and images not readable.
+
+    Arguments are as for :func:`~zoo.looking.looking.look`, errors as of :func:`zoo.features.featurise`, and QueryError
+    if k is no number from 1 to that of the images, or duplicates are sought in one. Pairs with a query have it as
+    ``test``, in the order of the queries, the nearest image first.
+    """
+    if not 1 <= (1 if queries is None else k) <= len(gallery) - (queries is None):
+        wanted = "duplicates among two or more" if queries is None else f"{k} neighbours among"
+        raise QueryError(f"Got {wanted} images, but {gallery.name!r} has {len(gallery):,}.")
+    found, skipped = dict[str, NearDuplicates](), dict[str, None]()
+    for name in names:
+        encoder, preprocess = (load or load_encoder)(name)
+        made: list[Features] = []
+        for images in (gallery,) if queries is None else (gallery, queries):
+            tell(f"{name}: features of {len(images):,} images")
+            made.append(featurise(encoder, preprocess, images, name=name, progress=progress(), **how))
+            skipped |= dict.fromkeys(one.image for one in made[-1].skipped)
+        if queries is None:
+            found[name] = find_near_duplicates(made[0], device=how.get("device"))
+            continue
+        rows, distances = nearest(made[1], made[0], k, device=how.get("device"))
+        ends = np.stack([rows.ravel(), np.repeat(np.arange(len(rows)), k)], axis=1)
+        pairs = pairs_of(made[0], made[1], ends, distances.ravel())
+        found[name] = NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=pairs)
+    return found, [*skipped]
+
+
+def similar_page(
+    found: dict[str, NearDuplicates],
+    gallery: ImageSet,
+    queries: ImageSet | None,
+    *,
+    is_labelled: bool,
+    notes: Sequence[str] = (),
+    facts: str = "",
+) -> str:
+    """What :func:`find_similar` found as the text of a page, with pictures of the first pairs."""
+    most, sections, images = max(1, _MOST_PAIRS // len(found)), [], {"gallery": gallery}
+    if queries is not None:
+        images["query"] = queries
+    for name, near in found.items():
+        text = f"The nearest images in {gallery.name} of {len(queries or ()):,} queries, which stand on the left."
+        if queries is None:
+            text = (
+                f"{len(near.pairs):,} pairs of near duplicates, nearer than chance explains, and {len(near.copies):,} "
+                f"exact copies among {len(gallery):,} images. About 5 % of many such pairs are false."
+            )
+        shown = [*near.pairs, *near.copies][:most]
+        part = "gallery" if queries is None else "query"
+        rows = {
+            query: [pair_tile(pair, (part, "gallery")) for pair in some]
+            for query, some in groupby(shown, key=lambda pair: "" if queries is None else pair.test)
+        }
+        for tile in (tile for tiles in rows.values() for tile in tiles):
+            tile["head"] *= is_labelled and queries is None
+        shares = f" Distance: 1 - cosine of the features; usually the nearest image is at {near.usual or 0:.2g}."
+        sections.append(make_section(name, text + shares, *rows.items()))
+    title = f"{'Near duplicates' if queries is None else 'Nearest images'} in {gallery.name}"
+    return page(title, (), add_images(sections, images), notes=notes, facts=facts)
