@@ -140,8 +140,7 @@ def look_command(
     queries = None
     if not isinstance(asked["queries"], int):
         queries = _from_outside(asked["queries"], everything, options | {"skip_corrupt": asked["skip_corrupt"]})
-    compares_all = finds_duplicates or queries is not None
-    if compares_all and "part" not in given_options():
+    if (compares_all := finds_duplicates or queries is not None) and "part" not in given_options():
         everything = joined([*sides.values()])
     called = Path(images).stem if os.path.isfile(images) else everything.name
     folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", called).strip("-"))
@@ -189,8 +188,10 @@ def _from_outside(names: Sequence[str], images: ImageSet, options: dict[str, Any
     from ..datasets.images import contents_of_files
 
     others = [name for name in names if not any(f"/{one}".endswith(f"/{name}") for one in images.names)]
-    if not others:
+    if not others and len(names) <= _MOST_QUERIES:
         return None
+    if not others:
+        raise QueryError(f"Got {len(names)} --queries, expected 1 to {_MOST_QUERIES} images of {images.name!r}.")
     refuse_idle(_OF_SAMPLES, "queries from outside are compared with all images")
     for name in (*others, *names):
         if not os.path.exists(name):
@@ -227,28 +228,24 @@ def _show_similar(
     if as_json:
         records = []
         for name, pair in lines:
-            record = {"encoder": name, "image": pair.test, "other": pair.train, "distance": pair.distance}
+            record = {"encoder": name, "image": pair.test, "nearest": pair.train, "distance": pair.distance}
+            labels = {"label": pair.test_label if queries is None else None, "nearest_label": pair.train_label}
             record |= {"false_share": pair.false_share, "is_copy": pair.is_copy}
-            labels = (pair.test_label if queries is None else None, pair.train_label)
-            records.append(record | {"labels": labels if asked["is_labelled"] else None})
+            records.append(record | (labels if asked["is_labelled"] else dict.fromkeys(labels)))
         document = {"images": gallery.name, "split": gallery.split, "n_images": len(gallery), "pairs": records}
         print_json(document | {"skipped": skipped, "written": list(map(str, written)), "notes": notes})
         return
-    rows = [
-        [name, pair.test, pair.train, f"{pair.distance:.3g}", "copy" if pair.is_copy else _percent(pair.false_share)]
-        for name, pair in lines[:_MOST_LINES]
-    ]
+    rows = []
+    for name, pair in lines[:_MOST_LINES]:
+        share = "" if pair.false_share is None else f"{100 * pair.false_share:.2g}"
+        rows.append([name, pair.test, pair.train, f"{pair.distance:.3g}", "copy" if pair.is_copy else share])
+    more = f"{counted(len(lines), 'pair')}; --json has all of them"
     if rows:
         print_table(["encoder", "image", "nearest", "distance", "false %"], rows, right=[3, 4])
-    more = (
-        [f"{counted(len(lines), 'pair')}, of which --json has all"] if rows else ["No near duplicates, and no copies"]
-    )
+    else:
+        more = "No near duplicates and no copies"
     how_to_read = "distance: 1 - cosine of the features; false: estimated share of false pairs up to this one"
-    print_notes([*more, f"Written: {written[0]}", *notes], [how_to_read])
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.2g}"
+    print_notes([more, f"Written: {written[0]}", *notes], [how_to_read])
 
 
 def _asked(arguments: Sequence[str], options: dict[str, Any]) -> tuple[dict[str, ImageSet], bool]:

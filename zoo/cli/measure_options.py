@@ -405,10 +405,7 @@ SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # part
 def images_of_files(
     arguments: Sequence[str], options: dict[str, Any], *, refuses: bool = True
 ) -> tuple[ImageSet, list[str]] | None:
-    """Images of files and of folders, at any depth, without labels, and their paths; None of another image set.
-
-    Options that would do nothing to them are refused, unless others that they are for are read beside them.
-    """
+    """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
     from ..datasets.folders import list_tree, unlabelled_images
     from ..datasets.imagefiles import USUAL, left_out_note
 

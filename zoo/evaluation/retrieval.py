@@ -3,8 +3,9 @@
 Were images as dense around one as far as its k-th neighbour, at the distances d_1 <= ... <= d_k in D dimensions, the
 shares of that volume (d_j / d_k)^D, j < k, would be k - 1 uniform numbers in order. So each is a p-value of a pair, and
 Benjamini and Hochberg (1995) estimate from all pairs which share of those that are as near is there by chance. Pairs
-are named up to the share :data:`FALSE_SHARE`, and up to :data:`OF_FEW` where they are fewer than :data:`FEW`: about 5 %
-of many pairs are false, and 1 % of the sets without near duplicates have any that is named. Pairs never make groups.
+are named up to the share :data:`SURER`, or up to :data:`FALSE_SHARE` where these are a tenth more, most of which are
+then true, and :data:`FEW` or more: at most about 5 % of the pairs are false, and 1 % of the sets without near
+duplicates have any that is named. Pairs never make groups.
 
 D is estimated from medians over the set, of d_2 / d_k and of that in the middle, which near duplicates leave as it is
 where most images have fewer than k / 2; the larger counts. Where the distances of the farther half grow more than is
@@ -34,8 +35,8 @@ with requires_extra("evaluate", needed_for="Nearest neighbours"):
     from scipy.special import betaincinv
     from scipy.stats import false_discovery_control
 
-FALSE_SHARE, OF_FEW, FEW = 0.05, 0.01, 5  # of the pairs that are named, and where these are fewer
-N_NEAR, FEWEST_NEAR = 10, 5  # neighbours that are compared, and below which no pair is named
+SURER, FALSE_SHARE, FEW = 0.01, 0.05, 5
+N_NEAR, FEWEST_NEAR = 20, 5  # neighbours that are compared, and below which no pair is named
 _BLOCK_BYTES = 1 << 26
 _FARTHEST = -60.0  # logarithm of a distance over that of the k-th neighbour, in place of that of 0
 
@@ -118,14 +119,14 @@ def near_pairs(distances: Array, rows: Array, itself: Array | None = None) -> tu
     one, each once, whichever of the two it was found from.
     """
     every = _false_shares(distances, rows)
-    for most in (FALSE_SHARE, OF_FEW):
-        at, place = np.nonzero(every <= most)
-        pairs = np.stack([at if itself is None else itself[at], rows[at, place]], axis=1)
-        if itself is not None:
-            pairs.sort(axis=1)
-        order = np.lexsort((every[at, place], distances[at, place]))
-        pairs, apart, shares = pairs[order], distances[at, place][order], every[at, place][order]
-        first = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
-        if len(first) >= FEW:
-            break
+    at, place = np.nonzero(every <= FALSE_SHARE)
+    pairs = np.stack([at if itself is None else itself[at], rows[at, place]], axis=1)
+    if itself is not None:
+        pairs.sort(axis=1)
+    order = np.lexsort((every[at, place], distances[at, place]))
+    pairs, apart, shares = pairs[order], distances[at, place][order], every[at, place][order]
+    first = np.sort(np.unique(pairs, axis=0, return_index=True)[1])
+    surer = first[shares[first] <= SURER]
+    if len(first) < FEW or len(first) <= 1.1 * len(surer):
+        first = surer
     return pairs[first], apart[first], shares[first]

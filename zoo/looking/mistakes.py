@@ -82,7 +82,7 @@ class NearPair:
     test_label: str
     distance: float  # 1 - cosine of the features
     false_share: float | None = None  # of the near duplicates up to this one, by chance
-    is_copy: bool = False  # an exact one
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,11 +277,11 @@ def find_wrong_labels(
 def find_near_duplicates(train: Features, test: Features | None = None, *, device: str | None = None) -> NearDuplicates:
     """Pairs of images that are nearer than chance explains, beyond exact copies: across two parts, or within a set.
 
-    The rule, and what it cannot tell, is that of :mod:`zoo.evaluation.retrieval`: about 5 % of many pairs are false,
-    1 % of the sets without near duplicates have any, and an image with ten or more is not found. Neighbours are exact.
-    Without ``test``, or where that is ``train``, all images are compared with each other. Where contents are known,
-    copies count once, and test images with a copy in ``train`` are left out. DataError if the features are not of one
-    encoder, or not finite.
+    The rule, and what it cannot tell, is that of :mod:`zoo.evaluation.retrieval`: at most about 5 % of the pairs are
+    false, 1 % of the sets without near duplicates have any, and an image with 20 or more is not found. Neighbours are
+    exact. Without ``test``, or where that is ``train``, all images are compared with each other. Where contents are
+    known, copies count once, and test images with a copy in ``train`` are left out. DataError if the features are not
+    of one encoder, or not finite.
     """
     is_within = test is None or test.x is train.x
     other = train if test is None or is_within else test
@@ -314,23 +314,14 @@ def pairs_of(
 ) -> tuple[NearPair, ...]:
     """Records of pairs, whose ``rows`` (m, 2) are those of a training and of a test image."""
     names, of_test = names_of(train), names_of(test)
-    labels = zip(classes_of(train, train.y[rows[:, 0]]), classes_of(test, test.y[rows[:, 1]]), strict=True)
+    a, b = rows[:, 0], rows[:, 1]
     copies = np.zeros(len(rows), bool)
     if train.contents is not None and test.contents is not None:
-        copies = train.contents[rows[:, 0]] == test.contents[rows[:, 1]]
-    told = zip(rows.tolist(), labels, distances.tolist(), shares, copies.tolist(), strict=False)
-    return tuple(
-        NearPair(
-            train=names[a],
-            test=of_test[b],
-            train_label=one,
-            test_label=two,
-            distance=apart,
-            false_share=share,
-            is_copy=is_copy,
-        )
-        for (a, b), (one, two), apart, share, is_copy in told
-    )
+        copies = train.contents[a] == test.contents[b]
+    ends: list[Iterable[Any]] = [[names[row] for row in a.tolist()], [of_test[row] for row in b.tolist()]]
+    ends += [classes_of(train, train.y[a]), classes_of(test, test.y[b])]
+    told = zip(*ends, distances.tolist(), shares, copies.tolist(), strict=False)
+    return tuple(NearPair(**dict(zip(NearPair.__slots__, one, strict=True))) for one in told)
 
 
 def names_of(features: Features) -> Sequence[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..errors import QueryError
@@ -73,25 +72,21 @@ def similar_page(
     facts: str = "",
 ) -> str:
     """What :func:`find_similar` found as the text of a page, with pictures of the first pairs."""
-    most, sections, images = max(1, _MOST_PAIRS // len(found)), [], {"gallery": gallery}
-    if queries is not None:
-        images["query"] = queries
+    most, sections, part = max(1, _MOST_PAIRS // len(found)), [], "gallery" if queries is None else "query"
     for name, near in found.items():
         text = f"The nearest images in {gallery.name} of {len(queries or ()):,} queries, which stand on the left."
         if queries is None:
             text = (
                 f"{len(near.pairs):,} pairs of near duplicates, nearer than chance explains, and {len(near.copies):,} "
-                f"exact copies among {len(gallery):,} images. About 5 % of many such pairs are false."
+                f"exact copies among {len(gallery):,} images. At most about 5 % of them are false."
             )
-        shown = [*near.pairs, *near.copies][:most]
-        part = "gallery" if queries is None else "query"
-        rows = {
-            query: [pair_tile(pair, (part, "gallery")) for pair in some]
-            for query, some in groupby(shown, key=lambda pair: "" if queries is None else pair.test)
-        }
-        for tile in (tile for tiles in rows.values() for tile in tiles):
-            tile["head"] *= is_labelled and queries is None
-        shares = f" Distance: 1 - cosine of the features; usually the nearest image is at {near.usual or 0:.2g}."
-        sections.append(make_section(name, text + shares, *rows.items()))
+        text += f" Distance: 1 - cosine of the features; usually the nearest image is at {near.usual or 0:.2g}."
+        rows = dict[str, list[Any]]()
+        for pair in (*near.pairs, *near.copies)[:most]:
+            tile = pair_tile(pair, (part, "gallery"))
+            tile["head"] = "" if not is_labelled else tile["head"] if queries is None else pair.train_label
+            rows.setdefault("" if queries is None else pair.test, []).append(tile)
+        sections.append(make_section(name, text, *rows.items()))
+    images = {"gallery": gallery} | ({} if queries is None else {"query": queries})
     title = f"{'Near duplicates' if queries is None else 'Nearest images'} in {gallery.name}"
     return page(title, (), add_images(sections, images), notes=notes, facts=facts)

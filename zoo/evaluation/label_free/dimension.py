@@ -141,7 +141,7 @@ def _estimates(
     """
     points = points_of(rows, metric)
     everything = np.arange(len(points))
-    distances, neighbours, distinct = _distinct_neighbours(points, everything, max(k, N_NEAR), least, needed_for)
+    distances, neighbours, distinct = _distinct_neighbours(points, everything, k, least, needed_for)
     pairs, *_ = near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR], distinct)
     n_near, without = len(np.unique(pairs)), None
     if is_notable(n_near, len(distinct)):
@@ -168,9 +168,10 @@ def _notes(n_duplicates: int, n_near: int, n: int, without: float | None) -> tup
 def _distinct_neighbours(
     points: Points, distinct: Array, k: int, least: int, needed_for: str
 ) -> tuple[Array, Array, Array]:
-    """Distances and rows (n_used, k) of the nearest ones of distinct rows, and these; at distance 0 the first stays."""
+    """Distances and rows of the nearest ones of distinct rows, at least k, and these; at distance 0 the first stays."""
     while len(distinct) >= max(least, k + 1):
-        distances, neighbours = nearest_points(points, k, queries=distinct, among=distinct)
+        wanted = max(k, min(N_NEAR, len(distinct) - 1))
+        distances, neighbours = nearest_points(points, wanted, queries=distinct, among=distinct)
         copies = (distances[:, 0] == 0) & (neighbours[:, 0] < distinct)  # of equal neighbours the first is named
         if not copies.any():
             return distances, neighbours, distinct
