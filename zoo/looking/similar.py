@@ -41,9 +41,12 @@ def find_similar(
     if k is no number from 1 to that of the images, or duplicates are sought in one. Pairs with a query have it as
     ``test``, in the order of the queries, the nearest image first.
     """
-    if not 1 <= (1 if queries is None else k) <= len(gallery) - (queries is None):
-        wanted = "duplicates among two or more" if queries is None else f"{k} neighbours among"
-        raise QueryError(f"Got {wanted} images, but {gallery.name!r} has {len(gallery):,}.")
+    if queries is None and len(gallery) < 2:
+        raise QueryError(
+            f"Got {len(gallery)} image of {gallery.name!r}, expected two or more to find duplicates among."
+        )
+    if queries is not None and not 1 <= k <= len(gallery):
+        raise QueryError(f"Got {k} neighbours, expected 1 to {len(gallery):,}, the images of {gallery.name!r}.")
     found, skipped = dict[str, NearDuplicates](), dict[str, None]()
     for name in names:
         encoder, preprocess = (load or load_encoder)(name)
