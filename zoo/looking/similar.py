@@ -77,13 +77,10 @@ def similar_page(
     """What :func:`find_similar` found as the text of a page, with pictures of the first pairs."""
     most, sections, part = max(1, _MOST_PAIRS // len(found)), [], "gallery" if queries is None else "query"
     for name, near in found.items():
-        text = f"The nearest images in {gallery.name} of {len(queries or ()):,} queries, which stand on the left."
+        text = f"Distance: 1 - cosine of the features; usually the nearest image is at {near.usual or 0:.2g}."
         if queries is None:
-            text = (
-                f"{len(near.pairs):,} pairs of near duplicates, nearer than chance explains, and {len(near.copies):,} "
-                f"exact copies among {len(gallery):,} images. At most about 5 % of them are false."
-            )
-        text += f" Distance: 1 - cosine of the features; usually the nearest image is at {near.usual or 0:.2g}."
+            rule = "nearer than chance explains; at most about 5 % are false"
+            text = f"{len(near.pairs):,} pairs of near duplicates: {rule}. {text}"
         rows = dict[str, list[Any]]()
         for pair in (*near.pairs, *near.copies)[:most]:
             tile = pair_tile(pair, (part, "gallery"))
@@ -92,4 +89,7 @@ def similar_page(
         sections.append(make_section(name, text, *rows.items()))
     images = {"gallery": gallery} | ({} if queries is None else {"query": queries})
     title = f"{'Near duplicates' if queries is None else 'Nearest images'} in {gallery.name}"
-    return page(title, (), add_images(sections, images), notes=notes, facts=facts)
+    answer = f"{len(gallery):,} images, of which {len(next(iter(found.values())).copies):,} are exact copies of others."
+    if queries is not None:
+        answer = f"{len(queries):,} queries, on the left, and their nearest of {len(gallery):,} images."
+    return page(title, [answer], add_images(sections, images), notes=notes, facts=facts)
