@@ -29,6 +29,7 @@ from .output import counted, json_option, print_json, print_notes, print_table, 
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
+    from ..looking.looking import View
 
 _FOLDER, _N = click.Path(file_okay=False, path_type=Path), click.IntRange(1, 20_000)
 _LOOKING = (  # arguments of look
@@ -168,9 +169,14 @@ def look_command(
     notes = [*found.notes, *notes, *skipped_notes(found.skipped), *notes_on([sample])]
     if as_json:
         print_json(found.as_dict() | {"written": list(map(str, written)), "notes": notes})
-        return
+    else:
+        _print_views(found.views, [f"Written: {written[0]}, and {len(written) - 1} PNG files", *notes])
+
+
+def _print_views(views: Sequence[View], notes: Sequence[str]) -> None:
+    """A line for what each encoder sees."""
     rows = []
-    for view in found.views:
+    for view in views:
         grid, share = "", ""
         if view.patches:
             grid, share = " x ".join(map(str, view.patches.grid)), f"{100 * view.patches.explained.sum():.0f}"
@@ -180,7 +186,7 @@ def look_command(
     how_to_read = (
         "colours: variance of the patches that three colours show; neighbour: images whose nearest has their class"
     )
-    print_notes([f"Written: {written[0]}, and {len(written) - 1} PNG files", *notes], [how_to_read])
+    print_notes(notes, [how_to_read])
 
 
 def _from_outside(names: Sequence[str], images: ImageSet, options: dict[str, Any]) -> ImageSet | None:
