@@ -73,8 +73,12 @@ def planted(dataset: str, encoder_id: str) -> dict[str, Any]:
     true, found = {(row, 400 + number) for number, row in enumerate(originals)}, pairs(x)
     first = nearest(x, x, 1)[0][400:, 0].tolist()
     return {
-        "images": dataset, "encoder": encoder_id, "planted": 49, "found": len(found & true),
-        "false": len(found - true), "without planted ones": len(pairs(x[:400])),
+        "images": dataset,
+        "encoder": encoder_id,
+        "planted": 49,
+        "found": len(found & true),
+        "false": len(found - true),
+        "without planted ones": len(pairs(x[:400])),
         "nearest": sum(a == b for a, b in zip(first, originals, strict=True)),
     }
 
