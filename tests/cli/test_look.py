@@ -156,6 +156,14 @@ def test_bad_input_is_one_sentence_and_writes_nothing(photos: Path, tmp_path: Pa
         (["--at", "middle"], 2, "expected ROW,COLUMN"),
         (["--queries", "none.png"], 2, "There is no image named 'none.png'"),
         (["--queries", "0"], 2, "1 to 24"),
+        (["--queries", "0.png", "--queries", str(tmp_path / "a file")], 2, "no image named '0.png'"),
+        (["--queries", str(tmp_path / "a file")], 1, "a file"),
+        (["--queries", str(tmp_path / "gone")], 2, "files or folders that are there"),
+        (["--queries", str(photos), "--nearest", "9"], 2, "Got 9 neighbours, expected 1 to 8"),
+        (["--queries", str(photos), "--layout", "pca"], 2, "compared with all images"),
+        (["--nearest", "8"], 2, "at most 7"),
+        (["--duplicates", "--nearest", "2"], 2, "has no effect"),
+        (["--duplicates", "--queries", "0.png", "--images", "9"], 2, "have no effect"),
         (["--queries", ","], 2, "1 to 24"),
         (["--px", "1"], 2, "px=1"),
         (["--split", "train"], 2, "has no effect"),
@@ -165,7 +173,66 @@ def test_bad_input_is_one_sentence_and_writes_nothing(photos: Path, tmp_path: Pa
     ):
         found = run("look", TRANSFORMER, str(photos), "--out", str(out), *arguments, code=code)
         assert sentence in found.stderr, (arguments, found.output)
+        assert "features of" not in found.stderr or arguments[0] in ("--at", "--px", "--layer"), arguments
         assert not out.exists(), arguments
+
+
+def test_queries_from_outside_have_their_nearest_images_in_the_whole_set(photos: Path, tmp_path: Path) -> None:
+    others, images = tmp_path / "others", open_images(SHAPES).val
+    others.mkdir()
+    images.images[20].save(others / "new, of today.png")
+    (others / "copy.png").write_bytes((photos / "5.png").read_bytes())
+    command = ["look", RESNET, TRANSFORMER, str(photos), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    found = document(*command, "--queries", str(others), "--nearest", "3")
+    assert found["n_images"] == 8 and [len(found["pairs"]), found["skipped"]] == [12, []]
+    for name in (RESNET, TRANSFORMER):
+        copy, new = ([one for one in found["pairs"] if one["encoder"] == name][3 * at :][:3] for at in (0, 1))
+        assert {one["image"] for one in copy} == {"copy.png"} and {one["image"] for one in new} == {"new, of today.png"}
+        assert (copy[0]["nearest"], copy[0]["is_copy"], new[0]["is_copy"]) == ("5.png", True, False)
+        assert copy[0]["distance"] == pytest.approx(0, abs=1e-6) and copy[0]["nearest_label"] is None
+        assert [one["distance"] for one in new] == sorted(one["distance"] for one in new)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "exact copy" in page and "<script" not in page and len(page) < 3_000_000
+    files = ["--queries", str(others / "new, of today.png"), "--queries", str(others / "copy.png")]
+    table = run(*command, *files).stdout.splitlines()
+    assert len(table) == 1 + 2 * 2 * 6 and sum(line.endswith("copy") for line in table) == 2
+
+
+def test_a_labelled_set_is_searched_in_both_parts_unless_one_is_named(photos: Path, tmp_path: Path) -> None:
+    command = ["look", RESNET, SHAPES, "--queries", str(photos / "1.png"), "--out", str(tmp_path), "--nearest"]
+    both, val = document(*command, "5"), document(*command, "40", "--split", "val")
+    assert (both["n_images"], val["n_images"], len(val["pairs"])) == (80, 40, 40)
+    assert all(one["nearest"].startswith(("train/", "val/")) and one["nearest_label"] for one in both["pairs"])
+
+
+def test_near_duplicates_and_copies_of_a_folder_are_told_in_pairs(tmp_path: Path) -> None:
+    folder, images = tmp_path / "many", open_images("shapes:classes=4,train=100,val=4,size_px=32").train
+    folder.mkdir()
+    for number in range(100):
+        images.images[number].save(folder / f"{number:02}.png")
+    for number in range(10):
+        images.images[number].point(lambda value: value * 63 // 64).save(folder / f"darker {number:02}.png")
+    (folder / "same.png").write_bytes((folder / "42.png").read_bytes())
+    command = ["look", RESNET, str(folder), "--duplicates", "--out", str(tmp_path / "out")]
+    pairs = document(*command)["pairs"]
+    found = {(one["nearest"], one["image"]) for one in pairs if not one["is_copy"]}
+    planted = {(f"{number:02}.png", f"darker {number:02}.png") for number in range(10)}
+    assert planted <= found and len(found) <= 11
+    assert [(one["nearest"], one["image"]) for one in pairs if one["is_copy"]] == [("42.png", "same.png")]
+    lines = run(*command).stdout.splitlines()
+    assert len(lines) == 1 + len(pairs) and lines[-1].split()[1:] == ["same.png", "42.png", "0", "copy"]
+    assert "darker 03.png" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+
+
+def test_near_duplicates_say_in_which_parts_they_are(photos: Path, tmp_path: Path) -> None:
+    for number in range(16):
+        place = tmp_path / "birds" / ("train", "val")[number % 2] / ("ant", "bee")[number // 8]
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number}.png").write_bytes((photos / f"{number % 7}.png").read_bytes())
+    pairs = document("look", RESNET, str(tmp_path / "birds"), "--duplicates", "--out", str(tmp_path / "out"))["pairs"]
+    copies = {(one["nearest"], one["image"], one["nearest_label"], one["label"]) for one in pairs if one["is_copy"]}
+    assert ("train/ant/0.png", "val/ant/7.png", "ant", "ant") in copies
+    assert ("train/bee/8.png", "val/ant/1.png", "bee", "ant") in copies
 
 
 def test_a_corrupt_image_is_refused_or_skipped(photos: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import QueryError
+from ..errors import QueryError, UnknownName
 from .measure_options import (
     DATA_OPTIONS,
     IMAGES_HELP,
@@ -24,22 +24,27 @@ from .measure_options import (
     opened,
     skipped_notes,
 )
-from .options import ARGUMENTS, encoder_names, refuse_idle, seed_option, with_options
-from .output import json_option, print_json, print_notes, print_table, say
+from .options import ARGUMENTS, encoder_names, given_options, refuse_idle, seed_option, with_options
+from .output import counted, json_option, print_json, print_notes, print_table, say
 
 if TYPE_CHECKING:
     from ..datasets import ImageSet
+    from ..looking.looking import View
 
 _FOLDER, _N = click.Path(file_okay=False, path_type=Path), click.IntRange(1, 20_000)
 _LOOKING = (  # arguments of look
-    "per_class", "queries", "at", "layer", "layout", "seed", "batch_size", "n_workers", "device", "skip_corrupt",
+    "per_class", "queries", "k", "at", "layer", "layout", "seed", "batch_size", "n_workers", "device", "skip_corrupt",
 )  # fmt: skip
-_MOST_QUERIES = 24  # of which a page has room
+_OF_SAMPLES = ("per_class", "at", "layer", "layout", "n_images", "seed")  # do nothing where all images are compared
+_MOST_LINES = 60  # of a table of pairs or neighbours
+_MOST_QUERIES, _N_NEAREST = 24, 6  # of which a page has room; neighbours if nobody says how many
 _EXAMPLES = """\b
 Examples:
   zoo look dino_vitS16 ./birds
   zoo look dino_vitS16 mae_vitB16 holiday.jpg --at 5,7 --px 448
   zoo look sup_rn50 dino_rn50 ./unsorted-photos --queries dog.jpg,cat.jpg --out dogs
+  zoo look dino_vitS16 ./birds --queries ./new-photos --nearest 10
+  zoo look dino_vitS16 ./birds --duplicates
 """
 
 
@@ -50,11 +55,15 @@ def _patch(ctx: click.Context, parameter: click.Parameter, text: str | None) -> 
     return None if text is None else (int(match[1]), int(match[2]))
 
 
-def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int | tuple[str, ...]:
-    names = tuple(filter(None, (name.strip() for name in text.split(","))))
-    if not 1 <= (int(text) if text.isdecimal() else len(names)) <= _MOST_QUERIES:
-        raise QueryError(f"Got --queries {text!r}, expected 1 to {_MOST_QUERIES} images, or their names by comma.")
-    return int(text) if text.isdecimal() else names
+def _queries(ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> int | tuple[str, ...]:
+    if len(texts) == 1 and texts[0].isdecimal() and 1 <= int(texts[0]) <= _MOST_QUERIES:
+        return int(texts[0])
+    names = [[text] if os.path.exists(text) else [*filter(None, map(str.strip, text.split(",")))] for text in texts]
+    found = tuple(dict.fromkeys(name for some in names for name in some))
+    if not found or found[0].isdecimal():
+        given = " ".join(texts)
+        raise QueryError(f"Got --queries {given!r}, expected 1 to {_MOST_QUERIES} images, or their names by comma.")
+    return found
 
 
 @click.command(
@@ -68,12 +77,15 @@ def _queries(ctx: click.Context, parameter: click.Parameter, text: str) -> int |
 @click.option("--per-class", type=_N, help="Images with maps, of each class.  [default: about 12 in all]")
 @click.option(
     "--queries",
-    metavar="N|NAMES",
-    default="4",
-    show_default=True,
+    metavar="N|NAMES|PATHS",
+    multiple=True,
+    default=["4"],
     callback=_queries,
-    help="Images whose neighbours are shown: how many, or which ones, by comma.",
+    help="Images whose neighbours are shown: how many, or which ones, by comma; or files or folders of others, which "
+    "are compared with all images, of both parts without --split. Repeatable.  [default: 4]",
 )
+@click.option("--nearest", "k", metavar="K", type=click.IntRange(1), help="Neighbours of each query.  [default: 6]")
+@click.option("--duplicates", "finds_duplicates", is_flag=True, help="Near duplicates and copies among all images.")
 @click.option(
     "--at",
     metavar="ROW,COLUMN",
@@ -96,6 +108,7 @@ def look_command(
     n_images: int,
     px: int | None,
     as_json: bool,
+    finds_duplicates: bool,
     **options: Any,
 ) -> None:
     """See what encoders see in images.
@@ -103,8 +116,11 @@ def look_command(
     Writes one page, which stands alone, and PNG files: patches with their principal components as colours, patches that
     are similar to one of them, nearest neighbours of some images, and all images laid out in two dimensions.
     Images in folders of classes have labels, and so have image sets. The layout umap needs umap-learn.
+
+    With queries from outside, or --duplicates, the page has neighbours or pairs alone, and a table is printed.
     """
     from ..cards.catalogue import catalogue
+    from ..datasets.folders import joined
     from ..datasets.notes import notes_on
     from ..loading import load
     from ..looking.looking import look, named, sample_of
@@ -118,12 +134,28 @@ def look_command(
     ids = list(dict.fromkeys(catalogue().id_of(name) for name in names))
     require_layout(options["layout"])
     asked = {name: options.pop(name) for name in _LOOKING}
-    everything, is_labelled = _asked(paths, options, part)
+    if finds_duplicates:
+        refuse_idle(("queries", "k", *_OF_SAMPLES), "--duplicates compares all images with each other")
+    sides, is_labelled = _asked(paths, options)
+    everything = joined([one for name, one in sides.items() if name in ("", *SIDES[part])])
+    queries = None
+    if not isinstance(asked["queries"], int):
+        queries = _from_outside(asked["queries"], everything, options | {"skip_corrupt": asked["skip_corrupt"]})
+    if (compares_all := finds_duplicates or queries is not None) and "part" not in given_options():
+        everything = joined([*sides.values()])
     called = Path(images).stem if os.path.isfile(images) else everything.name
     folder = out or Path("look-" + re.sub(r"[^\w.+-]+", "-", called).strip("-"))
     if os.path.isdir(images) and folder.resolve().is_relative_to(Path(images).resolve()):
         raise QueryError(f"The pictures would be among the images, in {folder}; name a folder elsewhere (--out).")
     require_folder(folder)
+    if compares_all:
+        _show_similar(ids, everything, queries, folder, asked | {"px": px, "is_labelled": is_labelled}, as_json)
+        return
+    k, most = asked["k"], min(_MOST_QUERIES, min(len(everything), n_images) - 1)
+    if k is None:
+        del asked["k"]
+    elif k > most:
+        raise QueryError(f"Got --nearest {k}, expected at most {most} of the other images that are shown.")
     also = [] if isinstance(asked["queries"], int) else named(everything, asked["queries"])
     sample = sample_of(everything, n_images, seed=asked["seed"], also=also)
     asked |= {"is_labelled": is_labelled, "tell": say, "progress": lambda: Bar("images")}
@@ -137,9 +169,14 @@ def look_command(
     notes = [*found.notes, *notes, *skipped_notes(found.skipped), *notes_on([sample])]
     if as_json:
         print_json(found.as_dict() | {"written": list(map(str, written)), "notes": notes})
-        return
+    else:
+        _print_views(found.views, [f"Written: {written[0]}, and {len(written) - 1} PNG files", *notes])
+
+
+def _print_views(views: Sequence[View], notes: Sequence[str]) -> None:
+    """A line for what each encoder sees."""
     rows = []
-    for view in found.views:
+    for view in views:
         grid, share = "", ""
         if view.patches:
             grid, share = " x ".join(map(str, view.patches.grid)), f"{100 * view.patches.explained.sum():.0f}"
@@ -149,12 +186,77 @@ def look_command(
     how_to_read = (
         "colours: variance of the patches that three colours show; neighbour: images whose nearest has their class"
     )
-    print_notes([f"Written: {written[0]}, and {len(written) - 1} PNG files", *notes], [how_to_read])
+    print_notes(notes, [how_to_read])
 
 
-def _asked(arguments: Sequence[str], options: dict[str, Any], part: str) -> tuple[ImageSet, bool]:
-    """The images, and whether they have labels: files, and folders with images directly in them, have none."""
-    from ..datasets.folders import entries_of, joined
+def _from_outside(names: Sequence[str], images: ImageSet, options: dict[str, Any]) -> ImageSet | None:
+    """Queries that are files or folders, or None if all are names of images of the set."""
+    from ..datasets.images import contents_of_files
+
+    others = [name for name in names if not any(f"/{one}".endswith(f"/{name}") for one in images.names)]
+    if not others and len(names) <= _MOST_QUERIES:
+        return None
+    if not others:
+        raise QueryError(f"Got {len(names)} --queries, expected 1 to {_MOST_QUERIES} images of {images.name!r}.")
+    refuse_idle(_OF_SAMPLES, "queries from outside are compared with all images")
+    for name in (*others, *names):
+        if not os.path.exists(name):
+            hint = f"Queries are to be images of {images.name!r}, or all of them files or folders that are there."
+            raise UnknownName("image", name, images.names if name in others else (), hint=hint)
+    found = images_of_files(names, options, refuses=False)
+    if found is None:
+        raise QueryError(f"Got --queries {names[0]!r}, which is no image; expected image files, or folders of them.")
+    queries = replace(found[0], contents=contents_of_files(found[1]))
+    for at in range(0 if options["skip_corrupt"] else len(queries)):
+        queries.images[at]  # CorruptImage before anything is computed
+    return queries
+
+
+def _show_similar(
+    ids: Sequence[str], gallery: ImageSet, queries: ImageSet | None, folder: Path, asked: dict[str, Any], as_json: bool
+) -> None:
+    """Near duplicates in a gallery, or the images nearest to queries, as a page and a table."""
+    from ..datasets.notes import notes_on
+    from ..loading import load
+    from ..looking.showing import write_files
+    from ..looking.similar import find_similar, similar_page
+    from ..progress import Bar
+
+    how = {name: asked[name] for name in ("batch_size", "n_workers", "device", "skip_corrupt")}
+    how |= {"load": partial(load, px=asked["px"]), "tell": say, "progress": lambda: Bar("images")}
+    found, skipped = find_similar(ids, gallery, queries, k=asked["k"] or min(_N_NEAREST, len(gallery)), **how)
+    notes = [f"{name}: {note}" for name, one in found.items() for note in one.notes]
+    notes += [*skipped_notes(skipped), *notes_on([gallery] if queries is None else [gallery, queries])]
+    facts = f"{shlex.join(['zoo', *click.get_current_context().meta.get(ARGUMENTS, ())])}."
+    shown = {"is_labelled": asked["is_labelled"], "notes": notes, "facts": facts}
+    written = write_files({"index.html": similar_page(found, gallery, queries, **shown).encode()}, folder)
+    lines = [(name, pair) for name, one in found.items() for pair in (*one.pairs, *one.copies)]
+    if as_json:
+        records = []
+        for name, pair in lines:
+            record = {"encoder": name, "image": pair.test, "nearest": pair.train, "distance": pair.distance}
+            labels = {"label": pair.test_label if queries is None else None, "nearest_label": pair.train_label}
+            record |= {"false_share": pair.false_share, "is_copy": pair.is_copy}
+            records.append(record | (labels if asked["is_labelled"] else dict.fromkeys(labels)))
+        document = {"images": gallery.name, "split": gallery.split, "n_images": len(gallery), "pairs": records}
+        print_json(document | {"skipped": skipped, "written": list(map(str, written)), "notes": notes})
+        return
+    rows = []
+    for name, pair in lines[:_MOST_LINES]:
+        share = "" if pair.false_share is None else f"{100 * pair.false_share:.2g}"
+        rows.append([name, pair.test, pair.train, f"{pair.distance:.3g}", "copy" if pair.is_copy else share])
+    more = f"{counted(len(lines), 'pair')}; --json has all of them"
+    if rows:
+        print_table(["encoder", "image", "nearest", "distance", "false %"], rows, right=[3, 4])
+    else:
+        more = "No near duplicates and no copies"
+    how_to_read = "distance: 1 - cosine of the features; false: estimated share of false pairs up to this one"
+    print_notes([more, f"Written: {written[0]}", *notes], [how_to_read])
+
+
+def _asked(arguments: Sequence[str], options: dict[str, Any]) -> tuple[dict[str, ImageSet], bool]:
+    """Parts of the images, and whether they have labels: files, and folders with images directly in them, have none."""
+    from ..datasets.folders import entries_of
     from ..datasets.imagefiles import images_among
     from ..datasets.images import contents_of_files
 
@@ -164,6 +266,6 @@ def _asked(arguments: Sequence[str], options: dict[str, Any], part: str) -> tupl
         found = images_of_files(arguments, options)
     if found is None:
         data = opened(first, {"dataset": None, **options})
-        return joined([getattr(data, one) for one in SIDES[part]]), True
+        return {one: getattr(data, one) for one in SIDES["both"]}, True
     refuse_idle(("fold_labels",), "these images have no labels")
-    return replace(found[0], contents=contents_of_files(found[1])), False
+    return {"": replace(found[0], contents=contents_of_files(found[1]))}, False

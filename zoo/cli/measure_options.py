@@ -427,7 +427,9 @@ def opened_any(images: Sequence[str], options: dict[str, Any], *, is_new: bool) 
 SIDES = {"train": ("train",), "val": ("val",), "both": ("train", "val")}  # parts by what --split says
 
 
-def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[ImageSet, list[str]] | None:
+def images_of_files(
+    arguments: Sequence[str], options: dict[str, Any], *, refuses: bool = True
+) -> tuple[ImageSet, list[str]] | None:
     """Images of files and of folders, at any depth, without labels, and their paths; None of another image set."""
     from ..datasets.folders import unlabelled_images
 
@@ -436,10 +438,8 @@ def images_of_files(arguments: Sequence[str], options: dict[str, Any]) -> tuple[
         return None
     root, names, left_out = find_image_files(arguments)
     paths = [os.path.join(root, name) for name in names]
-    refuse_idle(
-        ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS),
-        "files and folders have neither parts nor columns",
-    )
+    idle = ("part", *SPLIT_OPTIONS, *COLUMN_OPTIONS, *TABLE_OPTIONS, *FOLDER_OPTIONS)
+    refuse_idle(idle if refuses else (), "files and folders have neither parts nor columns")
     shown = {name: options[name] for name in SHOWN_OPTIONS}
     called = Path(arguments[0]).resolve().name or "images"
     images = unlabelled_images(paths, names=names, name=called, **shown)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..optional import lazy
 
 if TYPE_CHECKING:
+    from ..evaluation.retrieval import nearest as nearest
     from .computing import featurise as featurise
     from .exporting import export_features as export_features
     from .exporting import extract_features as extract_features
@@ -27,6 +28,7 @@ else:
     __getattr__, __dir__, __all__ = lazy(
         __name__,
         {
+            ".evaluation.retrieval": ["nearest"],  # on first use: this package needs nothing of what uses it
             "computing": ["featurise"],
             "exporting": ["export_features", "extract_features"],
             "origin": ["Origin", "code_version", "require_comparable"],

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _SAMPLE_STREAM = 7_301  # keeps the draws apart from all others of a seed
 _MOST_SHOWN, _FEW = 48, 12  # images whose maps are shown: at most, and if nobody says how many
 _MAPS_AT_A_TIME = 16
-_N_NEIGHBOURS = 6
 
 
 def sample_of(images: ImageSet, n: int, *, seed: int, also: Sequence[int] = ()) -> ImageSet:
@@ -170,6 +169,7 @@ def look(
     is_labelled: bool = True,
     per_class: int | None = None,
     queries: Sequence[str] | int = 4,
+    k: int = 6,
     at: tuple[int, int] | None = None,
     layer: int | None = None,
     layout: str = "pca",
@@ -194,6 +194,8 @@ def look(
         Images of each class whose maps are shown, 48 in all at most; by default as many as make about 12.
     queries : int or sequence of str
         How many images, or which ones by name, have their neighbours shown; their maps are shown, too.
+    k : int
+        Neighbours of each, as far as there are.
     at : (int, int), optional
         Row and column of a patch of the first query, of the grid of the first encoder with maps; by default the middle.
         Of other encoders the patch is taken that has the middle of this one.
@@ -254,7 +256,7 @@ def look(
         agreement = None
         try:
             if len(images) > 1:
-                distances, rows = nearest_images(x, _N_NEIGHBOURS, contents=images.contents)
+                distances, rows = nearest_images(x, k, contents=images.contents)
                 places, of_layout = laid_out(x, layout=layout, seed=seed)
                 among = Among(distances=distances, rows=rows, places=places, explained=of_layout)
                 has = np.flatnonzero(rows[:, 0] >= 0)

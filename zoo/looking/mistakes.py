@@ -6,26 +6,23 @@ learning does (Northcutt, Jiang and Chuang 2021, Journal of Artificial Intellige
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from ..datasets.images import indicators_of
 from ..errors import DataError
 from ..evaluation.evaluating import LINEAR_PROTOCOLS, probe_maker
 from ..evaluation.measuring import divide_own, retrained
-from ..evaluation.nearest import Reference
 from ..evaluation.preparing import folds_of
 from ..evaluation.protocols import Protocol, protocol_named
-from ..evaluation.streamed_training import Labelled
-from ..features import Features
+from ..evaluation.retrieval import FEWEST_NEAR, N_NEAR, near_pairs, nearest
+from ..features import Features, require_comparable
 from ..optional import requires_extra
 
 with requires_extra("evaluate", needed_for="Mistakes of a probe"):
     import numpy as np
-    import torch
-    from scipy.special import betaincinv
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,9 +35,6 @@ if TYPE_CHECKING:
 N_FOLDS = 5
 N_CONFIDENT, N_BOUNDARY, N_PAIRS, N_OF_PAIR = 16, 8, 4, 8  # images and pairs of classes in a record
 MOST_LISTED = 1000  # labels to check that are named, the first ones of their ranking
-N_NEAR, FEWEST_NEAR = 10, 5  # training images that the nearest one is compared with, and below which none is named
-BY_CHANCE = 0.01  # near duplicates in a data set that has none; uneven densities make a few more
-_BLOCK_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,21 +74,25 @@ class WrongLabels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearPair:
-    """A test image and the training image nearest to it."""
+    """A test image and a training image near it; of one set a later image and an earlier one."""
 
     train: str
     test: str
     train_label: str
     test_label: str
     distance: float  # 1 - cosine of the features
+    false_share: float | None = None  # of the near duplicates up to this one, by chance
+    is_copy: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearDuplicates:
-    """Pairs across the two parts that are nearer than chance explains, the nearest first; no exact copies."""
+    """Pairs across two parts, or within a set, that are nearer than chance explains, the nearest first."""
 
-    usual: float  # median distance of a test image to its nearest training image
-    pairs: tuple[NearPair, ...]
+    usual: float | None  # median distance of an image to its nearest one; None without others
+    pairs: tuple[NearPair, ...]  # without exact copies
+    copies: tuple[NearPair, ...] = ()  # within a set, with the first of them
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,39 +274,54 @@ def find_wrong_labels(
 # --- near duplicates -------------------------------------------------------------------------------------------------
 
 
-def find_near_duplicates(train: Features, test: Features, *, device: str | None = None) -> NearDuplicates:
-    """Pairs of a test image and its nearest training image that are nearer than chance explains, beyond exact copies.
+def find_near_duplicates(train: Features, test: Features | None = None, *, device: str | None = None) -> NearDuplicates:
+    """Pairs of images that are nearer than chance explains, beyond exact copies: across two parts, or within a set.
 
-    Were images as dense around an image as far as its k-th neighbour, the share of that volume within the first one,
-    (d1 / dk) to the power of the dimension, would be the smallest of k - 1 uniform numbers; d2 / dk gives the
-    dimension. A pair is named where chance would make fewer than :data:`BY_CHANCE` pairs as near in the whole test
-    part. So a test image with :data:`N_NEAR` near duplicates is not found.
-
-    ``train`` and ``test`` are of one encoder. Where contents are known, test images with an exact copy are left out.
+    The rule, and what it cannot tell, is that of :mod:`zoo.evaluation.retrieval`: at most about 5 % of the pairs are
+    false, 1 % of the sets without near duplicates have any, and an image with 20 or more is not found. Neighbours are
+    exact. Without ``test``, or where that is ``train``, all images are compared with each other. Where contents are
+    known, copies count once, and test images with a copy in ``train`` are left out. DataError if the features are not
+    of one encoder, or not finite.
     """
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    k, n = min(N_NEAR, len(train.y)), len(test.y)
-    among = Reference.of(Labelled(train.x, train.y), device=chosen, block_bytes=_BLOCK_BYTES)
-    found = [*among.nearest(Labelled(test.x, test.y), k, left_out=False)]
-    distances = np.maximum(1 - np.concatenate([similarities for similarities, _ in found]), 0)
-    nearest = np.concatenate([rows[:, 0] for _, rows in found])
-    known = np.flatnonzero(distances[:, -1] > 0)
+    is_within = test is None or test.x is train.x
+    other = train if test is None or is_within else test
+    asked, copies = np.arange(len(other)), np.empty((0, 2), np.int64)
+    if not is_within:
+        require_comparable(replace(other, classes=()), train)
+        if train.contents is not None and other.contents is not None:
+            asked = np.flatnonzero(~np.isin(other.contents, train.contents))
+    elif train.contents is not None:
+        first, content = np.unique(train.contents, return_index=True, return_inverse=True)[1:]
+        asked, later = np.sort(first), np.setdiff1d(np.arange(len(train)), first)
+        copies = np.stack([first[content[later]], later], axis=1)
+    query = other.x if len(asked) == len(other) else other.x[asked]
+    gallery = query if is_within else train.x
+    k = min(N_NEAR, len(gallery) - is_within)
+    told: dict[str, Any] = {"copies": pairs_of(train, other, copies, np.zeros(len(copies)))}
+    if k < FEWEST_NEAR:
+        told["notes"] = (f"Of images with fewer than {FEWEST_NEAR} others near duplicates cannot be told.",)
+    if not k or not len(asked):
+        return NearDuplicates(usual=None, pairs=(), **told)
+    rows, distances = nearest(query, gallery, k, device=device)
+    found, apart, shares = near_pairs(np.sqrt(distances), rows, np.arange(len(rows)) if is_within else None)
+    ends = asked[found] if is_within else np.stack([found[:, 1], asked[found[:, 0]]], axis=1)
+    pairs = pairs_of(train, other, ends, apart**2, shares.tolist())
+    return NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=pairs, **told)
+
+
+def pairs_of(
+    train: Features, test: Features, rows: Rows, distances: Floats, shares: Iterable[float | None] = repeat(None)
+) -> tuple[NearPair, ...]:
+    """Records of pairs, whose ``rows`` (m, 2) are those of a training and of a test image."""
+    names, of_test = names_of(train), names_of(test)
+    a, b = rows[:, 0], rows[:, 1]
+    copies = np.zeros(len(rows), bool)
     if train.contents is not None and test.contents is not None:
-        known = known[~np.isin(test.contents[known], train.contents)]
-    pairs: list[NearPair] = []
-    if k >= FEWEST_NEAR and len(known):
-        ratios = np.sqrt(distances[known, :2] / distances[known, -1:])  # as of Euclidean distances at length 1
-        middle = min(max(float(np.median(ratios[:, 1])), 1e-6), 1 - 1e-6)
-        dimension = math.log(betaincinv(2, k - 2, 0.5)) / math.log(middle)
-        volumes = np.minimum(ratios[:, 0] ** dimension, 1 - 1e-12)
-        rows = known[-n * np.expm1((k - 1) * np.log1p(-volumes)) < BY_CHANCE]
-        names, of_test = names_of(train), names_of(test)
-        for row in rows[np.argsort(distances[rows, 0], kind="stable")].tolist():
-            near = int(nearest[row])
-            (one,), (other,) = classes_of(train, train.y[[near]]), classes_of(test, test.y[[row]])
-            ends = {"train": names[near], "test": of_test[row], "train_label": one, "test_label": other}
-            pairs.append(NearPair(**ends, distance=float(distances[row, 0])))
-    return NearDuplicates(usual=float(np.median(distances[:, 0])), pairs=tuple(pairs))
+        copies = train.contents[a] == test.contents[b]
+    ends: list[Iterable[Any]] = [[names[row] for row in a.tolist()], [of_test[row] for row in b.tolist()]]
+    ends += [classes_of(train, train.y[a]), classes_of(test, test.y[b])]
+    told = zip(*ends, distances.tolist(), shares, copies.tolist(), strict=False)
+    return tuple(NearPair(**dict(zip(NearPair.__slots__, one, strict=True))) for one in told)
 
 
 def names_of(features: Features) -> Sequence[str]:

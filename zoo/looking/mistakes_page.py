@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ZooError
 from ..version import __version__
-from .mistakes import Judged, Mistakes, mistakes_among, most_sure, nearest_boundary, predictions
+from .mistakes import Judged, Mistakes, NearPair, mistakes_among, most_sure, nearest_boundary, predictions
 from .pages import data_address, rendered, stretched_note, thumbnail
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def percent(p: float) -> str:
 
 def sections_of(found: Mistakes, images: Images | None) -> list[dict[str, Any]]:
     """What a page shows of mistakes, for the macro of ``mistakes.html.jinja``; without images their names alone."""
-    return _with_images(_sections(found, f"{found.n_test:,} test images"), images)
+    return add_images(_sections(found, f"{found.n_test:,} test images"), images)
 
 
 def sections_of_predictions(
@@ -61,7 +61,7 @@ def sections_of_predictions(
         if some
     }
     text = "The images with the largest probability of each predicted class; classes predicted most often first."
-    return _with_images([*sections, _section("Most sure", text, *rows.items())], images)
+    return add_images([*sections, make_section("Most sure", text, *rows.items())], images)
 
 
 def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
     if not found.confident:
         text = f"No mistakes: all {n} are predicted as they are labelled."
     tiles = [_tile(one, percent(one.probability)) for one in found.confident]
-    sections = [_section("Most confident mistakes", text, ("", tiles))]
+    sections = [make_section("Most confident mistakes", text, ("", tiles))]
     if found.confusions:
         rows = {
             f"{one.label} predicted as {one.predicted}: {one.n or 'none'}": [
@@ -81,7 +81,7 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
             for one in found.confusions
         }
         text = "Pairs with the most mistakes between them, both directions together; the most confident images."
-        sections.append(_section("Classes taken for each other", text, *rows.items()) | {"is_halved": True})
+        sections.append(make_section("Classes taken for each other", text, *rows.items()) | {"is_halved": True})
     sections.append(_boundary(found.boundary))
     if (wrong := found.wrong_labels) is not None:
         text = (
@@ -94,22 +94,25 @@ def _sections(found: Mistakes, n: str) -> list[dict[str, Any]]:
             _tile(one, f"{percent(one.probability)}, label {percent(one.label_probability or 0)}", _PARTS[one.part])
             for one in wrong.found[:N_LABELS]
         ]
-        sections.append(_section("Labels to check", text, ("", tiles)))
-    if (near := found.near_duplicates) is not None and near.pairs:
+        sections.append(make_section("Labels to check", text, ("", tiles)))
+    if (near := found.near_duplicates) is not None and near.pairs and near.usual is not None:
         text = (
-            f"{len(near.pairs):,} of {n} are nearer to a training image than chance explains, and no exact copies of "
-            "one: errors on them may be too low. Distance: 1 - cosine of the features; usually the nearest training "
-            f"image is at {near.usual:.2g}. Left: test image."
+            f"{len({pair.test for pair in near.pairs}):,} of {n} are nearer to a training image than chance explains, "
+            "and no exact copies of one: errors on them may be too low. Distance: 1 - cosine of the features; usually "
+            f"the nearest training image is at {near.usual:.2g}. Left: test image."
         )
-        tiles = []
-        for pair in near.pairs[:N_DUPLICATES]:
-            head = f"✗ labels differ: test {pair.test_label}, training {pair.train_label}"
-            if pair.train_label == pair.test_label:
-                head = f"both {pair.test_label}"
-            refs = [("val", pair.test), ("train", pair.train)]
-            tiles.append({"refs": refs, "head": head, "lines": [f"distance {pair.distance:.2g}"]})
-        sections.append(_section("Near duplicates: test and training", text, ("", tiles)))
+        tiles = [pair_tile(pair, ("val", "train"), ("test ", "training ")) for pair in near.pairs[:N_DUPLICATES]]
+        sections.append(make_section("Near duplicates: test and training", text, ("", tiles)))
     return sections
+
+
+def pair_tile(pair: NearPair, parts: tuple[str, str], called: tuple[str, str] = ("", "")) -> dict[str, Any]:
+    """Two images that are near each other, from these parts, and what they are called where their labels differ."""
+    head = f"✗ labels differ: {called[0]}{pair.test_label}, {called[1]}{pair.train_label}"
+    if pair.train_label == pair.test_label:
+        head = f"both {pair.test_label}"
+    lines = ["exact copy" if pair.is_copy else f"distance {pair.distance:.2g}"]
+    return {"refs": [(parts[0], pair.test), (parts[1], pair.train)], "head": head, "lines": lines}
 
 
 def _boundary(some: Iterable[Judged]) -> dict[str, Any]:
@@ -117,7 +120,7 @@ def _boundary(some: Iterable[Judged]) -> dict[str, Any]:
     for one in some:
         both = f"{percent(one.probability)} and {percent(one.second_probability)}"
         tiles.append(_tile(one, both, *_verdict(one), head=f"{one.predicted} or {one.second}?"))
-    return _section("Least sure", "The smallest differences between the two largest probabilities.", ("", tiles))
+    return make_section("Least sure", "The smallest differences between the two largest probabilities.", ("", tiles))
 
 
 def _tile(one: Judged, *lines: str, head: str | None = None) -> dict[str, Any]:
@@ -130,12 +133,13 @@ def _verdict(one: Judged) -> list[str]:
     return [] if one.label is None else ["✓ right" if one.label == one.predicted else f"✗ wrong, label {one.label}"]
 
 
-def _section(title: str, text: str, *rows: tuple[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def make_section(title: str, text: str, *rows: tuple[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Rows of tiles with their titles; those with neither are left out."""
     kept = [{"title": name, "tiles": tiles} for name, tiles in rows if name or tiles]
     return {"title": title, "text": text, "rows": kept, "is_halved": False}
 
 
-def _with_images(sections: list[dict[str, Any]], images: Images | None) -> list[dict[str, Any]]:
+def add_images(sections: list[dict[str, Any]], images: Images | None) -> list[dict[str, Any]]:
     """Sections whose tiles have the addresses of their images: "" of those that cannot be read, None of all without."""
     rows = {part: {name: row for row, name in enumerate(some.names)} for part, some in (images or {}).items()}
 

@@ -207,6 +207,12 @@ def write_look(found: Look, folder: Path, *, command: str = "") -> tuple[list[Pa
             file = io.BytesIO()
             drawing.savefig(file, format="png", metadata={"Software": None})
             files[f"{name}.png"] = file.getvalue()
+    return write_files(files, folder), notes
+
+
+def write_files(files: dict[str, bytes], folder: Path) -> list[Path]:
+    """Writes ``index.html`` and what there is beside it in place of an earlier look; errors as :func:`write_look`."""
+    require_folder(folder)
     try:
         for name in reversed(_FILES):  # the page when everything else is there
             if name in files:
@@ -216,7 +222,7 @@ def write_look(found: Look, folder: Path, *, command: str = "") -> tuple[list[Pa
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(f"The pictures cannot be written to {folder} ({error.strerror or error}).") from error
-    return [folder / name for name in _FILES if name in files], notes
+    return [folder / name for name in _FILES if name in files]
 
 
 def page_of(found: Look, *, command: str = "") -> tuple[str, list[str]]:

@@ -113,6 +113,18 @@ def test_copies_are_on_one_side_and_near_duplicates_are_counted() -> None:
     assert f"{found.n_near_duplicates} of 400 validation rows are near duplicates" in found.notes[0]
 
 
+@pytest.mark.parametrize("shift", [1e-3, 1e-2, 1e-1])
+def test_rows_that_are_there_twice_with_a_shift_are_noted(shift: float) -> None:
+    generator = np.random.default_rng(0)
+    z = generator.standard_normal((400, 30))
+    alone = cluster_learnability(z, n_clusters=20)
+    twice = np.concatenate([z, z + shift * generator.standard_normal(z.shape)])
+    found = cluster_learnability(twice, n_clusters=20)
+    assert alone.notes == () and found.value > alone.value + 0.15
+    assert found.n_near_duplicates > 150 and "nearer than chance explains" in found.notes[0]
+    assert found.value_without_near_duplicates == pytest.approx(alone.value, abs=0.12)
+
+
 def labelled(n: int = 90, dim: int = 11) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(0)
     y = np.concatenate([np.arange(4), generator.integers(0, 4, n - 4)])

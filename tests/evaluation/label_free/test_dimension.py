@@ -13,6 +13,7 @@ from scipy.special import gammaln
 
 from zoo.errors import DataError, QueryError
 from zoo.evaluation.label_free.dimension import _tree_length, idest, intrinsic_dimension, local_dimension_entropy
+from zoo.evaluation.nearest import nearest
 
 
 def drawn(n: int, dim: int, *, seed: int = 0) -> np.ndarray:
@@ -103,6 +104,20 @@ def test_near_duplicates_are_counted_and_the_value_without_them_is_told(share: f
         assert found.value_without_near_duplicates == pytest.approx(alone.value, rel=0.03)
         assert f"{found.n_near_duplicates:,} of {len(doubled):,} rows are near duplicates" in found.notes[0]
     assert intrinsic_dimension(np.concatenate([z, z[:2] + 1e-6])).notes == ()  # too few to be worth a word
+
+
+@pytest.mark.parametrize("times", [3, 10, 30, 100, 300])
+def test_a_fifth_of_the_rows_repeated_nearer_than_usual_is_noted_with_a_better_value(times: float) -> None:
+    generator = np.random.default_rng(0)
+    z = generator.standard_normal((1000, 5))
+    shift = generator.standard_normal((200, 5))
+    shift *= np.median(nearest(z, 1)[0]) / times / np.linalg.norm(shift, axis=1, keepdims=True)
+    alone, found = intrinsic_dimension(z), intrinsic_dimension(np.concatenate([z, z[:200] + shift]))
+    assert alone.notes == () and found.value < 2 and len(found.notes) == 1
+    without = found.value_without_near_duplicates
+    assert without is not None and abs(without - alone.value) < 0.4 * abs(found.value - alone.value)
+    if times >= 10:
+        assert without == pytest.approx(alone.value, rel=0.06) and found.n_near_duplicates >= 400
 
 
 @pytest.mark.parametrize("k", [3, 10, 40])

@@ -18,9 +18,10 @@ from ...optional import requires_extra
 from ..arrays import Array, labels_of, width_checked
 from ..eigen import log_det_of_one_plus
 from ..nearest import Points, blocks, fingerprints, first_equals, nearest_points, points_of, product
+from ..retrieval import N_NEAR, near_pairs
 from ..threads import threads_for
 from .arrays import features_of, require_number, require_varied
-from .dimension import is_notable, near_duplicates
+from .dimension import is_notable
 from .scatter import all_unit_rows
 
 with requires_extra("evaluate", needed_for="k-means"):
@@ -233,7 +234,7 @@ class ClusterLearnability:
     n_val: int
     objective: float  # of k-means: mean squared distance of a row of length 1 from its centroid
     n_duplicates: int  # rows that equal an earlier one; equal rows are on one side of the split
-    n_near_duplicates: int  # validation rows a thousand times nearer to a training row than the median
+    n_near_duplicates: int  # validation rows that are nearer to a training row than chance explains
     value_without_near_duplicates: float | None  # among the other validation rows, if those are more than 0.5 %
     notes: tuple[str, ...] = ()
 
@@ -313,9 +314,9 @@ def cluster_learnability(
             "more images, or ask for fewer neighbours."
         )
     clusters = kmeans_points(points, n_clusters, seed=seed, marks=marks)
-    distances, neighbours = nearest_points(points, max(k, min(2, len(train))), queries=val, among=train)
+    distances, neighbours = nearest_points(points, max(k, min(N_NEAR, len(train))), queries=val, among=train)
     right = voted(clusters.labels[neighbours[:, :k]]) == clusters.labels[val]
-    near = near_duplicates(distances) if distances.shape[1] > 1 else np.zeros(len(val), dtype=bool)
+    near = np.isin(np.arange(len(val)), near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR])[0][:, 0])
     n_duplicates, n_near = len(rows) - len(np.unique(firsts)), int(near.sum())
     without, notes = None, []
     if is_notable(n_duplicates, n := len(train) + len(val)):
@@ -324,8 +325,8 @@ def cluster_learnability(
         without = float(right[~near].mean()) if n_near < len(val) else None
         value = "" if without is None else f"; of the others {without:.4g} are"
         notes.append(
-            f"{n_near:,} of {len(val):,} validation rows are near duplicates of training rows, a thousand times nearer "
-            f"than is usual, and are predicted by these{value}: remove near duplicates from the images."
+            f"{n_near:,} of {len(val):,} validation rows are near duplicates of training rows, nearer than chance "
+            f"explains, and are predicted by these{value}: remove near duplicates from the images."
         )
     return ClusterLearnability(
         value=float(right.mean()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from ...errors import DataError
 from ...optional import requires_extra
 from ..arrays import Array
 from ..nearest import Points, first_equals, nearest_points, points_of
+from ..retrieval import N_NEAR, near_pairs
 from .arrays import features_of, require_choice, require_number, require_varied
 
 with requires_extra("evaluate", needed_for="The intrinsic dimension"):
@@ -24,7 +26,6 @@ FITS = {"linear": 0.1, "maximum_likelihood": 0.0}  # forms of the fit, and the s
 EQUAL = 1e-12  # logarithms of ratios below it are the rounding of equal distances
 LEAST_ROWS = 12  # distinct ones
 _LEAST_OF_TREES, _LEAST_OF_A_TREE = 50, 10  # distinct rows altogether, and of the smallest tree
-_NEAR = 1e-3  # distance of near duplicates, relative to the usual one of first neighbours
 _NOTABLE = 0.005  # share of the rows that are duplicates from which notes say so
 
 
@@ -39,8 +40,8 @@ class IntrinsicDimension:
     n_duplicates: int  # rows that equal an earlier one; they are left out
     n_used: int  # distinct rows, whose ratios are ranked
     n_discarded: int  # largest ratios that the fit leaves out, or treats as censored
-    n_near_duplicates: int  # distinct rows whose first neighbour is a thousand times nearer than the median
-    value_without_near_duplicates: float | None  # of one row of each group, if they are more than 0.5 % of the rows
+    n_near_duplicates: int  # distinct rows that are nearer to another than chance explains
+    value_without_near_duplicates: float | None  # of one row of each pair, if they are more than 0.5 % of the rows
     notes: tuple[str, ...] = ()
 
 
@@ -55,8 +56,9 @@ def intrinsic_dimension(
     "maximum_likelihood" is (n - 1) / sum(log mu); ratios that it discards count as censored at the largest that is
     left.
 
-    Rows that equal an earlier one, whose ratio would be infinite, are left out and counted. Near duplicates lower the
-    value and stay, for the method has no rule for them; ``notes`` say so where they are more than 0.5 % of the rows.
+    Rows that equal an earlier one, whose ratio would be infinite, are left out and counted. Near duplicates, pairs that
+    are nearer than chance explains (:mod:`zoo.evaluation.retrieval`), lower the value and stay, for the method has no
+    rule for them; where they are more than 0.5 % of the rows, ``notes`` say so, with the value without them.
 
     Raises DataError if there are too few distinct rows, all second neighbours are as far as the first, or a number is
     not finite; QueryError if an option is out of its range.
@@ -107,11 +109,9 @@ def intrinsic_dimension(
             return float(logs @ heights) / float(logs @ logs), n - n_kept
         return (n_kept - 1) / float(logs.sum() + (n - n_kept) * logs[-1]), n - n_kept
 
-    apart, n_duplicates = distinct_neighbours(rows, 2, metric=metric, least=LEAST_ROWS, needed_for="TwoNN")
+    needs: dict[str, Any] = {"metric": metric, "least": LEAST_ROWS, "needed_for": "TwoNN"}
+    apart, n_duplicates, n_near, without = _estimates(rows, 2, lambda other: fitted(other)[0], **needs)
     value, n_discarded = fitted(apart)
-    n_near, without = _without_near_duplicates(
-        rows, apart, lambda other: fitted(other)[0], metric=metric, least=LEAST_ROWS
-    )
     return IntrinsicDimension(
         value=value,
         fit=fit,
@@ -126,33 +126,29 @@ def intrinsic_dimension(
     )
 
 
-def near_duplicates(apart: Array) -> Array:
-    """Rows, bool (n,), a thousand times nearer to another than is usual; ``apart`` (n, at least 2) are distances."""
-    near: Array = apart[:, 0] <= _near(apart)
-    return near
-
-
 def is_notable(n_duplicates: int, n: int) -> bool:
     """Whether so many duplicates among ``n`` rows call for a note."""
     return n_duplicates > _NOTABLE * n
 
 
-def _without_near_duplicates(
-    rows: Array, apart: Array, estimate: Callable[[Array], float], *, metric: str, least: int
-) -> tuple[int, float | None]:
-    """The number of near duplicates, and, if it is notable, the estimate from one row of each group of them.
+def _estimates(
+    rows: Array, k: int, estimate: Callable[[Array], float], *, metric: str, least: int, needed_for: str
+) -> tuple[Array, int, int, float | None]:
+    """Distances (n_used, k) of distinct rows to their nearest ones, and how many rows equal an earlier one.
 
-    ``apart`` (n, k) are the distances of distinct rows. The estimate is None if too few rows are left.
+    And the number of near duplicates, and, if it is notable, the estimate from one row of each pair of them, which is
+    None if too few rows are left.
     """
-    n_near = int(near_duplicates(apart).sum())
-    if not is_notable(n_near, len(apart)):
-        return n_near, None
-    try:
-        k, within = apart.shape[1], _near(apart)
-        other = distinct_neighbours(rows, k, metric=metric, least=least, needed_for="this", within=within)[0]
-        return n_near, estimate(other)
-    except DataError:
-        return n_near, None
+    points = points_of(rows, metric)
+    everything = np.arange(len(points))
+    distances, neighbours, distinct = _distinct_neighbours(points, everything, k, least, needed_for)
+    pairs, *_ = near_pairs(distances[:, :N_NEAR], neighbours[:, :N_NEAR], distinct)
+    n_near, without = len(np.unique(pairs)), None
+    if is_notable(n_near, len(distinct)):
+        with suppress(DataError):
+            kept = np.setdiff1d(distinct, pairs[:, 1])
+            without = estimate(_distinct_neighbours(points, kept, k, least, needed_for)[0][:, :k])
+    return distances[:, :k], len(rows) - len(distinct), n_near, without
 
 
 def _notes(n_duplicates: int, n_near: int, n: int, without: float | None) -> tuple[str, ...]:
@@ -161,40 +157,29 @@ def _notes(n_duplicates: int, n_near: int, n: int, without: float | None) -> tup
     if is_notable(n_duplicates, n):
         notes.append(f"{n_duplicates:,} of {n:,} rows equal an earlier one and are left out.")
     if is_notable(n_near, n - n_duplicates):
-        value = "" if without is None else f"; with one row of each group of them it is {without:.4g}"
+        value = "" if without is None else f"; with one row of each pair of them it is {without:.4g}"
         notes.append(
-            f"{n_near:,} of {n - n_duplicates:,} rows are near duplicates, a thousand times nearer to another row than "
-            f"is usual, which lowers the value{value}: remove near duplicates from the images."
+            f"{n_near:,} of {n - n_duplicates:,} rows are near duplicates, nearer to another row than chance explains, "
+            f"which lowers the value{value}: remove near duplicates from the images."
         )
     return tuple(notes)
 
 
-def distinct_neighbours(
-    rows: Array, k: int, *, metric: str, least: int, needed_for: str, within: float = 0.0
-) -> tuple[Array, int]:
-    """Distances (n_used, k) of distinct rows to their nearest ones, and how many equal an earlier one, within some."""
-    points = points_of(rows, metric)
-    distinct = np.arange(len(points))
+def _distinct_neighbours(
+    points: Points, distinct: Array, k: int, least: int, needed_for: str
+) -> tuple[Array, Array, Array]:
+    """Distances and rows of the nearest ones of distinct rows, at least k, and these; at distance 0 the first stays."""
     while len(distinct) >= max(least, k + 1):
-        distances, neighbours = nearest_points(points, k, queries=distinct, among=distinct)
-        copies = (distances[:, 0] <= within) & (neighbours[:, 0] < distinct)  # of equal neighbours the first is named
+        wanted = max(k, min(N_NEAR, len(distinct) - 1))
+        distances, neighbours = nearest_points(points, wanted, queries=distinct, among=distinct)
+        copies = (distances[:, 0] == 0) & (neighbours[:, 0] < distinct)  # of equal neighbours the first is named
         if not copies.any():
-            return distances, len(points) - len(distinct)
+            return distances, neighbours, distinct
         distinct = distinct[~copies]
     raise DataError(
         f"z has {len(distinct)} distinct row{'s' * (len(distinct) != 1)} among {len(points)}, but {needed_for} needs "
         f"at least {max(least, k + 1)}: give it more images, and each of them once."
     )
-
-
-def _near(apart: Array) -> float:
-    """Distance up to which rows are near duplicates: in units of the median distance of first neighbours.
-
-    Of rows whose second neighbour is a thousand times as far as the first, the second counts, so that it holds even if
-    every row has a near duplicate.
-    """
-    lone = np.where(apart[:, 0] <= _NEAR * apart[:, 1], apart[:, 1], apart[:, 0])
-    return _NEAR * float(np.median(lone))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,8 +322,8 @@ class LocalDimensionEntropy:
     n: int
     n_duplicates: int  # rows that equal an earlier one; they are left out
     n_used: int  # distinct rows
-    n_near_duplicates: int  # distinct rows whose first neighbour is a thousand times nearer than the median
-    value_without_near_duplicates: float | None  # of one row of each group, if they are more than 0.5 % of the rows
+    n_near_duplicates: int  # distinct rows that are nearer to another than chance explains
+    value_without_near_duplicates: float | None  # of one row of each pair, if they are more than 0.5 % of the rows
     notes: tuple[str, ...] = ()
 
 
@@ -384,9 +369,9 @@ def local_dimension_entropy(z: Any, *, k: int = 10, normalised: bool = False) ->
     least = max(LEAST_ROWS, k + 1)
     rows = features_of(z, least=least, needed_for=needed_for)
     require_varied(rows, "z", needed_for=needed_for)
-    distances, n_duplicates = distinct_neighbours(rows, k, metric="euclidean", least=least, needed_for=needed_for)
-    n_near, without = _without_near_duplicates(
-        rows, distances, lambda other: _entropy(other, normalised)[0], metric="euclidean", least=least
+    needs: dict[str, Any] = {"metric": "euclidean", "least": least, "needed_for": needed_for}
+    distances, n_duplicates, n_near, without = _estimates(
+        rows, k, lambda other: _entropy(other, normalised)[0], **needs
     )
     value, mean_dimension = _entropy(distances, normalised)
     return LocalDimensionEntropy(
