@@ -589,8 +589,8 @@ class Solver:
                 if self.is_hard and logits.dtype == torch.float32:
                     stalled = True
                     break
-                step = self._newton_step(full, residuals, ridge) if self.is_hard else None
-                step = memory.direction(full, self.preconditioner) if step is None else step
+                newton = self._newton_step(full, residuals, ridge) if self.is_hard else None
+                step = memory.direction(full, self.preconditioner) if newton is None else newton
                 move = None
             slope = dot(full, step)
             if slope >= 0.0:

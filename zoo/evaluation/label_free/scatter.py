@@ -144,8 +144,9 @@ def lidar_of_roots(
     within, across = root.square().sum(dim=0), means.square().sum(dim=0)
     if n_images < 2 or not bool((across > noise.square()).any()):
         raise DataError(
-            f"The mean of the views is the same for every image ({images}), so that LiDAR is not defined: the "
-            "representation has collapsed, or ids do not say which rows are views of one image."
+            f"The mean of the views is the same for every image ({images}), so that LiDAR is not defined: "
+            "the representation has collapsed, images differ by less than the precision of the numbers, or ids do not "
+            "say which rows are views of one image."
         )
     varying = within > noise.square()
     outside = bool((~varying & (across > noise.square())).any())
