@@ -228,8 +228,8 @@ def _notes(found: Found) -> list[str]:
     column = found.subsets["a family left out"]
     fewest = next((n for n, one in enumerate(column, start=1) if (one.value or 0.0) > ENOUGH), 0)
     return [
-        "Six of the ten claims, what a pick loses, are no paper's but of an earlier analysis of our own: that they agree "
-        "shows that it can be repeated, not that it is right.",
+        "Six of the ten claims, what a pick loses, are no paper's but of an earlier analysis of our own: that they "
+        "agree shows that it can be repeated, not that it is right.",
         f"The {len(facts)} encoders ({families}) are no sample of any population, and near copies are drawn as if they "
         "were independent: intervals are too narrow.",
         f"Without language there are {', '.join(facts.index[~facts['language']])}: one method, one collection of "

@@ -53,7 +53,7 @@ def test_a_preparation_that_tells_is_in_the_document_and_in_one_note(
     assert printed.count(note) == printed.count("preparing the features") == 1
     print_many([found, found])
     printed = capsys.readouterr().err
-    assert printed.count(note) == printed.count("planted: preparing the features") == 2
+    assert printed.count(note) == printed.count("planted: features are prepared") == 2
     assert documented("zoo-logistic-3", tmp_path) == found  # from cached runs
 
 

@@ -253,8 +253,8 @@ def find_wrong_labels(
     Copies and groups are in one fold. The settings of the probe ("C", "preparation") are ``chosen`` once for all folds,
     by default on a part that is held out: that costs one fit a fold, and little honesty, for two settings cannot learn
     thousands of labels by heart. ``tested`` are further images, as a probe trained on ``features`` judges them. Where
-    more than :data:`MOST_ERROR` percent of labels are contradicted, which is the probe's own error on images that it was
-    not trained on, most are its mistakes: ``cannot_tell`` says so.
+    more than :data:`MOST_ERROR` percent of labels are contradicted, the probe's own error on images that it was not
+    trained on, most are its mistakes: ``cannot_tell`` says so.
     DataError if no image can be left out, for each is the only one of its class, or in a group with the only one.
     """
     make = probe_maker(protocol or protocol_named(LINEAR_PROTOCOLS[0]), device=device, seed=seed)
