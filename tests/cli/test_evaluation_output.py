@@ -48,9 +48,9 @@ def test_a_preparation_that_tells_is_in_the_document_and_in_one_note(
     assert choice["as_they_are"] == sum(each["as they are"] for each in tried) / 2
     assert choice["as_they_are"] > choice["error"] + 2 and not choice["cross_validated"]
     print_evaluation(found)
-    note = f"10-shot from {choice['as_they_are']:.1f} to {choice['error']:.1f} % ("
+    note = f"({choice['error']:.1f} for {choice['as_they_are']:.1f} %)"
     printed = capsys.readouterr().err
-    assert printed.count(note) == printed.count("preparing the features") == 1
+    assert printed.count(note) == printed.count("features are prepared as tuned") == 1
     print_many([found, found])
     printed = capsys.readouterr().err
     assert printed.count(note) == printed.count("planted: features are prepared") == 2

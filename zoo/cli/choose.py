@@ -21,6 +21,7 @@ from .measure_options import (
     about_images,
     opened,
     require_page_at,
+    there,
 )
 from .options import (
     as_duration,
@@ -61,7 +62,7 @@ def _complete_encoders(ctx: click.Context, parameter: click.Parameter, incomplet
 
 
 @click.command("choose", epilog=f"{IMAGES_HELP}\n\n{_EPILOG}")
-@click.argument("images", metavar="IMAGES")
+@click.argument("images", metavar="IMAGES", callback=there)
 @click.option(
     "--encoders",
     default="12",

@@ -10,7 +10,7 @@ import click
 from ..cards.catalogue import catalogue
 from . import CommandWithVerbs, Verb
 from .engine_options import Engine, command_again, engine_of, engine_options, recorded_run, report_notes, setting_of
-from .measure_options import IMAGES_HELP, about_images, featurising, image_options, opened, skipped_notes
+from .measure_options import IMAGES_HELP, about_images, featurising, image_options, opened, skipped_notes, there
 from .options import encoder_names
 from .output import json_option, print_json, print_notes, print_table
 
@@ -32,7 +32,7 @@ VERBS = {"export": Verb("features", "Write features as Parquet, for others.")}
 
 @click.command("features", cls=CommandWithVerbs, verbs=VERBS, epilog=f"{IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, shell_complete=encoder_names)
-@click.argument("images", metavar="IMAGES")
+@click.argument("images", metavar="IMAGES", callback=there)
 @image_options
 @click.option(
     "--split",

@@ -385,6 +385,15 @@ def refuse_idle_columns(images: str) -> None:
     refuse_idle(TABLE_OPTIONS, f"{images!r} is no CSV file")
 
 
+def there(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Callback of images: a path at which there is nothing is refused at once, before PyTorch is imported."""
+    from ..datasets.opening import refuse_absent
+
+    for text in [value] if isinstance(value, str) else value:
+        refuse_absent(text)
+    return value
+
+
 def opened(images: str, options: dict[str, Any], *, tells: bool = True) -> ImageData:
     """Opens the image set that the arguments name; options that would do nothing to it are refused."""
     from ..datasets import open_images

@@ -29,6 +29,7 @@ from .measure_options import (
     skipped_notes,
     source_options,
     tell_first,
+    there,
 )
 from .options import given_options, with_options
 from .output import json_option, print_json, print_notes, print_table, say
@@ -54,7 +55,7 @@ FILE.csv, FILE.npz, torchvision:..., huggingface:...; 'zoo evaluate --help' list
 
 @click.command("predict", epilog=f"{_IMAGES_HELP}\n\n{_EXAMPLES}")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.argument("images", metavar="IMAGES...", nargs=-1, required=True)
+@click.argument("images", metavar="IMAGES...", nargs=-1, required=True, callback=there)
 @click.option(
     "--out",
     metavar="FILE.csv",
