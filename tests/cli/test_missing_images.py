@@ -1,4 +1,4 @@
-"""Images that are not there are refused before PyTorch, scikit-learn and pandas are imported, by every verb of images."""
+"""Images that are not there are refused at once by every verb of images, before heavy libraries are imported."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from click.testing import CliRunner
 from zoo.cli import zoo
 
 name, gone = "pocket_simclr_rn_shapes", "./no/such/folder"
-for verb in ("evaluate NAME", "choose", "layers NAME", "curve NAME", "look NAME", "features NAME", "data", "predict probe",
-             "metric rankme NAME"):
+verbs = "evaluate NAME", "choose", "layers NAME", "curve NAME", "look NAME", "features NAME", "data", "predict probe"
+for verb in (*verbs, "metric rankme NAME"):
     result = CliRunner().invoke(zoo, [*verb.replace("NAME", name).split(), gone])
-    assert result.exit_code == 2 and "There is no folder or file './no/such/folder'" in result.output, (verb, result.output)
+    said = "There is no folder or file './no/such/folder'"
+    assert result.exit_code == 2 and said in result.output, (verb, result.output)
     assert not {"torch", "sklearn", "pandas"} & set(sys.modules), verb
 """
 

@@ -230,7 +230,8 @@ def _select(
     if parsed is not None:
         found = satisfying(parsed, found)
     if sort_fact is None:
-        return found
+        is_glob = any(set(word) & set("*?[") for word in words)  # of words, the best matches come first
+        return sorted(found, key=lambda subject: subject.id.casefold()) if is_glob else found
     found = sorted_by(sort_fact, found, descending=descending)
     if sort_fact.is_risk:  # the order of one protocol says nothing of another
         order = [*protocol_marks(subject.summary for subject in found), ""]
