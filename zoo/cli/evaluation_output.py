@@ -13,7 +13,7 @@ import click
 from ..cards.schema import Missing
 from ..errors import ZooError
 from .measure_options import copies_document, groups_document, skipped_notes
-from .output import print_notes, print_table, wrapped
+from .output import counted, print_notes, print_table, wrapped
 
 if TYPE_CHECKING:
     from ..evaluation.bootstrap import Interval
@@ -120,9 +120,9 @@ def _problems(found: Document) -> list[str]:
     runs = [run for result in _results_in(found) for run in result["runs"]]
     n_open = sum(run["report"].get("converged") is False for run in runs) + len(found.get("not_converged", ()))
     if n_open:
-        notes.append(f"{n_open} probes did not converge; see their reports with --json")
+        notes.append(f"{counted(n_open, 'probe')} did not converge; see their reports with --json")
     if not_kept := found.get("not_kept"):
-        notes.append(f"{len(not_kept)} measured probes could not be stored: {not_kept[0]}")
+        notes.append(f"{counted(len(not_kept), 'measured probe')} could not be stored: {not_kept[0]}")
     return notes + skipped_notes([f"{part}: {one}" for part, images in found["skipped"].items() for one in images])
 
 

@@ -24,7 +24,7 @@ from ..datasets.opening import (
     is_table,
     kept_options,
 )
-from ..errors import DataError, QueryError, ResultsError, ZooError
+from ..errors import DataError, QueryError, ResultsError, ZooError, counted
 from ..files import irregular
 from ..results.values import IMAGENET
 from .options import given_options, refuse_idle, seed_option
@@ -536,7 +536,7 @@ def recording(make_rows: Callable[[], Mapping[Any, Mapping[str, Any]]]) -> Recor
     notes, problem = [], ""
     if found.paths:
         known = f", {found.n_known} were there" if found.n_known else ""
-        notes.append(f"{found.n_new} rows added to {', '.join(map(str, found.paths))}{known}")
+        notes.append(f"{counted(found.n_new, 'row')} added to {', '.join(map(str, found.paths))}{known}")
     if n := len(found.differences):
         notes += map(str, found.differences)
         problem = (
@@ -577,9 +577,8 @@ def groups_document(groups: SharedGroups | None) -> dict[str, Any] | None:
 
 def skipped_notes(images: Sequence[str], *, n_named: int = 5) -> list[str]:
     """A note on images that could not be read, with the names of the first."""
-    if not images:
-        return []
-    return [f"{len(images):,} images could not be read and were left out: {', '.join(images[:n_named])}"]
+    read = counted(len(images), "image could not be read and was", "images could not be read and were")
+    return [f"{read} left out: {', '.join(images[:n_named])}"] if images else []
 
 
 def as_number(text: str | None) -> float | None:

@@ -124,10 +124,7 @@ def recommend_command(
     command that measures the first three networks on your images.
     """
     if offline:
-        raise click.UsageError(
-            "Got --offline, and nothing is downloaded to rank encoders; leave it out. zoo choose --offline takes only "
-            "encoders whose weights are on this machine."
-        )
+        raise click.UsageError("Got --offline, but ranking downloads nothing: leave it out, or give it to zoo choose.")
     constraints = constraints_of(options, device=device, batch_size=batch_size)
     if n_labels is None and by is None:
         raise click.UsageError("Missing option '--labels': how many labelled images you have, or --by reported-linear.")
