@@ -248,6 +248,15 @@ def counted(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
+def spanned(low: object, high: object) -> str:
+    """Two ends as a range; one of them where they are equal.
+
+    >>> spanned(3, 5), spanned(801, 801)
+    ('3 to 5', '801')
+    """
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def _join_or(names: tuple[str, ...]) -> str:
     if len(names) == 1:
         return names[0]

@@ -427,8 +427,8 @@ def _notes(
         enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]
         if enlarged:
             notes.append(
-                f"The images have about {image_px} pixels a side; {len(enlarged)} of {len(entries)} encoders see them "
-                f"enlarged to {min(enlarged)} pixels or more."
+                f"The images have about {image_px} pixels a side; {len(enlarged)} of "
+                f"{counted(len(entries), 'encoder')} {'sees' if len(entries) == 1 else 'see'} them enlarged to {min(enlarged)} pixels or more."
             )
     if special := left_out.get(SPECIAL_REASON):
         notes.append(f"Left out: {counted(len(special), 'encoder')} {SPECIAL_REASON}.")

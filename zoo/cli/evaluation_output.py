@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..cards.schema import Missing
-from ..errors import ZooError
+from ..errors import ZooError, spanned
 from .measure_options import copies_document, groups_document, skipped_notes
 from .output import counted, print_notes, print_table, wrapped
 
@@ -68,7 +68,8 @@ def print_evaluation(found: Document, notes: Sequence[str] = ()) -> None:
     important = [*_left_out(found["left_out"]), *_problems(found), *notes, *preparation_notes(found)]
     runs = [run for result in found["errors"] for run in result["runs"]]
     few = sorted({run["n_tuning"] for run in runs if run["n_tuning"] is not None})
-    tuning = f"probes with few labels were tuned on {few[0]:,} to {few[-1]:,} further training images" if few else ""
+    n_tuning = spanned(f"{few[0]:,}", f"{few[-1]:,}") if few else ""
+    tuning = f"probes with few labels were tuned on {n_tuning} further training images"
     unit = "percent of the test images, lower is better; 95 % intervals over images and seeds, given these probes"
     more = [f"{unit}; protocol {found['protocol']}", *[tuning] * bool(few), *law_notes]
     if has_law:

@@ -12,6 +12,7 @@ import click
 
 from ..cards.catalogue import catalogue
 from ..cards.schema import Missing
+from ..errors import spanned
 from ..results.derived import measured_encoders
 from ..results.facts import (
     FACTS,
@@ -443,7 +444,7 @@ def _print_published(name: str, dataset: str, as_json: bool) -> None:
     for one in found.places:
         mark = OTHER_PROTOCOL * (one.rank is None)
         ends = "" if one.interval is None else " to ".join(map(points, one.interval))
-        ranks = ["-" if one.rank is None else str(one.rank), f"{one.lowest} to {one.highest}{mark}", str(one.n)]
+        ranks = ["-" if one.rank is None else str(one.rank), f"{spanned(one.lowest, one.highest)}{mark}", str(one.n)]
         words = FACTS[one.risk].other_name or one.risk
         rows.append([words, points(one.value) + mark, ends, *ranks, points(one.median), one.best])
     heads = ["risk", found.encoder, "95 %", "rank", "nine in ten", "of", "median", "best of the others"]

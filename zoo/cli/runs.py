@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..errors import QueryError
+from ..errors import QueryError, spanned
 from ..execution.journal import CLOCKS_DIFFER_S, Record, Writer, record_named, records
 from ..files import cache_folder, local_folder
 from ..storage import Place, place_at
@@ -234,7 +234,7 @@ class _Seen:
             if facts[name]:
                 click.echo(f"\n{heading}")
             for one in facts[name][:_FIRST]:
-                images = f", images {one['images'][0]:,} to {one['images'][1] - 1:,}" if "images" in one else ""
+                images = f", images {spanned(one['images'][0], one['images'][1] - 1)}" if "images" in one else ""
                 batch = f", batches of {one['batch_size']}" if "batch_size" in one else ""
                 click.echo(wrapped(f"  {', '.join(one['encoders'])}: {one.get('part') or ''}{images}{batch}"))
                 for number, sentence in enumerate(one.get("tries", ()), 1):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..errors import CorruptImage, counted
+from ..errors import CorruptImage, counted, spanned
 from .imagefiles import DICOM, Spread, find_range, left_out_note, pick_evenly, say_number
 from .rgb import DROP, WHITE, Scale
 
@@ -76,7 +76,7 @@ def _on_values(kind: str, n: int, spreads: Sequence[Spread], scale: Scale | None
     elif last - first < 0.5 * (high - low):  # a few values are far from the others
         proposed = first, last
     return (
-        f"{note}; {looked} that were looked at hold {say_number(low)} to {say_number(high)}, of which nearly all "
+        f"{note}; {looked} that were looked at hold {spanned(say_number(low), say_number(high))}, of which nearly all "
         f"become {n_levels} of 256 shades: --scale {say_number(proposed[0])},{say_number(proposed[1])} would use all "
         "of them"
     )

@@ -33,7 +33,7 @@ from .arrays import (
     table_of,
     width_checked,
 )
-from .logistic_path import Fit, Located, PathPoint, RegularisationPath, choice_key, finished, located
+from .logistic_path import Fit, Located, PathPoint, RegularisationPath, choice_key, finished, is_settled, located
 from .logistic_solver import centred_and_scaled
 from .preparing import AS_THEY_ARE, Preparations, Prepared, cross_validated, folds_of, strength_of
 from .threads import threads_for
@@ -457,7 +457,7 @@ class LogisticProbe(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     best = one
                 else:
                     spent.add(one.path)
-                if one.path.is_settled(one.key[0]):
+                if is_settled(one.path, one.key[0]):
                     break
                 del one  # its rows are as large as the features
             assert best is not None

@@ -299,14 +299,6 @@ class RegularisationPath:
         record = fit.record
         return choice_key(self.select, record.validation_error_percent, record.validation_log_loss, -fit.point.penalty)
 
-    def is_settled(self, error: float) -> bool:
-        """Whether no other fit can have fewer errors: those counted are on the training images, and there are none.
-
-        Under weaker penalties only the log loss falls, without an end, for its infimum is at infinite weights.
-        """
-        judge = self.validation
-        return error == 0.0 and self.select == "error" and judge is not None and judge.is_training
-
 
 class Folds:
     """One path a fold of cross-validation, all under the same C, judged by the rows that each leaves out.
@@ -341,9 +333,6 @@ class Folds:
     def key(self, fit: Fit) -> tuple[float, ...]:
         return self.whole.key(fit)
 
-    def is_settled(self, error: float) -> bool:
-        return False  # rows that are left out may have errors under any penalty
-
     def _penalty(self, path: RegularisationPath, penalty: float) -> float:
         return penalty * path.c_times_penalty / self.whole.c_times_penalty
 
@@ -368,6 +357,16 @@ class Folds:
 
 
 AnyPath = RegularisationPath | Folds
+
+
+def is_settled(path: AnyPath, error: float) -> bool:
+    """Whether no other fit can have fewer errors: those counted are on the training images, and there are none.
+
+    Under weaker penalties only the log loss falls, without an end, for its infimum is at infinite weights.
+    """
+    return error == 0.0 and path.select == "error" and path.validation is not None and path.validation.is_training
+
+
 _BETTER_LOG_LOSS = 0.005  # share by which a loose fit must be better than the final one to be fitted to the end
 _N_BETWEEN = 8  # interpolated penalties between two neighbours of the best
 _FITTED_NATS = 1e-5  # objective per image at which the walk has reached its weak end
@@ -435,7 +434,7 @@ def _walked(path: AnyPath, most: int) -> list[Fit]:
             if abs(place - best) > 1:
                 fit.logits, fit.point.logits = None, fit.point.logits[:0]
         is_fitted = fits[-1].point.objective < _FITTED_NATS * path.problem.n
-        if is_fitted or path.is_settled(fits[-1].record.validation_error_percent):
+        if is_fitted or is_settled(path, fits[-1].record.validation_error_percent):
             break
         penalty /= STEP
     while best == 0 and len(fits) < max(most - 1, 1):

@@ -101,14 +101,11 @@ def coarseness(z: Array) -> str:
     """
     rows = torch.from_numpy(np.asarray(z, dtype=np.float64))
     size = float(rows.abs().max())
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        if bool((rows.to(dtype).double() == rows).all()):
-            step = torch.finfo(dtype).eps * 2.0 ** math.floor(math.log2(size or 1.0))
-            if step < _COARSE:
-                return ""
-            steps = f"{str(dtype).removeprefix('torch.')}, which holds these numbers, has steps of {step:.2g}"
-            return f"{steps} at {size:.2g}, so that smaller differences were rounded away; or "
-    return ""
+    kinds = (torch.float16, torch.bfloat16, torch.float32)
+    kind = next((kind for kind in kinds if bool((rows.to(kind).double() == rows).all())), torch.float64)
+    step = torch.finfo(kind).eps * 2.0 ** math.floor(math.log2(size or 1.0))
+    steps = f"{str(kind).removeprefix('torch.')}, which holds these numbers, has steps of {step:.2g}"
+    return f"{steps} at {size:.2g}, so that smaller differences were rounded away; or " * (step >= _COARSE)
 
 
 def _require_range(least: float, most: float, name: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError
+from ...errors import DataError, spanned
 from ...optional import requires_extra
 from ..arrays import Array
 from ..eigen import eigvalsh, svd
@@ -134,7 +134,7 @@ def lidar_of_roots(
     noise = NOISE_UNITS * noise
     n_images, dim, freedom = len(counts), root.shape[1], int(counts.sum()) - len(counts)
     least, most = int(counts.min()), int(counts.max())
-    images = f"{n_images} images of {least if least == most else f'{least} to {most}'} views"
+    images = f"{n_images} images of {spanned(least, most)} views"
     if freedom < dim:
         images += f" give {freedom} deviations, fewer than the {dim} dimensions"
     infinite = DataError(
