@@ -426,9 +426,10 @@ def _notes(
     if image_px is not None:
         enlarged = [entry.card.preprocess.crop_px for entry in entries if entry.card.preprocess.crop_px >= 4 * image_px]
         if enlarged:
+            seen = counted(len(entries), "encoder sees", "encoders see")
             notes.append(
-                f"The images have about {image_px} pixels a side; {len(enlarged)} of "
-                f"{counted(len(entries), 'encoder')} {'sees' if len(entries) == 1 else 'see'} them enlarged to {min(enlarged)} pixels or more."
+                f"The images have about {image_px} pixels a side; {len(enlarged)} of {seen} them enlarged to "
+                f"{min(enlarged)} pixels or more."
             )
     if special := left_out.get(SPECIAL_REASON):
         notes.append(f"Left out: {counted(len(special), 'encoder')} {SPECIAL_REASON}.")
