@@ -219,7 +219,7 @@ def _moving(setting: Setting, resources: Resources) -> dict[str, Any]:
     return {"batch_size": setting.how.batch_size, "n_threads": resources.n_cpus, "stored": setting.stored}
 
 
-_IN_WORDS = {"batch_size": "batches of {} images", "n_threads": "{} threads a worker", "stored": "{} stored"}
+_IN_WORDS = {"batch_size": "batches of {} image{}", "n_threads": "{} thread{} a worker", "stored": "{} stored"}
 _AT_ONCE = 16  # folders of features that are looked at
 
 
@@ -251,7 +251,10 @@ def require_one_setting(
         except (ValueError, KeyError, TypeError) as error:
             raise damaged(place, HOW, error) from error
         if differing:
-            words = (" and ".join(_IN_WORDS[one].format(facts[one]) for one in differing) for facts in (there, wanted))
+            words = (
+                " and ".join(_IN_WORDS[one].format(facts[one], "s" * (facts[one] != 1)) for one in differing)
+                for facts in (there, wanted)
+            )
             begun, got = words
             raise QueryError(
                 f"The features in {place.shown} were begun with {begun}, got {got}; ask for the same, name another "
