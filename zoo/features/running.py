@@ -251,11 +251,8 @@ def require_one_setting(
         except (ValueError, KeyError, TypeError) as error:
             raise damaged(place, HOW, error) from error
         if differing:
-            words = (
-                " and ".join(_IN_WORDS[one].format(facts[one], "s" * (facts[one] != 1)) for one in differing)
-                for facts in (there, wanted)
-            )
-            begun, got = words
+            some = [(_IN_WORDS[one], there[one], wanted[one]) for one in differing]
+            begun, got = (" and ".join(one[0].format(one[k], "s" * (one[k] != 1)) for one in some) for k in (1, 2))
             raise QueryError(
                 f"The features in {place.shown} were begun with {begun}, got {got}; ask for the same, name another "
                 "place, or remove these features."
